@@ -1,18 +1,15 @@
 """R34: a disk that fails while a file is read. It is tried once more; a disk that goes on failing halts the run, and refuses nothing."""
 
-import os
-
 import pytest
 from reading_corpus import layout
 from reading_writers import Sheet, Typed, write_ods, write_xls, write_xlsb, write_xlsx
 
 from loadsheet.problems import FileRefused, FolderError
 from loadsheet.reading import open_tables
-from loadsheet.reading.sandbox import ForkServer, open_in_sandbox
-from loadsheet.reading.sandbox_messages import DiskFault, find_disk_error
+from loadsheet.reading.sandbox import DiskFault, ForkServer, open_in_sandbox
 from loadsheet.settings import Settings
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+sandbox_child = pytest.importorskip("loadsheet.reading.sandbox_child", reason="processes cannot be forked here")
 ASKED = layout("Order")
 READS_MAX = 60
 SHEET = [Sheet([["Order", "Kg"], *([f"A{number}", Typed(number)] for number in range(40))])]
@@ -65,4 +62,4 @@ def test_r34_a_file_that_is_cut_off_is_no_fault_of_the_disk(tmp_path):
     path.write_bytes(path.read_bytes()[:900])
     with pytest.raises(FileRefused) as refused:
         open_tables(path, path.name, [ASKED], Settings())
-    assert find_disk_error(refused.value) is None
+    assert sandbox_child.find_disk_error(refused.value) is None

@@ -3,11 +3,13 @@
 import ctypes
 import os
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 import zipfile
+from contextlib import closing
 from functools import cache
 from itertools import zip_longest
 from pathlib import Path
@@ -20,10 +22,10 @@ from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file
 
 from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
 from loadsheet.reading import Native, Row, open_tables, sandbox, start_fork_server
-from loadsheet.reading import sandbox_messages as wire
+from loadsheet.reading import tables as messages
 from loadsheet.reading.layouts import bounds_of
-from loadsheet.reading.sandbox import ForkServer, open_in_sandbox
-from loadsheet.reading.tables import Table
+from loadsheet.reading.sandbox import Channel, ExitStatus, ForkServer, open_in_sandbox
+from loadsheet.reading.tables import RowDecoder, Table, TableDescription, decode, pack_rows
 from loadsheet.settings import Settings
 
 ASKED = layout("Order")
@@ -131,8 +133,8 @@ def test_rows_come_back_as_they_are_read_in_our_own_process(tmp_path):
     for path in (text, tmp_path / "a.xlsx"):
         apart = open_one(path, layout("Order", "Kg"))
         here = open_one(path, layout("Order", "Kg"), reading_process="none")
-        assert [getattr(apart, what) for what in wire.TableDescription._fields] == [
-            getattr(here, what) for what in wire.TableDescription._fields
+        assert [getattr(apart, what) for what in TableDescription._fields] == [
+            getattr(here, what) for what in TableDescription._fields
         ]
         for mine, other in zip_longest(apart.rows(), here.rows()):
             assert (mine, mine.shown) == (other, other.shown)
@@ -278,15 +280,13 @@ ROWS = st.lists(st.builds(Row, st.integers(1, 10**9), st.tuples(CELLS, CELLS), P
 
 
 def sent(rows):
-    frames = []
-    wire.write_rows(frames.append, rows)
-    return [(frame[:1], frame[wire.HEAD_LENGTH :]) for frame in frames]
+    return [(bytes(message[:1]), bytes(message[1:])) for message in pack_rows(rows)]
 
 
 @given(ROWS)
 @settings(max_examples=100, deadline=None)
 def test_rows_are_the_same_after_the_wire(rows):
-    reader = wire.RowDecoder(2)
+    reader = RowDecoder(2)
     back = [row for kind, body in sent(rows) for row in reader.rows(kind, body)]
     assert back == rows
     assert [row.shown for row in back] == [row.shown for row in rows]
@@ -302,13 +302,13 @@ def test_any_bytes_on_the_wire_give_what_they_should_or_a_value_error(body, data
         place = data.draw(st.integers(0, len(body) - 1))
         body = body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]
     readers = [
-        lambda: list(wire.RowDecoder(2).rows(wire.PLAIN, body)),
-        lambda: list(wire.RowDecoder(2).rows(wire.TYPED, body)),
-        lambda: wire.read_tables(body),
-        lambda: wire.read_problem(body),
-        lambda: wire.read_failure(body),
-        lambda: wire.read_exit_status(body),
-        lambda: wire.read_head((body + bytes(wire.HEAD_LENGTH))[: wire.HEAD_LENGTH]),
+        lambda: list(RowDecoder(2).rows(messages.PLAIN, body)),
+        lambda: list(RowDecoder(2).rows(messages.TYPED, body)),
+        lambda: [table.check() for table in decode(body, list[TableDescription])],
+        lambda: messages.check_problem(decode(body, Problem)),
+        lambda: decode(body, tuple[str, str]),
+        lambda: decode(body, ExitStatus),
+        lambda: received(struct.pack("!i", len(body)) + body),
     ]
     for read in readers:
         try:
@@ -317,10 +317,50 @@ def test_any_bytes_on_the_wire_give_what_they_should_or_a_value_error(body, data
             continue
 
 
+def received(content):
+    """The message that a process gets which is sent these bytes and no more."""
+    own_end, other_end = socket.socketpair()
+    channel = Channel(own_end)
+    try:
+        other_end.sendall(content)
+        other_end.close()
+        return channel.receive()
+    finally:
+        channel.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (struct.pack("!i", messages.MESSAGE_BYTES_MAX + 1), ValueError),
+        (struct.pack("!i", 2**31 - 1) + b"x" * 99, ValueError),
+        (struct.pack("!iQ", -1, 2**63), ValueError),
+        (struct.pack("!i", -2), ValueError),
+        (struct.pack("!i", 0), ValueError),
+        (struct.pack("!i", 9) + b"short", OSError),
+        (b"\0\0", OSError),
+        (b"", EOFError),
+    ],
+)
+def test_a_message_of_a_length_that_cannot_be_is_not_awaited(content, error):
+    with pytest.raises(error):
+        received(content)
+    assert received(struct.pack("!i", 3) + b"Tab") == (b"T", b"ab")
+
+
+@pytest.mark.parametrize("part", [b"", b"\0\0", struct.pack("!i", 9) + b"half"])
+def test_a_reader_that_stops_within_a_message_is_not_awaited_for_longer_than_allowed(part):
+    own_end, child_end = sandbox._socket_pair(0.05)
+    with closing(Channel(own_end)) as channel, child_end:
+        child_end.sendall(part)
+        with pytest.raises(TimeoutError):
+            channel.receive()
+
+
 def test_the_wire_carries_everything_that_tables_and_rows_have():
     known_later = {"at", "first_name"}  # our own process gives a fix file the shape of its original
-    assert set(wire.TableDescription._fields) == set(Table.__slots__) - {"rows"} - known_later
-    assert wire._TypedRow._fields == Row._fields
+    assert set(TableDescription._fields) == set(Table.__slots__) - {"rows"} - known_later
+    assert messages._TypedRow._fields == Row._fields
 
 
 @pytest.mark.parametrize(
@@ -353,4 +393,4 @@ def test_many_small_rows_go_in_frames_of_a_bounded_size():
     rows = [Row(number, ("x" * 100, "y")) for number in range(20_000)]
     lengths = [len(body) for _, body in sent(rows)]
     assert len(lengths) > 1
-    assert max(lengths) < 2 * wire.FRAME_BYTES
+    assert max(lengths) < 2 * messages.MESSAGE_BYTES

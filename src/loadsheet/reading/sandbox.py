@@ -1,38 +1,59 @@
 """The sandbox of the readers: each file is opened and read in a process of its own, and only its rows come back.
 
 A file is refused if its reader crashes, loops, hangs or takes too much memory; the run goes on. `sandbox_child` is the reader's side
-with its limits, `sandbox_messages` the format of the messages between both. This module knows no file format and loads no
-library that reads one.
+with its limits. This module knows no file format and loads no library that reads one. Files are read in this process where
+processes cannot be forked (Windows) and with `reading_process = "none"`.
 
-Files are read in this process where processes cannot be forked (Windows) and with `reading_process = "none"`.
+Processes talk over `multiprocessing` connections, in MessagePack: nothing is unpickled, and the length of a message is bounded.
+A disk that fails while a file is read is not the file's fault and refuses nothing: the file is read once more, then the run halts.
+
+The fork server is our own. The one of `multiprocessing` inherits the whole environment, so readers would hold the token; every reader
+keeps it alive, so a reader that hangs outlives a run that was killed; it reports neither CPU time nor peak memory, which tell
+the limit that ended a reader; it is one for the whole program that imports loadsheet; and it fails in a forked process.
 """
 
 import os
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import count
+from itertools import count, islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import msgspec
 
-from loadsheet.problems import FileRefused, Problem, ReadersUnavailable, Where
-from loadsheet.reading import sandbox_messages as wire
+from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
 from loadsheet.reading.layouts import Layout, bounds_of
-from loadsheet.reading.sandbox_messages import DiskFault, disk_fault, rows_with_retry
-from loadsheet.reading.tables import Row, Table
+from loadsheet.reading.tables import (
+    MESSAGE_BYTES_MAX,
+    PLAIN,
+    TYPED,
+    Row,
+    RowDecoder,
+    Table,
+    TableDescription,
+    check_problem,
+    decode,
+)
 
 if TYPE_CHECKING:
     from loadsheet.settings import Settings
+
+OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
+TABLES, END, REFUSED, FAILED, DONE = b"T", b"E", b"R", b"X", b"D"  # replies, beside PLAIN and TYPED
+
+DISK = "disk"
+"""The name of the failure if the reader's disk failed."""
 
 TARGET = "loadsheet.reading.opening:open_tables"
 _SHUTDOWN_TIMEOUT_S = 10.0
@@ -110,17 +131,31 @@ def _unreadable(name: str, reason: str) -> FileRefused:
     )
 
 
-class _Limits(NamedTuple):
-    """The limits of one file's reader, as `sandbox_child.Limits`, which cannot be imported on Windows."""
+class ExitStatus(NamedTuple):
+    """How a process ended: the signal that killed it (0: none), its exit code, its peak memory and its CPU time."""
+
+    signal: int
+    code: int
+    peak_mb: int
+    cpu_s: float
+
+
+_UNKNOWN_EXIT = ExitStatus(0, 0, 0, 0.0)
+
+
+class Limits(NamedTuple):
+    """The limits of reading one file: memory beyond what the process began with, CPU time of each pass, and the longest wait for
+    a reply.
+    """
 
     memory_mb: int
     cpu_s: int
     wall_s: float
 
 
-def _limits(settings: "Settings", size: int) -> _Limits:
+def _limits(settings: "Settings", size: int) -> Limits:
     extra_s = settings.reading_s_per_mb * size / 1_000_000
-    return _Limits(
+    return Limits(
         settings.reading_memory_mb,
         int(settings.reading_cpu_s + extra_s) + 1,
         settings.reading_wall_s + extra_s,
@@ -135,7 +170,7 @@ class ForkServer:
     def __init__(self, target: str = TARGET) -> None:
         self._target = target
         self._lock = RLock()
-        self._channel: _Channel | None = None
+        self._channel: Channel | None = None
         self._finalizer: weakref.finalize[..., ForkServer] | None = None
 
     def start(self) -> None:
@@ -149,9 +184,9 @@ class ForkServer:
             for last in (False, True):
                 try:
                     channel = self._channel or self._start()
-                    channel.send(wire.FORK, b"", [file, control])
-                    return msgspec.msgpack.decode(channel.receive()[1], type=int)
-                except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
+                    channel.send(FORK, None, [file, control])
+                    return decode(channel.receive()[1], int)
+                except (OSError, EOFError, ValueError) as error:
                     self.close()
                     if last:
                         why = "it ended at once" if isinstance(error, EOFError) else str(error)
@@ -159,17 +194,17 @@ class ForkServer:
                         raise ReadersUnavailable(f"{text}; reading_process = none reads them in this one") from error
         raise AssertionError  # the second turn ended above
 
-    def kill(self, pid: int) -> wire.ExitStatus:
+    def kill(self, pid: int) -> ExitStatus:
         """Kill a reader with all it forked, if it runs, and return how it ended."""
         with self._lock:
             if self._channel is None:
-                return wire.ExitStatus(0, 0, 0, 0.0)
+                return _UNKNOWN_EXIT
             try:
-                self._channel.send(wire.EXIT, msgspec.msgpack.encode(pid))
-                return wire.read_exit_status(self._channel.receive()[1])
+                self._channel.send(EXIT, pid)
+                return decode(self._channel.receive()[1], ExitStatus)
             except (OSError, EOFError, ValueError):
                 self.close()
-                return wire.ExitStatus(0, 0, 0, 0.0)
+                return _UNKNOWN_EXIT
 
     def close(self) -> None:
         """End the fork server and its readers."""
@@ -178,8 +213,8 @@ class ForkServer:
                 self._finalizer()
             self._channel = self._finalizer = None
 
-    def _start(self) -> "_Channel":
-        own_end, child_end = socket.socketpair()
+    def _start(self) -> "Channel":
+        own_end, child_end = _socket_pair(_FORK_TIMEOUT_S)
         inherited = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
         paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is no Path)
         with child_end:
@@ -192,12 +227,12 @@ class ForkServer:
                 env=_SINGLE_THREADED | inherited,  # no token, no password
                 start_new_session=True,  # Ctrl-C is for us
             )
-        self._channel = _Channel(own_end, _FORK_TIMEOUT_S)
+        self._channel = Channel(own_end)
         self._finalizer = weakref.finalize(self, _shut_down, process, self._channel)
         return self._channel
 
 
-def _shut_down(process: subprocess.Popen[bytes], channel: "_Channel") -> None:
+def _shut_down(process: subprocess.Popen[bytes], channel: "Channel") -> None:
     """Close the channel, which makes the fork server kill its readers and end."""
     channel.close()
     try:
@@ -207,49 +242,81 @@ def _shut_down(process: subprocess.Popen[bytes], channel: "_Channel") -> None:
         process.wait()
 
 
-class _Channel:
-    """A socket with frames on it."""
+def _socket_pair(wait_s: float) -> tuple[socket.socket, socket.socket]:
+    """Our end and a child's end of a connection. The kernel ends each wait at our end after `wait_s`, even within a message."""
+    own_end, child_end = socket.socketpair()
+    for end in (own_end, child_end):
+        end.settimeout(None)
+    seconds, microseconds = divmod(max(int(wait_s * 1e6), 1), 1_000_000)
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        own_end.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", seconds, microseconds))
+    return own_end, child_end
 
-    def __init__(self, end: socket.socket, wait_s: float | None = None) -> None:
-        end.settimeout(wait_s)
-        self._socket = end
-        self._stream = cast("BinaryIO", end.makefile("rb", 1 << 16))
 
-    def send(self, kind: bytes, body: bytes, files: Sequence[int] = ()) -> None:
-        socket.send_fds(self._socket, [wire.pack_head(kind, body)], files)
-        self._socket.sendall(body)
+class Channel:
+    """One end of a connection between processes: messages, each with a kind of one byte, and descriptors of open files."""
 
-    def receive(self) -> tuple[bytes, bytes]:
-        """The next frame. Raises EOFError, TimeoutError, and ValueError for an invalid frame."""
-        return wire.read_frame(self._stream)
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end  # made beforehand, because a confined process may make none
+        self.connection = Connection(os.dup(end.fileno()))
+
+    def send(self, kind: bytes, content: object, files: Sequence[int] = ()) -> None:
+        """Send a message, with descriptors if the other end takes some with this kind. Raises TimeoutError and OSError."""
+        try:
+            send_message(self.connection, kind, content)
+            if files:
+                socket.send_fds(self._socket, [b"f"], files)
+        except BlockingIOError as error:
+            raise TimeoutError("no answer in time") from error
+
+    def receive(self) -> tuple[bytes, memoryview]:
+        """The kind and the content of the next message. Raises EOFError, TimeoutError, OSError, and ValueError for an invalid one."""
+        try:
+            message = self.connection.recv_bytes(MESSAGE_BYTES_MAX)
+        except BlockingIOError as error:
+            raise TimeoutError("no answer in time") from error
+        except OSError as error:
+            if not self.connection.readable:  # which is how a connection refuses a length
+                raise ValueError("a message is too long") from error
+            raise
+        if not message:
+            raise ValueError("an empty message")
+        return message[:1], memoryview(message)[1:]
+
+    def receive_files(self, files: int) -> list[int]:
+        """The descriptors that come with a message."""
+        return list(socket.recv_fds(self._socket, 1, files)[1])
 
     def close(self) -> None:
-        self._stream.close()
+        """Close this end."""
+        self.connection.close()
         self._socket.close()
+
+
+def send_message(connection: Connection, kind: bytes, content: object = None) -> None:
+    """Send one message. Values that MessagePack has no form for are sent as text."""
+    connection.send_bytes(kind + msgspec.msgpack.encode(content, enc_hook=str))
 
 
 class _Reader:
     """The reader of one file, as the parent process sees it. Turns timeouts and every way of dying into FileRefused."""
 
-    def __init__(self, name: str, limits: _Limits, fork_server: ForkServer, file: int) -> None:
+    def __init__(self, name: str, limits: Limits, fork_server: ForkServer, file: int) -> None:
         self._name, self._limits, self._fork_server = name, limits, fork_server
         self._lock = RLock()
         self._numbers = count()
-        own_end, child_end = socket.socketpair()
-        self._channel = _Channel(own_end, limits.wall_s)
+        own_end, child_end = _socket_pair(limits.wall_s)
+        self._channel = Channel(own_end)
         weakref.finalize(self, self._channel.close)  # the reader ends when its socket closes
         with child_end:
             self._pid = fork_server.fork_reader(file, child_end.fileno())
 
     def open(self, order: object) -> dict[str, Table]:
         """The tables of the file."""
-        kind, body = self._request(wire.OPEN, msgspec.msgpack.encode(order))
-        if kind != wire.TABLES:
-            self._raise_reported(kind, body)
-        try:
-            descriptions = wire.read_tables(body)
-        except ValueError as error:
-            self._raise_invalid_message(error)
+        with self._failures(self._kill):
+            descriptions = decode(self._request(OPEN, order, TABLES), list[TableDescription])
+            for table in descriptions:
+                table.check()
         return {
             table.name: Table(*table[:6], rows=_Rows(self, table.name, len(table.header)), found=table.found)
             for table in descriptions
@@ -258,71 +325,67 @@ class _Reader:
     def rows(self, table: str, width: int, positions: frozenset[int] | None = None) -> Iterator[Row]:
         """One pass over the rows of a table, by a process of its own. With `positions`, only these cells."""
         number = next(self._numbers)
-        own_end, child_end = socket.socketpair()
-        with closing(_Channel(own_end, self._limits.wall_s)) as channel:
-            with child_end, self._lock:
-                self._send(wire.ROWS, msgspec.msgpack.encode((number, table, positions)), [child_end.fileno()])
-            decoder = wire.RowDecoder(width)
-            while True:
-                try:
+        own_end, child_end = _socket_pair(self._limits.wall_s)
+        with closing(Channel(own_end)) as channel:
+            with child_end, self._lock, self._failures(self._kill):
+                self._channel.send(ROWS, (number, table, positions), [child_end.fileno()])
+            decoder = RowDecoder(width)
+            with self._failures(partial(self._exit_of_stream, number)):
+                while True:
                     kind, body = channel.receive()
-                    if kind in (wire.PLAIN, wire.TYPED):
+                    if kind in (PLAIN, TYPED):
                         yield from decoder.rows(kind, body)
-                        continue
-                except TimeoutError:
-                    self._raise_timeout()
-                except (EOFError, OSError):
-                    self._raise_for_exit(self._exit_of_stream(number))
-                except ValueError as error:
-                    self._raise_invalid_message(error)
-                if kind == wire.END:
-                    return
-                self._raise_reported(kind, body)
+                    elif kind == END:
+                        return
+                    else:
+                        self._raise_reported(kind, body)
 
-    def _send(self, kind: bytes, body: bytes, files: Sequence[int] = ()) -> None:
+    def _request(self, kind: bytes, content: object, expected: bytes) -> memoryview:
+        """The content of the reply of the expected kind."""
+        with self._lock, self._failures(self._kill):
+            self._channel.send(kind, content)
+            reply, body = self._channel.receive()
+            if reply != expected:
+                self._raise_reported(reply, body)
+            return body
+
+    def _kill(self) -> ExitStatus:
+        return self._fork_server.kill(self._pid)
+
+    def _exit_of_stream(self, number: int) -> ExitStatus:
+        with self._failures(self._kill):
+            return decode(self._request(EXIT, number, DONE), ExitStatus)
+
+    @contextmanager
+    def _failures(self, exit_status: Callable[[], ExitStatus]) -> Iterator[None]:
+        """Turn failures of a connection and invalid messages into FileRefused. `exit_status` says how the process at its other end ended."""
         try:
-            self._channel.send(kind, body, files)
+            yield
         except TimeoutError:
-            self._raise_timeout()
-        except OSError:
-            self._raise_for_exit(self._fork_server.kill(self._pid))
-
-    def _request(self, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
-        with self._lock:
-            self._send(kind, body)
-            try:
-                return self._channel.receive()
-            except TimeoutError:
-                self._raise_timeout()
-            except (EOFError, OSError):
-                self._raise_for_exit(self._fork_server.kill(self._pid))
-            except ValueError as error:
-                self._raise_invalid_message(error)
-
-    def _exit_of_stream(self, number: int) -> wire.ExitStatus:
-        kind, body = self._request(wire.EXIT, msgspec.msgpack.encode(number))
-        if kind != wire.DONE:
-            self._raise_reported(kind, body)
-        try:
-            return wire.read_exit_status(body)
+            self._kill()
+            self._raise_over_limit(f"nothing came of it for {self._limits.wall_s:,.0f} s", "reading_wall_s")
+        except (EOFError, OSError):
+            self._raise_for_exit(exit_status())
         except ValueError as error:
-            self._raise_invalid_message(error)
+            self._kill()
+            self._raise_crashed(str(error)[:300])
 
-    def _raise_reported(self, kind: bytes, body: bytes) -> NoReturn:
-        """Raise what the reader reported about the file."""
-        try:
-            if kind == wire.REFUSED:
-                raise FileRefused(wire.read_problem(body))
-            failure, text = wire.read_failure(body) if kind == wire.FAILED else ("", "an answer that was not asked for")
-        except ValueError as error:
-            self._raise_invalid_message(error)
-        if failure == wire.DISK:
-            raise disk_fault(self._name, text)
+    def _raise_reported(self, kind: bytes, body: memoryview) -> NoReturn:
+        """Raise what the reader reported about the file. Raises ValueError for an invalid report."""
+        if kind == REFUSED:
+            raise FileRefused(check_problem(decode(body, Problem)))
+        if kind != FAILED:
+            raise ValueError("an answer that was not asked for")
+        failure, text = decode(body, tuple[str, str])
+        if failure == DISK:
+            raise DiskFault(
+                f"{self._name} cannot be read from its disk ({text}); nothing of it was used, it stays where it was"
+            )
         if failure in _MEMORY_ERRORS:
             self._raise_over_limit(f"it needs more memory than {self._limits.memory_mb:,} MB", "reading_memory_mb")
-        self._raise_crashed(f"{failure}: {text}"[:300] if failure else text)
+        self._raise_crashed(f"{failure}: {text}"[:300])
 
-    def _raise_for_exit(self, exited: wire.ExitStatus) -> NoReturn:
+    def _raise_for_exit(self, exited: ExitStatus) -> NoReturn:
         """Raise what the reader's exit status means for the file."""
         is_over_cpu_limit = exited.cpu_s >= self._limits.cpu_s
         if exited.signal == signal.SIGXCPU or (exited.signal == signal.SIGKILL and is_over_cpu_limit):
@@ -338,14 +401,6 @@ class _Reader:
         with suppress(ValueError):
             self._raise_crashed(f"it was ended by {signal.Signals(exited.signal).name}")
         self._raise_crashed(f"it was ended by signal {exited.signal}")
-
-    def _raise_timeout(self) -> NoReturn:
-        self._fork_server.kill(self._pid)
-        self._raise_over_limit(f"nothing came of it for {self._limits.wall_s:,.0f} s", "reading_wall_s")
-
-    def _raise_invalid_message(self, error: ValueError) -> NoReturn:
-        self._fork_server.kill(self._pid)
-        self._raise_crashed(str(error)[:300])
 
     def _raise_over_limit(self, reason: str, setting: str) -> NoReturn:
         hint = f"send it in several files, or as CSV; or raise {setting}"
@@ -365,8 +420,24 @@ class _Rows:
 
     def __call__(self) -> Iterator[Row]:
         """The rows, read again from the start. Raises FileRefused if the reader fails on the way."""
-        return rows_with_retry(partial(self.reader.rows, self.table, self.width))
+        return _rows_with_retry(partial(self.reader.rows, self.table, self.width))
 
     def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
         """The rows with only the cells at these positions."""
-        return rows_with_retry(partial(self.reader.rows, self.table, self.width, positions))
+        return _rows_with_retry(partial(self.reader.rows, self.table, self.width, positions))
+
+
+class DiskFault(FolderError):  # noqa: N818
+    """A disk failed to read a file. The file stays where it was."""
+
+
+def _rows_with_retry(rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
+    """The rows, with one retry: if the disk fails, they are read from the start again and the first ones skipped. Raises DiskFault
+    if it fails again.
+    """
+    count = 0
+    try:
+        for count, row in enumerate(rows(), start=1):  # noqa: B007 (the count is for the second try)
+            yield row
+    except DiskFault:
+        yield from islice(rows(), count, None)

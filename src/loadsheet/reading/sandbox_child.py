@@ -12,6 +12,7 @@ rows are streamed. An audit hook of the interpreter refuses the same as a second
 """
 
 import ctypes
+import errno
 import gc
 import os
 import pkgutil
@@ -22,19 +23,31 @@ import socket
 import struct
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-import msgspec
-
 from loadsheet.problems import FileRefused
-from loadsheet.reading import sandbox_messages as wire
 from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.sandbox_messages import find_disk_error
-from loadsheet.reading.tables import Table, blank_others
+from loadsheet.reading.sandbox import (
+    DISK,
+    DONE,
+    END,
+    FAILED,
+    FORK,
+    OPEN,
+    REFUSED,
+    ROWS,
+    TABLES,
+    Channel,
+    ExitStatus,
+    Limits,
+    send_message,
+)
+from loadsheet.reading.tables import Table, TableDescription, blank_others, decode, pack_rows
 
 _OPEN_FILES_MAX = 64
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")  # folders of the interpreter and its packages
@@ -87,16 +100,6 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock; the same
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
 _RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1}  # by version of Landlock; from 3 on truncating too
 _RIGHTS_NOW = (1 << 15) - 1
-
-
-class Limits(NamedTuple):
-    """The limits of reading one file: memory beyond what the process began with, CPU time of each pass, and the longest wait for
-    a reply.
-    """
-
-    memory_mb: int
-    cpu_s: int
-    wall_s: float
 
 
 def confine(limits: Limits, file: int) -> None:
@@ -239,21 +242,20 @@ def serve(control: int, target: str) -> None:
     gc.freeze()  # what is here now stays shared with every reader
     gc.set_threshold(50_000)  # rows make many objects and no cycles
     readers = _RunningReaders()
-    with socket.socket(fileno=control) as channel:
-        while (request := _receive(channel)) is not None:
-            kind, body, files = request
-            if kind == wire.FORK:
-                file, channel_of_reader = files
-                pid = os.fork()
-                if not pid:
-                    channel.close()
-                    _run_reader(file, channel_of_reader, function)
-                os.close(file)
-                os.close(channel_of_reader)
-                readers.add(pid)
-                wire.write_frame(channel.sendall, wire.DONE, pid)
-            else:
-                wire.write_frame(channel.sendall, wire.DONE, readers.kill(msgspec.msgpack.decode(body, type=int)))
+    channel = Channel(socket.socket(fileno=control))
+    for kind, body in _requests(channel):
+        if kind == FORK:
+            file, channel_of_reader = channel.receive_files(2)
+            pid = os.fork()
+            if not pid:
+                channel.close()
+                _run_reader(file, channel_of_reader, function)
+            os.close(file)
+            os.close(channel_of_reader)
+            readers.add(pid)
+            channel.send(DONE, pid)
+        else:
+            channel.send(DONE, readers.kill(decode(body, int)))
     readers.kill_all()
 
 
@@ -262,7 +264,7 @@ class _RunningReaders:
 
     def __init__(self) -> None:
         self._running: set[int] = set()
-        self._exits: dict[int, wire.ExitStatus] = {}
+        self._exits: dict[int, ExitStatus] = {}
 
     def add(self, pid: int) -> None:
         """Add a new reader, and collect the exit statuses of those that ended."""
@@ -273,14 +275,14 @@ class _RunningReaders:
         while len(self._exits) > _EXITS_MAX:
             del self._exits[next(iter(self._exits))]
 
-    def kill(self, pid: int) -> wire.ExitStatus:
+    def kill(self, pid: int) -> ExitStatus:
         """Kill a reader and all it forked, if it still runs, and return how it ended."""
         if pid in self._running:
             for kill in (os.killpg, os.kill):
                 with suppress(ProcessLookupError, PermissionError):
                     kill(pid, signal.SIGKILL)
             self._record_exit(os.wait4(pid, 0))
-        return self._exits.pop(pid, wire.ExitStatus(0, 0, 0, 0.0))
+        return self._exits.pop(pid, ExitStatus(0, 0, 0, 0.0))
 
     def kill_all(self) -> None:
         """Kill all readers that still run."""
@@ -293,11 +295,25 @@ class _RunningReaders:
         self._running.discard(pid)
 
 
+_DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
+
+
+def find_disk_error(error: BaseException | None) -> OSError | None:
+    """The error of a disk in this error's chain of causes; None if there is none."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
 class _ErrorReporter:
     """Reports an exception to the parent and ends the process in any case: no caller is there to catch it."""
 
-    def __init__(self, write: wire.Write) -> None:
-        self._write = write
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def __enter__(self) -> Self:
         return self
@@ -306,11 +322,11 @@ class _ErrorReporter:
         try:
             fault = find_disk_error(error)
             if fault is not None:
-                wire.write_frame(self._write, wire.FAILED, (wire.DISK, str(fault.strerror)))
+                send_message(self._connection, FAILED, (DISK, str(fault.strerror)))
             elif isinstance(error, FileRefused):
-                wire.write_frame(self._write, wire.REFUSED, error.problem)
+                send_message(self._connection, REFUSED, error.problem)
             elif kind is not None:
-                wire.write_frame(self._write, wire.FAILED, (kind.__name__, str(error)[:500]))
+                send_message(self._connection, FAILED, (kind.__name__, str(error)[:500]))
         finally:
             os._exit(error is not None)
 
@@ -318,74 +334,64 @@ class _ErrorReporter:
 def _run_reader(file: int, control: int, target: Target) -> None:
     """Run a reader from its first request to its end."""
     os.setsid()
-    channel = socket.socket(fileno=control)
+    channel = Channel(socket.socket(fileno=control))
     streams: dict[int, int] = {}
-    with _ErrorReporter(channel.sendall):
-        request = _receive(channel)
-        if request is None:
-            return
-        open_request = msgspec.msgpack.decode(request[1], type=OpenRequest)
-        confine(open_request.limits, file)
-        reopened = Path(
-            f"/proc/self/fd/{file}"
-        )  # opens the file behind a descriptor, whatever its name leads to by now
-        path = reopened if reopened.exists() else Path(open_request.path)
-        tables = target(path, open_request.name, open_request.layouts, open_request.bounds)
-        wire.write_frame(channel.sendall, wire.TABLES, [wire.describe(table) for table in tables.values()])
-        while (request := _receive(channel)) is not None:
-            kind, body, files = request
-            if kind == wire.ROWS:
-                number, name, positions = msgspec.msgpack.decode(body, type=tuple[int, str, frozenset[int] | None])
-                streams[number] = _fork_stream(channel, files[0], tables[name], positions)
+    tables: dict[str, Table] = {}
+    with _ErrorReporter(channel.connection):
+        for kind, body in _requests(channel):
+            if kind == OPEN:
+                tables = _open_tables(decode(body, OpenRequest), file, target)
+                channel.send(TABLES, [_describe(table) for table in tables.values()])
+            elif kind == ROWS:
+                number, name, positions = decode(body, tuple[int, str, frozenset[int] | None])
+                (out,) = channel.receive_files(1)
+                streams[number] = _fork_stream(channel, out, tables[name], positions)
             else:
-                number = msgspec.msgpack.decode(body, type=int)
-                wire.write_frame(channel.sendall, wire.DONE, _exit_status(*os.wait4(streams.pop(number), 0)[1:]))
+                channel.send(DONE, _exit_status(*os.wait4(streams.pop(decode(body, int)), 0)[1:]))
         with suppress(PermissionError):  # where seccomp is, the streams die with us anyway
             os.killpg(0, signal.SIGKILL)
 
 
-def _fork_stream(channel: socket.socket, out: int, table: Table, positions: frozenset[int] | None) -> int:
+def _requests(channel: Channel) -> Iterator[tuple[bytes, memoryview]]:
+    """The requests, until the other end closes."""
+    while True:
+        try:
+            request = channel.receive()
+        except (EOFError, OSError):
+            return
+        yield request
+
+
+def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, Table]:
+    """Confine this process, then read the tables of the file behind a descriptor."""
+    confine(request.limits, file)
+    reopened = Path(f"/proc/self/fd/{file}")  # the file itself, whatever its name leads to by now
+    path = reopened if reopened.exists() else Path(request.path)
+    return target(path, request.name, request.layouts, request.bounds)
+
+
+def _fork_stream(channel: Channel, out: int, table: Table, positions: frozenset[int] | None) -> int:
     """Fork a process that streams the rows of a table into `out`; with `positions`, only these cells."""
     pid = os.fork()
     if pid:
         os.close(out)
         return pid
-
-    def write(content: bytes) -> None:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(out, rest) :]
-
     channel.close()
-    with _ErrorReporter(write):
+    connection = Connection(out, readable=False)
+    with _ErrorReporter(connection):
         confine_further()
         rows = table.rows()
-        wire.write_rows(write, rows if positions is None else blank_others(rows, positions, len(table.header)))
-        wire.write_frame(write, wire.END)
+        for message in pack_rows(rows if positions is None else blank_others(rows, positions, len(table.header))):
+            connection.send_bytes(message)
+        send_message(connection, END)
     raise AssertionError  # the process has ended
 
 
-def _receive(channel: socket.socket) -> tuple[bytes, bytes, list[int]] | None:
-    """The next request with the descriptors that came with it; None at the end."""
-    head, files, _, _ = socket.recv_fds(channel, wire.HEAD_LENGTH, 2)
-    while head and len(head) < wire.HEAD_LENGTH:
-        more = channel.recv(wire.HEAD_LENGTH - len(head))
-        if not more:
-            return None
-        head += more
-    if not head:
-        return None
-    kind, length = wire.read_head(head)
-    body = b""
-    while len(body) < length:
-        more = channel.recv(length - len(body))
-        if not more:
-            return None
-        body += more
-    return kind, body, files
+def _describe(table: Table) -> TableDescription:
+    return TableDescription(*(getattr(table, name) for name in TableDescription._fields))
 
 
-def _exit_status(status: int, usage: resource.struct_rusage) -> wire.ExitStatus:
+def _exit_status(status: int, usage: resource.struct_rusage) -> ExitStatus:
     code = os.waitstatus_to_exitcode(status)
     unit = 1 << 20 if sys.platform == "darwin" else 1 << 10  # ru_maxrss counts bytes there, KiB elsewhere
-    return wire.ExitStatus(max(-code, 0), max(code, 0), usage.ru_maxrss // unit, usage.ru_utime + usage.ru_stime)
+    return ExitStatus(max(-code, 0), max(code, 0), usage.ru_maxrss // unit, usage.ru_utime + usage.ru_stime)

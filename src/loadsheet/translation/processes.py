@@ -7,6 +7,7 @@ are in this module.
 
 import heapq
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,8 +23,9 @@ import msgspec
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping.documents import TableNotes
-from loadsheet.problems import FileRefused
-from loadsheet.reading import sandbox_messages as wire
+from loadsheet.problems import FileRefused, Problem
+from loadsheet.reading.sandbox import END, FAILED, OPEN, REFUSED
+from loadsheet.reading.tables import MESSAGE_BYTES_MAX, check_problem, decode
 from loadsheet.settings import Settings
 from loadsheet.translation.parts import (
     BrokenChunks,
@@ -39,6 +41,7 @@ from loadsheet.translation.parts import (
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation.processes import serve; serve()"
 _CHUNK = b"c"
+_HEAD = struct.Struct(">cI")  # of a frame: its kind and the length of its body
 _PIPE_BYTES = 1 << 20  # how far a part may run ahead of planning
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
 
@@ -96,8 +99,8 @@ class PartProcesses:
     def _stream(self, part: int, pipe: BinaryIO) -> Iterator[Chunk]:
         while True:
             try:
-                kind, body = wire.read_frame(pipe)
-                if kind == wire.END:
+                kind, body = _read_frame(pipe)
+                if kind == END:
                     self._summaries[part] = msgspec.msgpack.decode(body, type=PartSummary)
                     return
                 if kind != _CHUNK:
@@ -112,9 +115,9 @@ class PartProcesses:
 
 def _refuse(part: int, kind: bytes, body: bytes) -> NoReturn:
     """Raise the problem of a file, or the failure that ended a process."""
-    if kind == wire.REFUSED:
-        raise FileRefused(wire.read_problem(body))
-    what, text = wire.read_failure(body)
+    if kind == REFUSED:
+        raise FileRefused(check_problem(decode(body, Problem)))
+    what, text = decode(body, tuple[str, str])
     raise PartsLost(f"part {part + 1} failed: {what}: {text}")
 
 
@@ -147,10 +150,33 @@ def _started(task: _Task) -> subprocess.Popen[bytes]:
 
             fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         with suppress(BrokenPipeError), stdin:  # the failure is read from the other pipe
-            wire.write_frame(stdin.write, wire.OPEN, task)
+            _write_frame(stdin.write, OPEN, task)
     except OSError as error:
         raise PartsLost(f"no process can be started: {error}") from error
     return process
+
+
+def _read_frame(stream: BinaryIO) -> tuple[bytes, bytes]:
+    """The kind and the body of the next frame. Raises EOFError if the stream ends before or in it, and ValueError if it is too long.
+
+    The frames are our own because a connection of `multiprocessing` cannot use the pipes of a subprocess on Windows.
+    """
+    head = stream.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        raise EOFError
+    kind, length = _HEAD.unpack(head)
+    if length > MESSAGE_BYTES_MAX:
+        raise ValueError("a frame is too long")
+    body = stream.read(length)
+    if len(body) < length:
+        raise EOFError
+    return kind, body
+
+
+def _write_frame(write: Callable[[bytes], object], kind: bytes, content: object) -> None:
+    """Write one frame. Values that MessagePack has no form for are written as text."""
+    body = msgspec.msgpack.encode(content, enc_hook=str)
+    write(_HEAD.pack(kind, len(body)) + body)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -168,19 +194,19 @@ def serve() -> None:
     with os.fdopen(os.dup(1), "wb") as pipe:
         os.dup2(2, 1)  # a library's output must not get between the chunks
         with _FailureReport(pipe.write):
-            _, body = wire.read_frame(sys.stdin.buffer)
+            _, body = _read_frame(sys.stdin.buffer)
             task = msgspec.msgpack.decode(body, type=_Task)
             assumptions = Assumptions.model_validate(task.assumptions)
             settings = Settings.model_construct(None, **task.settings, assumptions=assumptions)
             part = begin_part(task.job, settings, spill_folder=Path(task.spill_folder))
             for chunk in part.chunks():
                 packed = pack(chunk)
-                if len(packed) > wire.FRAME_BYTES_MAX:
+                if len(packed) > MESSAGE_BYTES_MAX:
                     raise OverflowError("a chunk is larger than a frame may be")
-                pipe.write(wire.pack_head(_CHUNK, packed))
+                pipe.write(_HEAD.pack(_CHUNK, len(packed)))
                 pipe.write(packed)
                 pipe.flush()
-            wire.write_frame(pipe.write, wire.END, part.summary())
+            _write_frame(pipe.write, END, part.summary())
 
 
 class _FailureReport:
@@ -195,7 +221,7 @@ class _FailureReport:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         with suppress(OSError):  # the reader is gone
             if isinstance(error, FileRefused):
-                wire.write_frame(self._write, wire.REFUSED, error.problem)
+                _write_frame(self._write, REFUSED, error.problem)
             elif kind is not None:
-                wire.write_frame(self._write, wire.FAILED, (kind.__name__, str(error)[:500]))
+                _write_frame(self._write, FAILED, (kind.__name__, str(error)[:500]))
         return True
