@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from loadsheet import reports
 from loadsheet.dispatch import DeliveryResult, Listings, UnknownTimer
-from loadsheet.ingest import ingest_files
 from loadsheet.ledger import Ledger
+from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import Mapping, load_folder
 from loadsheet.settings import Settings
 from loadsheet.stages import (

@@ -1,7 +1,6 @@
 """What is dropped a second and a third time is told no better than before, and nothing is sent twice."""
 
 import csv
-import json
 import shutil
 
 import pytest
@@ -9,7 +8,9 @@ from monitored_runs import house, order_id
 from orders import MAPPINGS, write_orders
 from outcome_check import check_outcome
 
-from loadsheet.cli.dry_run import forecast_run
+from loadsheet.cli.ledger_access import ledger_to_read
+from loadsheet.dry_run import forecast_run
+from loadsheet.mapping import load_folder
 
 EVENTS = """\
 mapping: events
@@ -90,8 +91,10 @@ def test_what_a_limit_kept_back_waits_in_the_second_drop_as_well(place):
 
 def foretold(home):
     """What a dry run says of the inbox: its exit code, and the records by what would become of them."""
-    told = forecast_run(home.settings)
-    return told.exit_code, json.loads(told.json)["records"]
+    mappings = load_folder(home.settings.mappings, home.settings.assumptions)
+    with ledger_to_read(home.settings) as ledger:
+        told = forecast_run(home.settings, ledger, mappings)
+    return told.exit_code, told.to_json()["records"]
 
 
 def test_a_dry_run_counts_what_repeats_waiting_events_as_waiting(place):

@@ -26,10 +26,10 @@ from exchange_process import TOKEN, exchange
 from orders import MAPPINGS, write_orders
 from tests.benchmarks.sink import sink
 
-from loadsheet.cli.check import documents_of
+from loadsheet.checking import check_files
 from loadsheet.dispatch import Client, UnknownTimer
-from loadsheet.ingest import ingest_files
 from loadsheet.ledger import open_ledger
+from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
 from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report
@@ -161,7 +161,7 @@ def measure(settings, count, *, alone):
     if alone:
         files = [settings.inbox / "orders.csv", settings.inbox / "packages.csv"]
         clock.lap()
-        made = sum(1 for _ in documents_of(files, mappings, settings))
+        made = check_files(files, mappings, settings).usable
         assert made == count, made
         stages.append(("read + map + validate (alone)", *clock.lap()))
     with open_ledger(settings.database_url) as opened, Client(settings.exchange, TOKEN, settings) as client:

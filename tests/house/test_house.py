@@ -67,6 +67,9 @@ MAY_IMPORT = {
     "fix_files": FOUNDATION | {"inbox", "reading", "mapping", "ledger"},
     "ingest": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "fix_files", "object_storage", "translation"},
     "translation": FOUNDATION | {"reading", "mapping"},
+    "ledger_sink": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "fix_files", "translation", "ingest"},
+    "dry_run": FOUNDATION | {"inbox", "mapping", "ledger", "ingest"},
+    "checking": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "ingest"},
     "watch": FOUNDATION | {"inbox"},
     "annotations": FOUNDATION | {"reading", "ledger", "object_storage"},
     "run_outcome": {"problems", "reports"},
@@ -76,7 +79,18 @@ MAY_IMPORT = {
     "operations.retention": FOUNDATION
     | {"run_log", "inbox", "ledger", "annotations", "reconcile", "reports", "object_storage"},
     "run_archive": FOUNDATION
-    | {"inbox", "reading", "mapping", "ledger", "reconcile", "reports", "ingest", "fix_files", "object_storage"},
+    | {
+        "inbox",
+        "reading",
+        "mapping",
+        "ledger",
+        "reconcile",
+        "reports",
+        "ingest",
+        "ledger_sink",
+        "fix_files",
+        "object_storage",
+    },
     "cluster": FOUNDATION
     | {
         "operations.expected_files",
@@ -100,7 +114,7 @@ MAY_IMPORT = {
         "operations.notifications",
     },
     "stages": FOUNDATION | {"ingest", "ledger", "dispatch", "annotations", "reconcile", "reports"},
-    "pipeline": FOUNDATION | {"ingest", "mapping", "ledger", "dispatch", "stages"},
+    "pipeline": FOUNDATION | {"ledger_sink", "mapping", "ledger", "dispatch", "stages"},
     "operations": set(),
     "cli": FOUNDATION
     | {
@@ -114,6 +128,8 @@ MAY_IMPORT = {
         "reconcile",
         "reports",
         "ingest",
+        "checking",
+        "dry_run",
         "pipeline",
         "stages",
         "exchange",

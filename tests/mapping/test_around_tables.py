@@ -7,7 +7,7 @@ import pytest
 from command_fork import loadsheet
 from sheets import NOW, findings, load_text
 
-from loadsheet.cli.check import LeftOut
+from loadsheet.checking import LeftOut
 from loadsheet.mapping import Document, Ignored, translate
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.reading import open_tables

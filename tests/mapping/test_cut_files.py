@@ -7,7 +7,7 @@ from command_fork import loadsheet
 from orders import MAPPINGS, write_orders
 from sheets import ASSUMED, codes, documents, load_text
 
-from loadsheet.cli.check import Checked, Unusable, documents_of
+from loadsheet.checking import Checked, Unusable, check_files
 from loadsheet.mapping import load
 from loadsheet.settings import Settings
 
@@ -26,7 +26,9 @@ WHOLE = ["Order,Qty", "A-1,1", "A-2,2", "A-3,3", "TOTAL,6"]
 
 
 def found(mapping, *paths):
-    return list(documents_of(paths, [mapping], Settings()))
+    findings = []
+    check_files(paths, [mapping], Settings(), findings.append)
+    return findings
 
 
 def said(mapping, path, lines):

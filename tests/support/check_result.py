@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.cli.check import Checked, LeftOut, documents_of
+from loadsheet.checking import Checked, check_files
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import load
 from loadsheet.problems import Problem
@@ -40,16 +40,19 @@ class Translation:
 def translation(mappings: list[Path] | list[Any], files: list[Path], **settings: Any) -> Translation:
     """What becomes of files under mappings, given as files of their own or loaded already."""
     loaded = [load(each, Assumptions()) if isinstance(each, Path) else each for each in mappings]
-    found, left_out = Translation(), LeftOut()
-    for each in documents_of(files, loaded, Settings(reading_process="none", **settings), left_out):
+    found = Translation()
+
+    def add(each: Any) -> None:
         if isinstance(each, Problem):
             found.beside.append(each)
         elif not isinstance(each, Checked):
             found.beside.append(each.problem)
         else:
             _add(found, each)
+
+    result = check_files(files, loaded, Settings(reading_process="none", **settings), add)
     found.said += [_said(problem) for problem in found.beside]
-    found.left_out = left_out.count
+    found.left_out = result.left_out.count
     return found
 
 

@@ -14,7 +14,7 @@ from loadsheet.cli.connections import exchange_client
 from loadsheet.cli.ledger_access import held_ledger
 from loadsheet.dispatch import UnknownTimer
 from loadsheet.fix_marks import ROW_COLUMN
-from loadsheet.ingest import ingest_files
+from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.reports.fix_workbook.write import Fixes, is_to_fix
 from loadsheet.settings import Settings

@@ -10,8 +10,8 @@ from orders import MAPPINGS
 
 from loadsheet.contract import Assumptions
 from loadsheet.inbox import claim, quick_scan, scan
-from loadsheet.ingest import ingest_files
 from loadsheet.ledger import open_ledger
+from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
 

@@ -23,8 +23,8 @@ from sqlalchemy import select
 
 from loadsheet import run_log, translation
 from loadsheet.contract import Assumptions
-from loadsheet.ingest import ingest_files
 from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, tables
+from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder, route
 from loadsheet.mapping.documents import Document
 from loadsheet.problems import FileRefused, MappingError

@@ -4,6 +4,7 @@ Owns: what a run prints, and the exit code of several shippers' runs together. A
 """
 
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,9 +17,9 @@ import msgspec
 
 from loadsheet import exit_codes, pipeline
 from loadsheet.cli import Terminated, run_to_exit_code
+from loadsheet.cli.check import describe_cause
 from loadsheet.cli.connections import dispatcher_for, say_strays
-from loadsheet.cli.dry_run import forecast_run
-from loadsheet.cli.ledger_access import clock, held_ledger
+from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -36,14 +37,27 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.cli.run_end import RunEnd
 from loadsheet.credentials import source
+from loadsheet.dry_run import WAITING, Forecast, forecast_run
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.internal_errors import isolated
-from loadsheet.ledger import State
+from loadsheet.ledger import Ledger, State, open_ledger
+from loadsheet.ledger.moved import refuse_beside_a_file
+from loadsheet.ledger.opening import is_there
+from loadsheet.mapping import load_folder
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.stages import Result
+
+_FORECAST_WORDS = {
+    "ready": "would be sent",
+    WAITING: "would wait for their order or tender",
+    "held": "would be held",
+    "invalid": "invalid",
+    "unchanged": "unchanged",
+    "refused": "refused before",
+}
 
 
 class ShipperOutcome(NamedTuple):
@@ -233,13 +247,54 @@ def _run_pipeline(settings: Settings, left_ready: list[int], end: RunEnd) -> Res
 
 
 def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
-    found = forecast_run(settings)
-    code = exit_codes.without_rows(found.exit_code) if output.exit_zero else found.exit_code
-    for line in found.warnings:
-        say(line)
-    outcome = ShipperOutcome(code, found.lines, found.json)
+    mappings = load_folder(settings.mappings, settings.assumptions)
+    with _ledger_or_empty(settings) as ledger:
+        forecast = forecast_run(settings, ledger, mappings)
+    code = exit_codes.without_rows(forecast.exit_code) if output.exit_zero else forecast.exit_code
+    for problem in forecast.left:
+        say(str(problem))
+    lines = tuple(_forecast_lines(forecast, settings.run_entries_max))
+    outcome = ShipperOutcome(code, lines, msgspec.json.encode(forecast.to_json()))
     show(outcome)
     return outcome
+
+
+@contextmanager
+def _ledger_or_empty(settings: Settings) -> Iterator[Ledger]:
+    """The ledger for reading; a temporary empty one if there is none yet."""
+    if is_there(settings.database_url):
+        with ledger_to_read(settings) as ledger:
+            yield ledger
+        return
+    if settings.is_shared:
+        refuse_beside_a_file(settings.state, "on PostgreSQL")
+    with (
+        tempfile.TemporaryDirectory(prefix="loadsheet-") as folder,
+        open_ledger(f"sqlite:///{Path(folder, 'ledger.db')}") as ledger,
+    ):
+        yield ledger
+
+
+def _forecast_lines(forecast: Forecast, limit: int) -> Iterator[str]:
+    """The forecast in words; `limit` is the number of records that one run sends (0: no limit)."""
+    for drop in forecast.drops:
+        records = drop["records"]
+        counts = [f"{records[name]:,} {words}" for name, words in _FORECAST_WORDS.items() if records.get(name)]
+        yield f"{' + '.join(drop['files'])} ({drop['mapping']}): {', '.join(counts) or 'no record'}"
+    for name, problem in forecast.aside.items():
+        yield f"{name}: would be set aside: {problem.text}"
+    for cause in forecast.causes.ranked():
+        yield from describe_cause(cause).splitlines()
+    earlier, unknown = forecast.already["ready"], forecast.already["unknown"]
+    ready = forecast.states["ready"] + earlier
+    counts = [f"{ready:,} records would be sent"]
+    if earlier:
+        counts.append(f"{earlier:,} of them were ready before")
+    if limit and ready > limit:
+        counts.append(f"{limit:,} of them by this run, and the rest by later ones")
+    if unknown:
+        counts.append(f"{unknown:,} earlier ones are unknown and would be looked for first")
+    yield "; ".join(counts) + ". Nothing was moved, kept or sent"
 
 
 @contextmanager

@@ -23,9 +23,10 @@ from loadsheet import reconcile, reports
 from loadsheet.contract import Assumptions
 from loadsheet.fix_files import FIX_ROLE, FixFile, is_text, without_totals
 from loadsheet.inbox import InboxFile
-from loadsheet.ingest import plan_files
+from loadsheet.ingest import IngestContext, RoutedDrop, read_drop
 from loadsheet.ledger import Ledger, Run, open_ledger
 from loadsheet.ledger.run_slices import TABLES, Row
+from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, load, of_shipper
 from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
@@ -145,8 +146,9 @@ class _Replay:
             return  # reported already
         claimed = [self._claimed(drop, number) for number in range(len(drop.files))]
         route, fix = _route(drop, mapping, ledger)
+        context = IngestContext(self._settings, (), ledger.queries, datetime.fromisoformat(run.started_at))
         try:
-            plan_files(self._settings, ledger, run, route, claimed, fix=fix)
+            LedgerSink(self._settings, ledger, run).plan(read_drop(RoutedDrop(route, fix), claimed, context))
         except (FileRefused, DoesNotBalance) as refused:
             self._report([Different(drop.files[0].name, "file", "read", f"refused: {refused}")])
 

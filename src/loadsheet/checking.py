@@ -1,0 +1,240 @@
+"""Check: what would become of files, without a ledger. Nothing is sent, kept or moved.
+
+Owns: the sink of a check, and what is counted of its findings. Files are named as they would be in the inbox. Fix files are read like any
+other file, because only a ledger knows their originals.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from loadsheet import exit_codes
+from loadsheet.inbox import Candidate, InboxFile, Scan
+from loadsheet.ingest import IngestContext, ReadDrop, in_place, ingest, route_files
+from loadsheet.ledger import State
+from loadsheet.ledger.recording import stop_reasons
+from loadsheet.mapping import Document, Ignored, Mapping, route
+from loadsheet.mapping.documents import TableNotes
+from loadsheet.problem_groups import Causes
+from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
+from loadsheet.reading import Table
+from loadsheet.settings import Settings
+
+_SHOWN = 3  # rows of each rule
+
+
+class Checked(NamedTuple):
+    """A document, with the mapping that made it and the tables that it comes from."""
+
+    document: Document
+    tables: dict[str, Table]
+    mapping: Mapping
+
+
+class Unusable(NamedTuple):
+    """Why a file cannot be used, or nothing of it goes, and how many sendable documents were reported before that was known."""
+
+    problem: Problem
+    before: int
+
+
+Finding = Checked | Problem | Unusable
+
+
+@dataclass(slots=True)
+class _Rows:
+    """How many rows there are, and the numbers and first texts of the first of them."""
+
+    count: int = 0
+    first: list[tuple[int, str]] = field(default_factory=list)
+
+
+class LeftOut:
+    """Takes the rows one after the other; keeps few of them, however many there are."""
+
+    def __init__(self) -> None:
+        self._by_rule: dict[tuple[str, str, str], _Rows] = {}
+        self.tables: list[dict[str, Any]] = []
+        """The tables that were read, as JSON values: columns that are not used, blank rows, and what reading found."""
+
+    def add(self, found: Ignored, file: str, sheet: str) -> None:
+        """Counts a row of this file and sheet (empty in text files)."""
+        rows = self._by_rule.setdefault((file, sheet, found.rule), _Rows())
+        rows.count += 1
+        if len(rows.first) < _SHOWN:
+            text = next((cell.strip() for cell in found.row.cells if cell.strip()), "")
+            rows.first.append((found.row.number, text))
+
+    def note(self, table: Table, notes: TableNotes) -> None:
+        """Keeps what was seen of a table whose rows were read."""
+        found = dict(table.found)
+        self.tables.append(
+            {
+                "file": table.file,
+                "sheet": table.sheet,
+                "table": table.name,
+                "unused": list(notes.unused),
+                "blank_rows": notes.blank_rows,
+                "found": found,
+            }
+        )
+
+    @property
+    def count(self) -> int:
+        """How many rows were left out."""
+        return sum(rows.count for rows in self._by_rule.values())
+
+    def sentences(self) -> Iterator[str]:
+        """A line for each file and rule: how many rows it leaves out, and which are the first."""
+        for (file, sheet, rule), rows in self._by_rule.items():
+            place = f"{file}:{sheet}" if sheet else file
+            shown = ", ".join(f'{number} "{text}"' if text else str(number) for number, text in rows.first)
+            more = f" and {rows.count - len(rows.first):,} more" if rows.count > len(rows.first) else ""
+            plural = "" if rows.count == 1 else "s"
+            yield f"{place}: {rows.count:,} row{plural} left out, {rule} (row{plural} {shown}{more})"
+        for table in self.tables:
+            if counts := list(_table_notes(table)):
+                place = f"{table['file']}:{table['sheet']}" if table["sheet"] else table["file"]
+                yield f"{place}: {'; '.join(counts)}"
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The same as JSON values."""
+        return [
+            {"file": file, "sheet": sheet, "rule": rule, "count": rows.count, "rows": [row for row, _ in rows.first]}
+            for (file, sheet, rule), rows in self._by_rule.items()
+        ]
+
+
+def _table_notes(table: dict[str, Any]) -> Iterator[str]:
+    if unused := table["unused"]:
+        yield f"{len(unused)} column{'' if len(unused) == 1 else 's'} not used ({', '.join(unused)})"
+    if blank := table["blank_rows"]:
+        yield f"{blank:,} blank row{'' if blank == 1 else 's'} skipped"
+    for what, how in table["found"].items():
+        if what.startswith("hidden") or "ignored" in how:
+            yield f"{what}: {how}"
+
+
+@dataclass(slots=True)
+class CheckResult:
+    """What a check found: the number of documents that could be sent, of errors and of warnings; problems by cause; rows left out."""
+
+    usable: int = 0
+    errors: int = 0
+    warnings: int = 0
+    causes: Causes = field(default_factory=Causes)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    codes: set[str] = field(default_factory=set)
+
+    def add(self, found: Finding) -> None:
+        """Count a finding."""
+        if isinstance(found, Checked):
+            self.usable += found.document.usable
+        elif isinstance(found, Unusable):
+            self.usable -= found.before
+        for problem in problems_of(found):
+            self.causes.add(problem, found.document.key if isinstance(found, Checked) else "")
+            self.codes.add(problem.code)
+            if problem.level == "error":
+                self.errors += 1
+            else:
+                self.warnings += 1
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code. A file without a row needs nobody, as in a run."""
+        return exit_codes.exit_code(
+            stopped=exit_codes.INTERNAL_ERROR if NOT_EXAMINED in self.codes else None,
+            lacks_mapping=bool(self.codes & WAITS_FOR_MAPPING),
+            nothing_usable=bool(self.errors) and not self.usable,
+            needs_someone=bool(self.errors),
+        )
+
+
+def problems_of(found: Finding) -> Sequence[Problem]:
+    """The problems of a finding."""
+    if isinstance(found, Problem):
+        return (found,)
+    return found.document.problems if isinstance(found, Checked) else (found.problem,)
+
+
+def check_files(
+    files: Sequence[Path],
+    mappings: Sequence[Mapping],
+    settings: Settings,
+    show: Callable[[Finding], object] = lambda _found: None,
+) -> CheckResult:
+    """Translate files and count what is found. `show` gets each finding as it comes: every document; Unusable for each file that cannot
+    be used or of which nothing would be sent; a Problem for a file without a mapping or one that waits, and for damage in a table.
+    """
+    context = IngestContext(settings, mappings, None, datetime.now(UTC))
+    found = route_files(Scan(tuple(Candidate(_name(path, mappings), path) for path in files)), context)
+    sink = CheckSink(show)
+    for problem in (*found.routes.blocked.values(), *found.routes.waiting.values()):
+        sink.report(problem)
+    ingest(found, sink, context)
+    return sink.result
+
+
+class CheckSink:
+    """Reports the documents and problems of drops to `show`, and counts them in `result`."""
+
+    def __init__(self, show: Callable[[Finding], object]) -> None:
+        self._show = show
+        self._sendable = 0
+        self.result = CheckResult()
+
+    def report(self, found: Finding) -> None:
+        """Count and show a finding."""
+        self.result.add(found)
+        self._show(found)
+
+    def claim(self, candidate: Candidate) -> InboxFile | None:
+        """The file where it is."""
+        return in_place(candidate)
+
+    def give_back(self, files: Sequence[InboxFile]) -> None:
+        """Do nothing: no file was moved."""
+
+    def set_aside(self, _file: InboxFile, problem: Problem) -> None:
+        """Report the problem of a file that nothing reads."""
+        self.report(problem)
+
+    def refuse(self, _files: Sequence[InboxFile], problem: Problem) -> None:
+        """Report that a drop cannot be used, whatever was reported of it before."""
+        self.report(Unusable(problem, self._sendable))
+        self._sendable = 0
+
+    def take(self, drop: ReadDrop) -> None:
+        """Report every document of a drop, then what concerns all of them. Raises FileRefused."""
+        self._sendable = 0
+        tables, left_out = dict(drop.tables), self.result.left_out
+        fates: Counter[State] = Counter()
+        for found in drop.documents():
+            if isinstance(found, Ignored):
+                table = tables[found.row.table]
+                left_out.add(found, table.file, table.sheet)
+            else:
+                fates[State.READY if found.usable else State.INVALID] += 1
+                self._sendable = fates[State.READY]
+                self.report(Checked(found, tables, drop.mapping))
+        for name, notes in drop.translated.notes().items():
+            left_out.note(tables[name], notes)
+            for problem in notes.problems:
+                self.report(problem)
+        for problem in stop_reasons(drop.files[0].name, fates, drop.error_share_max, drop.doubts()):
+            self.report(Unusable(problem, fates.pop(State.READY, 0)))
+        self._sendable = 0
+
+
+def _name(path: Path, mappings: Sequence[Mapping]) -> str:
+    """The name a file would have in the inbox: the longest end of its path that a mapping names, else its bare name."""
+    parts = path.absolute().parts[1:]
+    ends = ["/".join(parts[start:]) for start in range(len(parts))]
+    named = (end for end in ends if "/" in end and end not in route([end], mappings).unmapped)
+    # a pattern without a slash matches the bare name in any folder: then every end fits, and the shortest is meant
+    fits = list(named)
+    return min(fits, key=len) if fits and path.name in route([path.name], mappings).unmapped else path.name

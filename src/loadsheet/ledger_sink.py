@@ -1,0 +1,258 @@
+"""The sink of a run: drops become entries of the ledger, and their files move to the archive or are set aside. Stage 4.
+
+Every row is counted while it is read, independently of the mapping, and compared with what the ledger recorded. A file is recorded
+before it moves: a run that dies in between leaves it in the work area, and the next run moves it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from loadsheet import inbox, run_log, translation
+from loadsheet.fix_files import FIX_ROLE
+from loadsheet.inbox import Candidate, InboxFile
+from loadsheet.ingest import IngestContext, ReadDrop, ingest, route_files
+from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
+from loadsheet.reading import Table
+from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
+
+
+class IngestResult(NamedTuple):
+    """The result of the ingest: problems of files that stay in the inbox and warnings about others; and the error that stopped it early,
+    or an internal error.
+    """
+
+    left: tuple[Problem, ...]
+    fault: LoadsheetError | None
+
+
+@run_log.stage("intake")
+def ingest_files(
+    settings: Settings,
+    ledger: Ledger,
+    this_run: Run,
+    mappings: Sequence[CompiledMapping],
+) -> IngestResult:
+    """Claim every finished file and plan its documents; set aside files that cannot be used. A folder or disk error ends the ingest;
+    what is planned by then can still be delivered. Raises LedgerError.
+    """
+    context = IngestContext(settings, mappings, ledger.queries, datetime.fromisoformat(this_run.started_at))
+    left: tuple[Problem, ...] = ()
+    with _claims(settings) as claims:
+        sink = LedgerSink(settings, ledger, this_run, claims)
+        try:
+            sink.archive_leftovers()
+            scan = inbox.fetch_objects(inbox.scan(settings), settings)
+            found = route_files(scan, context)
+            left = (*found.left(context), *scan.left)
+            ingest(found, sink, context)
+        except FolderError as refused:
+            return IngestResult((*left, *sink.left), refused)
+    return IngestResult((*left, *sink.left), sink.fault)
+
+
+@contextmanager
+def _claims(settings: Settings) -> Iterator[inbox.Claims]:
+    """How objects in a store are claimed: in the shared tables on PostgreSQL, else by the one process that holds the ledger."""
+    if not (settings.is_shared and settings.inbox_address):
+        yield inbox.SINGLE_PROCESS
+        return
+    from loadsheet.ledger.shared.claims import held_claims  # noqa: PLC0415 (needed where a ledger is shared)
+
+    shared = held_claims(settings.database_url, settings.takeover_s)
+    with shared as claims:
+        claims.drop_others(settings.inbox_address)
+        yield claims
+
+
+class LedgerSink:
+    """Plans the drops of one run in its ledger. `left` are the problems of files that went back to the inbox and warnings about others;
+    `fault` is the last internal error.
+    """
+
+    def __init__(
+        self, settings: Settings, ledger: Ledger, run: Run, claims: inbox.Claims = inbox.SINGLE_PROCESS
+    ) -> None:
+        self._settings, self._ledger, self._run, self._claims = settings, ledger, run, claims
+        self.left: list[Problem] = []
+        self.fault: LoadsheetError | None = None
+
+    def claim(self, candidate: Candidate) -> InboxFile | None:
+        """Move the file into the work area of the run, or claim the object."""
+        return inbox.claim(candidate, self._settings, self._run.name, self._claims)
+
+    def give_back(self, files: Sequence[InboxFile]) -> None:
+        """Release claimed objects. The next run finds the other files in the work area."""
+        for file in files:
+            if file.claimed_object:
+                inbox.give_back(file, self._settings)
+
+    def set_aside(self, file: InboxFile, problem: Problem) -> None:
+        """Record and move a file that cannot be used."""
+        # Record first: a file that is moved aside and in no report would be lost.
+        drop = self._ledger.set_aside(self._run, _source(file, "set aside", problem))
+        run_log.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
+        self._put_away(drop, file, [problem])
+
+    def refuse(self, files: Sequence[InboxFile], problem: Problem) -> None:
+        """Set the files aside. If one was written to while it was read, it was incomplete: then all go back to the inbox."""
+        changed = [file for file in files if not inbox.is_unchanged(file)]
+        self.left += [Problem("A106", Where(file.name), file.name, level="warning") for file in changed]
+        for file in files:
+            if changed:
+                inbox.give_back(file, self._settings)
+            else:
+                self.set_aside(file, problem)
+
+    def take(self, drop: ReadDrop) -> None:
+        """Plan the documents and archive the files. If rows got lost between reading and ledger, the files are set aside."""
+        try:
+            planned = self.plan(drop)
+        except DoesNotBalance as fault:
+            for file in drop.files:
+                self.set_aside(file, Problem("L606", Where(file.name), values={"reason": str(fault)}))
+            self.fault = fault
+            return
+        for file in drop.files:
+            if earlier := inbox.find_archived_copy(file, self._settings):
+                self.left.append(Problem("A110", Where(file.name), file.name, {"earlier": earlier}, level="warning"))
+            self._put_away(planned, file, ())
+
+    def plan(self, drop: ReadDrop) -> Drop:
+        """Plan the documents of a drop; moves no file. Large files are translated in parts by several processes of this machine, with the
+        same result.
+
+        Returns the recorded drop. Raises FileRefused if a file cannot be read or changed meanwhile, and DoesNotBalance; nothing is
+        recorded then.
+        """
+        try:
+            if jobs := _part_jobs(drop):
+                with translation.PartProcesses(jobs, self._settings) as translated:
+                    return self._record(replace(drop, translated=translated))
+        except translation.PartsLost as lost:  # this costs time and nothing else
+            run_log.warning("parts of a translation lost", file=drop.files[0].name, reason=str(lost))
+        return self._record(drop)
+
+    def _record(self, drop: ReadDrop) -> Drop:
+        mapping, translated = drop.mapping, drop.translated
+
+        def rows_of_unchanged_files() -> Mapping[str, int]:  # checked before anything is committed
+            for file in drop.files:
+                if not inbox.is_unchanged(file):
+                    raise FileRefused(Problem("A106", Where(file.name), file.name))
+            return translated.rows()
+
+        planned, fates = self._ledger.plan(
+            self._run,
+            _unplanned(self._run, drop),
+            mapping.lineage,
+            drop.documents(),
+            rows_of_unchanged_files,
+            changed=mapping.changed,
+            doubts=drop.doubts,
+            error_share_max=drop.error_share_max,
+            notes=translated.notes,
+        )
+        rows = sum(translated.rows().values())
+        run_log.info("entries planned", file=planned.name, mapping=mapping.name, rows=rows, entries=fates)
+        return planned
+
+    def archive_leftovers(self) -> None:
+        """Move the files that a killed run recorded but did not move. They are neither planned nor reported twice."""
+        work = self._settings.state / "work"
+        for drop in self._ledger.queries.unfiled(str(work)):
+            for source in (file for file in drop.files if Path(file.kept_as).is_relative_to(work)):
+                path, arrived = Path(source.kept_as), datetime.fromisoformat(source.arrived)
+                file = InboxFile(source.name, path, source.size, source.sha256, arrived)
+                self._put_away_leftover(drop, file, source.problems)
+        self._archive_leftover_objects()
+
+    def _archive_leftover_objects(self) -> None:
+        """The same for objects in a store: they still lie in the inbox, or were replaced there."""
+        settings = self._settings
+        for drop in self._ledger.queries.unfiled(settings.inbox_address) if settings.inbox_address else ():
+            for source in drop.files:
+                arrived = datetime.fromisoformat(source.arrived)
+                held = inbox.restore_claim(source.kept_as, arrived, settings, drop.run, self._claims)
+                if held is None:
+                    continue
+                file = InboxFile(source.name, held.path, source.size, source.sha256, arrived, claimed_object=held)
+                if not self._put_away_leftover(drop, file, source.problems) and held.fetch_if_missing():
+                    self._put_away(drop, file, source.problems)
+
+    def _put_away_leftover(self, drop: Drop, file: InboxFile, problems: Sequence[Problem]) -> bool:
+        """Move a leftover file, or record where it was moved to; False if it is in neither place."""
+        if file.path.exists():
+            self._put_away(drop, file, problems)
+        elif place := inbox.find_moved(file, self._settings, _day(drop.run), drop.run):
+            self._ledger.archived(drop.id, file.name, shown(place))
+        else:
+            return False
+        return True
+
+    def _put_away(self, drop: Drop, file: InboxFile, problems: Sequence[Problem]) -> None:
+        """Move a recorded file out of the work area: aside if it has problems, else into the archive under its run's day."""
+        place = (
+            inbox.set_aside(file, self._settings, drop.run, problems)
+            if problems
+            else inbox.archive(file, self._settings, _day(drop.run), drop.run)
+        )
+        self._ledger.archived(drop.id, file.name, shown(place))
+
+
+def _day(run: str) -> date:
+    return date.fromisoformat(run[:10])  # the name of a run is its day and a number
+
+
+def _part_jobs(drop: ReadDrop) -> list[translation.PartJob]:
+    """The jobs for translating a drop in parts; none where one process is as fast. A fix file is read like its original, which only this
+    process can do.
+    """
+    settings = drop.context.settings
+    count = translation.extra_processes(settings)
+    size = sum(file.size for file in drop.files)
+    is_plain = drop.opened.fixes is None and drop.opened.entry_of is None
+    worth_it = translation.should_split(drop.mapping, drop.tables.values(), size, settings)
+    if not (count and is_plain and worth_it):
+        return []
+    paths = {file.name: str(file.path) for file in drop.files}
+    files = [translation.PartFile(role, name, paths[name]) for role, name in drop.routed.route.files.items()]
+    return translation.part_jobs(drop.mapping, files, drop.context.now.isoformat(), count)
+
+
+def _unplanned(run: Run, drop: ReadDrop) -> Drop:
+    """The drop as the ledger records it, before it has an id."""
+    mapping, fixes = drop.mapping, drop.opened.fixes
+    roles = {name: role for role, name in drop.routed.route.files.items()}
+    if fixes is not None and len(drop.files) == 1:  # it replaces all files of its original
+        roles = dict.fromkeys(roles, FIX_ROLE)
+    return Drop(
+        id=0,
+        run=run.name,
+        files=tuple(_source(file, roles.get(file.name, "trigger")) for file in drop.files),
+        tables=tuple(_table(table) for table in drop.tables.values()),
+        mapping=mapping.name,
+        mapping_version=str(mapping.version),
+        mapping_hash=mapping.hash,
+        operation=mapping.operation.name,
+        batch_size=mapping.batch_size,
+        language=mapping.language,
+        guide=mapping.guide,
+        source=mapping.source,
+        fixes=fixes.id if fixes is not None else None,
+    )
+
+
+def _table(table: Table) -> SourceTable:
+    return SourceTable(table.name, table.file, table.sheet, table.header, table.header_row, found=table.found)
+
+
+def _source(file: InboxFile, role: str, *problems: Problem) -> SourceFile:
+    arrived = file.arrived.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return SourceFile(role, file.name, file.sha256, file.size, arrived, file.stored_at, problems)
