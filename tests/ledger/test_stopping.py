@@ -4,8 +4,8 @@ import pytest
 from ledgers import document, drop_of, left_out, order, plan, send, tender, weight_problem
 
 from loadsheet.ledger import State
+from loadsheet.ledger.decisions import judge_retry
 from loadsheet.ledger.recording import CHUNK
-from loadsheet.ledger.retry_rules import judge_retry
 from loadsheet.problems import DoesNotBalance
 
 DROP = drop_of(("orders", "a.csv"))

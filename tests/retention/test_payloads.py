@@ -10,9 +10,9 @@ from retention_runs import PERSON, House, house_in, orders, records
 from loadsheet import reconcile
 from loadsheet.dispatch.unknown_rules import content_before
 from loadsheet.ledger import Choice, Settlement, State
+from loadsheet.ledger.decisions import judge_retry
 from loadsheet.ledger.planning import NOT_KEPT
 from loadsheet.ledger.purging import figures_of
-from loadsheet.ledger.retry_rules import judge_retry
 from loadsheet.problems import LedgerError
 
 

@@ -59,6 +59,6 @@ def holder_of(settings: Settings) -> str:
     """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
     if not settings.is_shared:
         return holder_of_file(file_of(settings.database_url))
-    from loadsheet.ledger.server import look  # noqa: PLC0415 (needed where a ledger is shared)
+    from loadsheet.ledger.postgres_opening import look  # noqa: PLC0415 (needed where a ledger is shared)
 
     return look(settings.database_url, settings.takeover_s).holder

@@ -15,7 +15,7 @@ from loadsheet.dispatch import Listings, UnknownTimer, fetch_listings
 from loadsheet.dispatch.unknown_rules import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
 from loadsheet.dispatch.verification import unknown_cases
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
-from loadsheet.ledger.retry_rules import unproved
+from loadsheet.ledger.decisions import unproved
 from loadsheet.problems import LoadsheetError, Problem
 from loadsheet.settings import Settings
 

@@ -11,7 +11,7 @@ from loadsheet.cli.ledger_access import held_ledger, ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
-from loadsheet.ledger.retry_rules import Retry, judge_retry
+from loadsheet.ledger.decisions import Retry, judge_retry
 
 NOTHING_FOUND = 1
 

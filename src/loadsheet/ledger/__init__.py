@@ -4,10 +4,11 @@ The seam of the house: nothing before it touches the network, nothing after it t
 translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read it with `Ledger.queries`.
 """
 
+from loadsheet.ledger.between_runs import reported_by
 from loadsheet.ledger.clock import Clock, utc_now
 from loadsheet.ledger.decisions import Choice, first_broken_decision
 from loadsheet.ledger.exceptions import Remark, Standing, WorkbookRead
-from loadsheet.ledger.missing_records import MissingRecords
+from loadsheet.ledger.file_queries import MissingRecords
 from loadsheet.ledger.opening import open_ledger
 from loadsheet.ledger.queue import Submission
 from loadsheet.ledger.states import (
@@ -31,7 +32,6 @@ from loadsheet.ledger.states import (
     Waits,
 )
 from loadsheet.ledger.store import Ledger
-from loadsheet.ledger.unfinished_runs import reported_by
 from loadsheet.mapping.documents import ColumnGuide
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 Owns: the order of these steps, and what is compared: the number of rows of each table, entries and their attempts by state, and how long
 what entries hold is. Killed anywhere, either the file is the ledger, whole and as it was, or the copy is: the note beside the
-file decides (see `moved`), and the same command again does the rest. There is no way back: what the file becomes knows nothing of
+file decides (see `location`), and the same command again does the rest. There is no way back: what the file becomes knows nothing of
 what is recorded afterwards.
 """
 
@@ -17,10 +17,19 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, func, insert, select, text
 
-from loadsheet.ledger import soundness, stored_values
+from loadsheet.ledger import between_runs, versions
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.location import Place, sync_folder
-from loadsheet.ledger.moved import Arriving, Note, arriving, begin_arrival, read_note, this_host, write_note
+from loadsheet.ledger.location import (
+    Arriving,
+    Note,
+    Place,
+    arriving,
+    begin_arrival,
+    read_note,
+    sync_folder,
+    this_host,
+    write_note,
+)
 from loadsheet.ledger.opening import locked, open_ledger
 from loadsheet.ledger.postgres import Address, address_of, copy_in
 from loadsheet.ledger.postgres_opening import joined
@@ -114,7 +123,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
         kept = select(meta.c.name, meta.c.value).where(meta.c.name.not_in(_STAYS))
         for row in connection.execute(kept):
             new.execute(insert(meta).values(name=row.name, value=row.value))
-        for name, done in stored_values.schedules_done(connection).items():
+        for name, done in between_runs.schedules_done(connection).items():
             fires.begin(new, fires.ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
         begin_arrival(new, of)
@@ -151,7 +160,7 @@ def _compared(old: _Held, new: Connection) -> dict[str, int]:
     if differs or old.sums != copied.sums:
         told = f"{', '.join(differs)} have other numbers of rows" if differs else "the sums of entries differ"
         raise LedgerError(f"the copy is not what the ledger is ({told}); nothing was moved")
-    if faults := list(soundness.check(new)):
+    if faults := list(versions.faults_in(new)):
         raise LedgerError(f"the copy is not sound ({faults[0]}); nothing was moved")
     return old.counts
 

@@ -15,14 +15,12 @@ from sqlalchemy.exc import ArgumentError
 from loadsheet.ledger.backup import is_older
 from loadsheet.ledger.clock import Clock, utc_now
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.location import Place, network_kind
-from loadsheet.ledger.moved import refuse_moved
+from loadsheet.ledger.location import Place, network_kind, refuse_moved
 from loadsheet.ledger.postgres import is_postgres, without_password
+from loadsheet.ledger.postgres_opening import is_there as there_is
 from loadsheet.ledger.postgres_opening import joined
-from loadsheet.ledger.server import is_there as there_is
-from loadsheet.ledger.soundness import look_if_due
 from loadsheet.ledger.store import Ledger
-from loadsheet.ledger.versions import check_version, make_if_new, upgrade
+from loadsheet.ledger.versions import check_version, make_if_new, quick_check_if_due, upgrade
 from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
 
 _PRAGMAS = {
@@ -215,7 +213,7 @@ def _prepare(engine: Engine, place: Place, now: str, *, accept_older: bool) -> b
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         check_version(connection, place.path)
         try:
-            look_if_due(connection, now)
+            quick_check_if_due(connection, now)
         except LedgerError as error:
             raise LedgerError(f"the ledger {place.path}: {error}", todo=place.to_restore()) from error
         return is_older(connection, place, str(place.path), accepted=accept_older)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.location import Place, sync_folder
-from loadsheet.ledger.moved import refuse_moved
+from loadsheet.ledger.location import Place, refuse_moved, sync_folder
 from loadsheet.ledger.opening import file_of, locked
 from loadsheet.ledger.schema import SCHEMA_VERSION
 from loadsheet.problems import LedgerError, LedgerUnwritable

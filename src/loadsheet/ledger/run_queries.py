@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
-from loadsheet.ledger import arrival_queries, codec, missing_records, stored_values, unfinished_runs
+from loadsheet.ledger import between_runs, codec, file_queries
 from loadsheet.ledger.run_slices import Slice
 from loadsheet.ledger.schema import (
     attempts,
@@ -87,22 +87,22 @@ class RunQueries:
                 _run(row) for row in connection.execute(select(runs).where(runs.c.id.in_(wanted)).order_by(runs.c.id))
             ]
 
-    def arrivals(self, since: str, *, counted: bool = True) -> list[arrival_queries.Arrival]:
+    def arrivals(self, since: str, *, counted: bool = True) -> list[file_queries.Arrival]:
         """The files that runs took which began at `since` (ISO 8601 UTC) or later, in the order in which they came; with their numbers
         of records, if they are to be `counted`.
         """
         with self._engine.connect() as connection:
-            return arrival_queries.arrivals(connection, since, counted=counted)
+            return file_queries.arrivals(connection, since, counted=counted)
 
     def looks(self) -> tuple[str, str]:
         """When the first and the last of the runs that were finished began (ISO 8601 UTC); both empty if there was none."""
         with self._engine.connect() as connection:
-            return arrival_queries.looks(connection)
+            return file_queries.looks(connection)
 
     def begun_before(self, when: str) -> str:
         """When the last run before this moment began (ISO 8601 UTC both); empty if there was none."""
         with self._engine.connect() as connection:
-            return arrival_queries.begun_before(connection, when)
+            return file_queries.begun_before(connection, when)
 
     def listing_snapshot(self, run: Run) -> bytes:
         """What the look of a run at the exchange showed, as it was given to `Ledger.end_run`; empty if there was none."""
@@ -154,7 +154,7 @@ class RunQueries:
         looked for; and the drops of runs that did not end, of which these tell (see `Ledger.adopt_unfinished_runs`).
         """
         with self._engine.connect() as connection:
-            wanted = unfinished_runs.with_adopted_runs(connection, of)
+            wanted = between_runs.with_adopted_runs(connection, of)
             touched = [
                 select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id.in_(wanted))
                 for told in (events, findings)
@@ -163,10 +163,10 @@ class RunQueries:
             query = select(drops.c.id).where(mine).order_by(drops.c.id)
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
 
-    def missing_records(self, read: Sequence[Drop]) -> dict[int, missing_records.MissingRecords]:
+    def missing_records(self, read: Sequence[Drop]) -> dict[int, file_queries.MissingRecords]:
         """By drop, the records of the last version of its file that are missing from it; these drops are of one run."""
         with self._engine.connect() as connection:
-            return missing_records.missing_records(connection, read)
+            return file_queries.missing_records(connection, read)
 
     def runs_changing(self, drop: int) -> list[str]:
         """The names of the runs that planned a drop or changed one of its entries, oldest first; in the place of one that did not end, that
@@ -176,7 +176,7 @@ class RunQueries:
         planned = select(drops.c.run_id).where(drops.c.id == drop)
         mine = or_(runs.c.id.in_(planned), runs.c.id.in_(changing.where(entries.c.drop_id == drop)))
         with self._engine.connect() as connection:
-            return unfinished_runs.reporting_runs(connection, connection.scalars(select(runs.c.name).where(mine)).all())
+            return between_runs.reporting_runs(connection, connection.scalars(select(runs.c.name).where(mine)).all())
 
     def first_with(self, sha256: str, before: int) -> Drop | None:
         """The first drop before this one that holds a file of these bytes, if there is one."""
@@ -223,7 +223,7 @@ class RunQueries:
     def schedules_done(self) -> dict[str, str]:
         """Up to when (ISO 8601 UTC) all of each schedule is done, by its name, as `Ledger.keep_schedules_done` was told."""
         with self._engine.connect() as connection:
-            return stored_values.schedules_done(connection)
+            return between_runs.schedules_done(connection)
 
     def _drop(self, connection: Connection, identity: int) -> Drop:
         query = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import CompoundSelect, Connection, Select, and_, func, insert, or_, select, union
 
-from loadsheet.ledger import unfinished_runs
+from loadsheet.ledger import between_runs
 from loadsheet.ledger.schema import (
     attempts,
     decisions,
@@ -57,7 +57,7 @@ class Slice:
     def __init__(self, connection: Connection, run: Run) -> None:
         self._connection, self._run = connection, run
         self.own = _planned_by(connection, run)
-        self._touched = sorted(_touched_by(connection, unfinished_runs.with_adopted_runs(connection, [run])))
+        self._touched = sorted(_touched_by(connection, between_runs.with_adopted_runs(connection, [run])))
         self._drops, whole, fixed = _drops_for(connection, run, self._touched)
         self._entries = _entries_for(run, self._touched, whole, fixed, _entry_before(connection, self.own))
 

@@ -17,15 +17,15 @@ from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
 from loadsheet.ledger import (
+    between_runs,
     codec,
     decisions,
     exceptions,
-    soundness,
-    stored_values,
-    unfinished_runs,
+    versions,
     waiting,
 )
 from loadsheet.ledger.backup import back_up, doubt_unsent
+from loadsheet.ledger.between_runs import StoredValues
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.entry_log import note, note_held
 from loadsheet.ledger.forecast import Forecaster
@@ -49,7 +49,6 @@ from loadsheet.ledger.run_slices import Row, put_in
 from loadsheet.ledger.schema import files, looks, runs, tables
 from loadsheet.ledger.statements import at_one_moment
 from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State
-from loadsheet.ledger.stored_values import StoredValues
 from loadsheet.ledger.tenure import Fence
 from loadsheet.ledger.transitions import Intent, PreviousState, begin_sending, change, never_left, still_new
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
@@ -155,11 +154,11 @@ class Ledger:
         returns these runs, oldest first. Should it not end either, the next one tells of them, and of it.
         """
         with self._engine.connect() as connection:
-            if not unfinished_runs.unreported_before(connection, run):
+            if not between_runs.unreported_before(connection, run):
                 return []
         with self._writing() as connection:
-            unreported = unfinished_runs.unreported_before(connection, run)
-            unfinished_runs.mark_reported_by(connection, run, unreported)
+            unreported = between_runs.unreported_before(connection, run)
+            between_runs.mark_reported_by(connection, run, unreported)
         return self.queries.runs_by_id(unreported)
 
     # planning
@@ -401,7 +400,7 @@ class Ledger:
     def keep_schedules_done(self, done: Mapping[str, str]) -> None:
         """Remember up to when (ISO 8601 UTC) all of each schedule is done, by its name; others are forgotten."""
         with self._writing() as connection:
-            stored_values.keep_schedules_done(connection, done)
+            between_runs.keep_schedules_done(connection, done)
 
     # looking after it
 
@@ -418,7 +417,7 @@ class Ledger:
     def check(self) -> list[str]:
         """Everything that is wrong with the ledger, in words; empty if it is sound. Reads all of it: minutes for millions of rows."""
         with at_one_moment(self._engine).connect() as connection:
-            return list(soundness.check(connection))
+            return list(versions.faults_in(connection))
 
     def back_up(self, target: Path) -> None:
         """Copy the ledger as it stands to a new file, durably. Raises LedgerUnwritable if that cannot be written."""

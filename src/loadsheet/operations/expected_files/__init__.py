@@ -18,8 +18,8 @@ from functools import cache
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
-from loadsheet.ledger.arrival_queries import Arrival
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.file_queries import Arrival
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.settings import Settings
 from loadsheet.settings.expected_files import WEEKDAYS, Expectation

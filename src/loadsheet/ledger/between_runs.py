@@ -1,17 +1,57 @@
-"""Runs that ended without their reports: killed, or out of disk space. A later run reports their work as its own.
+"""What one run leaves for the next: named values, the progress of schedules, and the work of runs that ended without their reports.
 
-Owns: how that is recorded: an unfinished run never gets an end, and its summary names the run that reports its work. Opens no transaction:
-the methods of `Ledger` do.
+Owns: that a stored name never collides with the ledger's own names in the table `meta` (the reader of a value checks it and works without it);
+and how a later run reports the work of a run that was killed or ran out of disk space. An unfinished run never gets an end; its summary
+names the run that reports it. Opens no transaction for that: the verbs of `Ledger` do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import msgspec
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import runs
+from loadsheet.ledger.schema import meta, runs
 from loadsheet.ledger.states import Run
+
+_SCHEDULES = "schedules"
+
+
+class StoredValues:
+    """The named values. Made by `Ledger`; `keep` needs its lock."""
+
+    def __init__(self, engine: Engine, writing: Callable[[], AbstractContextManager[Connection]]) -> None:
+        self._engine, self._writing = engine, writing
+
+    def value(self, name: str) -> str:
+        """The last value stored under this name; empty if there is none."""
+        with self._engine.connect() as connection:
+            return connection.scalar(select(meta.c.value).where(meta.c.name == _stored(name))) or ""
+
+    def keep(self, name: str, value: str) -> None:
+        """Store a value under this name, replacing the previous one."""
+        with self._writing() as connection:
+            if not connection.execute(update(meta).where(meta.c.name == _stored(name)).values(value=value)).rowcount:
+                connection.execute(insert(meta).values(name=_stored(name), value=value))
+
+
+def schedules_done(connection: Connection) -> dict[str, str]:
+    """The time (ISO 8601 UTC) up to which each schedule is done, by its name."""
+    return codec.decode_texts_by_name(
+        connection.scalar(select(meta.c.value).where(meta.c.name == _SCHEDULES)) or codec.NOTHING
+    )
+
+
+def keep_schedules_done(connection: Connection, done: Mapping[str, str]) -> None:
+    """Store what `schedules_done` returns."""
+    value = msgspec.json.encode(dict(sorted(done.items()))).decode()
+    if not connection.execute(update(meta).where(meta.c.name == _SCHEDULES).values(value=value)).rowcount:
+        connection.execute(insert(meta).values(name=_SCHEDULES, value=value))
+
+
+def _stored(name: str) -> str:
+    return f"remembered: {name}"
 
 
 class _Summary(msgspec.Struct):
