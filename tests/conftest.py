@@ -3,6 +3,7 @@
 At the end of a run the sweeps say what they tried, in whatever processes they ran: `record_property("kills", 312)`.
 """
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -75,6 +76,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker("examples")
             if os.environ.get("LOADSHEET_EXAMPLES") != "all":
                 _try_fewer(getattr(test, "__func__", test))
+
+
+def pytest_collection_finish():
+    """What is collected stays: the collector need not look through it again and again. The rest as `loadsheet` itself sets it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 def _try_fewer(test):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from orders import MAPPINGS, write_orders
 
 

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_process import TOKEN
 from faulty_exchange import misbehaving
 from orders import MAPPINGS

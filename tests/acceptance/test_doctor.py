@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 from notification_servers import web
 from orders import MAPPINGS, write_orders

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import environment
+from command_processes import shared_nursery
 from small_disk import small_disk
 from watch_process import watching
 
@@ -111,27 +111,24 @@ def test_a_reader_that_goes_away_is_in_all_of_them(house):
 def test_a_signal_while_somebody_is_told_is_in_all_of_them(house):
     with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
         house.edit("loadsheet.toml", "backups = 3", f'ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"')
-        process = apart(house, stderr=subprocess.PIPE)
+        process = shared_nursery().start(house, "run", LOADSHEET_READING_PROCESS="none")
         nobody.accept()[0].close()  # that it begins
         waits, _ = nobody.accept()  # that it ended, which is not answered
         assert recorded(house) == (0, {})
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate()
+        assert process.stop() == 143, process.said
         waits.close()
-    assert process.returncode == 143, err
     assert recorded(house)[0] == 143
 
 
 def test_a_ledger_that_another_run_holds_by_then_is_said(house):
     with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
         house.edit("loadsheet.toml", "backups = 3", f'ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"')
-        process = apart(house, stderr=subprocess.PIPE)
+        process = shared_nursery().start(house, "run", LOADSHEET_READING_PROCESS="none")
         nobody.accept()[0].close()
         waits, _ = nobody.accept()
         with watching(house, LOADSHEET_PING_TIMEOUT_S="0.1") as watch:
             watch.until(lambda: watch.says("watching inbox"))
-            process.send_signal(signal.SIGTERM)
-            _, err = process.communicate()
+            assert process.stop() == 143, process.said
         waits.close()
-    assert (process.returncode, b"the ledger still says of run" in err) == (143, True), err
+    assert "the ledger still says of run" in process.said
     assert house.run_json()["exit_code"] == 143

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from command import environment
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from orders import MAPPINGS, write_orders
 
 from loadsheet.contract import Assumptions

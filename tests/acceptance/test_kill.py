@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 import requests
 from command import start
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 from orders import MAPPINGS, order_id, write_orders
 
@@ -75,10 +75,6 @@ def try_once(folder, moments):
         for after_s in moments:
             kill_during_run(folder, served.url, after_s)
         check_laws(folder, served.url)
-
-
-def test_a_killed_run_is_finished_by_the_next_one(tmp_path):
-    try_once(tmp_path, [1.6, 1.9])
 
 
 def test_a_run_that_is_killed_while_it_sends_is_told_by_the_next_one(tmp_path):

@@ -5,7 +5,7 @@ import shutil
 
 import requests
 from command import TOKEN
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from faulty_exchange import misbehaving
 from orders import MAPPINGS, order_id, write_orders
 

@@ -6,7 +6,7 @@ import shutil
 import time
 
 import openpyxl
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from watch_process import watching
 from workspace import SAMPLES, copy_mappings
 

@@ -14,7 +14,7 @@ import openpyxl
 import pytest
 import requests
 from command import environment
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 from ledgers import order, tender
 

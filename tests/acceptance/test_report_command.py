@@ -10,7 +10,8 @@ import stat
 import jsonschema
 import openpyxl
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
+from command_processes import shared_nursery
 from exchange_process import exchange
 from orders import MAPPINGS, order_id, write_orders
 
@@ -160,8 +161,10 @@ def test_open_gives_the_page_to_the_desktop(house, tmp_path):
     opener.parent.mkdir()
     opener.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
     opener.chmod(opener.stat().st_mode | stat.S_IXUSR)
-    done = loadsheet(house, "report", "--open", PATH=f"{opener.parent}:{os.environ['PATH']}")
-    assert done.returncode == 0
+    path = f"{opener.parent}:{os.environ['PATH']}"
+    assert (
+        shared_nursery().start(house, "report", "--open", PATH=path).wait() == 0
+    )  # the desktop's program outlives the command
     opened = (tmp_path / "opened").read_text().strip()
     assert opened.startswith(str(latest(house)))
     assert opened.endswith(("run.html", "reconciliation.xlsx"))

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from orders import MAPPINGS, order_id, write_orders
 
 

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import openpyxl
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from orders import MAPPINGS, order_id, write_orders
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from capsule_runs import House
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_process import exchange
 from orders import MAPPINGS, write_orders
 

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from databases import KINDS, new_url
 from exchange_process import exchange
 from inbox_files import settings_in

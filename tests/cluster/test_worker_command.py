@@ -5,7 +5,7 @@ import signal
 import socket
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from command_processes import shared_nursery
 from exchange_process import exchange
 from orders import MAPPINGS, write_orders

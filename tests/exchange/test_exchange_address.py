@@ -7,7 +7,7 @@ import ssl
 import subprocess
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_calls import AUTHORISED
 from exchange_process import TOKEN, serving
 

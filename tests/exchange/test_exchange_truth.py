@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_calls import OverSocket, encode, inside
 from exchange_process import TOKEN, serving
 from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TENDER

@@ -70,7 +70,7 @@ def state(database):
     return version, tables, orders
 
 
-every_step = pytest.mark.parametrize("stride", [6, pytest.param(1, marks=pytest.mark.sweep)])
+every_step = pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.sweep)])
 
 
 @every_step
@@ -87,7 +87,7 @@ def test_a_kill_at_any_step_of_an_upgrade_leaves_the_old_database_or_the_new_one
             step += stride if step < NEAR_THE_END else 1
     assert step > 40
     assert seen[0] == before
-    assert seen.count(before) > 30 // stride  # killed again and again before it could finish
+    assert seen.count(before) > 24 // stride  # killed again and again before it could finish
     assert seen[-1][0] == VERSION  # and after it had
     assert_whole(database)
 

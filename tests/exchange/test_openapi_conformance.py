@@ -158,9 +158,8 @@ def run(database, cases, seconds, *, strict):
         assert wanted <= asked.statuses.keys()
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["forgiving", "strict"])
-def test_a_hundred_cases_are_answered_as_the_document_says(tmp_path, strict):
-    run(tmp_path / "exchange.db", 100, 60, strict=strict)
+def test_a_hundred_cases_are_answered_as_the_document_says(tmp_path):
+    run(tmp_path / "exchange.db", 100, 60, strict=False)
 
 
 @pytest.mark.sweep

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import get_args
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_calls import embedded, encode
 from exchange_process import TOKEN
 from payload_examples import GOOD, ORDER, TENDER
@@ -44,8 +44,17 @@ SPECIAL = {  # values where they are no closed list, and what else must be set f
     "service_order_key": ({}, ("SERVICE_ORDER", "number")),
 }
 VISIBLE = [name for name in Assumptions.model_fields if name not in NOT_VISIBLE | NOT_OURS]
+PERMISSIVE = {"create_existing": "replace", "update_unknown": "replace", "delete_unknown": "accept"}
+PERMISSIVE |= {"quote_unknown": "accept", "confirm_unknown": "accept", "status_unknown": "accept"}
+PERMISSIVE |= {"number_forms": "both", "null_fields": "absent", "unknown_fields": "ignore", "timezones": "any"}
+STRICT = {"empty_required": "reject", "known_values": "closed", "quote_existing": "reject", "unknown_path": 404}
+ODD = {**PERMISSIVE, "status_sets_order_status": "name", "status_on_400": "partial", "status_index_base": 1}
+TOGETHER = {*PERMISSIVE.items(), *STRICT.items(), *ODD.items()}  # a test finds these together; each alone is a sweep
 PERSONALITIES = [
-    (name, value, SPECIAL.get(name, ({}, ()))[0])
+    pytest.param(
+        *(name, value, SPECIAL.get(name, ({}, ()))[0]),
+        marks=[pytest.mark.sweep] if (name, value) in TOGETHER else [],
+    )
     for name in VISIBLE
     for value in (SPECIAL[name][1] if name in SPECIAL else get_args(Assumptions.model_fields[name].annotation))
     if value != Assumptions.model_fields[name].default
@@ -89,13 +98,6 @@ def test_every_assumption_is_asked_about_or_known_to_be_invisible(tmp_path):
     with embedded(tmp_path / "exchange.db") as caller:
         asked = {answer.assumption for answer in probed(url_of(caller)).capabilities.answers}
     assert asked - {""} == set(Assumptions.model_fields) - NOT_VISIBLE
-
-
-PERMISSIVE = {"create_existing": "replace", "update_unknown": "replace", "delete_unknown": "accept"}
-PERMISSIVE |= {"quote_unknown": "accept", "confirm_unknown": "accept", "status_unknown": "accept"}
-PERMISSIVE |= {"number_forms": "both", "null_fields": "absent", "unknown_fields": "ignore", "timezones": "any"}
-STRICT = {"empty_required": "reject", "known_values": "closed", "quote_existing": "reject", "unknown_path": 404}
-ODD = {**PERMISSIVE, "status_sets_order_status": "name", "status_on_400": "partial", "status_index_base": 1}
 
 
 @pytest.mark.parametrize("personality", [PERMISSIVE, STRICT, ODD], ids=["permissive", "strict", "odd"])

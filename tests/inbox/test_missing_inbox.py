@@ -1,6 +1,6 @@
 """An inbox that does not exist is an error, not an empty night."""
 
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_process import exchange
 from orders import MAPPINGS
 

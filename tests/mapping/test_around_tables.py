@@ -4,7 +4,7 @@ import json
 
 import openpyxl
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from sheets import NOW, findings, load_text
 
 from loadsheet.checking import LeftOut

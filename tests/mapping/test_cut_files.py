@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from orders import MAPPINGS, write_orders
 from sheets import ASSUMED, codes, documents, load_text
 

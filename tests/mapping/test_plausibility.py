@@ -5,7 +5,7 @@ import re
 from datetime import UTC, datetime
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 
 from loadsheet.cli import invoke
 from loadsheet.mapping import Document

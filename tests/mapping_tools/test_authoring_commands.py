@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_fork import loadsheet as forked
+from command_in_process import loadsheet as forked
 from hypothesis import given
 from hypothesis import strategies as st
 

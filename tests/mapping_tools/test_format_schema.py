@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 
 from loadsheet.contract import WRITES, Assumptions
 from loadsheet.mapping import lint

@@ -12,7 +12,7 @@ from decimal import Decimal
 import openpyxl
 import pytest
 import strategies
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from payload_examples import GOOD

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, load, translate

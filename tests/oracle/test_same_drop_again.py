@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 import test_relations as relations
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from fix_workbooks import House
 from test_relations import INBOX, ROOT, before, drops  # noqa: F401 (before is a fixture)
 from workspace import copy_mappings

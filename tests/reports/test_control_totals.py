@@ -2,7 +2,7 @@
 
 import shutil
 
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from faulty_exchange import misbehaving
 from orders import MAPPINGS, order_id, write_orders
 

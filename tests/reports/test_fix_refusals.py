@@ -5,7 +5,7 @@ from pathlib import Path
 
 import openpyxl
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ import json
 import zipfile
 
 import pytest
-from command_fork import loadsheet
+from command_in_process import loadsheet
 from workspace import copy_mappings
 
 HEAD = "Order,Name,Street,Postcode,City,Country,Collect,Deliver,Item,Weight,Value\n"

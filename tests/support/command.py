@@ -1,4 +1,4 @@
-"""The real command in a process of its own, in a folder of its own, started as a user starts it; `command_fork` spares the start."""
+"""The real command in a process of its own, in a folder of its own, started as a user starts it."""
 
 import os
 import subprocess

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import orders
-from command_fork import loadsheet
+from command_in_process import loadsheet
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "mappings"

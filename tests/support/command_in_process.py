@@ -1,0 +1,58 @@
+"""Whole commands in this process, for tests whose subject is not the process itself.
+
+They read files without the sandboxed reader, which `command` and the tests of reading use.
+"""
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+
+from command import environment
+from outcome_check import check_command
+
+from loadsheet import file_modes
+from loadsheet.cli import invoke
+
+
+def loadsheet(folder, *words, typed="", **more):
+    """Exit code, stdout and stderr of `loadsheet WORDS` in a folder. `typed` is its input, `more` its environment."""
+    words, out, err = [str(word) for word in words], _stream(), _stream()
+    variables = environment(**{"LOADSHEET_READING_PROCESS": "none", **more})
+    with _surroundings(folder, variables, typed), redirect_stdout(out), redirect_stderr(err):
+        code = invoke(words)
+    done = subprocess.CompletedProcess(words, code, _text(out), _text(err))
+    check_command(Path(folder), words, done)
+    return done
+
+
+@contextmanager
+def _surroundings(folder, variables, typed):
+    """Folder, environment and input of a command; those of the test and its umask return at the end."""
+    here, before, stdin = Path.cwd(), dict(os.environ), sys.stdin
+    umask = os.umask(0o022)
+    os.umask(umask)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.stdin = _stream(typed)
+    try:
+        yield
+    finally:
+        sys.stdin = stdin
+        os.environ.clear()
+        os.environ.update(before)
+        os.chdir(here)
+        os.umask(umask)
+        file_modes._umask_before.clear()  # as in a new process
+
+
+def _stream(text=""):
+    return io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", write_through=True)
+
+
+def _text(stream):
+    stream.flush()
+    return stream.buffer.getvalue().decode("utf-8", "replace")
