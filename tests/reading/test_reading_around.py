@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from reading_corpus import inline, layout, open_one, refusal, rows_of, text_file, workbook_parts, write_parts
 
 from loadsheet.reading import Layout, WantedColumn
-from loadsheet.reading.header import find_header
+from loadsheet.reading.header import find_header, mark_stray_rows
 from loadsheet.reading.layouts import RowFilters
-from loadsheet.reading.stray_rows import mark_stray_rows
 from loadsheet.reading.tables import Row
 
 

@@ -9,9 +9,8 @@ from reading_writers import WRITERS, Sheet, Typed
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Layout, open_tables
 from loadsheet.reading.layouts import RowFilters
-from loadsheet.reading.workbook import open_workbook
-from loadsheet.reading.workbook_values import Book, Traits
-from loadsheet.reading.workbook_values import Sheet as Listed
+from loadsheet.reading.workbook import Book, Traits, open_workbook
+from loadsheet.reading.workbook import Sheet as Listed
 from loadsheet.settings import Settings
 
 ASKED = layout("Id", "City", optional=("City",))

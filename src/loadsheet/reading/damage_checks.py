@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
 from loadsheet.reading.cell_shapes import DIGITS_KEPT, FRACTION, Key, Shape, group_by_shape, repair_encoding
-from loadsheet.reading.header import fold
+from loadsheet.reading.header import SUM_WORDS, fold
 from loadsheet.reading.layouts import ColumnUse
-from loadsheet.reading.stray_rows import SUM_WORDS
 from loadsheet.reading.tables import Native, Row, Table
 
 _BATCH = 4_000

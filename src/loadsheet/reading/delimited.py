@@ -15,9 +15,17 @@ from typing import Literal, NamedTuple, Self
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.encoding import LINE_LENGTH_MAX, Source, Survey, refused, survey_text
-from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, check_header, closeness, find_header, rows_looked_at
+from loadsheet.reading.header import (
+    NO_HEADER,
+    TOP_ROWS,
+    Header,
+    check_header,
+    closeness,
+    find_header,
+    mark_stray_rows,
+    rows_looked_at,
+)
 from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.stray_rows import mark_stray_rows
 from loadsheet.reading.tables import Frame, Row, Table, Top, is_blank, with_line_feeds
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX

@@ -1,6 +1,7 @@
 """The bytes of a file, wherever they come from, and the encoding of a text file, verified over the whole file.
 
 Nothing is guessed: a byte order mark decides, else the encodings that the mapping declares, in order and strictly.
+Also here: the refusal of a file that cannot be read, and how it names the kind of the file.
 """
 
 import codecs
@@ -200,6 +201,18 @@ def _is_mostly_utf_8(source: Source) -> bool:
                 bad += invalid
                 valid += len(text) - len(text.encode("ascii", "ignore")) - invalid
     return valid >= bad
+
+
+Kind = tuple[str, str]
+"""What a file is, and what its sender should do."""
+
+SAVE_AS = "open it in the program it comes from and save it as .xlsx or as 'CSV UTF-8'"
+SEND_TABLE = "send the table itself as .xlsx or CSV"
+
+
+def refusal_of(kind: Kind) -> tuple[str, str]:
+    """The reason and the hint of a refusal."""
+    return f"it is {kind[0]}", kind[1]
 
 
 def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:

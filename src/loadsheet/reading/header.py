@@ -1,7 +1,10 @@
-"""Finding the header: which row of a table's top, or which rows together, hold the labels that the mapping wants.
+"""The header of a table, and the rows under it that are not part of the table. Pure, and the same for every format.
 
-Pure. Rows come from any kind of file; the refusal names the row that comes closest and what it lacks. A label that is spread over
+The header is the row of a table's top, or the rows together, that hold the labels the mapping wants. Rows come from any kind of file; the refusal names the row that comes closest and what it lacks. A label that is spread over
 several rows (`Consignee` merged over `Name` and `City`) is read as one: `Consignee / City`.
+
+Under it, units, comments, totals, notes and a repeated header are not part of the table. They are not dropped: they come out as
+`Row.ignored` with the rule in words, so that every row of a file is accounted for. Beginnings are compared folded and by whole words.
 """
 
 import re
@@ -15,7 +18,7 @@ from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.layouts import Layout, WantedColumn
-from loadsheet.reading.tables import is_blank, place
+from loadsheet.reading.tables import Native, Row, is_blank, place
 
 TOP_ROWS = 50
 """How far down a header is looked for unless the mapping gives its row."""
@@ -317,3 +320,130 @@ def _spread(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
         )
         starts = begin
     return [*found, rows[-1]]
+
+
+# ---- rows that are not part of the table ----
+
+_UNITS = """
+    g gr kg kgs t to lb lbs oz mt cwt mm cm dm m km in inch inches ft feet yd mi ldm lm % cbm cdm ccm m3 m² m2 m³ dm3 dm³ cm3 cm³ cft cuft
+    ft3 ft³ l ltr ml hl gal pc pcs pce st stk stck stuck ea each ctn pal plt h hrs min s sec d days kw kwh °c °f
+    eur usd gbp chf pln czk sek nok dkk jpy cny € $ £ dd.mm.yyyy yyyy-mm-dd dd/mm/yyyy mm/dd/yyyy tt.mm.jjjj hh:mm
+"""
+UNITS = frozenset(_UNITS.split())
+"""What the cells of a units row hold; in brackets any text will do."""
+
+_LONGER_MAX = 3  # a label with a mark, a space or a sign around it is no longer than this
+_BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
+SUM_WORDS = frozenset(
+    {"sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe"}
+)  # fmt: skip
+"""What rows of totals begin with, in small letters."""
+
+
+def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
+    """The rows under a header; stray rows are marked as ignored. None among `rows` stands for blank rows."""
+    row_filters, rules = layout.row_filters, _StrayRowRules(layout, header)
+    has_rules = bool(row_filters.comment or row_filters.totals or row_filters.footer)
+    place, label = rules.header_cell
+    shortest, longest = len(label) - _LONGER_MAX, len(label) + _LONGER_MAX
+    ended, last, first = "", header.row, True
+    for row in rows:
+        if row is None:
+            if row_filters.stop_at_blank and not first and not ended:
+                ended = f"stop_at_blank: below row {last}"
+            continue
+        last = row.number
+        if row.ignored:
+            yield row
+            continue
+        if row.problem is not None and row.problem.code == "R214":
+            yield row  # reading ends here whatever the rules say, and that has to be said
+            continue
+        rule = ended
+        if not rule and has_rules:
+            rule, ends = rules.rule_of_first_text(row)
+            ended = rule if ends else ""
+        if not rule and first:
+            first, rule = False, rules.units_rule(row)
+        if not rule and shortest <= len(row.cells[place]) <= longest and rules.is_header(row):
+            rule = "the header once more"
+        yield Row(row.number, row.cells, None, rule) if rule else row
+
+
+class _StrayRowRules:
+    """The rules of a layout, for the rows under one header."""
+
+    def __init__(self, layout: Layout, header: Header) -> None:
+        self._row_filters_of = layout.row_filters
+        required = [column.name for column in layout.columns if column.required]
+        columns = header.columns
+        self._required = [columns[name] for name in required if name in columns]
+        self._place = min(columns.values())
+        self._totals = _starts_with(layout.row_filters.totals)
+        self._footer = _starts_with(layout.row_filters.footer)
+        last = header.rows[-1]
+        label = last[self._place] if self._place < len(last) else ""
+        self.header_cell = self._place, label
+        """A position and the text of the header's last row there. Its length alone excludes nearly all rows."""
+        self._word = (fold(label).split() or [""])[0]
+        self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _plain
+        self._header = self._compared_cells(last)
+
+    def is_header(self, row: Row) -> bool:
+        """Whether a row repeats the last row of the header. Compared as labels are, a single label exactly."""
+        text = row.cells[self._place]
+        if not self._word or (text.isascii() and self._word not in text.casefold()):  # much cheaper than what follows
+            return False
+        return (
+            self._compared(text) == self._compared(self.header_cell[1])
+            and self._compared_cells(row.cells) == self._header
+        )
+
+    def _compared_cells(self, cells: Sequence[str]) -> tuple[str, ...]:
+        """The cells as they are compared, without blank ones at the end."""
+        bare = [self._compared(cell) for cell in cells]
+        while bare and not bare[-1]:
+            bare.pop()
+        return tuple(bare)
+
+    def units_rule(self, row: Row) -> str:
+        """The rule by which the first row under the header holds units, empty if it does not. Found by itself it must lack a
+        value that every row of the table has, or hold nothing but texts in brackets: a row of the table never does.
+        """
+        if self._row_filters_of.units_row is True:
+            return "units_row: the first row under the header"
+        texts = [cell.strip() for cell in row.cells if cell.strip()]
+        if self._row_filters_of.units_row is False or not texts or any(isinstance(cell, Native) for cell in row.cells):
+            return ""
+        bracketed = all(_BRACKETED.fullmatch(text) for text in texts)
+        partial = any(not row.cells[place].strip() for place in self._required)
+        if bracketed or (partial and all(_is_unit(text) for text in texts)):
+            return "units_row: auto (the first row under the header holds nothing but units)"
+        return ""
+
+    def rule_of_first_text(self, row: Row) -> tuple[str, bool]:
+        """The rule by which the first text of a row leaves it out, and whether the table ends with it."""
+        text = next((cell for cell in row.cells if cell and not cell.isspace()), "")
+        comment = self._row_filters_of.comment
+        if comment and text.lstrip().startswith(comment):
+            return f"comment: {comment}", False
+        if self._totals is not None and (found := self._totals.match(fold(text))):
+            return f"totals: begins with {found[0]}", False
+        if self._footer is not None and (found := self._footer.match(fold(text))):
+            return f"footer: row {row.number} begins with {found[0]}, and all below", True
+        return "", False
+
+
+def _is_unit(text: str) -> bool:
+    return _BRACKETED.fullmatch(text) is not None or text.casefold().rstrip(".") in UNITS
+
+
+def _plain(cell: str) -> str:
+    """The cell without white space around it, and without the byte order mark of a file that was put behind another."""
+    return cell.lstrip("\ufeff").strip()
+
+
+def _starts_with(words: Sequence[str]) -> re.Pattern[str] | None:
+    """The pattern of a folded text that begins with one of the words, not followed by a letter or digit."""
+    folded = sorted(filter(None, map(fold, words)), key=len, reverse=True)
+    return re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None

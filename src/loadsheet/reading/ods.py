@@ -16,7 +16,7 @@ from loadsheet.reading.number_formats import Format, duration, plain_number, rea
 from loadsheet.reading.odf_styles import TABLE, Styles
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package, safe_parser
 from loadsheet.reading.tables import Native
-from loadsheet.reading.workbook_values import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
+from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 
 _OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0 "
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0 "

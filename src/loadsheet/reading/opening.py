@@ -4,6 +4,7 @@ Also here: archives, which are a zip or gzip file with one table inside. Text is
 256 MB). Nothing is unpacked to disk, no name from inside becomes a path, and an archive in an archive is not opened.
 """
 
+import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
-from loadsheet.reading.encoding import Gzipped, Loaded, Source, Zipped, refused
+from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Gzipped, Kind, Loaded, Source, Zipped, refusal_of, refused
 from loadsheet.reading.layouts import Bounds, Layout
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
@@ -25,20 +26,7 @@ from loadsheet.reading.package import (
     over_limit,
 )
 from loadsheet.reading.tables import Table, Top
-from loadsheet.reading.unsupported_files import (
-    ALSO_WORDS,
-    MARKUP,
-    NESTED,
-    OTHER_ODF,
-    OTHER_PACKAGE,
-    PACKAGES,
-    SAVE_AS,
-    SIGNATURES,
-    Kind,
-    refusal_of,
-)
-from loadsheet.reading.workbook import open_workbook, workbook_tops
-from loadsheet.reading.workbook_values import Book
+from loadsheet.reading.workbook import Book, open_workbook, workbook_tops
 from loadsheet.reading.xls import OLE, open_xls
 from loadsheet.reading.xlsb import open_xlsb
 from loadsheet.reading.xlsx import open_xlsx
@@ -47,6 +35,60 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 _ODF = "application/vnd.oasis.opendocument."
 _GZIP = b"\x1f\x8b"
 _BIFF = (b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")  # an .xls that was never put into an OLE file
+
+_EXPORT = "export the table as CSV"
+_UNPACK = "unpack it and send the file inside"
+
+_NESTED: Kind = ("an archive inside an archive", _UNPACK)
+_SIGNATURES: dict[bytes, Kind] = {
+    b"\x1f\x8b": _NESTED,
+    b"BZh": ("a bzip2 archive", _UNPACK),
+    b"\xfd7zXZ\0": ("an xz archive", _UNPACK),
+    b"\x28\xb5\x2f\xfd": ("a Zstandard archive", _UNPACK),
+    b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", _UNPACK),
+    b"Rar!\x1a\x07": ("a RAR archive", _UNPACK),
+    b"\x09\x00\x04\x00": ("a workbook of Excel 2", SAVE_AS),
+    b"\x09\x00\x06\x00": ("a workbook of Excel 2", SAVE_AS),
+    b"\x09\x02\x06\x00": ("a workbook of Excel 3", SAVE_AS),
+    b"\x09\x04\x06\x00": ("a workbook of Excel 4", SAVE_AS),
+    b"%PDF-": ("a PDF document", "send the table it was made from as .xlsx or CSV"),
+    b"\x89PNG": ("a picture (PNG)", SEND_TABLE),
+    b"\xff\xd8\xff": ("a picture (JPEG)", SEND_TABLE),
+    b"GIF8": ("a picture (GIF)", SEND_TABLE),
+    b"II*\0": ("a picture (TIFF)", SEND_TABLE),
+    b"MM\0*": ("a picture (TIFF)", SEND_TABLE),
+    b"{\\rtf": ("an RTF document", SAVE_AS),
+    b"SQLite format 3\0": ("an SQLite database", _EXPORT),
+    b"PAR1": ("a Parquet file", _EXPORT),
+    b"TABLE\r\n0,1": ("a DIF file", SAVE_AS),
+    b"MIME-Version:": ("a web archive (MHTML)", SAVE_AS),
+}
+_ALSO_WORDS = (b"BZh", b"PAR1", b"GIF8")
+"""Signatures that a text may begin with too; what is meant by them holds zero bytes."""
+
+_PACKAGES: dict[str, Kind] = {  # a part that tells
+    "xl/workbook.bin": ("a binary workbook (.xlsb)", SAVE_AS),
+    "word/document.xml": ("a Word document", SAVE_AS),
+    "ppt/presentation.xml": ("a presentation", SEND_TABLE),
+    "index/document.iwa": ("a document of Apple's iWork", SAVE_AS),
+}
+_OTHER_ODF: Kind = ("an OpenDocument file that is no spreadsheet", SAVE_AS)
+_OTHER_PACKAGE: Kind = ("an Office document without a workbook", SAVE_AS)
+_MARKUP = (  # how a text begins, in lower case
+    (
+        re.compile(r"<\?xml.{0,600}(urn:schemas-microsoft-com:office:spreadsheet|excel\.sheet)", re.DOTALL),
+        "an XML spreadsheet of Excel 2003",
+    ),
+    (re.compile(r"<\?xml.{0,3000}<office:document\b", re.DOTALL), "a flat OpenDocument file (.fods)"),
+    (
+        re.compile(
+            r"(<\?xml[^>]*>\s*)?(<!--.{0,2000}?-->\s*)?<(!doctype html|html|head|body|table|meta|style)\b", re.DOTALL
+        ),
+        "a web page (HTML)",
+    ),
+    (re.compile(r"<\?xml"), "an XML document"),
+    (re.compile(r"id;p(wxl|scalc|calcooo)"), "a SYLK file (.slk)"),
+)
 
 
 def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
@@ -104,7 +146,7 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
     head, limit = _head(source, name), bounds.inflated_bytes_max
     if head.startswith(_ZIP):
         if archive and not _is_document(source, name, limit):
-            raise refused(name, *refusal_of(NESTED))
+            raise refused(name, *refusal_of(_NESTED))
         return _open_package(source, name, limit)
     if head.startswith((OLE, *_BIFF)):
         return open_xls(source, name)
@@ -113,11 +155,11 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
 
 
 def _refuse_foreign(name: str, head: bytes) -> None:
-    for signature, kind in SIGNATURES.items():
-        if head.startswith(signature) and (signature not in ALSO_WORDS or 0 in head):
+    for signature, kind in _SIGNATURES.items():
+        if head.startswith(signature) and (signature not in _ALSO_WORDS or 0 in head):
             raise refused(name, *refusal_of(kind))
     start = _as_text(head)
-    for pattern, what in MARKUP:
+    for pattern, what in _MARKUP:
         if pattern.match(start):
             raise refused(name, *refusal_of((what, SAVE_AS)))
 
@@ -130,7 +172,7 @@ def _as_text(head: bytes) -> str:
 def _is_document(source: Source, name: str, inflated_bytes_max: int) -> bool:
     """Whether a zip file is one document, of whatever kind, rather than an archive of files."""
     with open_package(source, name, inflated_bytes_max) as package:
-        marking_parts = ("mimetype", "[Content_Types].xml", *PACKAGES)
+        marking_parts = ("mimetype", "[Content_Types].xml", *_PACKAGES)
         return any(package.has(part) for part in marking_parts) or _holds_workbook(package)
 
 
@@ -149,12 +191,12 @@ def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
 
 
 def _package_kind(package: Package) -> Kind:
-    for part, kind in PACKAGES.items():
+    for part, kind in _PACKAGES.items():
         if package.has(part):
             return kind
     if _odf_kind(package):
-        return OTHER_ODF
-    return OTHER_PACKAGE if package.has("[Content_Types].xml") else NESTED
+        return _OTHER_ODF
+    return _OTHER_PACKAGE if package.has("[Content_Types].xml") else _NESTED
 
 
 def _odf_kind(package: Package) -> str:

@@ -1,27 +1,154 @@
-"""Workbooks of every format: which sheet holds a table, and its rows.
+"""Workbooks of every format: which sheet holds a table, and its rows. A format (`xlsx`, `xlsb`, `xls`, `ods`) makes a `Book`.
 
 A row keeps what its sender sees: text unchanged, numbers with all digits, dates as dates, errors and formulas without a value as
 such. Hidden sheets are skipped unless a mapping names them. Hidden rows and columns are read unless the mapping ignores them, and
 reported.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import NamedTuple
 
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading.encoding import refused
-from loadsheet.reading.header import NO_HEADER, TOP_ROWS, Header, check_header, closeness, find_header, fold
+from loadsheet.reading.header import (
+    NO_HEADER,
+    TOP_ROWS,
+    Header,
+    check_header,
+    closeness,
+    find_header,
+    fold,
+    mark_stray_rows,
+)
 from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.stray_rows import mark_stray_rows
 from loadsheet.reading.tables import CONTROL, Frame, Row, Table, Top, is_blank, with_line_feeds
-from loadsheet.reading.workbook_values import NO_ROWS, Book, Cells, Dense, Sheet, Spans, Traits
 
 HIDDEN = "hidden_rows: ignore"
 """The rule by which a hidden row is ignored."""
 
 _DONE = {"read": "read", "ignore": "ignored"}
+
+
+class Dense(tuple[str, ...]):
+    """The cells of a row from the first column on, blanks between."""
+
+    __slots__ = ()
+
+
+Cells = list[tuple[int, str]]
+"""The cells of a row that hold anything: position from 0, value."""
+
+Rows = Generator[tuple[int, Cells | Dense], None, None]
+"""The rows of a sheet that hold anything: number from 1, cells, or the whole row where that is cheaper."""
+
+ROWS_MAX, COLUMNS_MAX = 1_048_576, 16_384
+"""The last row and column that a spreadsheet program of today has; a cell that claims to stand further out is damage."""
+
+
+class Sheet(NamedTuple):
+    """A worksheet: its name, what the format finds it by, and whether it is hidden."""
+
+    title: str
+    key: str
+    hidden: bool
+
+
+class Spans:
+    """Row numbers that mostly follow each other, kept as the first and last of each stretch."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+
+    def add(self, first: int, last: int) -> None:
+        """Rows from the first to the last; they come in ascending order."""
+        if self._lasts and first == self._lasts[-1] + 1:
+            self._lasts[-1] = last
+        else:
+            self._firsts.append(first)
+            self._lasts.append(last)
+
+    def __contains__(self, number: int) -> bool:
+        place = bisect_right(self._firsts, number) - 1
+        return place >= 0 and number <= self._lasts[place]
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in zip(self._firsts, self._lasts, strict=True))
+
+
+NO_ROWS = Spans()
+
+_ONE_OF_THEM = "open the file in the program it comes from, check the values, save it and send it again"
+_SILENT = "if they should show something, open the file in Excel, save it and send it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a sheet holds beside its cells. `hidden_rows` are numbers from 1, `hidden_columns` positions from 0, `filtered` is the
+    range of a filter, `silent` the number of formulas whose saved value is an empty text, where a format cannot tell that from none.
+    """
+
+    merged: int = 0
+    hidden_rows: Spans = NO_ROWS
+    hidden_columns: tuple[int, ...] = ()
+    filtered: str = ""
+    silent: int = 0
+
+    def describe(self, rows: str, columns_are: str) -> dict[str, str]:
+        """In words, for `Table.found`, with what is done with hidden rows and columns; what there is not is not told."""
+        columns = self.hidden_columns
+        letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
+        return {
+            **({"merged cells": f"{self.merged:,} (the value stands in the first cell only)"} if self.merged else {}),
+            **({"hidden rows": f"{len(self.hidden_rows):,} ({rows})"} if self.hidden_rows else {}),
+            **({"hidden columns": f"{len(columns):,} ({columns_are}): {letters}"} if columns else {}),
+            **({"filter": f"{self.filtered} (all rows are read)"} if self.filtered else {}),
+            **({"formulas that show nothing": f"{self.silent:,} ({_SILENT})"} if self.silent else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """A workbook that is open for reading. `name` is the file's name for problems, `kind` what it is, `notes` what the reports
+    say of it.
+
+    `rows(key)` reads a sheet, anew each time and streaming where the format lets it; `prove(key)` reads it to its end once, so
+    that damage is found before a row is used. Both raise FileRefused.
+    """
+
+    name: str
+    kind: str
+    sheets: tuple[Sheet, ...]
+    notes: dict[str, str]
+    rows: Callable[[str], Rows]
+    verify: Callable[[str], Traits]
+
+    def rows_of(self, sheet: Sheet) -> Rows:
+        """The rows of a sheet as they come. Raises FileRefused, also at the first row number or cell that holds values a second time."""
+        seen, disordered, last = Spans(), set[int](), 0
+        with closing(self.rows(sheet.key)) as rows:
+            for number, cells in rows:
+                if number > last:
+                    seen.add(number, number)
+                    last = number
+                elif number in seen or number in disordered:
+                    raise self._repeated(sheet, number, f"row {number}")
+                else:
+                    disordered.add(number)
+                if not isinstance(cells, Dense) and len(cells) > len(dict(cells)):
+                    times = Counter(position for position, _ in cells)
+                    cell = f"{column_letters(times.most_common(1)[0][0])}{number}"
+                    raise self._repeated(sheet, number, f"the cell {cell}", cell)
+                yield number, cells
+
+    def _repeated(self, sheet: Sheet, number: int, what: str, cell: str = "") -> FileRefused:
+        where = Where(self.name, sheet.title, number, cell=cell)
+        return FileRefused(Problem("R240", where, "", {"what": what, "sheet": sheet.title}, _ONE_OF_THEM))
 
 
 def open_workbook(book: Book, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:

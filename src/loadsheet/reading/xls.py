@@ -16,12 +16,11 @@ import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
 from loadsheet.problems import FileRefused
-from loadsheet.reading.encoding import Source, refused
+from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refusal_of, refused
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.tables import Native
-from loadsheet.reading.unsupported_files import Kind, ole_kind, refusal_of
-from loadsheet.reading.workbook_values import Book, Cells, Rows, Sheet, Spans, Traits
+from loadsheet.reading.workbook import Book, Cells, Rows, Sheet, Spans, Traits
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _SIZE_MAX = 1 << 28
@@ -199,8 +198,8 @@ def workbook_stream(content: bytes, name: str) -> bytes:
                         return records
                     raise EOFError("the workbook in it is cut off")
     except _OLE_ERRORS as error:
-        raise _damaged_or_other(name, ole_kind(content), error) from error
-    kind = ole_kind(content)
+        raise _damaged_or_other(name, _ole_kind(content), error) from error
+    kind = _ole_kind(content)
     raise refused(
         name, *refusal_of(kind or ("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'"))
     )
@@ -211,3 +210,19 @@ def _damaged_or_other(name: str, kind: Kind | None, error: Exception) -> FileRef
     if kind is not None:
         return refused(name, *refusal_of(kind))
     return refused(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN)
+
+
+_OLE_NAMES: dict[str, Kind] = {  # the name of a stream
+    "EncryptedPackage": ("a password-protected workbook", "save it without a password and send it again"),
+    "WordDocument": ("an old Word document (.doc)", SAVE_AS),
+    "PowerPoint Document": ("an old presentation (.ppt)", SEND_TABLE),
+    "__properties_version1.0": ("a saved e-mail (.msg)", "send the table that is attached to it"),
+}
+
+
+def _ole_kind(content: bytes) -> Kind | None:
+    """What an OLE file is that holds no workbook, by the names in its directory, which stand there in UTF-16."""
+    for name, kind in _OLE_NAMES.items():
+        if name.encode("utf-16-le") + b"\0\0" in content:
+            return kind
+    return None

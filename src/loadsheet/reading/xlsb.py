@@ -12,7 +12,7 @@ from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package
 from loadsheet.reading.tables import Native
-from loadsheet.reading.workbook_values import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
+from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 from loadsheet.reading.xlsx import Dictionary
 
 ERRORS = {

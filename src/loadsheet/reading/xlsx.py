@@ -16,7 +16,7 @@ from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, Pieces, check_markup, local_name, open_package, safe_parser
 from loadsheet.reading.tables import Native
-from loadsheet.reading.workbook_values import COLUMNS_MAX, Book, Cells, Dense, Rows, Sheet, Spans, Traits
+from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, Dense, Rows, Sheet, Spans, Traits
 from loadsheet.reading.xml_patterns import RowPatterns, Scanner, WellFormedCheck, texts_of
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")

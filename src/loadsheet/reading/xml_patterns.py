@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from loadsheet.reading.package import Parser
-from loadsheet.reading.workbook_values import Cells, Dense
+from loadsheet.reading.workbook import Cells, Dense
 
 _UNIT_BYTES_MAX = 1 << 22  # a row may be so long before the parser has to bear it
 _HEAD_BYTES_MAX = 1 << 20
