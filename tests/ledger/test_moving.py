@@ -72,7 +72,7 @@ def url(tmp_path):
 
 
 def moved(file, url, takeover_s=30.0):
-    return moving.move(file, url, CLOCK(), state=file.parent, takeover_s=takeover_s)
+    return moving.move(file, moving.Destination(url, file.parent, takeover_s), CLOCK())
 
 
 def everything(ledger):

@@ -10,7 +10,7 @@ from ledgers import accepted, document, drop_of, ledger_in, listing, order, plan
 
 from loadsheet.ledger import Settlement, State
 from loadsheet.reconcile import RecordedListings, Verdict, settle
-from loadsheet.reconcile.listings import CONTENTS_BYTES_MAX, ListingSnapshot
+from loadsheet.reconcile.listings import CONTENTS_BYTES_MAX, ListingSnapshot, RunNotes
 from loadsheet.settings import Settings
 
 USUAL = Settings()
@@ -160,4 +160,4 @@ def test_what_agrees_costs_next_to_nothing(tmp_path):
     snapshot = ListingSnapshot()
     for number in range(50_000):
         snapshot.add(entry._replace(id=number + 1), 1, (), {})
-    assert len(snapshot.pack((), (), (), "")) < 2_000
+    assert len(snapshot.pack((), (), RunNotes())) < 2_000

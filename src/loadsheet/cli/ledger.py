@@ -24,6 +24,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import confirm, print_json, print_lines, say
 from loadsheet.ledger import Ledger
+from loadsheet.ledger.moving import Destination
 from loadsheet.ledger.moving import move as move_all
 from loadsheet.ledger.opening import file_of
 from loadsheet.ledger.restore import restore as restore_copy
@@ -221,14 +222,8 @@ def _move_one(shipper: str, settings: Settings, source: Path | None) -> dict[str
             "`database` is no PostgreSQL URL: set it to where the ledger is to go, postgresql://USER@HOST/NAME"
         )
     file = source or settings.state / "ledger.db"
-    done = move_all(
-        file,
-        settings.database_url,
-        clock(),
-        state=settings.state,
-        takeover_s=settings.takeover_s,
-        allow_network=settings.allow_network_ledger,
-    )
+    to = Destination(settings.database_url, settings.state, settings.takeover_s)
+    done = move_all(file, to, clock(), allow_network=settings.allow_network_ledger)
     kept = str(done.kept_as) if done.kept_as.exists() else None
     return {"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept}
 

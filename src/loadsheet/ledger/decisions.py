@@ -67,11 +67,9 @@ def record_findings(connection: Connection, run: Run, found: Sequence[Finding]) 
             connection.execute(_TELL, {"entry": one.entry, "problems": codec.encode_problems(problems)})
 
 
-def record_decisions(
-    connection: Connection, run: Run, chosen: Sequence[Choice], now: str, *, who: str, choice: str, comment: str
-) -> dict[int, PreviousState]:
-    """Record what a person chose for entries, change their states, and chain the decisions; returns what they were before, by id.
-    Raises LedgerError if an entry is not as it was when it was looked at.
+def apply_choices(connection: Connection, run: Run, chosen: Sequence[Choice], now: str) -> dict[int, PreviousState]:
+    """Change the states of entries to what a person chose; returns their states before, by id. `now` is ISO 8601 UTC. The caller chains the
+    decisions in the same transaction. Raises LedgerError if an entry changed since the person looked at it.
     """
     for one in chosen:
         seen = {"entry": one.entry.id, "state": one.entry.state, "changed_at": one.entry.changed_at}
@@ -83,9 +81,7 @@ def record_decisions(
             )
         if one.operation:
             connection.execute(_SEND_AS, {"entry": one.entry.id, "operation": one.operation})
-    turned = change(connection, run, [one.settlement for one in chosen], now)
-    chain(connection, [Decision(one.entry.id, now, who, choice, comment, one.evidence, "") for one in chosen])
-    return turned
+    return change(connection, run, [one.settlement for one in chosen], now)
 
 
 def chain(connection: Connection, decided: Sequence[Decision]) -> None:

@@ -32,7 +32,7 @@ from loadsheet.ledger.location import (
 )
 from loadsheet.ledger.opening import locked, open_ledger
 from loadsheet.ledger.postgres import Address, address_of, copy_in
-from loadsheet.ledger.postgres_opening import joined
+from loadsheet.ledger.postgres_opening import Opening, joined
 from loadsheet.ledger.schema import entries, meta, metadata, runs, tenures
 from loadsheet.ledger.shared import fires
 from loadsheet.ledger.statements import streamed_within
@@ -55,25 +55,27 @@ class Moved(NamedTuple):
     counts: dict[str, int]
 
 
-def move(
-    path: Path,
-    url: str,
-    clock: Callable[[], datetime],
-    *,
-    state: Path,
-    takeover_s: float = 30.0,
-    allow_network: bool = False,
-) -> Moved:
+class Destination(NamedTuple):
+    """Where a ledger moves: a PostgreSQL URL, the folder of this machine's record of the last run, and after how many seconds without a
+    heartbeat a holder there counts as dead.
+    """
+
+    url: str
+    state: Path
+    takeover_s: float = 30.0
+
+
+def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_network: bool = False) -> Moved:
     """Move the ledger of a file to a PostgreSQL URL. Raises LedgerBusy if somebody holds either, SettingsError if there is no such file or
     the other one has runs of its own, LedgerError if one of them is not sound or they differ, and what `open_ledger` raises.
     """
-    path, address = path.absolute(), address_of(url)
+    path, address = path.absolute(), address_of(to.url)
     counts: dict[str, int] = {}
     if (note := read_note(path)) is None:
         if not path.exists():
             raise SettingsError(f"there is no ledger {path} to move")
         source = open_ledger(f"sqlite:///{path}", clock=clock, allow_network=allow_network)
-        with source as old, joined(url, clock, exclusive=True, takeover_s=takeover_s, arrives=True) as new:
+        with source as old, joined(to.url, clock, Opening(takeover_s=to.takeover_s, arrives=True)) as new:
             note = Note(str(address), stamp(clock()), _name(old), str(_kept(path, stamp(clock()))))
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
@@ -87,7 +89,7 @@ def move(
             f"the ledger {path} was moved to {note.to} on {note.at[:10]}, and cannot be moved to {address}"
         )
     _put_away(path, Path(note.kept_as), clock)
-    with joined(url, clock, exclusive=True, state=state, takeover_s=takeover_s):
+    with joined(to.url, clock, Opening(state=to.state, takeover_s=to.takeover_s)):
         pass  # opening it ends the move
     return Moved(str(address), Path(note.kept_as), counts)
 

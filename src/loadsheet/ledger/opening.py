@@ -17,8 +17,8 @@ from loadsheet.ledger.clock import Clock, utc_now
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.location import Place, network_kind, refuse_moved
 from loadsheet.ledger.postgres import is_postgres, without_password
+from loadsheet.ledger.postgres_opening import Opening, joined
 from loadsheet.ledger.postgres_opening import is_there as there_is
-from loadsheet.ledger.postgres_opening import joined
 from loadsheet.ledger.store import Ledger
 from loadsheet.ledger.versions import check_version, make_if_new, quick_check_if_due, upgrade
 from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
@@ -73,15 +73,9 @@ def open_ledger(
     LedgerUnwritable, and SettingsError for a URL that cannot be used.
     """
     if is_postgres(url):
-        with joined(
-            url,
-            clock,
-            exclusive=exclusive,
-            accept_older=accept_older,
-            state=state,
-            takeover_s=takeover_s,
-        ) as found:
-            yield found
+        opening = Opening(exclusive, accept_older, state, takeover_s)
+        with joined(url, clock, opening) as ledger:
+            yield ledger
         return
     path = file_of(url)
     place = Place(path, state)

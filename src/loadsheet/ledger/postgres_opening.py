@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -44,23 +45,26 @@ def unique() -> str:
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
-@contextmanager
-def joined(
-    url: str,
-    clock: Clock,
-    *,
-    exclusive: bool,
-    accept_older: bool = False,
-    state: Path | None = None,
-    takeover_s: float = 30.0,
-    arrives: bool = False,
-) -> Iterator[Ledger]:
-    """The ledger at a PostgreSQL URL, for a run (`exclusive`) or for reading; `arrives` is for the one who moves another one there. Raises
-    what `open_ledger` raises.
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a ledger on PostgreSQL is opened: for a run (`exclusive`) or for reading, and whether an older copy is accepted. `state` is the folder
+    of this machine's record of the last run; a holder without a heartbeat for `takeover_s` seconds counts as dead. `arrives` is for the move
+    of another ledger into this one.
     """
+
+    exclusive: bool = True
+    accept_older: bool = False
+    state: Path | None = None
+    takeover_s: float = 30.0
+    arrives: bool = False
+
+
+@contextmanager
+def joined(url: str, clock: Clock, opening: Opening) -> Iterator[Ledger]:
+    """The ledger at a PostgreSQL URL. Raises what `open_ledger` raises."""
     address = address_of(url)
-    place = surroundings_on(state, url)
-    if not exclusive:
+    place = surroundings_on(opening.state, url)
+    if not opening.exclusive:
         engine = _engine(address, writes=False)
         with engine.connect() as connection, connection.begin():
             if not has_tables(connection):
@@ -74,9 +78,9 @@ def joined(
         yield Ledger(engine, clock, place)
         return
     engine = _engine(address, writes=True)
-    older = _prepare(engine, address, place, accept_older=accept_older, arrives=arrives)
+    older = _prepare(engine, address, place, accept_older=opening.accept_older, arrives=opening.arrives)
     with ExitStack() as stack:
-        fence = stack.enter_context(tenure.held(engine, address, who(), takeover_s))
+        fence = stack.enter_context(tenure.held(engine, address, who(), opening.takeover_s))
         yield Ledger(engine, clock, place, older=older, fence=fence)
 
 

@@ -45,31 +45,33 @@ _TRACE = [entries.c[name] for name in Trace._fields]
 class LedgerQueries(RunQueries):
     """The reading side of the ledger: entries and what became of them, and of runs and drops (`RunQueries`)."""
 
-    def mended(self, wanted: Sequence[int], known: dict[int, frozenset[int]] | None = None) -> set[int]:
+    def mended(self, wanted: Sequence[int]) -> set[int]:
         """Those of these entries whose rows came back in a fix file of their drop as a document that was accepted, or that the exchange
-        had already: also where it bears another key, as the key itself was wrong. Who asks often passes `known`, to be filled.
+        had already: also where it bears another key, as the key itself was wrong. Reads the fixes of each drop once.
         """
-        known = {} if known is None else known
         with self._engine.connect() as connection:
             drop_of = {row.id: row.drop_id for row in _DROPS.rows(connection, wanted)}
-        for drop in sorted({*drop_of.values()} - known.keys()):
-            self._note_mended(drop, known)
-        return {entry for entry, drop in drop_of.items() if entry in known[drop]}
+        mended: dict[int, frozenset[int]] = {}
+        for drop in sorted({*drop_of.values()}):
+            if drop not in mended:
+                mended |= self._mended_by_drop(drop)
+        return {entry for entry, drop in drop_of.items() if entry in mended[drop]}
 
-    def _note_mended(self, drop: int, known: dict[int, frozenset[int]]) -> None:
-        """Put into `known` the entries of a drop that are mended, and those of its fixes and of their fixes."""
-        found: set[int] = set()
+    def _mended_by_drop(self, drop: int) -> dict[int, frozenset[int]]:
+        """The mended entries of a drop, and of its unfinished fixes and their fixes, by drop."""
+        own: set[int] = set()
+        by_drop: dict[int, frozenset[int]] = {}
         unfinished: dict[int, dict[int, tuple[int, ...]]] = {}
         for row in self._stream(_FIXING.where(drops.c.fixes == drop)):
             mends = codec.decode_items(row.items).get(FIX_OF, ())
             if row.state == State.ACCEPTED or (row.state == State.UNCHANGED and row.reason.startswith(ALREADY)):
-                found.update(mends)
+                own.update(mends)
             elif mends:
                 unfinished.setdefault(row.drop_id, {})[row.id] = mends
         for fix, entries_of in unfinished.items():
-            self._note_mended(fix, known)
-            found.update(*(entries_of[entry] for entry in known[fix] & entries_of.keys()))
-        known[drop] = frozenset(found)
+            by_drop |= self._mended_by_drop(fix)
+            own.update(*(entries_of[entry] for entry in by_drop[fix] & entries_of.keys()))
+        return by_drop | {drop: frozenset(own)}
 
     def repeats(self, unchanged: Sequence[int]) -> dict[int, State]:
         """Of these unchanged entries, those that repeat one which was not accepted when they were planned: the state of that one now, or,

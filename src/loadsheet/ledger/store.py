@@ -48,7 +48,7 @@ from loadsheet.ledger.recording import (
 from loadsheet.ledger.run_slices import Row, put_in
 from loadsheet.ledger.schema import files, looks, runs, tables
 from loadsheet.ledger.statements import at_one_moment
-from loadsheet.ledger.states import Drop, Finding, Run, Settlement, SourceFile, State
+from loadsheet.ledger.states import Decision, Drop, Finding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.tenure import Fence
 from loadsheet.ledger.transitions import Intent, PreviousState, begin_sending, change, never_left, still_new
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
@@ -379,7 +379,9 @@ class Ledger:
         """
         with self._writing() as connection:
             now = self.now()
-            turned = decisions.record_decisions(connection, run, chosen, now, who=who, choice=choice, comment=comment)
+            turned = decisions.apply_choices(connection, run, chosen, now)
+            made = [Decision(one.entry.id, now, who, choice, comment, one.evidence, "") for one in chosen]
+            decisions.chain(connection, made)
             _pass_on(connection, run, turned, [one.settlement for one in chosen], now)
 
     # following up

@@ -33,7 +33,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.balance import Balance, Tally
 from loadsheet.reconcile.exceptions import Exceptions, follow_up
 from loadsheet.reconcile.fields import FieldMatch, FieldTally
-from loadsheet.reconcile.listings import ListingIndex, ListingSnapshot, RecordedListings
+from loadsheet.reconcile.listings import ListingIndex, ListingSnapshot, RecordedListings, RunNotes
 from loadsheet.reconcile.match_table import Matches
 from loadsheet.reconcile.totals import RED, Adder, Share, Total, units_left_out, with_units
 from loadsheet.reconcile.verdicts import (
@@ -132,9 +132,7 @@ class Reconciliation:
         missing_records: Mapping[int, MissingRecords] = MappingProxyType({}),
     ) -> bytes:
         """What the listings showed of the entries, packed for the ledger, with what else the run has to say (see `RecordedListings`)."""
-        return self.seen.pack(
-            self.legs, self.only_listed, remarks, forecast, inbox=inbox, missing_records=missing_records
-        )
+        return self.seen.pack(self.legs, self.only_listed, RunNotes(remarks, forecast, inbox, missing_records))
 
     def faults(self) -> Iterator[str]:
         """Why it does not balance, a sentence each; none if it does."""

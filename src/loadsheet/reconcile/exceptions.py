@@ -66,11 +66,12 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     kept = {one.entry: one for one in queries.exceptions_at(run)}
     needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in kept]
     standings: list[Standing] = []
-    fixed: dict[int, frozenset[int]] = {}
-    for some in chunks(sorted({*kept, *needing})):
+    wanted = sorted({*kept, *needing})
+    mended = queries.mended(wanted)
+    for some in chunks(wanted):
         known = {**queries.exceptions_of([entry for entry in some if entry not in kept]), **kept}
         part = _Part(queries, some, known, matches, judge)
-        standings += part.standings(run, queries.mended(some, fixed))
+        standings += part.standings(run, mended)
     return Exceptions(tuple(sorted(standings, key=lambda one: (one.opened_at, one.entry))))
 
 

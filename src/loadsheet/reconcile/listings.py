@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -122,6 +122,17 @@ class _Kept(msgspec.Struct, array_like=True):
     missing_records: dict[int, MissingRecords] = {}
 
 
+class RunNotes(NamedTuple):
+    """What a run reports beside its listings: remarks and the forecast of what was left, as sentences, the files left in the inbox (JSON
+    values), and missing records by drop.
+    """
+
+    remarks: Sequence[str] = ()
+    forecast: str = ""
+    inbox: Mapping[str, Any] = MappingProxyType({})
+    missing_records: Mapping[int, MissingRecords] = MappingProxyType({})
+
+
 class ListingSnapshot:
     """Records what the listings show of each entry: nine bytes an entry, plus the contents that differ."""
 
@@ -145,19 +156,11 @@ class ListingSnapshot:
         self._entries.append(entry.id)
         self._codes.append(code)
 
-    def pack(
-        self,
-        legs: Sequence[Leg],
-        only_listed: Sequence[OnlyListed],
-        remarks: Sequence[str],
-        forecast: str,
-        *,
-        inbox: Mapping[str, Any] = MappingProxyType({}),
-        missing_records: Mapping[int, MissingRecords] = MappingProxyType({}),
-    ) -> bytes:
-        """All of it, with what else the run said of the exchange, of the inbox (JSON values) and of missing records, for the ledger to keep."""
+    def pack(self, legs: Sequence[Leg], only_listed: Sequence[OnlyListed], notes: RunNotes) -> bytes:
+        """All of it, with what else the run has to say, for the ledger to keep."""
         steps = [after - before for before, after in pairwise([0, *self._entries])]
-        values = (tuple(legs), tuple(only_listed), tuple(remarks), forecast, dict(inbox), dict(missing_records))
+        packed = (tuple(notes.remarks), notes.forecast, dict(notes.inbox), dict(notes.missing_records))
+        values = (tuple(legs), tuple(only_listed), *packed)
         return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *values)))
 
 
