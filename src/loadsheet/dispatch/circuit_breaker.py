@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from loadsheet.dispatch.concurrency import Concurrency, SettledLimit
-from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
+from loadsheet.dispatch.outcomes import PROXY_LOGIN_REFUSED, Outcome, OutcomeKind
 from loadsheet.dispatch.rate_limiter import AHEAD_S, RateLimiter, boottime
 from loadsheet.settings import Settings
 
@@ -28,6 +28,7 @@ class StopReason(StrEnum):
     BUSY = "paused, because the exchange is busy"
     TOKEN_REFUSED = "the token was refused"  # noqa: S105 (a reason, no token)
     NOT_SERVED = "the exchange does not serve these calls"
+    PROXY_LOGIN_REFUSED = "the proxy refused the user name or password"
     UNKNOWN = "too many outcomes in a row are unknown"
     OUTSTANDING = "nothing more is created while so many outcomes are unknown"
 
@@ -105,7 +106,7 @@ class CircuitBreaker:
         if outcome.kind is OutcomeKind.NOT_AUTHORISED:
             return StopReason.TOKEN_REFUSED
         if outcome.halts:
-            return StopReason.NOT_SERVED
+            return StopReason.PROXY_LOGIN_REFUSED if outcome.status == PROXY_LOGIN_REFUSED else StopReason.NOT_SERVED
         if outcome.kind is OutcomeKind.NOT_SENT:
             return self._not_sent(outcome, started)
         self._failed_in_a_row = 0

@@ -21,8 +21,9 @@ import msgspec
 
 from loadsheet import run_log
 from loadsheet.contract import PAGE_SIZE, Listing, Operation, UndocumentedAnswer, scan_listing
-from loadsheet.dispatch.connections import Deadlines, trusted_authorities
-from loadsheet.dispatch.outcomes import Reply, excerpt
+from loadsheet.dispatch.connections import Deadlines
+from loadsheet.dispatch.outcomes import PROXY_LOGIN, Reply, excerpt
+from loadsheet.dispatch.route import Route, route_to
 from loadsheet.dispatch.token_masking import TokenMask
 from loadsheet.dispatch.transport import CallConnection
 from loadsheet.problems import ExchangeUnreachable, ListingNotServed, PageSizeRefused, SettingsError, TokenRefused
@@ -41,7 +42,7 @@ class Client:
 
     When the exchange refuses a token (401), `renew` gets the refused token and returns a new one, or None. A 401 comes before any effect,
     so the call is repeated with the new token. Raises SettingsError for an invalid base URL, one with credentials, one that would send
-    the token unencrypted to another machine, and for a token that cannot be sent in a header.
+    the token unencrypted to another machine, a token that cannot be sent in a header, and a proxy or certificate that cannot be used.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Client:
         self._idle: list[CallConnection] = []
         self._deadlines = Deadlines(settings.call_timeout_s)
         self._page_sizes = PageSizes(settings.state, self.base_url)
-        self._trust = trusted_authorities() if self.base_url.startswith("https:") else None
+        self._route = self._hidden(route_to(self.base_url, settings))
 
     def __enter__(self) -> Self:
         return self
@@ -144,7 +145,7 @@ class Client:
         """
         for tries in range(1, LISTING_TRIES + 1):
             reply = self._fetch_page(operation, page_size)
-            if reply.failure is None or tries == LISTING_TRIES:
+            if reply.failure is None or tries == LISTING_TRIES or reply.failure.name == PROXY_LOGIN:
                 break
             time.sleep(LISTING_PAUSE_S * tries)
         if reply.failure is not None:
@@ -241,11 +242,17 @@ class Client:
         return connection
 
     def _new_connection(self) -> CallConnection:
-        connection = CallConnection(
-            self.base_url, self._token, self._settings, self._deadlines, self._trust, mask=self._mask
-        )
+        connection = CallConnection(self._route, self._token, self._settings, self._deadlines, self._mask)
         self._opened.append(connection)
         return connection
+
+    def _hidden(self, route: Route) -> Route:
+        """Hide the password of the proxy in logs and in what the proxy answers."""
+        for secret in route.proxy.secrets if route.proxy else ():
+            run_log.hide(secret)
+            if secret.isascii() and secret.isprintable():
+                self._mask.add(secret)
+        return route
 
     def _checked_token(self, token: str) -> str:
         # The library would show an invalid header in its error, and the token with it.

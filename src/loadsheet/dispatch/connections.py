@@ -1,30 +1,35 @@
 """Connections with an idle limit and a total deadline per call; a call can be aborted from another thread.
 
-urllib3 connects (addresses, TLS and its checks). This module decides which authorities a connection trusts.
+urllib3 connects: addresses, tunnels through a proxy, TLS and its checks. `route` says where to and with which certificates.
 """
 
 import math
+import re
 import socket
 import ssl
 import threading
 import time
 from http.client import HTTPException
-from typing import Any
+from typing import Any, NamedTuple
 
-from requests.utils import DEFAULT_CA_BUNDLE_PATH
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import ProtocolError, SSLError
+from urllib3.exceptions import HTTPError, ProtocolError, ProxyError, SSLError
 
 from loadsheet.dispatch.wire_time import timestamp_arrivals, waited_s
 
+_TUNNEL_STATUS = re.compile(r"Tunnel connection failed: (\d{3})")  # the standard library says it in words only
 
-def trusted_authorities() -> ssl.SSLContext:
-    """The TLS context of every connection: checks certificates and host names against the bundled authorities and those of the
-    system; at least TLS 1.2.
-    """
-    context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
-    context.load_default_certs()
-    return context
+
+class ProxyLoginError(ProxyError):
+    """The proxy refused the tunnel for want of a valid user name and password (407). The exchange got nothing."""
+
+
+class Tunnel(NamedTuple):
+    """Where a tunnel of the proxy leads to, and the headers that ask for it. They may hold a password: show them nowhere."""
+
+    host: str
+    port: int
+    headers: dict[str, str]
 
 
 class CallHandle:
@@ -83,6 +88,8 @@ class AbortableConnection(HTTPConnection):
     def __init__(self, *args: Any, handle: CallHandle, **options: Any) -> None:
         super().__init__(*args, **options)
         self._handle = handle
+        self.tunnel: Tunnel | None = None
+        self._proxy_name = "" if self.proxy is None else self.proxy.netloc
 
     @property
     def is_connected(self) -> bool:
@@ -92,6 +99,8 @@ class AbortableConnection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect. Raises HTTPError for every failure, TLS included."""
+        if self.tunnel is not None:  # urllib3 forgets it whenever it closes
+            self.set_tunnel(self.tunnel.host, self.tunnel.port, headers=dict(self.tunnel.headers))
         try:
             super().connect()
         except ssl.SSLError as error:
@@ -99,8 +108,29 @@ class AbortableConnection(HTTPConnection):
         except (OSError, HTTPException) as error:
             raise ProtocolError("the connection broke before it was ready", error) from error
 
+    def _tunnel(self) -> None:
+        """Ask the proxy for a tunnel. Raises ProxyError if it gives none: nothing of a request has left."""
+        try:
+            super()._tunnel()
+        except (OSError, HTTPException) as error:
+            refused = _TUNNEL_STATUS.match(str(error))
+            if refused is None:
+                raise ProxyError(f"the proxy {self._proxy_name} gave no answer", error) from error
+            if refused[1] == "407":
+                raise ProxyLoginError(
+                    f"the proxy {self._proxy_name} asks for a valid user name and password", error
+                ) from None
+            raise ProxyError(
+                f"the proxy {self._proxy_name} cannot reach the exchange: status {refused[1]}", error
+            ) from None
+
     def _new_conn(self) -> socket.socket:
-        connected = super()._new_conn()
+        try:
+            connected = super()._new_conn()
+        except HTTPError as error:
+            if self._proxy_name:
+                raise ProxyError(f"the proxy {self._proxy_name} cannot be reached", error) from error
+            raise
         timestamp_arrivals(connected)
         self._handle.attach(connected)
         return connected

@@ -96,6 +96,8 @@ def _todo(stop: StopReason, settings: Settings) -> str:
     ready = "what was not sent is still ready"
     if stop is StopReason.TOKEN_REFUSED:
         return f"{ready}: put a valid token where this one came from (`loadsheet doctor` says where), and run again"
+    if stop is StopReason.PROXY_LOGIN_REFUSED:
+        return f"{ready}: check user name and password in `proxy` (or in HTTPS_PROXY), and run again"
     if stop is StopReason.NOT_SERVED:
         return f"{ready}: check `exchange` ({settings.exchange}), to which calls add {_ADDED}, and run again"
     return f"{ready}, run again"

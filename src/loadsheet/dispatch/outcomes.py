@@ -88,12 +88,16 @@ class Phase(StrEnum):
 DEADLINE = "loadsheet.deadline"
 TOO_LARGE = "loadsheet.answer too large"
 PACKED = "loadsheet.answer packed"
+PROXY_LOGIN = "loadsheet.proxy login refused"
+CERTIFICATE = "loadsheet.client certificate refused"
 
 FAILURES: dict[str, Phase] = {
     # our own verdicts on a call
     DEADLINE: Phase.EITHER,
     TOO_LARGE: Phase.AFTER,
     PACKED: Phase.AFTER,
+    PROXY_LOGIN: Phase.BEFORE,
+    CERTIFICATE: Phase.BEFORE,
     # requests
     "requests.exceptions.RequestException": Phase.EITHER,
     "requests.exceptions.ConnectionError": Phase.EITHER,
@@ -163,11 +167,14 @@ class Meaning(NamedTuple):
 _BUSY = Meaning(OutcomeKind.NOT_SENT, "the exchange is busy")
 _NOT_SERVED = Meaning(OutcomeKind.NOT_SENT, "the exchange does not serve this call", halts=True)
 
+PROXY_LOGIN_REFUSED = 407
+
 STATUSES: dict[int, Meaning] = {
     # 200 and 400 are judged by their bodies; a status that is not named here is an unknown outcome
     401: Meaning(OutcomeKind.NOT_AUTHORISED, "the exchange refused the token"),
     **dict.fromkeys((425, 429), _BUSY),
-    **dict.fromkeys((403, 404, 405, 406, 407, 411, 413, 414, 415, 422, 431), _NOT_SERVED),
+    PROXY_LOGIN_REFUSED: Meaning(OutcomeKind.NOT_SENT, "the proxy asks for a valid user name and password", halts=True),
+    **dict.fromkeys((403, 404, 405, 406, 411, 413, 414, 415, 422, 431), _NOT_SERVED),
     **{status: Meaning(OutcomeKind.UNKNOWN, "redirects are not followed", halts=True) for status in range(300, 400)},
 }
 
@@ -191,7 +198,7 @@ def classify(
         return _of_refusal(operation, reply)
     meaning = STATUSES.get(reply.status, _UNNAMED)
     reason = f"{meaning.said}: status {reply.status}"
-    if meaning is not _BUSY and reply.body:
+    if meaning is not _BUSY and reply.status != PROXY_LOGIN_REFUSED and reply.body:  # a proxy may repeat the password
         reason += f', "{excerpt(reply.body)}"'
     asks = meaning is _BUSY or reply.status == _UNAVAILABLE
     wait_s = min(_retry_after(reply), wait_max_s) if asks else 0.0
@@ -204,7 +211,9 @@ def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
     phase = FAILURES.get(failure.name, Phase.AFTER)
     if failure.has_sent or phase is Phase.AFTER:
         return Outcome(OutcomeKind.UNKNOWN, failure.text, duration_ms=duration_ms, log=failure.log)
-    return Outcome(OutcomeKind.NOT_SENT, f"no connection: {failure.text}", duration_ms=duration_ms, log=failure.log)
+    refused = failure.name == PROXY_LOGIN  # halts: asking again could lock the account
+    status, reason = PROXY_LOGIN_REFUSED if refused else None, f"no connection: {failure.text}"
+    return Outcome(OutcomeKind.NOT_SENT, reason, status, halts=refused, duration_ms=duration_ms, log=failure.log)
 
 
 def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumptions: Assumptions) -> Outcome:

@@ -1,8 +1,8 @@
 """Makes one call on one connection, with a total deadline.
 
-Only this module and `connections` use the HTTP libraries: requests prepares a request (URL, headers), urllib3 connects, httptools parses
+Only this module, `connections` and `route` use the HTTP libraries: requests prepares a request (URL, headers), urllib3 connects, httptools parses
 answers. Calling through requests costs four times as much per call. The module adds the header with the token, limits the size of
-answers and describes failures. It repeats no call, follows no redirect, and ignores proxies and netrc of the environment.
+answers and describes failures. It repeats no call, follows no redirect, and ignores netrc.
 """
 
 import errno
@@ -17,11 +17,12 @@ from urllib.parse import urlsplit
 
 import requests
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
-from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, ProtocolError, ProxyError
 
 from loadsheet.contract import Operation
-from loadsheet.dispatch.connections import AbortableConnection, AbortableTlsConnection, CallHandle, Deadlines
-from loadsheet.dispatch.outcomes import DEADLINE, PACKED, TOO_LARGE, Failure, Reply
+from loadsheet.dispatch.connections import CallHandle, Deadlines, ProxyLoginError
+from loadsheet.dispatch.outcomes import CERTIFICATE, DEADLINE, PACKED, PROXY_LOGIN, TOO_LARGE, Failure, Reply
+from loadsheet.dispatch.route import Route
 from loadsheet.dispatch.token_masking import MaskedBody, TokenMask
 from loadsheet.dispatch.wire_time import Poll, WireTime
 from loadsheet.settings import Settings
@@ -30,6 +31,7 @@ _READ_BYTES = 65_536
 _HEAD_BYTES_MAX = 262_144  # status line and headers of an answer, and again the trailers after its body
 _BEGINNING_BYTES = 4_096  # of a body in a file: what a message may quote of it
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_CLOSED_FOR_WRITING = (BrokenPipeError, ssl.SSLEOFError)  # the exchange may have answered, or sent an alert, already
 ERRORS = (requests.RequestException, HTTPError, HTTPException, OSError)
 """The exceptions of a failed call."""
 _USED_HEADERS = (b"content-encoding", b"retry-after", b"date")
@@ -136,30 +138,23 @@ class CallConnection:
 
     def __init__(
         self,
-        base_url: str,
+        route: Route,
         token: str,
         settings: Settings,
         deadlines: Deadlines,
-        trust: ssl.SSLContext | None,
-        *,
         mask: TokenMask,
     ) -> None:
-        self._base_url = base_url
+        self._route = route
         self._settings = settings
         self._deadlines = deadlines
         self.token = token
         self._mask = mask
         self._handle = CallHandle(settings.idle_connection_s)
-        parts = urlsplit(base_url)
-        host, port, limit = parts.hostname or "", parts.port, settings.connect_timeout_s
-        self._connection: AbortableConnection = (
-            AbortableConnection(host, port, timeout=limit, handle=self._handle)
-            if trust is None
-            else AbortableTlsConnection(host, port, timeout=limit, handle=self._handle, ssl_context=trust)
-        )
+        self._connection = route.connection(self._handle, settings.connect_timeout_s)
         self._answer = _AnswerParser()
         self._wire_time = WireTime()
-        self._is_plain = trust is None
+        self._is_plain = route.trust is None
+        self._is_new = True  # no answer was read on this connection yet
         self._began, self._request, self._sent_bytes = 0.0, b"", 0
         self._limit = _limit_of_calls(settings)
         self._headers = {
@@ -168,6 +163,8 @@ class CallConnection:
             "Content-Type": "application/json",
             "User-Agent": "loadsheet",
         }
+        if route.proxy and route.forwards:
+            self._headers |= route.proxy.headers
         self._heads: dict[tuple[str, str, str], bytes] = {}
 
     def send(
@@ -190,7 +187,7 @@ class CallConnection:
             if not self.is_connected:
                 self.connect(waits=True)
             self._start_sending(body_file)
-            with suppress(BrokenPipeError):  # the exchange may have answered already
+            with suppress(*_CLOSED_FOR_WRITING):
                 self._connection.sock.sendall(self._request)
             self._sent_bytes = len(self._request)
             while not self._receive(self._connection.sock.recv(_READ_BYTES)):
@@ -237,6 +234,7 @@ class CallConnection:
         self._connection.connect()
         self._connection.sock.setblocking(waits)
         self._answer = _AnswerParser()
+        self._is_new = True
 
     def send_some(self) -> bool:
         """Send as much of the request as the kernel takes; returns whether all is sent. Raises one of ERRORS."""
@@ -245,7 +243,7 @@ class CallConnection:
         self._wire_time.sent(time.perf_counter())
         try:
             self._sent_bytes += self._connection.sock.send(memoryview(self._request)[self._sent_bytes :])
-        except BrokenPipeError:  # the exchange may have answered already
+        except _CLOSED_FOR_WRITING:
             self._sent_bytes = len(self._request)
         except _WOULD_BLOCK:
             pass
@@ -291,11 +289,12 @@ class CallConnection:
         # Prepared once per operation: preparing costs more than sending.
         head = self._heads.get((operation.method, operation.path, query))
         if head is None:
-            url = self._base_url + operation.path
+            url = self._route.base_url + operation.path
             asked = requests.Request(operation.method, f"{url}?{query}" if query else url, headers=self._headers)
             prepared = asked.prepare()
             prepared.headers.pop("Content-Length", None)
-            lines = [f"{prepared.method} {prepared.path_url} HTTP/1.1", f"Host: {urlsplit(str(prepared.url)).netloc}"]
+            target = prepared.url if self._route.forwards else prepared.path_url
+            lines = [f"{prepared.method} {target} HTTP/1.1", f"Host: {urlsplit(str(prepared.url)).netloc}"]
             lines += [f"{name}: {value}" for name, value in prepared.headers.items()]
             head = "\r\n".join([*lines, "Content-Length: "]).encode("latin-1")
             self._heads[operation.method, operation.path, query] = head
@@ -313,6 +312,7 @@ class CallConnection:
         """Parse a piece of the answer (empty: connection closed); returns whether no more is read."""
         answer = self._answer
         if data:
+            self._is_new = False
             answer.feed(data)
         else:
             answer.end()
@@ -362,6 +362,12 @@ class CallConnection:
             self._mask.masked(said.encode()).decode("utf-8", "replace")
             for said in (failure_text(error), failure_details(error))
         )
+        if isinstance(error, ProxyLoginError):
+            return Failure(PROXY_LOGIN, text, has_sent=False, log=log)
+        if self._is_new and is_certificate_refused(
+            error
+        ):  # with TLS 1.3 the exchange says so after the request has left
+            return Failure(CERTIFICATE, text, has_sent=False, log=log)
         return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._handle.has_sent, log)
 
     def _overdue(self) -> Failure:
@@ -381,6 +387,17 @@ def _elapsed_ms(began: float) -> int:
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")
 """The reasons OpenSSL gives for a server without TLS."""
+_CERTIFICATE_ALERTS = (
+    "ALERT_CERTIFICATE_REQUIRED",
+    "ALERT_BAD_CERTIFICATE",
+    "ALERT_UNSUPPORTED_CERTIFICATE",
+    "ALERT_CERTIFICATE_REVOKED",
+    "ALERT_CERTIFICATE_EXPIRED",
+    "ALERT_CERTIFICATE_UNKNOWN",
+    "ALERT_UNKNOWN_CA",
+    "ALERT_ACCESS_DENIED",
+)
+"""How the names end that OpenSSL gives to the alerts about a client's certificate (RFC 8446, 6.2)."""
 _BROKEN_OFF = "the connection was broken off"
 _NO_WAY = "there is no way to the exchange over the network"
 _BY_NUMBER = {
@@ -396,6 +413,8 @@ _BY_NUMBER = {
 
 def failure_text(error: Exception) -> str:
     """The failure in plain words, without the names of exceptions."""
+    if isinstance(error, ProxyError) and error.args:
+        return _of_proxy(error)
     cause = root_cause(error)
     if isinstance(cause, ssl.SSLError):
         return _of_tls(cause)
@@ -405,10 +424,17 @@ def failure_text(error: Exception) -> str:
         return "the exchange did not answer in time"
     if isinstance(cause, OSError) and cause.errno is not None:  # those of requests have no number
         return _BY_NUMBER.get(cause.errno, (cause.strerror or _BROKEN_OFF).lower())
-    if isinstance(error, ProtocolError) and len(error.args) == 1:
-        return str(error)  # our own, in plain words
-    text = next((part for part in reversed(cause.args) if isinstance(part, str) and part), "")
+    said = (
+        error if isinstance(error, ProtocolError) and len(error.args) == 1 else cause
+    )  # the first is our own, in plain words
+    text = next((part for part in reversed(said.args) if isinstance(part, str) and part), "")
     return text or "the connection failed"
+
+
+def _of_proxy(error: ProxyError) -> str:
+    """The words of `connections`, and why the proxy cannot be reached."""
+    inner = next((part for part in error.args if isinstance(part, HTTPError)), None)
+    return f"{error.args[0]}: {failure_text(inner).replace('exchange', 'proxy')}" if inner else str(error.args[0])
 
 
 def root_cause(error: BaseException) -> BaseException:
@@ -426,9 +452,18 @@ def failure_details(error: Exception) -> str:
     return f"{type(error).__name__}: {str(cause) or type(cause).__name__}"
 
 
+def is_certificate_refused(error: BaseException) -> bool:
+    """Whether the exchange ended the handshake over our certificate, or for want of one: it has processed no request."""
+    cause = root_cause(error)
+    return isinstance(cause, ssl.SSLError) and (cause.reason or "").endswith(_CERTIFICATE_ALERTS)
+
+
 def _of_tls(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the exchange is not accepted: {error.verify_message}"
+    if is_certificate_refused(error):
+        alert = str(error.reason).partition("_ALERT_")[2].replace("_", " ").lower()
+        return f"the exchange does not accept our certificate ({alert}): check client_certificate"
     reason = error.reason or str(error)
     text = f"no secure connection comes about ({reason.replace('_', ' ').lower()})"
     return f"{text} (is it http://?)" if any(words in f"{reason} {error}" for words in _NO_TLS) else text

@@ -1,8 +1,9 @@
 """Settings of sending: connections, limits, rates; and of the protocol after an unknown outcome."""
 
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import BaseModel, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, SecretStr
 
 
 class DispatchSettings(BaseModel):
@@ -10,6 +11,27 @@ class DispatchSettings(BaseModel):
 
     allow_insecure: bool = Field(
         default=False, description="Allow http:// to another machine: the token travels in the clear"
+    )
+    proxy: SecretStr | None = Field(
+        None,
+        description=(
+            "Proxy for calls to the exchange: http://host:port or http://user:password@host:port; environment: as HTTPS_PROXY, "
+            "HTTP_PROXY and NO_PROXY say; empty: none"
+        ),
+    )
+    ca_bundle: Path | None = Field(
+        None,
+        description=(
+            "Certificates (a PEM file, or a folder made with openssl rehash) of the authorities to trust instead of the bundled ones "
+            "and those of the system"
+        ),
+    )
+    client_certificate: Path | None = Field(
+        None, description="PEM file with the certificate that identifies loadsheet to the exchange, and perhaps its key"
+    )
+    client_key: Path | None = Field(
+        None,
+        description="PEM file with the key of client_certificate, not encrypted; empty: the key is in the same file",
     )
     connections: PositiveInt = Field(8, description="Most calls to the exchange at the same time")
     connections_start: PositiveInt = Field(

@@ -1,0 +1,385 @@
+"""Calls through a real proxy and to a real TLS server: who is trusted, which certificate is shown, and what failures mean."""
+
+import os
+import shutil
+import ssl
+import subprocess
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+import ready_entries
+import scripted_exchange
+from certificates import Authority, serving
+from payload_examples import GOOD
+from proxies import Proxy
+from ready_entries import TOKEN, client_of, count, orders, send_all
+from scripted_exchange import Scripted, accepts, lists, says
+
+from loadsheet import run_log
+from loadsheet.contract import BY_NAME
+from loadsheet.dispatch import Client, OutcomeKind, StopReason, classify
+from loadsheet.problems import ExchangeUnreachable, SettingsError
+
+CREATE, ORDERS = BY_NAME["order.create"], BY_NAME["order.list"]
+BODY = scripted_exchange._encode(GOOD["order.create"])
+LOGIN = "anna:pa%20ss%40word"
+PLAIN_LOGIN = "anna:pa ss@word"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    if not shutil.which("openssl") and not os.environ.get("CI"):
+        pytest.skip("no openssl command is there to make certificates")
+    made = Authority(tmp_path_factory.mktemp("authority"))
+    made.issue("server", hosts="DNS:exchange.test,DNS:localhost")
+    made.issue("client")
+    return made
+
+
+def settings(url, **changes):
+    return ready_entries.settings(exchange=url, allow_insecure=True, **changes)
+
+
+def outcome_of(reply, options):
+    keys = [GOOD["order.create"]["order_id"]]
+    return classify(CREATE, keys, reply, options.assumptions, wait_max_s=60)
+
+
+def call(url, **changes):
+    """One call of a write; returns its reply and its outcome."""
+    options = settings(url, **changes)
+    with client_of(url, options) as client:
+        reply = client.call(CREATE, BODY)
+    return reply, outcome_of(reply, options)
+
+
+@contextmanager
+def behind_a_proxy(certificate=None, script=accepts, **proxy):
+    """An exchange that only the proxy knows by its name; yields both and the URL of the exchange."""
+    context = serving(certificate) if certificate else None
+    with Scripted(lambda *_: script, tls=context) as server:
+        port = urlsplit(server.url).port
+        with Proxy(hosts={"exchange.test": port}, **proxy) as through:
+            yield server, through, f"{'https' if certificate else 'http'}://exchange.test:{port}"
+
+
+# through a proxy
+
+
+def test_writes_and_listings_go_through_a_tunnel(authority):
+    with behind_a_proxy(authority.issued["server"]) as (server, proxy, url):
+        reply, outcome = call(url, proxy=proxy.url, ca_bundle=authority.file)
+        assert (reply.failure, outcome.kind) == (None, OutcomeKind.ACCEPTED)
+        assert proxy.asked[0].startswith(f"CONNECT exchange.test:{urlsplit(url).port} ")
+        assert "authorization" not in proxy.headers[0]
+        assert server.requests[0].target == CREATE.path
+    with (
+        behind_a_proxy(authority.issued["server"], lists([{"order_id": "A"}])) as (_, proxy, url),
+        client_of(url, settings(url, proxy=proxy.url, ca_bundle=authority.file)) as client,
+    ):
+        assert client.whole_listing(ORDERS).total_count == 1
+        assert client.ask(ORDERS).status == 200
+        assert len(proxy.asked) == 1
+
+
+def test_a_whole_sending_goes_through_a_tunnel(ledger, authority):
+    with behind_a_proxy(authority.issued["server"], login=PLAIN_LOGIN) as (server, proxy, url):
+        run = ledger.begin_run()
+        orders(ledger, run, 12)
+        options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
+        assert send_all(ledger, run, url, options).accepted == 12
+    assert server.applied.total() == 12
+    assert {first.split()[0] for first in proxy.asked} == {"CONNECT"}
+
+
+def test_without_tls_a_proxy_forwards_whole_requests():
+    with behind_a_proxy(login=PLAIN_LOGIN) as (server, proxy, url):
+        reply, _ = call(url, proxy=proxy.url_with(LOGIN))
+    assert reply.status == 200
+    assert proxy.asked[0] == f"POST {url}{CREATE.path} HTTP/1.1"
+    assert server.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert server.requests[0].body == BODY
+
+
+@pytest.mark.parametrize(
+    ("variables", "through"),
+    [
+        ({"HTTP_PROXY": "URL"}, True),
+        ({"http_proxy": "PLACE"}, True),
+        ({"HTTPS_PROXY": "URL"}, False),
+        ({"HTTP_PROXY": "URL", "NO_PROXY": "localhost,127.0.0.0/8"}, False),
+        ({"HTTP_PROXY": "URL", "no_proxy": "other.example"}, True),
+        ({}, False),
+    ],
+)
+def test_the_environment_names_the_proxy_if_the_setting_says_so(monkeypatch, variables, through):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    with Scripted(lambda *_: accepts) as server, Proxy() as proxy:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, {"URL": proxy.url, "PLACE": f"127.0.0.1:{proxy.port}"}.get(value, value))
+        assert call(server.url, proxy="environment")[0].status == 200
+        assert bool(proxy.asked) is through
+        assert call(server.url)[0].status == 200
+        assert len(proxy.asked) == through
+
+
+def test_the_embedded_exchange_is_never_called_through_a_proxy():
+    with Scripted(lambda *_: accepts) as server, Proxy() as proxy:
+        with Client(server.url, TOKEN, ready_entries.settings(proxy=proxy.url)) as client:
+            assert client.call(CREATE, BODY).status == 200
+        assert not proxy.asked
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_a_proxy_that_refuses_the_password_ends_sending_and_nothing_is_unknown(ledger, authority, secure):
+    with behind_a_proxy(authority.issued["server"] if secure else None, login="anna:other") as (server, proxy, url):
+        run = ledger.begin_run()
+        orders(ledger, run, 3)
+        options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file, connections=1)
+        report = send_all(ledger, run, url, options)
+        assert report.stopped is StopReason.PROXY_LOGIN_REFUSED
+        assert "asks for a valid user name and password" in report.why
+        assert (count(ledger, "ready"), count(ledger, "unknown")) == (3, 0)
+        assert len(proxy.asked) == 1  # more would lock the account
+        with client_of(url, options) as client, pytest.raises(ExchangeUnreachable):
+            client.listing(ORDERS, 10)
+        assert len(proxy.asked) == 2
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("status", [403, 502, 503, 504])
+def test_a_proxy_that_opens_no_tunnel_has_sent_nothing(authority, status):
+    with behind_a_proxy(authority.issued["server"], fault=f"status {status}") as (server, proxy, url):
+        _, outcome = call(url, proxy=proxy.url, ca_bundle=authority.file)
+    assert (outcome.kind, outcome.halts) == (OutcomeKind.NOT_SENT, False)
+    place = f"127.0.0.1:{proxy.port}"
+    assert outcome.reason == f"no connection: the proxy {place} cannot reach the exchange: status {status}"
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("late", ["late ", ""])
+def test_an_error_of_a_proxy_that_had_the_request_is_unknown(status, late):
+    with behind_a_proxy(fault=f"{late}status {status}") as (server, proxy, url):
+        _, outcome = call(url, proxy=proxy.url)
+    assert (outcome.kind, outcome.status) == (OutcomeKind.UNKNOWN, status)
+    assert server.applied.total() == bool(late)
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_a_proxy_that_dies_after_the_request_left_makes_it_unknown(authority, secure):
+    with behind_a_proxy(authority.issued["server"] if secure else None, fault="dies") as (server, proxy, url):
+        proxy.applied = lambda: bool(server.applied)
+        reply, outcome = call(url, proxy=proxy.url, ca_bundle=authority.file)
+    assert reply.failure.has_sent
+    assert outcome.kind is OutcomeKind.UNKNOWN
+    assert server.applied.total() == 1
+
+
+def test_a_silent_proxy_costs_no_more_than_the_time_for_connecting(authority):
+    with behind_a_proxy(authority.issued["server"], fault="silent") as (_, proxy, url):
+        reply, outcome = call(url, proxy=proxy.url, ca_bundle=authority.file, connect_timeout_s=0.5)
+    assert outcome.kind is OutcomeKind.NOT_SENT
+    assert reply.failure.text == f"the proxy 127.0.0.1:{proxy.port} gave no answer"
+    assert reply.duration_ms < 20_000
+
+
+def test_a_proxy_that_is_not_there_is_named():
+    with Proxy() as proxy:
+        pass
+    reply, outcome = call("https://exchange.test", proxy=proxy.url_with(LOGIN))
+    assert outcome.kind is OutcomeKind.NOT_SENT
+    assert reply.failure.text == f"the proxy 127.0.0.1:{proxy.port} cannot be reached: connection refused"
+    reply, _ = call("https://exchange.test", proxy="http://no-such-host.invalid:3128")
+    assert reply.failure.text.endswith("cannot be reached: the name of the proxy is not known here")
+
+
+@pytest.mark.parametrize("secure", [True, False])
+def test_the_password_of_a_proxy_is_nowhere(ledger, authority, secure, tmp_path, capfd):
+    encoded = "YW5uYTpwYSBzc0B3b3Jk"  # base64 of the user name and the password
+    with behind_a_proxy(authority.issued["server"] if secure else None, login="anna:other") as (_, proxy, url):
+        run = ledger.begin_run()
+        orders(ledger, run, 2)
+        options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
+        report = send_all(ledger, run, url, options)
+        reply, outcome = call(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
+        with client_of(url, options) as client, pytest.raises(ExchangeUnreachable) as caught:
+            client.listing(ORDERS, 10)
+        shown = [repr(client._route), str(options), repr(options), options.model_dump_json(), str(caught.value)]
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"order" in stored
+    texts = [
+        *shown,
+        repr(report),
+        repr(reply),
+        repr(outcome),
+        *capfd.readouterr(),
+        stored.decode("latin-1"),
+    ]
+    for secret in (encoded, "pa ss@word", "pa%20ss%40word"):
+        assert [text for text in texts if secret in text] == []
+    assert encoded not in run_log.clean(f"sent {encoded}")
+
+
+# TLS
+
+
+@contextmanager
+def tls_exchange(certificate, **options):
+    with Scripted(lambda *_: accepts, tls=serving(certificate, **options)) as server:
+        yield server, server.url.replace("127.0.0.1", "localhost")
+
+
+def test_an_authority_of_our_own_is_trusted_from_a_file_and_from_a_folder(authority, tmp_path):
+    shutil.copy(authority.file, tmp_path / "ours.pem")
+    subprocess.run(["openssl", "rehash", str(tmp_path)], check=True, capture_output=True)
+    with tls_exchange(authority.issued["server"]) as (server, url):
+        assert call(url, ca_bundle=authority.file)[0].status == 200
+        assert call(url, ca_bundle=tmp_path)[0].status == 200
+        assert "not accepted: " in call(url)[0].failure.text
+    assert server.applied.total() == 2
+
+
+def test_a_bundle_takes_the_place_of_the_authorities_of_the_system(authority, tmp_path, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))  # as a system that trusts it would have it
+    other = Authority(tmp_path, "other")
+    with tls_exchange(authority.issued["server"]) as (_, url):
+        assert call(url)[0].status == 200
+        assert "not accepted" in call(url, ca_bundle=other.file)[0].failure.text
+
+
+def test_an_expired_certificate_is_refused_with_its_reason(authority):
+    with tls_exchange(authority.issue("expired", days=-1, hosts="DNS:localhost")) as (server, url):
+        reply, outcome = call(url, ca_bundle=authority.file)
+    assert outcome.kind is OutcomeKind.NOT_SENT
+    assert reply.failure.text == "the certificate of the exchange is not accepted: certificate has expired"
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_an_exchange_that_demands_a_certificate_gets_it(ledger, authority, tmp_path, newest):
+    certificate, key = authority.issued["client"]
+    both = tmp_path / "both.pem"
+    both.write_bytes(key.read_bytes() + certificate.read_bytes())
+    with tls_exchange(authority.issued["server"], demands=authority.file, newest=newest) as (server, url):
+        options = {"ca_bundle": authority.file, "client_certificate": certificate, "client_key": key}
+        assert call(url, **options)[0].status == 200
+        assert call(url, ca_bundle=authority.file, client_certificate=both)[0].status == 200
+        run = ledger.begin_run()
+        orders(ledger, run, 5)
+        assert send_all(ledger, run, url, settings(url, **options)).accepted == 5
+    assert server.applied.total() == 7
+
+
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("shown", ["none", "foreign", "expired"])
+def test_a_certificate_that_the_exchange_refuses_is_named_and_nothing_is_unknown(
+    ledger, authority, tmp_path, newest, shown
+):
+    options = {"ca_bundle": authority.file}
+    if shown != "none":
+        issuer = authority if shown == "expired" else Authority(tmp_path, "foreign")
+        certificate, key = issuer.issue("theirs", days=-1 if shown == "expired" else 2)
+        options |= {"client_certificate": certificate, "client_key": key}
+    with tls_exchange(authority.issued["server"], demands=authority.file, newest=newest) as (server, url):
+        reply, outcome = call(url, **options)
+        assert reply.failure.text.startswith("the exchange does not accept our certificate (") or (
+            shown == "none" and newest is ssl.TLSVersion.TLSv1_2  # OpenSSL calls this a failed handshake
+        )
+        assert outcome.kind is OutcomeKind.NOT_SENT
+        run = ledger.begin_run()
+        orders(ledger, run, 3)
+        report = send_all(ledger, run, url, settings(url, connections=1, **options))
+    assert (report.unknown, report.stopped) == (0, StopReason.UNREACHABLE)
+    assert count(ledger, "ready") == 3
+    assert server.requests == []
+
+
+def test_an_alert_after_an_answer_proves_nothing(authority):
+    certificate, key = authority.issued["client"]
+    options = settings("https://localhost", ca_bundle=authority.file, client_certificate=certificate, client_key=key)
+    moves = [accepts, says(200, b"")]
+    with (
+        Scripted(lambda number, _: moves[number], tls=serving(authority.issued["server"])) as server,
+        client_of(server.url.replace("127.0.0.1", "localhost"), options) as client,
+    ):
+        assert client.call(CREATE, BODY).status == 200
+        error = ssl.SSLError(1, "refused")
+        error.reason = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+        connection = client._thread_connection()
+        connection.begin(CREATE, BODY)
+        connection.send_some()
+        failure = connection.finish(error).failure
+    assert failure.has_sent
+    assert (
+        classify(CREATE, ["A"], connection.finish(error), options.assumptions, wait_max_s=60).kind
+        is OutcomeKind.UNKNOWN
+    )
+
+
+# settings that cannot be used
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "socks5://anna:geheimnis@proxy:1080",
+        "https://anna:geheimnis@proxy:443",
+        "anna:geheimnis@proxy:3128",
+        "http://anna:geheimnis@proxy:many",
+        "http://anna:geheimnis@/x",
+        "http://anna:geheimnis@proxy/path",
+    ],
+)
+@pytest.mark.parametrize("place", ["setting", "environment"])
+def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(value, place, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", value)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    if place == "environment" and "://" not in value:
+        return  # there a proxy needs no scheme
+    with pytest.raises(SettingsError, match=r"^proxy: .*http://host:port") as caught:
+        call("https://exchange.test", proxy=value if place == "setting" else "environment")
+    assert "geheimnis" not in str(caught.value)
+    assert caught.value.exit_code == 78
+
+
+def encrypted(key, path):
+    words = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", "pass:geheim", "-out", str(path)]
+    subprocess.run(words, check=True, capture_output=True)
+    return path
+
+
+def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_path):
+    certificate, key = authority.issued["client"]
+    nothing, empty, folder = tmp_path / "nothing.pem", tmp_path / "empty.pem", tmp_path / "folder"
+    empty.write_text("no certificate\n")
+    folder.mkdir()
+    locked = encrypted(key, tmp_path / "locked.pem")
+    for options, setting, path, words in (
+        ({"ca_bundle": nothing}, "ca_bundle", nothing, "cannot be read"),
+        ({"ca_bundle": empty}, "ca_bundle", empty, "holds no certificates in PEM format"),
+        ({"ca_bundle": folder}, "ca_bundle", folder, "openssl rehash"),
+        ({"client_certificate": nothing}, "client_certificate", nothing, "cannot be read"),
+        ({"client_certificate": empty}, "client_certificate", empty, "holds no certificate in PEM format"),
+        ({"client_certificate": certificate}, "client_certificate", certificate, "set client_key"),
+        ({"client_certificate": certificate, "client_key": nothing}, "client_key", nothing, "cannot be read"),
+        ({"client_certificate": certificate, "client_key": empty}, "client_key", empty, "no private key"),
+        ({"client_certificate": certificate, "client_key": locked}, "client_key", locked, "is encrypted"),
+        (
+            {"client_certificate": certificate, "client_key": authority.issued["server"][1]},
+            "client_key",
+            certificate,
+            "not that of",
+        ),
+        ({"client_key": key}, "client_key", "", "set client_certificate too"),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            call("https://exchange.test", **options)
+        said = str(caught.value)
+        assert said.startswith(f"{setting}: "), said
+        assert str(path) in said
+        assert words in said
+        assert caught.value.exit_code == 78
