@@ -16,8 +16,7 @@ from loadsheet import exit_codes, inbox
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, ReadDrop, in_place, ingest, route_files
 from loadsheet.ledger import Ledger, State
-from loadsheet.ledger.forecast import Forecaster
-from loadsheet.ledger.recording import stop_reasons
+from loadsheet.ledger.recording import Forecaster, stop_reasons
 from loadsheet.ledger.states import Waits
 from loadsheet.mapping import Document
 from loadsheet.mapping import Mapping as CompiledMapping

@@ -27,6 +27,9 @@ _WAITING_AS = re.compile(r"already waiting as entry (\d+)")
 NOT_KEPT = "which fields cannot be said, as what was accepted is not kept any more"
 """What stands for the differences from a record whose contents were removed."""
 
+ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
+"""States of the entries that a new document of their lane is judged by, beside held ones that wait for something to end."""
+
 _OPEN = (State.SENDING, State.UNKNOWN)
 _SETTLED = (State.ACCEPTED, State.REFUSED)
 _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
@@ -66,9 +69,35 @@ class Verdict(NamedTuple):
     waits: Waits = Waits.DECISION
     waits_again: bool = False
 
+    @property
+    def stays_on_lane(self) -> bool:
+        """Whether later documents of the lane are judged by this one as well."""
+        return self.state in ON_LANE or (self.state is State.HELD and bool(self.waits))
+
+
+class Decision(NamedTuple):
+    """The document as it is sent, its verdict, and what an upsert was not made to be, as long as that may still change (see `other_form`)."""
+
+    document: Document
+    verdict: Verdict
+    other: Instead | None = None
+
 
 _NEW = Verdict(State.READY)
 """The verdict where nothing is known: nearly always."""
+
+
+def decide(
+    given: Document, lane: Sequence[Known], *, changed: Changed, seen: bool, later: Sequence[Known] = ()
+) -> Decision:
+    """The one decision on a document, whether it is planned, forecast, or judged anew. `lane` holds what the ledger knows on its lane,
+    oldest first; `seen` says that a listing showed the order or tender of the lane. `changed` says what becomes of a create whose record
+    was accepted with other content. `later` are creates planned after the document: they decide only what an upsert comes to.
+    """
+    document = chosen(given, [*lane, *later] if later else lane)
+    if changed == "update":
+        document = as_update(document, lane)
+    return Decision(document, judge(document, lane, seen=seen), other_form(given, document, lane))
 
 
 def judge(document: Document, lane: Sequence[Known], *, seen: bool = False) -> Verdict:

@@ -1,33 +1,44 @@
-"""Recording what a drop is made of: its files and tables, its entries with their verdicts, and the rows that rules left out.
+"""Records a drop: its files and tables, its entries with their verdicts, and the rows that rules left out. Forecasts the same verdicts.
 
-Owns: the statements of planning. Opens no transaction: the verbs of `Ledger` do.
+Owns: the statements of planning. Opens no transaction: the verbs of `Ledger` do. A forecast only reads.
 """
 
 import sys
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, func, insert, literal_column, or_, select, text, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    and_,
+    bindparam,
+    exists,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    text,
+    update,
+)
 
-from loadsheet.contract import WRITES, Action
+from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.planning import Changed, Known, Verdict, as_update, chosen, judge, other_form, recognized
+from loadsheet.ledger.planning import ON_LANE, Changed, Decision, Known, Verdict, decide, recognized, stands
 from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, seen, tables
 from loadsheet.ledger.statements import Chosen, fixed, insert_many
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import change, record_events
-from loadsheet.mapping.documents import Document, Ignored, Instead, Lineage, TableNotes
+from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import Problem, Where
 
 CHUNK = 500
 STOPPED = "something is wrong with all of the files that it came with"
 _LOOK_AFTER, _LOOK_AFTER_TIMES = 1000, 4
 _ANALYZE = text("analyze entries")
-
-ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
-"""States of the entries that a new document of their lane is judged by, beside held ones that wait for something to end."""
 
 
 def new_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> Any:
@@ -113,23 +124,65 @@ def record_entries(
     records, changes, states = [], [], []
     for identity, given in enumerate(documents, start=next_id):
         lane = lanes.setdefault(given.lane, [])
-        given = recognized(given, lane)  # noqa: PLW2901 (from here on it is known by that)
-        document = chosen(given, lane)
-        document = as_update(document, lane) if changed == "update" else document
-        verdict = judge(document, lane, seen=document.lane in shown)
-        if verdict.state is State.INVALID and document.lane in there:
-            values = {"key": document.key, "run": there[document.lane]}
+        decision = decide(recognized(given, lane), lane, changed=changed, seen=given.lane in shown)
+        verdict = decision.verdict
+        if verdict.state is State.INVALID and given.lane in there:
+            values = {"key": given.key, "run": there[given.lane]}
             verdict = verdict._replace(problem=Problem("L616", values=values, level="warning"))
-        other = other_form(given, document, lane)
-        if verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits):
-            lane.append(_known(identity, document, verdict))
-        records.append(_entry_record(identity, drop, document, verdict, now, other=other))
+            decision = decision._replace(verdict=verdict)
+        if verdict.stays_on_lane:
+            lane.append(_known(identity, decision))
+        records.append(_entry_record(identity, drop, decision, now))
         changes.append((identity, "", verdict.state.value, verdict.reason))
         states.append(verdict.state)
     if records:
         _ENTRY.run(connection, records)
         record_events(connection, run, now, changes)
     return states
+
+
+class Forecaster:
+    """Forecasts the verdicts on the documents of drops that come one after the other. Records nothing: what it forecast for earlier
+    documents counts as known for later ones.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._forecast: defaultdict[str, list[Known]] = defaultdict(list)
+
+    def verdicts(self, documents: Iterable[Document], *, changed: Changed) -> Iterator[tuple[Document, Verdict]]:
+        """Each document as it would be sent, with its verdict. `changed` says what becomes of a create whose record was accepted with
+        other content. A child whose order or tender would be sent waits for nothing.
+        """
+        stream = iter(documents)
+        while chunk := list(islice(stream, CHUNK)):
+            wanted = {document.lane for document in chunk if document.usable}
+            with self._engine.connect() as connection:
+                lanes, shown = known_lanes(connection, wanted), seen_lanes(connection, wanted)
+            for given in chunk:
+                seen_there = given.lane in shown
+                lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
+                decision = decide(recognized(given, lane), lane, changed=changed, seen=seen_there)
+                verdict = decision.verdict
+                if verdict.waits is Waits.PARENT and any(_is_coming(known) for known in lane):
+                    verdict = verdict._replace(waits=Waits.DECISION)
+                if verdict.stays_on_lane:  # without its record, to save memory: differences of fields stay unknown
+                    known = _known(0, decision._replace(verdict=verdict))
+                    self._forecast[given.lane].append(known._replace(payload=b"", problems=()))
+                yield decision.document, _as_reported(decision.document, verdict, lane, seen=seen_there)
+
+
+def _as_reported(document: Document, verdict: Verdict, lane: Sequence[Known], *, seen: bool) -> Verdict:
+    """The verdict as the reports count it: what repeats a held entry is held as that one is, unless its order or tender is coming."""
+    if not verdict.waits_again:
+        return verdict
+    if BY_NAME[document.operation].creates or stands(((one.operation, one.state) for one in lane), seen=seen):
+        return verdict._replace(state=State.HELD)
+    return verdict if any(map(_is_coming, lane)) else verdict._replace(state=State.HELD, waits=Waits.PARENT)
+
+
+def _is_coming(known: Known) -> bool:
+    return known.state is State.READY and BY_NAME[known.operation].creates
 
 
 class Planner:
@@ -186,7 +239,9 @@ def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
     return {row.lane for row in _SEEN.rows(connection, list(wanted))}
 
 
-def _known(identity: int, document: Document, verdict: Verdict) -> Known:
+def _known(identity: int, decision: Decision) -> Known:
+    """The entry of a decision as the verdicts on later documents see it."""
+    document, verdict, _ = decision
     return Known(
         identity,
         document.operation,
@@ -199,10 +254,9 @@ def _known(identity: int, document: Document, verdict: Verdict) -> Known:
     )
 
 
-def _entry_record(
-    identity: int, drop: int, document: Document, verdict: Verdict, now: str, *, other: Instead | None
-) -> tuple[Any, ...]:
+def _entry_record(identity: int, drop: int, decision: Decision, now: str) -> tuple[Any, ...]:
     """The row of `entries` for a document, in the order of the table's columns."""
+    document, verdict, other = decision
     problems = (*document.problems, verdict.problem) if verdict.problem else document.problems
     return (
         identity,

@@ -28,13 +28,13 @@ from loadsheet.ledger.backup import back_up, doubt_unsent
 from loadsheet.ledger.between_runs import StoredValues
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.entry_log import note, note_held
-from loadsheet.ledger.forecast import Forecaster
 from loadsheet.ledger.location import Mark, Surroundings
 from loadsheet.ledger.maintenance import Maintenance
 from loadsheet.ledger.planning import Changed
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LEFT_SENDING, Submission, Which, submissions
 from loadsheet.ledger.recording import (
+    Forecaster,
     Planner,
     free_run_name,
     new_mapping,

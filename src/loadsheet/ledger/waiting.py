@@ -14,8 +14,8 @@ from sqlalchemy import BindParameter, Connection, Select, bindparam, insert, sel
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.planning import Verdict, as_update, chosen, judge, parent_of, stands
-from loadsheet.ledger.recording import ON_LANE, known_lanes, seen_lanes
+from loadsheet.ledger.planning import Changed, Verdict, decide, parent_of, stands
+from loadsheet.ledger.recording import known_lanes, seen_lanes
 from loadsheet.ledger.schema import drops, entries, mappings, seen
 from loadsheet.ledger.statements import Asked, Chosen, fixed
 from loadsheet.ledger.states import Run, Settlement, State, Waits
@@ -190,19 +190,19 @@ def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection
             if any(known.state in BUSY for known in lane):
                 continue
             place = next(place for place, known in enumerate(lane) if known.id == row.id)
-            later = [
-                known for known in lane[place + 1 :] if BY_NAME[known.operation].creates
-            ]  # beside it, it creates nothing
-            document = chosen(_document(row), lane[:place] + later)
-            document = as_update(document, lane[:place]) if row.drop_id in policies else document
-            verdict = judge(document, lane[:place], seen=row.lane in shown)
+            # beside a later create, an upsert creates nothing
+            later = [known for known in lane[place + 1 :] if BY_NAME[known.operation].creates]
+            changed: Changed = "update" if row.drop_id in policies else "hold"
+            decision = decide(_document(row), lane[:place], changed=changed, seen=row.lane in shown, later=later)
+            document, verdict = decision.document, decision.verdict
             if verdict.waits is Waits.EARLIER:
                 continue  # an earlier one was given up, and is in doubt for as long as nobody decides otherwise
             if orphans and verdict.waits is Waits.PARENT and row.instead is not None:
                 verdict = Verdict(State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
-            counts = verdict.state in ON_LANE or (verdict.state is State.HELD and verdict.waits)
             now_said = {name: getattr(document, name) for name in ("operation", "payload", "content_hash")}
-            lane[place : place + 1] = [lane[place]._replace(state=verdict.state, **now_said)] if counts else []
+            lane[place : place + 1] = (
+                [lane[place]._replace(state=verdict.state, **now_said)] if verdict.stays_on_lane else []
+            )
             settlements.append(_judged(row, verdict))
             if document.operation != row.operation:
                 updates.append({"entry": row.id, **now_said, "instead": _as_it_was(row)})
