@@ -28,7 +28,7 @@ from watchdog.observers import Observer, api
 
 from loadsheet import exit_codes, inbox
 from loadsheet.backoff import Backoff
-from loadsheet.inbox.file_check import MOUNTS, file_system_of, needs_polling
+from loadsheet.inbox.files import MOUNTS, file_system_of, needs_polling
 from loadsheet.problems import FolderError, LedgerGone, LoadsheetError, Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown

@@ -46,7 +46,7 @@ from loadsheet.inbox import (
     scan,
     set_aside,
 )
-from loadsheet.inbox.file_check import file_system_of, is_written_to, needs_polling, shows_open_writers
+from loadsheet.inbox.files import file_system_of, is_written_to, needs_polling, shows_open_writers
 from loadsheet.inbox.sightings import Sightings, signature
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from loadsheet.inbox import Candidate, InboxFile, archive, claim, scan, set_aside, shown_name
-from loadsheet.inbox.file_moves import folder_error
+from loadsheet.inbox.files import folder_error
 from loadsheet.problems import FolderError, Problem, Where
 from loadsheet.settings import Settings
 

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from loadsheet import object_storage
 from loadsheet.inbox.claims import InboxFile
-from loadsheet.inbox.file_moves import folder_error, make_folder, move, remove_empty_folders
-from loadsheet.inbox.names import free_path, relative_path
+from loadsheet.inbox.files import folder_error, free_path, make_folder, move, relative_path, remove_empty_folders
 from loadsheet.inbox.objects import archived_at
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings

@@ -12,9 +12,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from loadsheet.inbox import objects
-from loadsheet.inbox.file_check import file_system_of, is_written_to, shows_open_writers
-from loadsheet.inbox.file_moves import READ, folder_error, move, remove_empty_folders
-from loadsheet.inbox.names import done_marker_name, free_path, relative_path
+from loadsheet.inbox.files import (
+    READ,
+    done_marker_name,
+    file_system_of,
+    folder_error,
+    free_path,
+    is_written_to,
+    move,
+    relative_path,
+    remove_empty_folders,
+    shows_open_writers,
+)
 from loadsheet.inbox.objects import SINGLE_PROCESS, ClaimedObject, Claims
 from loadsheet.inbox.scanner import Candidate
 from loadsheet.inbox.sightings import Signature, signature, signature_of

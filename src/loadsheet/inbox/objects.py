@@ -16,8 +16,14 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from loadsheet import object_storage
-from loadsheet.inbox.file_moves import make_folder, remove_empty_folders
-from loadsheet.inbox.names import done_marker_name, is_ignored, relative_path, shown_name
+from loadsheet.inbox.files import (
+    done_marker_name,
+    is_ignored,
+    make_folder,
+    relative_path,
+    remove_empty_folders,
+    shown_name,
+)
 from loadsheet.inbox.sightings import Signature
 from loadsheet.object_storage import Object
 from loadsheet.problems import FolderError

@@ -16,10 +16,17 @@ from typing import NamedTuple
 
 from loadsheet import object_storage
 from loadsheet.inbox import objects
-from loadsheet.inbox.file_check import Verdict, check_file, file_system_of, shows_open_writers
-from loadsheet.inbox.identity import MARKER, verify_same_inbox
-from loadsheet.inbox.names import done_marker_name, is_done_marker, is_ignored, shown_name
-from loadsheet.inbox.sightings import Sightings, Signature, signature, signature_of, uptime
+from loadsheet.inbox.files import (
+    Verdict,
+    check_file,
+    done_marker_name,
+    file_system_of,
+    is_done_marker,
+    is_ignored,
+    shown_name,
+    shows_open_writers,
+)
+from loadsheet.inbox.sightings import MARKER, Sightings, Signature, signature, signature_of, uptime, verify_same_inbox
 from loadsheet.object_storage import Object
 from loadsheet.problems import FolderError, Problem, Where
 from loadsheet.settings import Settings

@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 from xml.parsers.expat import XMLParserType
 
 from loadsheet.fix_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark
-from loadsheet.inbox.file_moves import READ
+from loadsheet.inbox.files import READ
 from loadsheet.problems import FileRefused, Problem, column_letters
 from loadsheet.reading.header import fold
 from loadsheet.reading.package import Package, local_name, open_package, safe_parser

@@ -12,7 +12,7 @@ from typing import Any
 
 from loadsheet import object_storage
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
-from loadsheet.inbox.file_check import file_system_of, needs_polling
+from loadsheet.inbox.files import file_system_of, needs_polling
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of, shown

@@ -1,0 +1,386 @@
+"""The files of an inbox: their names, the checks before and after they are claimed, and their moves.
+
+Names come from outside: they are data, shown harmless and never part of a path before they were looked at. A check opens a file
+without following links and without blocking, and judges only the file it opened. A move leaves a file in one place at any time: it is
+a rename, or across volumes a whole, verified copy. Folders that shippers can write to are entered part by part without following
+links, so that a folder swapped for a link moves nothing from elsewhere.
+
+The file system of a folder, from the kernel's list of mounts (proc(5), mountinfo), decides whether open writers can be seen, and
+whether changes cause events. Without that list nothing is known and nothing assumed.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import signal
+import stat
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePath, PurePosixPath
+
+from loadsheet.inbox.sightings import Signature, signature_of
+from loadsheet.problems import FolderError
+from loadsheet.settings import Settings
+
+if sys.platform == "linux":
+    import fcntl
+
+READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""How a file of a shipper is opened: no link is followed, and a pipe does not make us wait."""
+
+# ---- names ----
+
+_NAME_BYTES_MAX = 240  # file systems take 255; `.why.txt` and a number must still fit
+_TURNS_TEXT_AROUND = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_PLACE = "{name}"
+
+
+def shown_name(path: PurePath) -> str:
+    """A relative path as a name: POSIX, with control characters, undecodable bytes and characters that turn text around as %XX,
+    and endless parts cut and marked by their hash.
+    """
+    return "/".join(_shown_part(part) for part in path.parts)
+
+
+def relative_path(name: str) -> PurePosixPath:
+    """A name as a path below a folder of ours. Raises FolderError for one that would leave it."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name:
+        raise FolderError(f"{name!r} is not a name below the inbox; nothing was moved")
+    return path
+
+
+def is_ignored(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a bare name fits one of the patterns, without regard to case."""
+    return any(fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns)
+
+
+def done_marker_name(name: str, pattern: str) -> str:
+    """The bare name of the file that says that `name` is complete; `pattern` as in the setting `done_marker`."""
+    return pattern.replace(_PLACE, name)
+
+
+def is_done_marker(name: str, pattern: str) -> bool:
+    """Whether a bare name is that of a done-marker."""
+    before, _, after = pattern.partition(_PLACE)
+    return bool(pattern) and name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after)
+
+
+def free_path(target: Path) -> Path:
+    """The target, or if there is one already the same name with a number."""
+    number = 1
+    found = target
+    while os.path.lexists(found):
+        number += 1
+        found = target.with_name(f"{target.stem}~{number}{target.suffix}")
+    return found
+
+
+def _shown_part(part: str) -> str:
+    if part.isascii() and part.isprintable() and len(part) <= _NAME_BYTES_MAX:
+        return part
+    shown = "".join(character if _is_harmless(character) else _escaped(character) for character in part)
+    if len(os.fsencode(shown)) <= _NAME_BYTES_MAX:
+        return shown
+    mark = hashlib.sha256(os.fsencode(part)).hexdigest()[:8]
+    suffix = PurePosixPath(shown).suffix[:20]
+    kept = os.fsencode(shown)[: _NAME_BYTES_MAX - 60].decode("utf-8", "ignore")
+    return f"{kept}~{mark}{suffix}"
+
+
+def _is_harmless(character: str) -> bool:
+    return unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp") and character not in _TURNS_TEXT_AROUND
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in os.fsencode(character))
+
+
+# ---- checks ----
+
+_ZIPPED = (".xlsx", ".xlsm", ".xlsb", ".ods", ".zip")
+_ZIP_START, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
+_ZIP_END_BYTES_MAX = 22 + 65_535  # the end record and the longest comment behind it
+
+
+class Verdict(StrEnum):
+    """What a look at a file found."""
+
+    WHOLE = "whole"
+    WRITTEN_TO = "written to"  # somebody has it open for writing, or it is another one than was seen
+    EMPTY = "is empty"
+    CUT_OFF = "is a workbook without its end"
+    UNREADABLE = "unreadable"
+    LINKED = "linked"  # a hard link that others may have put there
+    GONE = "gone"
+
+
+def check_file(path: str, seen: Signature, *, leases: bool) -> Verdict:
+    """What to think of a file that was seen with this signature. `leases` says whether its file system tells of writers."""
+    try:
+        descriptor = os.open(path, READ)
+    except OSError as error:
+        return Verdict.GONE if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENXIO) else Verdict.UNREADABLE
+    try:
+        return _check_open_file(descriptor, path, seen, leases=leases)
+    except OSError:
+        return Verdict.UNREADABLE
+    finally:
+        os.close(descriptor)
+
+
+def is_written_to(descriptor: int) -> bool:
+    """Whether anybody on this machine has the file open for writing: then a lease on it is refused (fcntl(2), F_SETLEASE). Where
+    we may not ask, nothing is known, and the answer is no.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        # Whoever opens it in this moment breaks our lease, and we are told by a signal: by one that nobody minds.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    return False
+
+
+def _check_open_file(descriptor: int, path: str, seen: Signature, *, leases: bool) -> Verdict:
+    status = os.fstat(descriptor)
+    if signature_of(status) != seen or (leases and is_written_to(descriptor)):
+        return Verdict.WRITTEN_TO
+    if is_untrusted_link(status, Path(path)):
+        return Verdict.LINKED
+    if seen.size == 0:
+        return Verdict.EMPTY
+    cut_off = path.lower().endswith(_ZIPPED) and not _has_zip_end(descriptor, seen.size)
+    return Verdict.CUT_OFF if cut_off else Verdict.WHOLE
+
+
+def _has_zip_end(descriptor: int, size: int) -> bool:
+    """Whether what begins as a zip ends as one; what does not begin as one is not judged here."""
+    if os.pread(descriptor, 4, 0) != _ZIP_START:
+        return True
+    tail = min(size, _ZIP_END_BYTES_MAX)
+    return _ZIP_END in os.pread(descriptor, tail, size - tail)
+
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+_LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay"})
+_SHARED = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "ceph", "glusterfs", "lustre", "gpfs"}
+    | {"9p", "virtiofs", "vboxsf", "vmhgfs", "prl_fs", "drvfs"}
+)
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+
+def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
+    """The type of the file system that a folder lies on, as mount(8) calls it; empty if it cannot be found out."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        place = os.path.realpath(folder) + "/"
+    except OSError:
+        return ""
+    best, kind = 0, ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) > 4 and after:  # noqa: PLR2004 (mountinfo: the fifth field is the mount point)
+            point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[4]).rstrip("/") + "/"
+            if len(point) >= best and place.startswith(point):  # of two on one place the later one hides the other
+                best, kind = len(point), after.split(" ", 1)[0]
+    return kind
+
+
+def shows_open_writers(kind: str) -> bool:
+    """Whether a lease on such a file system is refused exactly while somebody has the file open for writing."""
+    return kind in _LOCAL
+
+
+def needs_polling(kind: str) -> bool:
+    """Whether changes made by other machines cause no events here: network shares and what a host lends its guest."""
+    return kind in _SHARED or kind.startswith("fuse")
+
+
+# ---- moves ----
+
+_BLOCK = 1 << 20
+_FOLDER_MODE = 0o750  # what shippers sent is nobody else's business
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+def move(source: Path, target: Path, settings: Settings, name: str, *, copy: bool = False) -> bool:
+    """Move a regular file to a place that is free; with `copy` its bytes, so that another name of it leads elsewhere. False if the
+    source is not there, is no regular file, or is a link that others may have put there. Raises FolderError naming `name`, and the source stays.
+    """
+    try:
+        make_folder(target.parent, settings)
+        with _open_parent(source, settings) as folder:
+            if copy:
+                return _copy_and_remove(source, folder, target, settings)
+            if not stat.S_ISREG(_status(source, folder).st_mode):
+                return False
+            try:
+                os.rename(_relative_to_parent(source, folder), target, src_dir_fd=folder)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                return _copy_and_remove(source, folder, target, settings)
+    except OSError as error:
+        if error.errno in _GONE and not target.parent.is_dir():
+            raise folder_error(error, name, "moved") from error
+        if error.errno in _GONE:
+            return False
+        raise folder_error(error, name, "moved") from error
+    return True
+
+
+def is_untrusted_link(status: os.stat_result, path: Path) -> bool:
+    """Whether a file has another name, and others than us may write to its folder: they may have linked a file there that we may
+    read and they may not.
+    """
+    if status.st_nlink < 2 or os.name != "posix":  # noqa: PLR2004 (two names)
+        return False
+    folder = path.parent.stat()
+    return bool(folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) or folder.st_uid not in (0, os.geteuid())
+
+
+def make_folder(folder: Path, settings: Settings) -> None:
+    """Make a folder with those above it; what is made in the state folder is closed to the rest of the world."""
+    if folder.is_dir():
+        return
+    if folder.is_relative_to(settings.state) and folder != settings.state:
+        make_folder(folder.parent, settings)
+        folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def remove_empty_folders(folder: Path, top: Path) -> None:
+    """Remove a folder below `top`, and those above it, once they are empty."""
+    while folder != top and folder.is_relative_to(top):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        folder = folder.parent
+
+
+def folder_error(error: OSError, name: str, action: str) -> FolderError:
+    """What the system refused, and what to do about it."""
+    advice = {
+        errno.ENOSPC: "the disk is full; make room and run again",
+        errno.EDQUOT: "the quota of the disk is used up; make room and run again",
+        errno.EROFS: "the folder is read-only; mount it writable and run again",
+        errno.EACCES: "permission denied; grant it to the user loadsheet runs as and run again",
+        errno.EPERM: "permission denied; grant it to the user loadsheet runs as and run again",
+    }
+    reason = advice.get(error.errno or 0, f"the system says: {error.strerror}; correct that and run again")
+    place = f" ({error.filename2 or error.filename})" if error.filename2 or error.filename else ""
+    return FolderError(f"{name} could not be {action}: {reason}{place}")
+
+
+@contextmanager
+def _open_parent(source: Path, settings: Settings) -> Iterator[int | None]:
+    """The folder of a file below the inbox or one of ours, as a descriptor that no swapped link leads astray; None where the
+    system has none.
+    """
+    if os.rename not in os.supports_dir_fd:
+        yield None
+        return
+    tops = (settings.state / "work", settings.inbox, settings.state)
+    top = next((top for top in tops if source.is_relative_to(top)), source.parent)
+    flags = os.O_RDONLY | os.O_DIRECTORY
+    descriptor = os.open(top, flags)
+    try:
+        for part in source.parent.relative_to(top).parts:
+            inner = os.open(part, flags | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _relative_to_parent(source: Path, folder: int | None) -> str | Path:
+    return source if folder is None else source.name
+
+
+def _status(source: Path, folder: int | None) -> os.stat_result:
+    return os.stat(_relative_to_parent(source, folder), dir_fd=folder, follow_symlinks=False)
+
+
+def _copy_and_remove(source: Path, folder: int | None, target: Path, settings: Settings) -> bool:
+    """Copy, read the copy back, make it durable, put it in place, and only then remove the original, if it is still the one that
+    was copied. A kill in between leaves the original, at worst beside its copy: then the same bytes come again, and are known.
+    """
+    partial = _partial(target, settings)
+    with os.fdopen(os.open(_relative_to_parent(source, folder), READ, dir_fd=folder), "rb") as original:
+        before = os.fstat(original.fileno())
+        if not stat.S_ISREG(before.st_mode) or is_untrusted_link(before, source):
+            return False
+        try:
+            make_folder(partial.parent, settings)
+            with suppress(FileNotFoundError):
+                partial.unlink()
+            _copy(original.fileno(), partial)
+            if signature_of(os.fstat(original.fileno())) != signature_of(before):
+                return False
+            os.utime(partial, ns=(before.st_atime_ns, before.st_mtime_ns))
+            partial.rename(target)
+            _make_durable(target.parent)
+            _remove(source, folder, before, target)
+        finally:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+    return True
+
+
+def _copy(original: int, partial: Path) -> None:
+    """Copy to a new file, wait until it is on disk, and compare. Raises OSError (EIO) if the copy reads differently."""
+    written, read = hashlib.sha256(), hashlib.sha256()
+    with os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640), "wb+") as copy:
+        while block := os.read(original, _BLOCK):
+            written.update(block)
+            copy.write(block)
+        copy.flush()
+        os.fsync(copy.fileno())
+        copy.seek(0)
+        while block := copy.read(_BLOCK):
+            read.update(block)
+    if read.digest() != written.digest():
+        raise OSError(errno.EIO, "the copy differs from the original", str(partial))
+
+
+def _remove(source: Path, folder: int | None, copied: os.stat_result, copy: Path) -> None:
+    """Remove the original; where that is not allowed, remove the copy instead. A new file of the same name stays."""
+    try:
+        if os.path.samestat(_status(source, folder), copied):
+            os.unlink(_relative_to_parent(source, folder), dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        copy.unlink()
+        raise
+
+
+def _partial(target: Path, settings: Settings) -> Path:
+    """Where a copy grows: on the target's volume and where no scan looks for files."""
+    if target.is_relative_to(settings.state):
+        return settings.state / "copying" / f"{os.getpid()}.tmp"
+    return target.with_name(f".{target.name[:80]}.tmp")
+
+
+def _make_durable(folder: Path) -> None:
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
