@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import create_engine, func, insert, select
 
 from loadsheet.contract import Difference
-from loadsheet.ledger import Remark, Run, Standing, WorkbookRead, exceptions
+from loadsheet.ledger import ExceptionStatus, Remark, Run, WorkbookRead, exceptions
 from loadsheet.ledger.schema import drops, entries, metadata, runs
 from loadsheet.ledger.schema import exceptions as table
 
@@ -48,20 +48,20 @@ def connection(request, tmp_path):
 
 
 def standing(entry, run=RUNS[0], **more):
-    return Standing(entry, run.name, run.started_at, "not sent: invalid", **more)
+    return ExceptionStatus(entry, run.name, run.started_at, "not sent: invalid", **more)
 
 
 def test_they_are_opened_changed_and_closed(connection):
     many = [standing(entry) for entry in range(1, 1203)]
     exceptions.record_exceptions(connection, RUNS[0], many, "2026-03-01T03:00:00.000Z")
-    assert exceptions.standing_at(connection, RUNS[0]) == many
+    assert exceptions.statuses_at(connection, RUNS[0]) == many
     other = standing(7)._replace(verdict="value difference", found=(Difference("city", "Köln", ""),))
     gone = standing(8)._replace(closed="explained")
     exceptions.record_exceptions(connection, RUNS[1], [other, gone, *many[8:]], "2026-03-02T03:00:00.000Z")
-    kept = exceptions.standings_of(connection, [7, 8, 9])
+    kept = exceptions.statuses_of(connection, [7, 8, 9])
     assert (kept[7], kept[8]) == (other, gone._replace(closed_run=RUNS[1].name))
-    assert gone.entry in [one.entry for one in exceptions.standing_at(connection, RUNS[1])]
-    assert gone.entry not in [one.entry for one in exceptions.standing_at(connection, RUNS[2])]
+    assert gone.entry in [one.entry for one in exceptions.statuses_at(connection, RUNS[1])]
+    assert gone.entry not in [one.entry for one in exceptions.statuses_at(connection, RUNS[2])]
     assert connection.scalar(select(func.count()).select_from(table).where(table.c.closed_at != "")) == 1
 
 
@@ -100,5 +100,5 @@ def test_a_comment_without_a_status_does_not_stop_what_is_said_next(connection):
     exceptions.record_exceptions(connection, RUNS[0], [standing(7)], RUNS[0].started_at)
     exceptions.keep_remarks(connection, [Remark(7, "comment", "called them", "ann", RUNS[0].started_at)])
     exceptions.record_exceptions(connection, RUNS[1], [standing(7)._replace(verdict="refused")], RUNS[1].started_at)
-    assert exceptions.standings_of(connection, [7])[7].verdict == "refused"
+    assert exceptions.statuses_of(connection, [7])[7].verdict == "refused"
     assert list(exceptions.latest_remarks(connection, [7])[7]) == ["comment"]

@@ -284,7 +284,7 @@ def test_a_log_that_somebody_deleted_is_noticed(url, path, tmp_path):
 
 def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
     night(url)
-    Place(path).mark_path.write_bytes(b'{"id": 1')
+    Place(path).last_run_path.write_bytes(b'{"id": 1')
     with pytest.raises(LedgerError, match="says what the last run of the ledger was, cannot be read"), open_ledger(url):
         pass
 

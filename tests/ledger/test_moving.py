@@ -13,7 +13,7 @@ import pytest
 from effects import EVERY
 from sqlalchemy import Engine, event, select, text
 
-from loadsheet.ledger import Choice, Settlement, Standing, State, first_broken_decision, moving
+from loadsheet.ledger import Choice, ExceptionStatus, Settlement, State, first_broken_decision, moving
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.schema import metadata
 from loadsheet.problems import LedgerBusy, LedgerError, LoadsheetError, SettingsError
@@ -48,7 +48,7 @@ def fill(ledger):
     drop = ledgers.plan(ledger, run, ledgers.drop_of(("orders", "orders.csv")), [*documents, ledgers.left_out(100)])
     fates = {1: ledgers.refused, 2: ledgers.unknown}
     ledgers.send(ledger, run, lambda one: fates.get(one.id % 10, ledgers.accepted)(one))
-    ledger.record_exceptions(run, [Standing(1, run.name, run.started_at, "refused")])
+    ledger.record_exceptions(run, [ExceptionStatus(1, run.name, run.started_at, "refused")])
     ledger.end_run(run, exit_code=1, summary={"entries": {}}, shown=b"\x00\x01seen")
     again = ledger.begin_run()
     doubtful = next(ledger.queries.entries_in(State.UNKNOWN))

@@ -8,7 +8,7 @@ from ledgers import Ticking, drop_of, plan, refused, send
 from retention_runs import PERSON, orders
 from sqlalchemy import create_engine, event
 
-from loadsheet.ledger import Ledger, Standing, State
+from loadsheet.ledger import ExceptionStatus, Ledger, State
 from loadsheet.ledger.erasure import ErasureRequest
 from loadsheet.ledger.exporting import exports
 from loadsheet.ledger.location import Place
@@ -38,7 +38,7 @@ def filled(ledger, count=3):
     run = ledger.begin_run()
     drop = plan(ledger, run, drop_of(("orders", "orders.csv")), orders(*range(1, count + 1)))
     send(ledger, run, lambda one: refused(one) if one.key == "A-00002" else None)
-    standing = Standing(drop.id + 1, run.name, run.started_at, "refused")
+    standing = ExceptionStatus(drop.id + 1, run.name, run.started_at, "refused")
     ledger.record_exceptions(run, [standing])
     return run, drop
 
@@ -54,7 +54,9 @@ def test_what_is_settled_is_emptied_and_what_is_open_stays(ledger):
     assert kept == [False, True, False]
     assert maintenance.old_drops("9999") == [drop.id]
     later = ledger.begin_run()
-    ledger.record_exceptions(later, [Standing(drop.id + 1, run.name, run.started_at, "refused", closed="explained")])
+    ledger.record_exceptions(
+        later, [ExceptionStatus(drop.id + 1, run.name, run.started_at, "refused", closed="explained")]
+    )
     assert maintenance.empty(drop.id, "9999") == 1
     assert maintenance.old_drops("9999") == []
     assert maintenance.count_removed()[0] == 3
@@ -126,7 +128,9 @@ def test_runs_and_originals_that_are_needed_are_known(ledger):
     assert maintenance.runs_before("9999") == []  # it has not ended
     assert {str(path) for path in maintenance.originals_needed()} == {"archive/2026/03/04/orders.csv"}
     later = ledger.begin_run()
-    ledger.record_exceptions(later, [Standing(drop.id + 1, run.name, run.started_at, "refused", closed="explained")])
+    ledger.record_exceptions(
+        later, [ExceptionStatus(drop.id + 1, run.name, run.started_at, "refused", closed="explained")]
+    )
     assert maintenance.originals_needed() == set()
     (kept,) = maintenance.originals()
     assert (kept.run, kept.kept_as) == (run.name, "archive/2026/03/04/orders.csv")

@@ -16,7 +16,7 @@ from run_with_every_outcome import night
 from shared_ledger import a_fleet
 
 import loadsheet.operations.monitoring
-from loadsheet.ledger import Standing
+from loadsheet.ledger import ExceptionStatus
 from loadsheet.operations.monitoring import NAMES, shipped_file
 from loadsheet.operations.monitoring.cluster_metrics import collect_metrics
 from loadsheet.operations.monitoring.prometheus import exposition
@@ -128,7 +128,7 @@ def questions(tmp_path_factory):
         open_ones = [entries[key] for key in ("A-00002", "A-00003", "A-00020")]
         told.ledger.record_exceptions(
             told.run,
-            [Standing(one.id, told.run.name, "2026-02-20T02:15:00.000Z", "refused") for one in open_ones],
+            [ExceptionStatus(one.id, told.run.name, "2026-02-20T02:15:00.000Z", "refused") for one in open_ones],
         )
         told.ledger.end_run(told.run, exit_code=70, summary={})
         told.ledger.begin_run()

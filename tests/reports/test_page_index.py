@@ -10,7 +10,7 @@ from ledgers import ledger_in
 from run_with_every_outcome import night
 from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
-from loadsheet.ledger import Standing
+from loadsheet.ledger import ExceptionStatus
 from loadsheet.reconcile import Exceptions
 from loadsheet.reports.web import write_index
 from loadsheet.reports.web.index import fleet_shown
@@ -172,7 +172,7 @@ def test_reports_written_again_tell_the_exceptions_of_now(tmp_path):
         held.write(tmp_path / "out")
         newest = held.ledger.begin_run()
         assert newest.id > held.run.id
-        stale = Exceptions((Standing(1, held.run.name, held.run.started_at, "refused"),))
+        stale = Exceptions((ExceptionStatus(1, held.run.name, held.run.started_at, "refused"),))
         write_index(tmp_path / "out", held.ledger.queries, held.run, stale, runs_max=10)
     assert "Open exceptions: 0" in read_index(tmp_path / "out")[0]
 

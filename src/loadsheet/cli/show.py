@@ -9,7 +9,7 @@ import msgspec
 from loadsheet.cli.ledger_access import ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, settings_or_raise, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.ledger import Entry, Ledger, Run, Standing, reported_by
+from loadsheet.ledger import Entry, ExceptionStatus, Ledger, Run, reported_by
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
@@ -55,7 +55,7 @@ def show(
     return 0 if described else NOTHING_KNOWN
 
 
-def _as_json(ledger: Ledger, entry: Entry, standing: Standing | None) -> dict[str, Any]:
+def _as_json(ledger: Ledger, entry: Entry, standing: ExceptionStatus | None) -> dict[str, Any]:
     drop = ledger.queries.drop(entry.drop)
     rows = [
         {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number}
@@ -102,7 +102,7 @@ def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
     if described["removed"]:
         lines.append(f"  removed  payload and cells on {described['removed'][:10]}; hashes, states and totals stay")
     lines += [f"  problem  {problem}" for problem in described["problems"]]
-    lines += _listing_lines(Standing(**described["exception"])) if described["exception"] else []
+    lines += _listing_lines(ExceptionStatus(**described["exception"])) if described["exception"] else []
     lines += [
         f"  {event.at}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
         for event in described["events"]
@@ -116,7 +116,7 @@ def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
     return "\n".join(lines)
 
 
-def _listing_lines(standing: Standing) -> list[str]:
+def _listing_lines(standing: ExceptionStatus) -> list[str]:
     """What the exchange's listing showed to be wrong, and what to do; nothing if the state of the entry says it all."""
     from loadsheet.reconcile import REMEDIES, Verdict  # noqa: PLC0415 (slow to import, and seldom needed)
 

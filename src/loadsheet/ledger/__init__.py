@@ -7,7 +7,7 @@ translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read 
 from loadsheet.ledger.between_runs import reported_by
 from loadsheet.ledger.clock import Clock, utc_now
 from loadsheet.ledger.decisions import Choice, first_broken_decision
-from loadsheet.ledger.exceptions import Remark, Standing, WorkbookRead
+from loadsheet.ledger.exceptions import ExceptionStatus, Remark, WorkbookRead
 from loadsheet.ledger.file_queries import MissingRecords
 from loadsheet.ledger.opening import open_ledger
 from loadsheet.ledger.queue import Submission
@@ -46,6 +46,7 @@ __all__ = [
     "Drop",
     "Entry",
     "Event",
+    "ExceptionStatus",
     "Finding",
     "IgnoredRow",
     "Ledger",
@@ -56,7 +57,6 @@ __all__ = [
     "Settlement",
     "SourceFile",
     "SourceTable",
-    "Standing",
     "State",
     "Submission",
     "Trace",

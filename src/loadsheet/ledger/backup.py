@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from loadsheet.ledger.location import Mark, Surroundings, sync_folder
+from loadsheet.ledger.location import LastRun, Surroundings, sync_folder
 from loadsheet.ledger.schema import entries, runs
 from loadsheet.ledger.states import Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import Intent, begin_sending, change
@@ -47,18 +47,18 @@ def back_up(connection: Connection, target: Path) -> None:
 
 def is_older(connection: Connection, place: Surroundings, where: str, *, accepted: bool) -> bool:
     """Whether the ledger is older than the last one used on this machine. Raises LedgerError if it is and that was not `accepted`."""
-    mark = place.read_mark()
+    mark = place.read_last_run()
     if mark is None or has_run(connection, mark):
         return False
     if accepted:
         return True
-    told = f"the ledger {where} does not know run {mark.name} of {mark.started_at}, which was recorded here"
+    message = f"the ledger {where} does not know run {mark.name} of {mark.started_at}, which was recorded here"
     accept = "set accept_older_ledger for one run: what it would have sent is then unknown and looked for first"
     todo = f"put the newest back (`loadsheet ledger restore FILE`), or {accept}"
-    raise LedgerError(f"{told}: it is an older copy, or another one", todo=todo)
+    raise LedgerError(f"{message}: it is an older copy, or another one", todo=todo)
 
 
-def has_run(connection: Connection, mark: Mark) -> bool:
+def has_run(connection: Connection, mark: LastRun) -> bool:
     """Whether the ledger contains the run of this mark."""
     same = (runs.c.id == mark.id) & (runs.c.started_at == mark.started_at)
     return connection.scalar(select(runs.c.id).where(same)) is not None

@@ -7,16 +7,16 @@ from loadsheet import run_log
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import Drop, Settlement, State
 
-_TOLD = frozenset({State.REFUSED, State.UNKNOWN, State.HELD})
+_LOGGED = frozenset({State.REFUSED, State.UNKNOWN, State.HELD})
 
 
 def note(queries: LedgerQueries, settlements: Sequence[Settlement]) -> None:
     """Tell of those settlements, as they were committed, that somebody may have to look at."""
-    told = [one for one in settlements if one.state in _TOLD]
-    if not told or not run_log.is_open():
+    logged = [one for one in settlements if one.state in _LOGGED]
+    if not logged or not run_log.is_open():
         return
-    keys = queries.keys_of([one.entry for one in told])
-    for one in told:
+    keys = queries.keys_of([one.entry for one in logged])
+    for one in logged:
         where = one.problems[0].where if one.problems else None
         run_log.entry(
             f"entry {one.state}",

@@ -25,8 +25,8 @@ _READ = "workbooks_read"
 _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
 
-class Standing(NamedTuple):
-    """How an exception stands: its entry, the run that first named it and when that was (ISO 8601 UTC), what was said of it last
+class ExceptionStatus(NamedTuple):
+    """How an exception stands: its entry, the run that first named it and when that was (ISO 8601 UTC), its last verdict
     and which fields differ; why it is closed (empty: it is open), and the run that closed it.
     """
 
@@ -39,8 +39,8 @@ class Standing(NamedTuple):
     closed_run: str = ""
 
     @property
-    def told(self) -> tuple[str, tuple[Difference, ...]]:
-        """What was said of it."""
+    def finding(self) -> tuple[str, tuple[Difference, ...]]:
+        """The verdict on it, with the fields that differ."""
         return self.verdict, self.found
 
 
@@ -63,8 +63,8 @@ class WorkbookRead(NamedTuple):
     edited: dict[int, str]
 
 
-def standing_at(connection: Connection, run: Run) -> list[Standing]:
-    """The exceptions that were open when a run began, or opened by it, oldest first; those that it closed are told as closed."""
+def statuses_at(connection: Connection, run: Run) -> list[ExceptionStatus]:
+    """The exceptions that were open when a run began, or opened by it, oldest first; the ones it closed are listed as closed."""
     known = (exceptions.c.run_id <= run.id) & or_(
         exceptions.c.closed_run_id.is_(None), exceptions.c.closed_run_id >= run.id
     )
@@ -72,7 +72,7 @@ def standing_at(connection: Connection, run: Run) -> list[Standing]:
     return [_standing(row) for row in connection.execute(ordered)]
 
 
-def standings_of(connection: Connection, wanted: Sequence[int]) -> dict[int, Standing]:
+def statuses_of(connection: Connection, wanted: Sequence[int]) -> dict[int, ExceptionStatus]:
     """How the exceptions of these entries stand, as far as they ever were one."""
     return {row.entry_id: _standing(row) for row in _OF_ENTRIES.rows(connection, wanted)}
 
@@ -103,35 +103,37 @@ def owners(connection: Connection) -> list[str]:
     return list(connection.scalars(named.group_by(remarks.c.value).order_by(desc(func.max(remarks.c.id)))))
 
 
-def record_exceptions(connection: Connection, run: Run, standings: Iterable[Standing], now: str) -> None:
+def record_exceptions(connection: Connection, run: Run, standings: Iterable[ExceptionStatus], now: str) -> None:
     """Record how exceptions stand after a run; where it is not what the analyst closed, its status
     is open again.
     """
     stream = iter(standings)
     while some := list(islice(stream, _CHUNK)):
-        kept = standings_of(connection, [one.entry for one in some])
+        kept = statuses_of(connection, [one.entry for one in some])
         new = [one for one in some if one.entry not in kept]
         changed = [one for one in some if one.entry in kept and _differs(one, kept[one.entry])]
         if new:
             connection.execute(insert(exceptions), [_row(run, one, now) for one in new])
         for one in changed:
-            values = {**_told(one), **_closing(run, one, now)}
+            values = {**_finding_values(one), **_closing(run, one, now)}
             connection.execute(update(exceptions).where(exceptions.c.entry_id == one.entry).values(values))
-        again = [one.entry for one in changed if not one.closed and one.told != kept[one.entry].told]
-        said = latest_remarks(connection, again)
+        again = [one.entry for one in changed if not one.closed and one.finding != kept[one.entry].finding]
+        latest = latest_remarks(connection, again)
         meant_otherwise = [
-            entry for entry in again if "status" in said.get(entry, {}) and said[entry]["status"].value in WORDS
+            entry for entry in again if "status" in latest.get(entry, {}) and latest[entry]["status"].value in WORDS
         ]
         add_remarks(connection, [Remark(entry, "status", OPEN, _OURSELVES, now) for entry in meant_otherwise])
 
 
-def keep_remarks(connection: Connection, said: Sequence[Remark]) -> int:
+def keep_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int:
     """Record remarks on entries that are exceptions, as far as they are news and nobody said anything later; returns how many
     that are. A closed exception whose status is set back is open again.
     """
-    standings = standings_of(connection, sorted({one.entry for one in said}))
+    standings = statuses_of(connection, sorted({one.entry for one in new_remarks}))
     before = latest_remarks(connection, list(standings))
-    news = [one for one in said if one.entry in standings and _is_news(one, before.get(one.entry, {}).get(one.name))]
+    news = [
+        one for one in new_remarks if one.entry in standings and _is_news(one, before.get(one.entry, {}).get(one.name))
+    ]
     add_remarks(connection, news)
     back = [one.entry for one in news if one.name == "status" and one.value not in WORDS]
     for entry in back:
@@ -141,11 +143,12 @@ def keep_remarks(connection: Connection, said: Sequence[Remark]) -> int:
     return len(news)
 
 
-def add_remarks(connection: Connection, said: Sequence[Remark]) -> None:
+def add_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> None:
     """Record remarks as they are."""
-    if said:
+    if new_remarks:
         rows = [
-            {"entry_id": one.entry, "at": one.at, "who": one.who, "name": one.name, "value": one.value} for one in said
+            {"entry_id": one.entry, "at": one.at, "who": one.who, "name": one.name, "value": one.value}
+            for one in new_remarks
         ]
         connection.execute(insert(remarks), rows)
 
@@ -182,30 +185,32 @@ _FIXES = select(drops.c.id, drops.c.fixes).where(drops.c.fixes < drops.c.id)
 _REMARKS = Chosen(select(remarks), remarks.c.entry_id)
 
 
-def _standing(row: Any) -> Standing:
+def _standing(row: Any) -> ExceptionStatus:
     found = _found(row.found) if row.found != "[]" else ()
-    return Standing(row.entry_id, row.run, row.opened_at, row.verdict, found, row.closed_because, row.closed_run or "")
+    return ExceptionStatus(
+        row.entry_id, row.run, row.opened_at, row.verdict, found, row.closed_because, row.closed_run or ""
+    )
 
 
-def _differs(one: Standing, kept: Standing) -> bool:
-    return (one.told, one.closed) != (kept.told, kept.closed)
+def _differs(one: ExceptionStatus, kept: ExceptionStatus) -> bool:
+    return (one.finding, one.closed) != (kept.finding, kept.closed)
 
 
-def _row(run: Run, one: Standing, now: str) -> dict[str, Any]:
+def _row(run: Run, one: ExceptionStatus, now: str) -> dict[str, Any]:
     return {
         "entry_id": one.entry,
         "run_id": run.id,
         "opened_at": one.opened_at,
-        **_told(one),
+        **_finding_values(one),
         **_closing(run, one, now),
     }
 
 
-def _told(one: Standing) -> dict[str, Any]:
+def _finding_values(one: ExceptionStatus) -> dict[str, Any]:
     return {"verdict": str(one.verdict), "found": codec.encode(one.found)}
 
 
-def _closing(run: Run, one: Standing, now: str) -> dict[str, Any]:
+def _closing(run: Run, one: ExceptionStatus, now: str) -> dict[str, Any]:
     if not one.closed:
         return {"closed_run_id": None, "closed_at": "", "closed_because": ""}
     return {"closed_run_id": run.id, "closed_at": now, "closed_because": one.closed}

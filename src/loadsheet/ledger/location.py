@@ -44,7 +44,7 @@ _MOUNTS = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LastRun:
     """The last run that the ledger recorded: its id and name there, and when it began (ISO 8601 UTC)."""
 
     id: int
@@ -53,10 +53,10 @@ class Mark:
 
 
 class Surroundings:
-    """What lies on this machine beside a ledger, wherever that is: `mark_path` is where the mark is kept, None if nowhere."""
+    """What lies on this machine beside a ledger, wherever that is: `last_run_path` holds the record of the last run, None for none."""
 
-    def __init__(self, mark_path: Path | None) -> None:
-        self.mark_path = mark_path
+    def __init__(self, last_run_path: Path | None) -> None:
+        self.last_run_path = last_run_path
 
     def to_restore(self) -> str:
         """What to do where the ledger cannot be used any more."""
@@ -64,10 +64,10 @@ class Surroundings:
 
     def refuse_gone(self, where: str) -> None:
         """Raise LedgerError for a ledger that is not there if a run was recorded in it: an empty one would send everything again."""
-        if (mark := self.read_mark()) is not None:
-            told = f"the ledger {where} is gone or empty, but run {mark.name} was recorded in it"
-            anew = f"to begin an empty one that knows nothing of what was sent, remove {self.mark_path}"
-            raise LedgerError(told, todo=f"{self.to_restore()}; or, {anew}")
+        if (mark := self.read_last_run()) is not None:
+            message = f"the ledger {where} is gone or empty, but run {mark.name} was recorded in it"
+            anew = f"to begin an empty one that knows nothing of what was sent, remove {self.last_run_path}"
+            raise LedgerError(message, todo=f"{self.to_restore()}; or, {anew}")
 
     def keep_reserve(self) -> None:
         """Keep space back where the ledger's disk is ours; a server sees to its own."""
@@ -76,35 +76,35 @@ class Surroundings:
         """Give the space back; whether there was any."""
         return False
 
-    def write_mark(self, mark: Mark) -> None:
+    def write_last_run(self, mark: LastRun) -> None:
         """Record durably which run was the last. Raises LedgerUnwritable."""
-        if self.mark_path is None:
+        if self.last_run_path is None:
             return
-        new = self.mark_path.with_name(f"{self.mark_path.name}.new")
+        new = self.last_run_path.with_name(f"{self.last_run_path.name}.new")
         try:
-            self.mark_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.last_run_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(msgspec.json.encode(mark))
                 file.flush()
                 os.fsync(file.fileno())
-            new.replace(self.mark_path)
-            sync_folder(self.mark_path.parent)
+            new.replace(self.last_run_path)
+            sync_folder(self.last_run_path.parent)
         except OSError as error:
             raise LedgerUnwritable(
-                f"{self.mark_path} cannot be written ({error.strerror}); nothing was sent"
+                f"{self.last_run_path} cannot be written ({error.strerror}); nothing was sent"
             ) from error
 
-    def read_mark(self) -> Mark | None:
+    def read_last_run(self) -> LastRun | None:
         """The last run, or None if no run was ever marked. Raises LedgerError if the mark cannot be read."""
-        if self.mark_path is None:
+        if self.last_run_path is None:
             return None
         try:
-            return msgspec.json.decode(self.mark_path.read_bytes(), type=Mark)
+            return msgspec.json.decode(self.last_run_path.read_bytes(), type=LastRun)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            told = f"{self.mark_path}, which says what the last run of the ledger was, cannot be read ({error})"
-            raise LedgerError(f"{told}; remove it if you are sure that this is the newest ledger") from error
+            message = f"{self.last_run_path}, which says what the last run of the ledger was, cannot be read ({error})"
+            raise LedgerError(f"{message}; remove it if you are sure that this is the newest ledger") from error
 
 
 class Place(Surroundings):
@@ -136,11 +136,11 @@ class Place(Surroundings):
             elif os.name == "posix" and self.path.stat().st_mode & 0o077:
                 self.path.chmod(0o600)
         except PermissionError as error:
-            told = f"the ledger {self.path} cannot be written by us ({error.strerror})"
-            raise LedgerUnwritable(f"{told}; look at who owns the file and its folder") from error
+            message = f"the ledger {self.path} cannot be written by us ({error.strerror})"
+            raise LedgerUnwritable(f"{message}; look at who owns the file and its folder") from error
         except OSError as error:
-            told = f"unable to open the ledger {self.path} ({error.strerror})"
-            raise LedgerUnwritable(f"{told}; look at the rights of the file and its folder") from error
+            message = f"unable to open the ledger {self.path} ({error.strerror})"
+            raise LedgerUnwritable(f"{message}; look at the rights of the file and its folder") from error
 
     def check_there(self) -> None:
         """Raise LedgerError if a run was recorded here and the ledger is gone: an empty one would send everything again."""
@@ -160,9 +160,9 @@ class Place(Surroundings):
         except OSError as error:
             with suppress(OSError):
                 self.reserve_path.unlink(missing_ok=True)
-            told = f"the disk of the ledger {self.path} has no {RESERVE_BYTES // 1024**2} MB left ({error.strerror})"
+            message = f"the disk of the ledger {self.path} has no {RESERVE_BYTES // 1024**2} MB left ({error.strerror})"
             raise LedgerUnwritable(
-                f"{told}; free some space and run again: what was not sent is still ready"
+                f"{message}; free some space and run again: what was not sent is still ready"
             ) from error
         self._reserved = True
 
@@ -230,7 +230,7 @@ class Arriving(msgspec.Struct, frozen=True):
     file: str
     host: str
     move: str
-    mark: Mark | None
+    mark: LastRun | None
 
 
 def note_path(path: Path) -> Path:
@@ -245,8 +245,8 @@ def read_note(path: Path) -> Note | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        told = f"{note_path(path)}, which says where the ledger went, cannot be read ({error})"
-        raise LedgerError(f"{told}; nothing was sent") from error
+        message = f"{note_path(path)}, which says where the ledger went, cannot be read ({error})"
+        raise LedgerError(f"{message}; nothing was sent") from error
 
 
 def write_note(path: Path, note: Note) -> None:
@@ -267,8 +267,8 @@ def refuse_moved(path: Path) -> None:
     """Raise SettingsError if the ledger of this file is elsewhere now."""
     note = read_note(path)
     if note is not None:
-        told = f"the ledger {path} was moved to {note.to} on {note.at[:10]}"
-        raise SettingsError(f"{told}: set `database` to that; nothing was sent")
+        message = f"the ledger {path} was moved to {note.to} on {note.at[:10]}"
+        raise SettingsError(f"{message}: set `database` to that; nothing was sent")
 
 
 def arriving(connection: Connection) -> Arriving | None:
@@ -286,8 +286,8 @@ def begin_arrival(connection: Connection, of: Arriving) -> None:
 def check_arrived(connection: Connection, place: str) -> None:
     """Raise SettingsError if a ledger was copied from a file that is the ledger still, as far as can be seen from here."""
     if (found := arriving(connection)) is not None and not _has_left(found):
-        told = f"the ledger {place} is being moved there from {found.file} on {found.host}"
-        raise SettingsError(f"{told}, which did not end: run `loadsheet ledger move` there once more")
+        message = f"the ledger {place} is being moved there from {found.file} on {found.host}"
+        raise SettingsError(f"{message}, which did not end: run `loadsheet ledger move` there once more")
 
 
 def arrive(connection: Connection, surroundings: Surroundings, place: str) -> None:
@@ -297,7 +297,7 @@ def arrive(connection: Connection, surroundings: Surroundings, place: str) -> No
     check_arrived(connection, place)
     if (found := arriving(connection)) is not None:
         if found.mark is not None:
-            surroundings.write_mark(found.mark)
+            surroundings.write_last_run(found.mark)
         connection.execute(delete(meta).where(meta.c.name == _ARRIVING))
 
 
@@ -308,8 +308,10 @@ def refuse_beside_a_file(state: Path, place: str) -> None:
     file = state / "ledger.db"
     known = file.with_name(f"last_run_of_{file.name}.json")
     if file.exists() and known.exists() and read_note(file) is None:
-        told = f"the ledger {place} is empty, and {file} knows what was sent so far"
-        raise SettingsError(f"{told}: `loadsheet ledger move` takes it there; or, to begin anew, move that file away")
+        message = f"the ledger {place} is empty, and {file} knows what was sent so far"
+        raise SettingsError(
+            f"{message}: `loadsheet ledger move` takes it there; or, to begin anew, move that file away"
+        )
 
 
 def this_host() -> str:

@@ -79,7 +79,7 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
             note = Note(str(address), stamp(clock()), _name(old), str(_kept(path, stamp(clock()))))
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
-            of = Arriving(str(path), this_host(), note.move, Place(path).read_mark())
+            of = Arriving(str(path), this_host(), note.move, Place(path).read_last_run())
             with old.queries.at_one_moment() as connection:
                 held = _held(connection)  # before: the server ends a transaction in which nothing comes for long
             counts = new.change_whole(partial(_copy, old, of, address, held))
@@ -111,8 +111,8 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
     """Copy everything, within a transaction of the new ledger; returns how many rows each table has."""
     begun = arriving(new)
     if begun is not None and begun.move != of.move:
-        told = f"the ledger {address} is being moved there from {begun.file} on {begun.host}"
-        raise SettingsError(f"{told}, and that did not end: end it there, or give {of.file} another schema")
+        message = f"the ledger {address} is being moved there from {begun.file} on {begun.host}"
+        raise SettingsError(f"{message}, and that did not end: end it there, or give {of.file} another schema")
     if begun is None and new.scalar(select(func.count()).select_from(runs)):
         raise SettingsError(f"the ledger {address} has runs of its own: {of.file} cannot be moved into it")
     new.execute(delete(meta).where(meta.c.name.not_in(_STAYS)))
@@ -160,8 +160,8 @@ def _compared(old: _Held, new: Connection) -> dict[str, int]:
     copied = _held(new)
     differs = [name for name, count in old.counts.items() if copied.counts[name] != count]
     if differs or old.sums != copied.sums:
-        told = f"{', '.join(differs)} have other numbers of rows" if differs else "the sums of entries differ"
-        raise LedgerError(f"the copy is not what the ledger is ({told}); nothing was moved")
+        message = f"{', '.join(differs)} have other numbers of rows" if differs else "the sums of entries differ"
+        raise LedgerError(f"the copy is not what the ledger is ({message}); nothing was moved")
     if faults := list(versions.faults_in(new)):
         raise LedgerError(f"the copy is not sound ({faults[0]}); nothing was moved")
     return old.counts

@@ -113,8 +113,8 @@ def _make_folder(folder: Path) -> None:
 def _refuse_network(path: Path, *, allowed: bool) -> None:
     kind = "" if allowed else network_kind(path)
     if kind:
-        told = f"the ledger {path} lies on a network file system ({kind}), where a crash can lose what was recorded"
-        raise LedgerError(f"{told}; give a path on a local disk (database, state), or set allow_network_ledger")
+        message = f"the ledger {path} lies on a network file system ({kind}), where a crash can lose what was recorded"
+        raise LedgerError(f"{message}; give a path on a local disk (database, state), or set allow_network_ledger")
 
 
 def is_there(url: str) -> bool:
@@ -150,11 +150,11 @@ def locked(path: Path, clock: Clock) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        said = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
-        raise LedgerBusy(f"the ledger {path} is held by {said}; try again when it has finished") from None
+        error_text = holder.read_text(encoding="utf-8") if holder.exists() else "another process"
+        raise LedgerBusy(f"the ledger {path} is held by {error_text}; try again when it has finished") from None
     except OSError as error:
-        told = f"the ledger {path} cannot be locked ({error.strerror})"
-        raise LedgerUnwritable(f"{told}; may its folder be written, and is there space?") from error
+        message = f"the ledger {path} cannot be locked ({error.strerror})"
+        raise LedgerUnwritable(f"{message}; may its folder be written, and is there space?") from error
     try:
         _name_holder(holder, clock)
         yield
@@ -228,18 +228,18 @@ def _check(engine: Engine, path: Path) -> None:
 
 def _say(place: Place, error: BaseException) -> None:
     """Raise what the database said in words that tell what to do. Whatever the statement wanted was not recorded."""
-    said = str(error) or "out of memory"  # which Python says without a word
-    known = next((advice for words, advice in _ADVICE.items() if words in said.lower()), "")
-    kind = LedgerDiskFailed if _FAILED in said.lower() else LedgerError
-    if any(words in said.lower() for words in _UNWRITABLE):
+    error_text = str(error) or "out of memory"  # which Python says without a word
+    known = next((advice for words, advice in _ADVICE.items() if words in error_text.lower()), "")
+    kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError
+    if any(words in error_text.lower() for words in _UNWRITABLE):
         kind = LedgerUnwritable
-    todo = place.to_restore() if any(words in said.lower() for words in _DAMAGED) else ""
-    raise kind(f"the ledger {place.path}: {said}{known}; what was being recorded was not", todo=todo) from error
+    todo = place.to_restore() if any(words in error_text.lower() for words in _DAMAGED) else ""
+    raise kind(f"the ledger {place.path}: {error_text}{known}; what was being recorded was not", todo=todo) from error
 
 
 def _check_durability(connection: Connection, path: Path) -> None:
     # A switch to WAL can fail without an error, on network folders for one: read back what was asked for.
     found = {name: str(connection.exec_driver_sql(f"pragma {name}").scalar()) for name in _READ_BACK}
     if found != _READ_BACK:
-        told = ", ".join(f"{name} {value}" for name, value in found.items() if value != _READ_BACK[name])
-        raise LedgerError(f"the ledger {path} cannot be made durable ({told}); {_LOCAL}")
+        message = ", ".join(f"{name} {value}" for name, value in found.items() if value != _READ_BACK[name])
+        raise LedgerError(f"the ledger {path} cannot be made durable ({message}); {_LOCAL}")

@@ -64,8 +64,8 @@ def address_of(url: str) -> Address:
     except (ArgumentError, ValueError):
         raise SettingsError("database: this is not a database URL; write postgresql://USER@HOST/NAME") from None
     if not parsed.database:
-        told = f"database: {parsed.set(drivername='postgresql').render_as_string()} names no database"
-        raise SettingsError(f"{told}; write postgresql://USER@HOST/NAME")
+        message = f"database: {parsed.set(drivername='postgresql').render_as_string()} names no database"
+        raise SettingsError(f"{message}; write postgresql://USER@HOST/NAME")
     if wrong := sorted(_SECRET.intersection(parsed.query)):
         raise SettingsError(f"database: give the password before the @, or by PGPASSFILE, and not as {wrong[0]}=")
     schema = str(parsed.query.get("schema", "loadsheet"))
@@ -213,17 +213,17 @@ def _in_our_words(place: str, context: ExceptionContext) -> None:
 def _say(place: str, error: Any, *, lost: bool) -> NoReturn:
     state = getattr(error, "sqlstate", None) or ""
     diagnosis = getattr(error, "diag", None)
-    said = getattr(diagnosis, "message_primary", None) or (str(error) or type(error).__name__).splitlines()[0]
-    told = f"the ledger {place}: {said}"
+    error_text = getattr(diagnosis, "message_primary", None) or (str(error) or type(error).__name__).splitlines()[0]
+    message = f"the ledger {place}: {error_text}"
     if state == _FULL:
-        raise LedgerUnwritable(f"{told}; free some space on the server and run again") from error
+        raise LedgerUnwritable(f"{message}; free some space on the server and run again") from error
     if state == _READ_ONLY:
-        raise LedgerUnwritable(f"{told}; it may only be read: is it a standby?") from error
+        raise LedgerUnwritable(f"{message}; it may only be read: is it a standby?") from error
     lost = lost or type(error).__name__ in ("OperationalError", "AdminShutdown", "InterfaceError")
     if not state and _REFUSED.search(str(error)):
-        raise LedgerGone(f"{told}; look at `database`: its user, password, name, and the rights there") from error
+        raise LedgerGone(f"{message}; look at `database`: its user, password, name, and the rights there") from error
     if state.startswith(_AGAIN) or (lost and not state):
         raise LedgerGone(
-            f"{told}; what was being recorded may not have been; try again when the server can be reached"
+            f"{message}; what was being recorded may not have been; try again when the server can be reached"
         ) from error
-    raise LedgerError(f"{told}; what was being recorded was not") from error
+    raise LedgerError(f"{message}; what was being recorded was not") from error

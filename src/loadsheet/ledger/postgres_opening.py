@@ -125,8 +125,8 @@ def _is_empty(connection: Connection) -> bool:
 
 
 def _refuse_beside_a_file(place: Surroundings, address: Address) -> None:
-    if place.mark_path is not None:
-        refuse_beside_a_file(place.mark_path.parent, str(address))
+    if place.last_run_path is not None:
+        refuse_beside_a_file(place.last_run_path.parent, str(address))
 
 
 def _engine(address: Address, *, writes: bool) -> Engine:

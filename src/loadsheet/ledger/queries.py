@@ -227,15 +227,15 @@ class LedgerQueries(RunQueries):
         chosen = (entries.c.lane == lane) & entries.c.state.in_(states)
         return list(self._entries(select(entries).where(chosen).order_by(entries.c.changed_at, entries.c.id)))
 
-    def exceptions_at(self, run: Run) -> list[exceptions.Standing]:
+    def exceptions_at(self, run: Run) -> list[exceptions.ExceptionStatus]:
         """The exceptions that were open when a run began, or opened by it, oldest first; those that it closed are told as closed."""
         with self._engine.connect() as connection:
-            return exceptions.standing_at(connection, run)
+            return exceptions.statuses_at(connection, run)
 
-    def exceptions_of(self, wanted: Sequence[int]) -> dict[int, exceptions.Standing]:
+    def exceptions_of(self, wanted: Sequence[int]) -> dict[int, exceptions.ExceptionStatus]:
         """How the exceptions of these entries stand, as far as they ever were one."""
         with self._engine.connect() as connection:
-            return exceptions.standings_of(connection, wanted)
+            return exceptions.statuses_of(connection, wanted)
 
     def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, exceptions.Remark]]:
         """What the analyst said last of these entries, by entry and by what it is (owner, reason, comment, status)."""

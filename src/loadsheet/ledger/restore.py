@@ -56,7 +56,7 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
         except OSError as error:
             part.unlink(missing_ok=True)
             raise LedgerUnwritable(f"{backup} cannot be put in the place of {path} ({error.strerror})") from error
-        mark = Place(path).read_mark()
+        mark = Place(path).read_last_run()
         return Restored(path, replaced, last_run[0], mark is not None and (mark.name, mark.started_at) != last_run)
 
 

@@ -28,7 +28,7 @@ from loadsheet.ledger.backup import back_up, doubt_unsent
 from loadsheet.ledger.between_runs import StoredValues
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.entry_log import note, note_held
-from loadsheet.ledger.location import Mark, Surroundings
+from loadsheet.ledger.location import LastRun, Surroundings
 from loadsheet.ledger.maintenance import Maintenance
 from loadsheet.ledger.planning import Changed
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
@@ -113,7 +113,7 @@ class Ledger:
         self._place.keep_reserve()
         with self._writing() as connection:
             now = self.now()
-            mark = self._place.read_mark()
+            mark = self._place.read_last_run()
             name = free_run_name(connection, now[:10], [*taken, *([mark.name] if mark else [])])
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
@@ -121,7 +121,7 @@ class Ledger:
             change(connection, run, [_interrupted(entry) for entry in left], now)
             if self._older:
                 doubt_unsent(connection, run, now)
-        self._place.write_mark(Mark(run.id, run.name, run.started_at))
+        self._place.write_last_run(LastRun(run.id, run.name, run.started_at))
         self._older = False
         run_log.began(name)
         return run
@@ -142,7 +142,9 @@ class Ledger:
         self._empty_log()
         run_log.ended(exit_code, summary.get("entries", {}))
 
-    def record_late_reports(self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.Standing]) -> None:
+    def record_late_reports(
+        self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.ExceptionStatus]
+    ) -> None:
         """The reports that a run ended without were made since then: its summary is this one, and what it opened is recorded."""
         known = self.queries.exceptions_of([one.entry for one in opened])
         with self._writing() as connection:
@@ -386,7 +388,7 @@ class Ledger:
 
     # following up
 
-    def record_exceptions(self, run: Run, standings: Iterable[exceptions.Standing]) -> None:
+    def record_exceptions(self, run: Run, standings: Iterable[exceptions.ExceptionStatus]) -> None:
         """Record how exceptions stand after a run: new ones are opened by it, and those that say why they are closed are closed by it."""
         with self._writing() as connection:
             exceptions.record_exceptions(connection, run, standings, self.now())

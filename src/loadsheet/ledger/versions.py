@@ -39,9 +39,9 @@ def check_version(connection: Connection, path: Path | str) -> None:
     """Raise LedgerError if this is no ledger, or one whose schema is not the present one."""
     version = _version(connection, path)
     if version != schema.SCHEMA_VERSION:
-        told = f"the ledger {path} has schema version {version}, this program knows {schema.SCHEMA_VERSION}"
+        message = f"the ledger {path} has schema version {version}, this program knows {schema.SCHEMA_VERSION}"
         newer = version > schema.SCHEMA_VERSION
-        raise LedgerError(told, todo="use the program that wrote it, or a newer one" if newer else OLDER)
+        raise LedgerError(message, todo="use the program that wrote it, or a newer one" if newer else OLDER)
 
 
 def upgrade_within(connection: Connection, place: str) -> None:

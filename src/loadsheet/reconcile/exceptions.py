@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from loadsheet.annotation_sheet import WORDS
 from loadsheet.contract import Difference
-from loadsheet.ledger import Entry, Run, Standing, State, Trace
+from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.exceptions import chunks
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.match_table import Matches
@@ -41,7 +41,7 @@ Judge = Callable[[Sequence[Entry]], Iterable[Match]]
 class Exceptions:
     """The exceptions of a run, oldest first: all that are open, and those that needed someone and are closed."""
 
-    standings: tuple[Standing, ...] = ()
+    standings: tuple[ExceptionStatus, ...] = ()
 
     @cached_property
     def by_entry(self) -> dict[int, bool]:
@@ -49,12 +49,12 @@ class Exceptions:
         return {one.entry: not one.closed for one in self.standings}
 
     @property
-    def open(self) -> Iterator[Standing]:
+    def open(self) -> Iterator[ExceptionStatus]:
         """Those that wait for a person."""
         return (one for one in self.standings if not one.closed)
 
     @property
-    def closed(self) -> Iterator[Standing]:
+    def closed(self) -> Iterator[ExceptionStatus]:
         """Those that wait for nobody any more."""
         return (one for one in self.standings if one.closed)
 
@@ -65,7 +65,7 @@ def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) 
     """
     kept = {one.entry: one for one in queries.exceptions_at(run)}
     needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in kept]
-    standings: list[Standing] = []
+    standings: list[ExceptionStatus] = []
     wanted = sorted({*kept, *needing})
     mended = queries.mended(wanted)
     for some in chunks(wanted):
@@ -84,7 +84,12 @@ class _Part:
     """A few hundred entries, and what the ledger knows of them."""
 
     def __init__(
-        self, queries: LedgerQueries, some: Sequence[int], known: Mapping[int, Standing], matches: Matches, judge: Judge
+        self,
+        queries: LedgerQueries,
+        some: Sequence[int],
+        known: Mapping[int, ExceptionStatus],
+        matches: Matches,
+        judge: Judge,
     ) -> None:
         self._known = known
         self._traces = {trace.id: trace for trace in queries.traces_by_id(some)}
@@ -103,19 +108,19 @@ class _Part:
         for match in judge(list(queries.entries_by_id(rest))) if rest else ():
             self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
 
-    def standings(self, run: Run, mended: Collection[int]) -> Iterator[Standing]:
+    def standings(self, run: Run, mended: Collection[int]) -> Iterator[ExceptionStatus]:
         """How each of them stands now; `mended` are those whose rows came back and were accepted."""
         self._mended = mended
         for entry, trace in sorted(self._traces.items()):
             now = self._now.get(entry) or _CurrentVerdict(BY_STATE[trace.state])
             kept = self._known.get(entry)
             if kept is None:
-                opened = Standing(entry, run.name, run.started_at, now.verdict.value, now.found)
+                opened = ExceptionStatus(entry, run.name, run.started_at, now.verdict.value, now.found)
                 yield opened._replace(closed=LATER if self._is_superseded(trace, now) else "")
             else:
                 yield self._updated(trace, kept, now)
 
-    def _updated(self, trace: Trace, kept: Standing, now: _CurrentVerdict) -> Standing:
+    def _updated(self, trace: Trace, kept: ExceptionStatus, now: _CurrentVerdict) -> ExceptionStatus:
         before = kept._replace(closed="", closed_run="")
         if now.verdict is Verdict.NOT_VERIFIABLE and kept.verdict not in _STATES_SAY:
             now = _CurrentVerdict(
@@ -123,7 +128,7 @@ class _Part:
             )  # what a listing showed is not gone because none was read
         finding = (now.verdict.value, now.found)
         word = self._words.get(trace.id, "")
-        if word in WORDS and finding == kept.told:
+        if word in WORDS and finding == kept.finding:
             return before._replace(closed=word, closed_run=kept.closed_run)
         if now.verdict in AGREES or now.verdict is Verdict.NOT_VERIFIABLE:
             because = now.verdict.value if now.verdict in AGREES else SINCE

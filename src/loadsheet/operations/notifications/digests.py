@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 
-from loadsheet.ledger import Run, Standing
+from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import to_utc
@@ -27,7 +27,7 @@ _SHOWN = 10
 class _OpenItems:
     """The content of one recipient's digest: open exceptions, oldest first, and files set aside since the last digest."""
 
-    standings: Sequence[Standing]
+    standings: Sequence[ExceptionStatus]
     aside: Sequence[str]
 
     @property
@@ -96,7 +96,7 @@ def _by_recipient(
     still = [one for one in queries.exceptions_at(run) if not one.closed]
     remarks = queries.remarks_on([one.entry for one in still])
     known = {name.strip().casefold(): name for name in settings.notify_owners}
-    mine: dict[str, list[Standing]] = {}
+    mine: dict[str, list[ExceptionStatus]] = {}
     for one in still:
         remark = remarks.get(one.entry, {}).get("owner")
         owner = known.get(remark.value.strip().casefold()) if remark else None
@@ -130,12 +130,12 @@ def _text(
     return title, "\n".join(lines)
 
 
-def _verdict_counts(standings: Sequence[Standing]) -> Iterator[str]:
+def _verdict_counts(standings: Sequence[ExceptionStatus]) -> Iterator[str]:
     counts: Mapping[str, int] = Counter(one.verdict for one in standings)
     yield ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items(), key=lambda one: -one[1]))
 
 
-def _oldest(standings: Sequence[Standing], queries: LedgerQueries) -> Iterator[str]:
+def _oldest(standings: Sequence[ExceptionStatus], queries: LedgerQueries) -> Iterator[str]:
     keys = queries.keys_of([one.entry for one in standings[:_SHOWN]])
     for one in standings[:_SHOWN]:
         yield f"- {keys.get(one.entry, f'entry {one.entry}')}: {one.verdict}, since {one.opened_at[:10]}"

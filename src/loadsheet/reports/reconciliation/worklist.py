@@ -28,7 +28,7 @@ from loadsheet.annotation_sheet import (
     exception_id,
 )
 from loadsheet.contract import BY_NAME, Difference, Scale, amounts, measures_of
-from loadsheet.ledger import Drop, Entry, Origin, Remark, Standing, State
+from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
@@ -201,7 +201,7 @@ class WorkList:
         self._origin = lru_cache(_DROPS_KNOWN)(queries.origin)
         self.aged, self.accepted, self.closed_by_word = Aged(), 0, 0
 
-    def write(self, sheet: TableSheet, open_ones: Iterator[Standing]) -> None:
+    def write(self, sheet: TableSheet, open_ones: Iterator[ExceptionStatus]) -> None:
         """Fill the sheet Exceptions, adding up what is in it."""
         for standing, entry, remarks in self._with_remarks(open_ones):
             values = {name: remarks[name].value if name in remarks else "" for name in HEADS}
@@ -219,7 +219,7 @@ class WorkList:
             line += [entry.operation, bucket, *weight, *value, standing.run, as_written(values)]
             sheet.add(line, _TONES)
 
-    def write_closed(self, sheet: TableSheet, closed: Iterator[Standing]) -> None:
+    def write_closed(self, sheet: TableSheet, closed: Iterator[ExceptionStatus]) -> None:
         """Fill the sheet Closed."""
         for standing, entry, remarks in self._with_remarks(closed):
             self.closed_by_word += standing.closed in WORDS
@@ -231,14 +231,16 @@ class WorkList:
             head = (exception_id(entry.id), entry.key, entry.operation, self._drop(entry.drop).mapping)
             sheet.add((*head, standing.verdict, standing.closed, *where, days, *words, *spoken), {5: Tone.GOOD})
 
-    def _with_remarks(self, standings: Iterator[Standing]) -> Iterator[tuple[Standing, Entry, dict[str, Remark]]]:
+    def _with_remarks(
+        self, standings: Iterator[ExceptionStatus]
+    ) -> Iterator[tuple[ExceptionStatus, Entry, dict[str, Remark]]]:
         while some := list(islice(standings, _BATCH)):
             wanted = [one.entry for one in some]
             remarks = self._queries.remarks_on(wanted)
             for standing, entry in zip(some, self._queries.entries_by_id(wanted), strict=True):
                 yield standing, entry, remarks.get(entry.id, {})
 
-    def _what(self, standing: Standing, entry: Entry) -> tuple[Value, ...]:
+    def _what(self, standing: ExceptionStatus, entry: Entry) -> tuple[Value, ...]:
         """Field, source value, sent value, value at the exchange, difference, what is wrong, and the source cell."""
         drop = self._drop(entry.drop)
         if standing.found:

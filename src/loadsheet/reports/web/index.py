@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 from markupsafe import Markup
 
-from loadsheet.ledger import Run, Standing
+from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, Exceptions, Verdict
 from loadsheet.reports.atomic_files import placed
@@ -278,7 +278,7 @@ def _chart(lines: Sequence[RunLine]) -> Markup:
     return columns(title, [line.name[5:] for line in shown], layers) if layers else Markup("")
 
 
-def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[Standing]) -> Iterator[OpenLine]:
+def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[ExceptionStatus]) -> Iterator[OpenLine]:
     for standing, entry in zip(standings, queries.entries_by_id([one.entry for one in standings]), strict=True):
         has_page = _has_page(outbox / standing.run)
         yield OpenLine(
