@@ -46,22 +46,22 @@ Finding = Checked | Problem | Unusable
 
 @dataclass(slots=True)
 class _Rows:
-    """How many rows there are, and the numbers and first texts of the first of them."""
+    """The number of rows that one rule ignored, and the row number and first text of the first ones."""
 
     count: int = 0
     first: list[tuple[int, str]] = field(default_factory=list)
 
 
 class LeftOut:
-    """Takes the rows one after the other; keeps few of them, however many there are."""
+    """The rows that rules ignored, counted by rule. Memory does not grow with the number of rows."""
 
     def __init__(self) -> None:
         self._by_rule: dict[tuple[str, str, str], _Rows] = {}
         self.tables: list[dict[str, Any]] = []
-        """The tables that were read, as JSON values: columns that are not used, blank rows, and what reading found."""
+        """The tables that were read, as JSON values: unused columns, blank rows, and what reading found."""
 
     def add(self, found: Ignored, file: str, sheet: str) -> None:
-        """Counts a row of this file and sheet (empty in text files)."""
+        """Count a row of this file and sheet (empty in text files)."""
         rows = self._by_rule.setdefault((file, sheet, found.rule), _Rows())
         rows.count += 1
         if len(rows.first) < _SHOWN:
@@ -69,7 +69,7 @@ class LeftOut:
             rows.first.append((found.row.number, text))
 
     def note(self, table: Table, notes: TableNotes) -> None:
-        """Keeps what was seen of a table whose rows were read."""
+        """Keep what was found in a table whose rows were read."""
         found = dict(table.found)
         self.tables.append(
             {
@@ -84,11 +84,11 @@ class LeftOut:
 
     @property
     def count(self) -> int:
-        """How many rows were left out."""
+        """The number of ignored rows."""
         return sum(rows.count for rows in self._by_rule.values())
 
     def sentences(self) -> Iterator[str]:
-        """A line for each file and rule: how many rows it leaves out, and which are the first."""
+        """A line for each file and rule: the number of ignored rows, and the first ones."""
         for (file, sheet, rule), rows in self._by_rule.items():
             place = f"{file}:{sheet}" if sheet else file
             shown = ", ".join(f'{number} "{text}"' if text else str(number) for number, text in rows.first)
@@ -101,7 +101,7 @@ class LeftOut:
                 yield f"{place}: {'; '.join(counts)}"
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The same as JSON values."""
+        """The counts by file, sheet and rule as JSON values."""
         return [
             {"file": file, "sheet": sheet, "rule": rule, "count": rows.count, "rows": [row for row, _ in rows.first]}
             for (file, sheet, rule), rows in self._by_rule.items()

@@ -1,13 +1,13 @@
 """Files opened for one mapping that is named, whatever the files are called: for `preview`, `test` and `diff`."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 import click
 
-from loadsheet.inbox import InboxFile
-from loadsheet.ingest import open_route
+from loadsheet.inbox import Candidate
+from loadsheet.ingest import in_place, open_route
 from loadsheet.mapping import Document, Ignored, Route, load_folder, route, translate
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load as load_mapping
@@ -59,7 +59,7 @@ def tables_for(mapping: CompiledMapping, files: Sequence[Path], settings: Settin
     each takes the role whose pattern it fits best. Raises FileRefused, click.UsageError.
     """
     roles = _roles(mapping, files)
-    opened = {role: _unclaimed(path) for role, path in roles.items()}
+    opened = {role: in_place(Candidate(path.name, path)) for role, path in roles.items()}
     return open_route(Route(mapping, {role: file.name for role, file in opened.items()}), opened, settings)
 
 
@@ -98,8 +98,3 @@ def _fits(path: Path, pattern: str) -> bool:
     while "{" in last and "}" in last:
         last = f"{last[: last.index('{')]}*{last[last.index('}') + 1 :]}"
     return PurePosixPath(path.name.casefold()).match(last.casefold())
-
-
-def _unclaimed(path: Path) -> InboxFile:
-    status = path.stat()
-    return InboxFile(path.name, path, status.st_size, "", datetime.fromtimestamp(status.st_mtime, UTC))
