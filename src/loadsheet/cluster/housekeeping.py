@@ -22,7 +22,8 @@ from loadsheet.ledger.tenure import BEATS
 from loadsheet.problems import LedgerError, LedgerGone
 
 _MINUTE_S, _HOUR_S = 60.0, 3600.0
-_REAP_S = 1.0  # seconds between two searches for dead workers
+_REAP_S = 1.0  # the longest time in seconds between two searches for dead workers; sooner if a silent one is about to count as dead
+_MARGIN_S = 0.02
 
 
 class Housekeeping:
@@ -47,6 +48,7 @@ class Housekeeping:
         self.rounds = 0
         self._last_attempt = time.monotonic()
         self._beat_at = 0.0
+        self._next_death_s = takeover_s
         self._due: dict[Callable[[], None], float] = {self._sweep: 0.0, self._tick: 0.0, self._purge: 0.0}
 
     def send_heartbeats(self) -> None:
@@ -57,7 +59,7 @@ class Housekeeping:
                 self._try(self._beat)
             self._try(self._reap)
             self._last_attempt = time.monotonic()
-            self._ended.wait(min(self._takeover_s / BEATS, _REAP_S))
+            self._ended.wait(min(self._takeover_s / BEATS, _REAP_S, self._next_death_s + _MARGIN_S))
 
     def run(self) -> None:
         """Do the chores when they are due, until `end`."""
@@ -121,6 +123,7 @@ class Housekeeping:
         """Put back the jobs of workers that stopped sending heartbeats."""
         with self._engine.begin() as connection:
             lost = recovery.reap(connection, self._takeover_s)
+            self._next_death_s = recovery.next_death_s(connection, self._takeover_s)
         if lost:
             run_log.warning("jobs of others who are silent are put back", jobs=len(lost))
 

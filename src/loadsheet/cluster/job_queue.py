@@ -86,8 +86,8 @@ FailureHandler = Callable[[Mapping[str, Any], BaseException, float | None], None
 
 
 class Queue:
-    """One process at the job queue of a database, with `places` jobs at the same time. `run` serves until `stop`; `queues` names the
-    queues to serve and is called again at each `refresh`.
+    """One process at the job queue of a database, with `places` jobs at the same time and one more for the job of a dead worker. `run`
+    serves until `stop`; `queues` names the queues to serve and is called again at each `refresh`.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Queue:
         _silence_loggers()
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(_log_loop_error)
-        self._loop.set_default_executor(ThreadPoolExecutor(self._places + 2, thread_name_prefix="run"))
+        self._loop.set_default_executor(ThreadPoolExecutor(self._places + 3, thread_name_prefix="run"))
         app = self._app()
         async with app.open_async():
             ticking = asyncio.create_task(self._tick())
@@ -178,7 +178,7 @@ class Queue:
             timeout=_POOL_TIMEOUT_S,
         )
         app = App(connector=connector)
-        app.job_manager = self._manager = _ResilientJobManager(connector, self._outage, self._finished)
+        app.job_manager = self._manager = _ResilientJobManager(connector, self._outage, self._finished, self._places)
         strategy = _RetryStrategy(self._failed, self._manager.uncounted.add)
         app.task(name=TASK, pass_context=True, retry=strategy)(self._do)
         return app
@@ -190,13 +190,14 @@ class Queue:
             self._worker = Worker(
                 app,
                 queues=self._queues(),
-                concurrency=self._places,
+                concurrency=self._places + 1,
                 fetch_job_polling_interval=POLL_S,
                 abort_job_polling_interval=_NEVER_S,
                 update_heartbeat_interval=_NEVER_S,
                 delete_jobs=DeleteJobCondition.NEVER,
                 install_signal_handlers=False,
             )
+            self._manager.forget_taken()
             began = time.monotonic()
             try:
                 await self._worker.run()  # type: ignore[no-untyped-call]
@@ -244,9 +245,13 @@ class Queue:
 class _ResilientJobManager(JobManager):
     """A JobManager whose workers survive a database outage, with one listening connection for all of them."""
 
-    def __init__(self, connector: PsycopgConnector, outage: Outage, finished: Callable[[Job, Status], None]) -> None:
+    def __init__(
+        self, connector: PsycopgConnector, outage: Outage, finished: Callable[[Job, Status], None], places: int
+    ) -> None:
         super().__init__(connector)
-        self._outage, self._finished = outage, finished
+        self._outage, self._on_finished, self._places = outage, finished, places
+        self._taken: set[int | None] = set()  # ids of the jobs that were fetched and are not over
+        self._wakes = 0
         self._callbacks: list[NotificationCallback] = []
         self._listener: asyncio.Task[None] | None = None
         self._wakeups: set[asyncio.Future[None]] = set()
@@ -254,21 +259,42 @@ class _ResilientJobManager(JobManager):
         """Ids of requeued jobs, which counts as no attempt."""
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """The next job; None if there is none or the database is away."""
-        try:
-            job = await super().fetch_job(list(queues or ()), worker_id)
-        except ConnectorException as error:
-            self._outage.begins(_reason(error))
-            return None
+        """The next job; None if there is none or the database is away. While all places are taken, only the job of a dead worker."""
+        job, wakes = None, -1
+        while job is None and wakes != self._wakes:  # Procrastinate forgets a wake-up that comes while it fetches
+            wakes = self._wakes
+            try:
+                job = await self._fetch(list(queues or ()), worker_id)
+            except ConnectorException as error:
+                self._outage.begins(_reason(error))
+                return None
         self._outage.ends()
+        if job is not None:
+            self._taken.add(job.id)
         return job
+
+    async def _fetch(self, queues: list[str], worker_id: int) -> Job | None:
+        if len(self._taken) >= self._places:
+            rows = await self.connector.execute_query_all_async(recovery.URGENT, queues=queues)
+            queues = [row["queue_name"] for row in rows]
+            if not queues:
+                return None
+        return await super().fetch_job(queues, worker_id)
+
+    def forget_taken(self) -> None:
+        """Begin with all places free: a new worker of Procrastinate starts."""
+        self._taken.clear()
+
+    def _finished(self, job: Job, status: Status) -> None:
+        self._taken.discard(job.id)
+        self._on_finished(job, status)
+        self.wake()  # a place is free, and another job of this ledger may have waited for it
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 (Procrastinate's)
         """Record the end of a job, if it is still ours. If that cannot be recorded, the job is done once more."""
         arguments = {"job": job.id, "worker": job.worker_id, "status": status.value, "remove": delete_job}
         await self._execute(recovery.FINISH, arguments)
         self._finished(job, status)
-        self.wake()  # another job of this ledger may have waited for it
 
     async def retry_job(
         self,
@@ -342,6 +368,7 @@ class _ResilientJobManager(JobManager):
         wakeup.add_done_callback(self._wakeups.discard)
 
     async def _wake(self, *, channel: str, notification: Notification) -> None:
+        self._wakes += 1
         for each in tuple(self._callbacks):
             await each(channel=channel, notification=notification)
 

@@ -40,7 +40,8 @@ STUCK_S = 60.0
 RUN_AGAIN_MAX_S = 300.0
 """The longest pause before an interrupted run is retried, in seconds. The first is `retry_s`; each doubles."""
 BUSY_RETRY_S = 1.0
-"""Seconds between two attempts at a run whose ledger another process holds: that process may be dead."""
+"""The longest pause in seconds between two attempts at a run whose ledger another process holds. The next attempt comes sooner if
+that process counts as dead before."""
 REPEAT_S = 3600.0
 """Seconds between two reports of the same error."""
 
@@ -223,8 +224,8 @@ class _WorkerThreads:
             raise Requeue(self._takeover_s)
         with self._engine.connect() as connection:
             address = self._served.addresses[settings.ledger_schema]
-            if recovery.holder(connection, address, settings.takeover_s):
-                raise Requeue(BUSY_RETRY_S)
+            if held_s := recovery.held_for_s(connection, address, settings.takeover_s):
+                raise Requeue(min(held_s, BUSY_RETRY_S))
         due = datetime.fromisoformat(arguments["due"])
         try:
             self._run(settings, due, StopSignals(self._stopping))

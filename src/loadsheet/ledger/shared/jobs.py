@@ -37,8 +37,13 @@ class Wanted(NamedTuple):
 
 def want_run(connection: Connection, address: Address, reason: str, due: str) -> None:
     """Have a worker run a ledger; where a job of it waits already, that one is due now. `due` is ISO 8601 UTC."""
-    run = {"queue": queue_of(address.schema), "task": TASK, "ledger": address.schema, "shipper": address.shipper}
-    run |= {"reason": reason, "due": due}
+    run: dict[str, str | int] = {
+        "queue": queue_of(address.schema),
+        "task": TASK,
+        "ledger": address.schema,
+        "shipper": address.shipper,
+    }
+    run |= {"reason": reason, "due": due, "priority": int(reason == RESEND)}
     while not connection.execute(_IS_DUE, run).rowcount:
         if unless_another_waits(connection, _DEFER, run) is not None:
             return  # the queue itself tells workers of a new job
@@ -132,7 +137,7 @@ _IS_DUE = text(  # one that was put back begins anew
     "where queueing_lock = 'run:' || :ledger and status = 'todo'"
 )
 _DEFER = text(
-    "select procrastinate_defer_jobs_v1(array[row(cast(:queue as varchar), cast(:task as varchar), 0, cast(:ledger as text), "
+    "select procrastinate_defer_jobs_v1(array[row(cast(:queue as varchar), cast(:task as varchar), cast(:priority as integer), cast(:ledger as text), "
     "cast('run:' || :ledger as text), jsonb_build_object('ledger', cast(:ledger as text), 'shipper', cast(:shipper as text), "
     "'reason', cast(:reason as text), 'due', cast(:due as text)), null::timestamptz)::procrastinate_job_to_defer_v1])"
 )

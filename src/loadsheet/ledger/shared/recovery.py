@@ -33,6 +33,11 @@ UNCOUNT = (
     "where id = %(job)s and worker_id = %(worker)s and status = 'doing' returning id"
 )
 """For the queue's own connection, before RETRY: this time is not to count as an attempt."""
+URGENT = (
+    "select distinct queue_name from procrastinate_jobs where status = 'todo' and priority > 0 and queue_name = any(%(queues)s) "
+    "and (scheduled_at is null or scheduled_at <= now())"
+)
+"""For the queue's own connection: the queues with a job of a dead worker that can be done now. A queue holds one waiting job."""
 
 
 def reap(connection: Connection, takeover_s: float) -> list[int]:
@@ -42,6 +47,12 @@ def reap(connection: Connection, takeover_s: float) -> list[int]:
     lost = _wait_again(connection, _REAP, {"takeover_s": takeover_s})
     connection.execute(_FORGET, {"takeover_s": takeover_s})
     return lost
+
+
+def next_death_s(connection: Connection, takeover_s: float) -> float:
+    """Seconds until the worker that has been silent for longest counts as dead; `takeover_s` if there is none."""
+    left_s = connection.scalar(_NEXT_DEATH, {"takeover_s": takeover_s})
+    return takeover_s if left_s is None else max(0.0, float(left_s))
 
 
 def doing_of(connection: Connection, worker: int) -> set[int]:
@@ -68,15 +79,15 @@ def beat(connection: Connection, worker: int) -> bool:
     return connection.execute(_BEAT, {"worker": worker}).rowcount > 0
 
 
-def holder(connection: Connection, address: Address, takeover_s: float) -> str:
-    """Who holds a ledger and was heard of within so many seconds; empty if nobody does, or there is no ledger yet."""
+def held_for_s(connection: Connection, address: Address, takeover_s: float) -> float:
+    """Seconds until the holder of a ledger counts as dead, if it stays silent; 0 if nobody holds it, or there is no ledger yet."""
     if connection.scalar(_HAS_TENURES, {"table": f"{address.schema}.tenures"}) is None:
-        return ""
+        return 0.0
     held = text(
-        f'select holder from "{address.schema}".tenures '  # noqa: S608 (our own name)
-        "where cast(seen_at as double precision) > extract(epoch from clock_timestamp()) - :silent_s"
+        "select cast(seen_at as double precision) + :silent_s - extract(epoch from clock_timestamp()) "  # noqa: S608 (our own name)
+        f"from \"{address.schema}\".tenures where holder <> ''"
     )
-    return connection.scalar(held, {"silent_s": takeover_s}) or ""
+    return max(0.0, float(connection.scalar(held, {"silent_s": takeover_s}) or 0.0))
 
 
 def left(connection: Connection, queues: Collection[str]) -> int:
@@ -144,6 +155,10 @@ _ARE_PUT_BACK = (
 _SILENT = "greatest(last_heartbeat, pg_postmaster_start_time()) < now() - make_interval(secs => :takeover_s)"
 _GONE = "(doing.worker_id is null or doing.worker_id in (select id from procrastinate_workers where " + _SILENT + "))"  # noqa: S608
 _REAP = text(_LOST_ONES + _GONE + _ARE_PUT_BACK)
+_NEXT_DEATH = text(
+    "select extract(epoch from min(greatest(last_heartbeat, pg_postmaster_start_time())) - now()) + :takeover_s "
+    "from procrastinate_workers"
+)
 _FORGET = text("delete from procrastinate_workers where " + _SILENT)  # noqa: S608 (nothing of it comes from outside)
 _PUT_BACK = text(_LOST_ONES + "doing.id = any(:jobs) and doing.worker_id = :worker" + _ARE_PUT_BACK).bindparams(
     bindparam("jobs", type_=ARRAY(BigInteger))
