@@ -77,9 +77,14 @@ def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
     make, number = _cell_makers(dictionary)
     parser, at_row = _row_parser(make, found, Pieces(package.name))
     columns: dict[str, int] = {}
-    place = partial(_position, columns=columns)
-    patterns = RowPatterns(dictionary.texts, make, number, found=found, at_row=at_row, place=place)
-    return package.feed(part, Scanner(parser, b"<row", b"</row>", b"</sheetData>", patterns), found)
+    patterns = RowPatterns(dictionary.texts, make, number, partial(_position, columns=columns))
+
+    def read(piece: str) -> None:
+        rows, last = patterns.read(piece)
+        found.extend(rows)
+        at_row(last)
+
+    return package.feed(part, Scanner(parser, b"<row", b"</row>", b"</sheetData>", read), found)
 
 
 def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)

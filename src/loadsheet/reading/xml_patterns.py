@@ -226,8 +226,8 @@ _UNIT_END = "</row>"
 
 
 class RowPatterns:
-    """Reads pieces of a sheet. `make` makes a cell of its kind, style and stored text, `number` one of its style and text; rows go to `found`, the number of the
-    last one to `at_row`.
+    """Reads pieces of a sheet. `make` makes a cell of its kind, style and stored text, `number` one of its style and text. `place`
+    gives the position of a cell by its reference.
     """
 
     def __init__(
@@ -235,12 +235,9 @@ class RowPatterns:
         texts: tuple[str, ...],
         make: Callable[[str, str, str], str],
         number: Callable[[str, str], str],
-        *,
-        found: list[tuple[int, Cells | Dense]],
-        at_row: Callable[[int], None],
         place: Callable[[str], int],
     ) -> None:
-        self._texts, self._make, self._found, self._at_row = texts, make, found, at_row
+        self._texts, self._make = texts, make
         self._positions: _Cache[str, int] = _Cache(lambda letters: place(f"{letters}1"))
         self._converters: _Cache[Kind, Callable[[str], str]] = _Cache(self._converter)
         self._numbers: _Cache[str, _Cache[str, str]] = _Cache(
@@ -249,8 +246,10 @@ class RowPatterns:
         self._pattern = LearnedRowPattern(place)
         self._is_first = True  # a piece alone is read before anything is learned that could pay
 
-    def __call__(self, piece: str) -> None:
-        """Read whole rows. Raises NotPlain, ValueError or LookupError if the patterns do not account for all of them."""
+    def read(self, piece: str) -> tuple[list[tuple[int, Cells | Dense]], int]:
+        """The rows of a piece that holds whole rows, and the number of the last one. Raises NotPlain, ValueError or LookupError if
+        the patterns do not account for all of them.
+        """
         if "<f" in piece and ("<v></v>" in piece or "<v/>" in piece):
             raise NotPlain  # which of them are formulas without a value
         rows: list[tuple[int, Cells | Dense]] = []
@@ -263,9 +262,8 @@ class RowPatterns:
                 last, cells = self._read_cell_by_cell(unit)
                 if cells:
                     rows.append((int(last), cells))
-        self._found += rows
-        self._at_row(int(last))
         self._is_first = False
+        return rows, int(last)
 
     def _read_cell_by_cell(self, unit: str) -> tuple[str, Cells]:
         """The number and the cells of a row, each cell by itself."""
