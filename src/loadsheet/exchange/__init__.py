@@ -1,13 +1,12 @@
 """The exchange: the eleven operations over HTTP on a durable store. Made from the contract; knows nothing of the translator.
 
-The way of a request: `server` (sockets) -> `app` (token, route, verdict, answer) -> `store` (one writer, group commit) ->
-`effects` (what an operation does). `wire` turns bytes into values and back; `limits` bounds what a client may take; `paging` sends
-listings and `http_cycle` every other answer. Beside the way: `address` (who may be served without TLS), `wrong_tokens` (slows down
-guesses), `overload` (429 and 503), `personality` (how it answers where the interface is silent), `truth_log` (what really
-happened), and for tests `faults` (which request meets what), `front` and `spoiled_answers` (how that looks).
+A request passes `server` (sockets), `limits` (what one client may take), `app` (token, route, verdict, answer), `store` (one writer, group
+commit) and `effects` (what an operation does). `wire` parses and encodes JSON, `answers` makes responses, `paging` sends listings.
+`wrong_tokens` slows guesses down, `personality` says how the exchange answers where the interface is silent, `truth_log` records what
+really happened. For tests: `faults` (which request meets which fault), `front` and `spoiled_answers` (how a fault looks).
 
-For people: `pages` (login, what arrived, the manual), on `browsing` (reads), `calls` (the latest), `sessions`, `manual`, `rendering`;
-for programs that learn: `openapi`.
+For people: `pages` (login, records, manual) with `browsing` (queries), `calls` (the latest calls), `sessions`, `manual`, `rendering`;
+for programs: `openapi`.
 """
 
 from loadsheet.exchange.address import Tls

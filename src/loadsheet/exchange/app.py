@@ -1,21 +1,28 @@
-"""The HTTP face, made from the contract's table of operations: token, route, body, verdict, effect, answer, in this order.
+"""The HTTP interface as a Starlette application: token, route, body, verdict, effect, answer, in this order.
 
-Owns: which status and which body answers what (interface: Authentication, Endpoints, Errors). Knows no SQL and no socket.
-No body that a client can send is answered with 5xx; 503 says that the store itself cannot write or read now.
+It decides which status and body answers what (interface: Authentication, Endpoints, Errors). It knows no SQL and no socket. No body that
+a client can send is answered with 5xx; 503 says that the store cannot be used now.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.applications import Starlette
+from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Scope
 
 from loadsheet.contract import (
     OPERATIONS,
     PAGE_SIZE,
     UNAUTHORISED,
-    UNKNOWN_METHOD,
     WRITES,
     Assumptions,
     Fault,
@@ -26,33 +33,27 @@ from loadsheet.contract import (
     refusal,
     success,
 )
+from loadsheet.exchange.answers import JsonResponse, NoResponse, refused_unexamined, store_failed, unknown_method
 from loadsheet.exchange.calls import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
-from loadsheet.exchange.overload import store_failed, turn_away
 from loadsheet.exchange.paging import Pages
 from loadsheet.exchange.store import Store, StoreFailed
 from loadsheet.exchange.tokens import Caller, Doorkeeper
-from loadsheet.exchange.wire import BadBody, encode, parse
+from loadsheet.exchange.wire import BadBody, parse
 from loadsheet.exchange.wrong_tokens import WAIT_MAX_S, Guesses
 from loadsheet.problems import SettingsError
 
-Header = tuple[bytes, bytes]
-Headers = Sequence[Header]
-End = Callable[[Scope, Receive, Send, Caller], Awaitable[None]]
-"""Answers a request that came for one path, its caller known."""
-
-_UNAUTHORISED = encode(UNAUTHORISED)
-_UNKNOWN_METHOD = encode(UNKNOWN_METHOD)
 _BEARER = b"Bearer "
-_JSON = (b"content-type", b"application/json")
 _NOT_AN_OBJECT = "must be a JSON object"
 _NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
 _FAULTS_MAX = 1_000  # so many are named in an answer
 _PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() of many more digits would begin to cost
 
 
-def create_app(store: Store, token: str | None, assumptions: Assumptions, *, guesses: Guesses | None = None) -> ASGIApp:
-    """The exchange as an ASGI application (of HTTP alone, without a lifespan) on an open store.
+def create_app(
+    store: Store, token: str | None, assumptions: Assumptions, *, guesses: Guesses | None = None
+) -> Starlette:
+    """The exchange as a Starlette application on an open store.
 
     `token` is the operator's own, beside those that the database holds; None: there is no other. `guesses` counts
     wrong tokens, here and wherever else it is used. Raises SettingsError for a token that no header can carry.
@@ -60,38 +61,70 @@ def create_app(store: Store, token: str | None, assumptions: Assumptions, *, gue
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
         raise SettingsError("token: empty, or with spaces or letters outside ASCII; use letters, digits and -._~+/=")
     listings = [operation for operation in OPERATIONS if not operation.is_write]
-    ends: dict[str, End] = {operation.path: _Write(operation, store, assumptions) for operation in WRITES}
-    ends |= {path: _Listing(store, assumptions, listings) for path in {end.path for end in listings}}
-    return _Exchange(Doorkeeper(token, store.token), guesses or Guesses(), ends, _Elsewhere(assumptions))
+    pages = _Listings(store, assumptions, listings)
+    routes = [
+        Route(operation.path, _Write(operation, store, assumptions).answer, methods=[operation.method])
+        for operation in WRITES
+    ]
+    routes += [Route(path, pages.answer, methods=["GET"]) for path in {operation.path for operation in listings}]
+    tokens = _BearerTokens(Doorkeeper(token, store.token), guesses or Guesses())
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(AuthenticationMiddleware, backend=tokens, on_error=_not_admitted)],
+        exception_handlers={
+            StoreFailed: _store_failed,
+            ClientDisconnect: _client_gone,
+            HTTPException: _Unrouted(assumptions).answer,
+        },
+    )
+    app.router.redirect_slashes = False
+    return app
 
 
-class _Exchange:
-    """Hands a request to the end point of its path, if its token is good: before that nothing else of it is looked at.
+class _NotAdmittedError(AuthenticationError):
+    """The request is not admitted; `response` is its answer."""
 
-    A table of whole paths, because a router of patterns and its layers cost more than all else of a call (`make bench`).
-    """
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
 
-    def __init__(self, doorkeeper: Doorkeeper, guesses: Guesses, ends: Mapping[str, End], elsewhere: End) -> None:
-        self._doorkeeper, self._guesses, self._ends, self._elsewhere = doorkeeper, guesses, ends, elsewhere
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+class _BearerTokens(AuthenticationBackend):
+    """Finds the caller by the bearer token. Nothing else of a request is examined before its token is good."""
+
+    def __init__(self, doorkeeper: Doorkeeper, guesses: Guesses) -> None:
+        self._doorkeeper, self._guesses = doorkeeper, guesses
+
+    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Caller]:  # type: ignore[override]  # our own user
+        """The caller. Raises _NotAdmittedError."""
+        scope = conn.scope
         token = _bearer_token(scope)
         try:
             caller = await self._doorkeeper.caller(token) if token else None
-            if caller is None:
-                await self._unauthorised(scope, send, token)
-                return
-            if note := scope.get(NOTE):
-                note.party = key_text(caller.party)
-            await self._ends.get(scope["path"], self._elsewhere)(scope, receive, send, caller)
         except StoreFailed:
-            await store_failed(scope, send)
+            raise _NotAdmittedError(store_failed(scope)) from None
+        if caller is None:
+            raise _NotAdmittedError(await self._refusal(scope, token))
+        if note := scope.get(NOTE):
+            note.party = key_text(caller.party)
+        return AuthCredentials(), caller
 
-    async def _unauthorised(self, scope: Scope, send: Send, token: str) -> None:
+    async def _refusal(self, scope: Scope, token: str) -> Response:
         if await self._guesses.held_back(scope.get("client"), token):
-            await _respond(send, 401, _UNAUTHORISED, ((b"www-authenticate", b"Bearer"),))
-        else:
-            await turn_away(scope, send, 429, self._guesses.said(), ceil(WAIT_MAX_S))
+            return JsonResponse(UNAUTHORISED, 401, {"www-authenticate": "Bearer"})
+        return refused_unexamined(scope, 429, self._guesses.said(), ceil(WAIT_MAX_S))
+
+
+def _not_admitted(_connection: HTTPConnection, error: AuthenticationError) -> Response:
+    return cast("_NotAdmittedError", error).response
+
+
+async def _store_failed(request: Request, _error: Exception) -> Response:
+    return store_failed(request.scope)
+
+
+async def _client_gone(_request: Request, _error: Exception) -> Response:
+    return NoResponse()
 
 
 class _Write:
@@ -102,34 +135,27 @@ class _Write:
         self._check = body_checker(operation, assumptions, faults_max=_FAULTS_MAX)
         self._all_counts = assumptions.unknown_fields == "reject" and assumptions.null_fields == "reject"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
-        if scope["method"] != self._operation.method:
-            await _unknown_method(send, 405, (self._operation.method,))
-            return
+    async def answer(self, request: Request) -> Response:
+        """Check the body and apply the records. Raises StoreFailed."""
+        note: Note = request.scope.get(NOTE) or Note()
         try:
-            body = await _read(receive, self._assumptions.body_bytes_max)
-            if body is not None:
-                note: Note = scope.get(NOTE) or Note()
-                note.body = body
-                await self._answer(note, caller, send)
+            note.body = await _read(request, self._assumptions.body_bytes_max)
+            return await self._apply(note, request.user)
         except BadBody as error:
-            await self._refuse(send, (Fault("", str(error)),))
+            return self._refuse((Fault("", str(error)),))
 
-    async def _answer(self, note: Note, caller: Caller, send: Send) -> None:
+    async def _apply(self, note: Note, caller: Caller) -> Response:
         body: Any = parse(note.body)
         faults = self._check(body)
         if any(fault.index is None for fault in faults):
-            await self._refuse(send, faults)
-            return
+            return self._refuse(faults)
         call = self._call(body, faults, note.body, caller)
         if not faults:
             note.records = call.records
         effect = await self._store.apply(call, self._assumptions)
         if effect.faults:
-            await self._refuse(send, effect.faults)
-            return
-        done = success(self._operation, call.records[0], self._assumptions, service_order=effect.number)
-        await _respond(send, 200, encode(done))
+            return self._refuse(effect.faults)
+        return JsonResponse(success(self._operation, call.records[0], self._assumptions, service_order=effect.number))
 
     def _call(self, body: Any, faults: Sequence[Fault], raw: bytes, caller: Caller) -> Call:
         if self._all_counts and not self._operation.batched:
@@ -141,12 +167,11 @@ class _Write:
             records = (_counted(self._operation.record, record, self._assumptions) for record in records)
         return Call(self._operation, tuple(records), tuple(good), tuple(faults), raw, key_text(caller.party))
 
-    async def _refuse(self, send: Send, faults: Sequence[Fault]) -> None:
-        body = refusal(self._operation, faults, index_base=self._assumptions.index_base)
-        await _respond(send, 400, encode(body))
+    def _refuse(self, faults: Sequence[Fault]) -> Response:
+        return JsonResponse(refusal(self._operation, faults, index_base=self._assumptions.index_base), 400)
 
 
-class _Listing:
+class _Listings:
     """The end point that both listings share; the query says which of them is meant."""
 
     def __init__(self, store: Store, assumptions: Assumptions, operations: Iterable[Operation]) -> None:
@@ -154,24 +179,20 @@ class _Listing:
         self._by_subject = {operation.subject: operation for operation in operations}
         self._asks_for_tenders = set(parse_qsl(assumptions.tender_listing_query, keep_blank_values=True))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
-        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    async def answer(self, request: Request) -> Response:
+        """The first page. Raises StoreFailed."""
+        query = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
         operation = self._meant(query)
-        if scope["method"] != operation.method:
-            await _unknown_method(send, 405, (operation.method,))
-            return
+        if request.method != operation.method:  # Starlette adds HEAD to every GET; the interface has none
+            raise HTTPException(405, headers={"Allow": operation.method})
         try:
-            body = await _read(receive, self._assumptions.body_bytes_max)
-            if body is None:
-                return
+            body = await _read(request, self._assumptions.body_bytes_max)
             page_size = self._page_size(dict(query), body)
         except BadBody as error:
-            await self._refuse(send, operation, Fault("", str(error)))
-            return
+            return self._refuse(operation, Fault("", str(error)))
         if page_size is None:
-            await self._refuse(send, operation, Fault(PAGE_SIZE, _NOT_A_PAGE_SIZE))
-            return
-        await self._pages.answer(scope, send, operation, page_size, key_text(caller.party))
+            return self._refuse(operation, Fault(PAGE_SIZE, _NOT_A_PAGE_SIZE))
+        return await self._pages.first(request, operation, page_size)
 
     def _meant(self, query: Sequence[tuple[str, str]]) -> Operation:
         tenders = self._asks_for_tenders and self._asks_for_tenders <= set(query)
@@ -195,18 +216,21 @@ class _Listing:
         absent = asked is None and self._assumptions.null_fields == "absent"
         return self._assumptions.page_size_default if absent else asked
 
-    async def _refuse(self, send: Send, operation: Operation, fault: Fault) -> None:
-        await _respond(send, 400, encode(refusal(operation, (fault,))))
+    def _refuse(self, operation: Operation, fault: Fault) -> Response:
+        return JsonResponse(refusal(operation, (fault,)), 400)
 
 
-class _Elsewhere:
-    """Every path that is not an operation."""
+class _Unrouted:
+    """Answers requests for a path, or with a method, that the interface does not have."""
 
     def __init__(self, assumptions: Assumptions) -> None:
-        self._status = assumptions.unknown_path
+        self._unknown_path = assumptions.unknown_path
 
-    async def __call__(self, _scope: Scope, _receive: Receive, send: Send, _caller: Caller) -> None:
-        await _unknown_method(send, self._status, ())
+    async def answer(self, _request: Request, error: Exception) -> Response:
+        """The error of the interface. A 405 names the methods that the path allows (RFC 9110, section 15.5.6)."""
+        methods = (cast("HTTPException", error).headers or {}).get("Allow", "").split(", ")
+        allowed = ", ".join(method for method in methods if method != "HEAD")  # Starlette adds it to every GET
+        return unknown_method(405 if allowed else self._unknown_path, allowed)
 
 
 def _bearer_token(scope: Scope) -> str:
@@ -236,30 +260,13 @@ def _counted(record: Record, value: dict[str, Any], assumptions: Assumptions) ->
     return counted
 
 
-async def _read(receive: Receive, limit: int) -> bytes | None:
-    """The request's body, or None if the client has gone. Raises BadBody as soon as it grows beyond `limit` bytes."""
+async def _read(request: Request, limit: int) -> bytes:
+    """The body of a request. Raises BadBody as soon as it is larger than `limit` bytes, and ClientDisconnect."""
     chunks: list[bytes] = []
     size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        chunk = message.get("body", b"")
+    async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
             raise BadBody(f"is larger than {limit} bytes")
         chunks.append(chunk)
-        if not message.get("more_body", False):
-            return b"".join(chunks)
-
-
-async def _respond(send: Send, status: int, body: bytes, headers: Headers = (), kind: Header = _JSON) -> None:
-    sized = b"content-length", b"%d" % len(body)
-    await send({"type": "http.response.start", "status": status, "headers": [kind, sized, *headers]})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _unknown_method(send: Send, status: int, allowed: Iterable[str]) -> None:
-    # RFC 9110, section 15.5.6: a 405 says which methods the path does know
-    headers = ((b"allow", ", ".join(allowed).encode("ascii")),) if status == 405 else ()  # noqa: PLR2004 (the status)
-    await _respond(send, status, _UNKNOWN_METHOD, headers)
+    return b"".join(chunks)

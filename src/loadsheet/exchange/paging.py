@@ -13,10 +13,13 @@ from tempfile import TemporaryFile
 from typing import IO
 
 import msgspec
-from starlette.types import Scope, Send
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from loadsheet.contract import Operation, Record, When, as_listed, listing
-from loadsheet.exchange.overload import turn_away
+from loadsheet.exchange.answers import refused_unexamined
+from loadsheet.exchange.effects import key_text
 from loadsheet.exchange.store import Store, StoreFailed
 from loadsheet.exchange.wire import encode, stored
 
@@ -37,8 +40,8 @@ class Pages:
         self._store = store
         self._room = threading.BoundedSemaphore(FILES_MAX)
 
-    async def answer(self, scope: Scope, send: Send, operation: Operation, page_size: int, party: str) -> None:
-        """Answer a request for the first page of a listing; 429 if too many large ones are on their way. Raises StoreFailed."""
+    async def first(self, request: Request, operation: Operation, page_size: int) -> Response:
+        """The first page of a listing; 429 if too many large ones are under way. Raises StoreFailed."""
 
         def written(total: int, contents: Iterable[str]) -> _Page:
             with ExitStack() as failing:
@@ -51,12 +54,10 @@ class Pages:
             return page
 
         try:
-            page = await self._store.read_page(operation.subject, page_size, party, written)
+            page = await self._store.read_page(operation.subject, page_size, key_text(request.user.party), written)
         except _TooManyFiles:
-            await turn_away(scope, send, 429, _FULL, RETRY_S)
-            return
-        with closing(page):
-            await _send(page, send)
+            return refused_unexamined(request.scope, 429, _FULL, RETRY_S)
+        return _PageResponse(page)
 
 
 class _TooManyFiles(Exception):  # noqa: N818 (named for what happened)
@@ -120,10 +121,20 @@ def _listed(record: Record, contents: Sequence[str]) -> Iterator[bytes]:
     return (content.encode() for content in contents)  # as stored, without being read again
 
 
-async def _send(page: _Page, send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % page.size)]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    left = page.size
-    for piece in page.pieces():
-        left -= len(piece)
-        await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+class _PageResponse(Response):
+    """A page that is sent in pieces and then closed."""
+
+    media_type = "application/json"
+
+    def __init__(self, page: _Page) -> None:
+        super().__init__(headers={"content-length": str(page.size)})
+        self._page = page
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send the page."""
+        with closing(self._page) as page:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            left = page.size
+            for piece in page.pieces():
+                left -= len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": left > 0})

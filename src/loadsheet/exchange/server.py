@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
 from loadsheet.exchange.address import LOOPBACK, Tls, check_address
+from loadsheet.exchange.answers import SafeHeaders
 from loadsheet.exchange.app import create_app
 from loadsheet.exchange.faults import Faults, FaultScript, Fired
 from loadsheet.exchange.front import front
@@ -153,7 +154,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, app: ASGIApp, listening: Callable[[], None], limits: Limits, tls: Tls | None = None) -> None:
         config = uvicorn.Config(
-            RateLimit(app, limits.calls_per_second) if limits.calls_per_second else app,
+            SafeHeaders(RateLimit(app, limits.calls_per_second) if limits.calls_per_second else app),
             http=limited_protocol(limits),
             lifespan="off",
             ws="none",
