@@ -70,16 +70,14 @@ def test_settings_of_a_column_that_contradict_each_other_are_refused(tmp_path, s
 PLAIN = "  no: {label: No, key: true, required: true}\n  city: {label: City}\n"
 
 
-def lacking(mapping, name, *, exact=True, instead=False):
+def lacking(mapping, name, *, instead=False):
     """The mapping, its compiled way to one of the records broken on purpose: it leaves the field out."""
 
     def broken(make):
         return lambda draft: {key: value for key, value in make(draft).items() if key != name}
 
     fixed = mapping.plan.targets.fixed
-    payload = replace(fixed.payload, fast=broken(fixed.payload.fast))
-    payload = replace(payload, make=broken(payload.make)) if exact else payload
-    variant = replace(fixed, payload=payload)
+    variant = replace(fixed, payload=replace(fixed.payload, make=broken(fixed.payload.make)))
     fixed = replace(fixed, instead=variant) if instead else variant
     return replace(mapping, plan=replace(mapping.plan, targets=replace(mapping.plan.targets, fixed=fixed)))
 
@@ -91,10 +89,3 @@ def test_a_required_field_that_is_absent_is_an_error_of_the_document(tmp_path, i
     assert not document.usable
     (problem,) = document.problems
     assert (problem.code, problem.values["path"], problem.values["text"]) == ("K501", "sender_id", "is required")
-
-
-def test_a_fault_of_the_short_way_alone_is_mended_by_the_exact_one(tmp_path):
-    mapping = load_text(tmp_path, HEAD + PLAIN, places=PLACES)
-    (document,) = documents(lacking(mapping, "sender_id", exact=False), [["1", "Ulm"]])
-    assert document.usable
-    assert decode(document.payload)["sender_id"] == "A"

@@ -25,8 +25,6 @@ from loadsheet.contract.checking import (
     check_body,
     checker,
     model,
-    required_fields,
-    value_checker,
 )
 from loadsheet.contract.comparing import (
     EXACT,
@@ -192,7 +190,6 @@ __all__ = [
     "refusal_schema",
     "register",
     "request_schema",
-    "required_fields",
     "same_content",
     "scale_of",
     "scan_listing",
@@ -205,5 +202,4 @@ __all__ = [
     "units_in",
     "units_lacking",
     "update_of",
-    "value_checker",
 ]

@@ -20,7 +20,6 @@ from pydantic import (
     StrictInt,
     StrictStr,
     StringConstraints,
-    TypeAdapter,
     ValidationError,
     create_model,
 )
@@ -65,32 +64,8 @@ def _too_many(faults_max: int) -> tuple[Fault, ...]:
     return (Fault("", f"has more than {faults_max} wrong fields"),)
 
 
-def required_fields(operation: Operation) -> frozenset[str]:
-    """The fields that every record of an operation has."""
-    return frozenset(field.name for field in operation.record.fields if _is_required(field, operation.creates))
-
-
 def _is_required(field: Field, creates: bool) -> bool:  # noqa: FBT001 (one flag, named)
     return field.when is When.ALWAYS or (field.when is When.ON_CREATE and creates)
-
-
-def value_checker(
-    field: Field, record: Record, operation: Operation, assumptions: Assumptions
-) -> Callable[[object], bool]:
-    """Whether a value may stand in one field of a record: what `checker` says of that field and all below it."""
-
-    @cache
-    def adapter() -> TypeAdapter[Any]:  # made when it is asked for: most fields never need it
-        return TypeAdapter(_definition(field, record, operation.creates, _OfValues.among(assumptions))[0])
-
-    def is_right(value: object) -> bool:
-        try:
-            adapter().validator.validate_python(value)
-        except ValidationError:
-            return False
-        return True
-
-    return is_right
 
 
 def check(operation: Operation, payload: object, assumptions: Assumptions) -> tuple[Fault, ...]:

@@ -1,7 +1,6 @@
 """Stage 3: mapping. Mapping files; cells -> converted values -> nested, validated documents, with lineage.
 
-Read `compile.py` (a mapping file, compiled once) and `translator.py` (its rows, streaming). A record is made in two ways that agree:
-`payload.py` is the full path, which finds all problems, and `fast_path.py` makes records that are clearly valid.
+Read `compile.py` (a mapping file, compiled once) and `translator.py` (its rows, streaming). `payload.py` and `leaves.py` make the records.
 
 - `routing.py`: which file belongs to which mapping
 - `lineage.py`: which cell a payload value came from

@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.fast_path import CellValue
 from loadsheet.mapping.moments import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
@@ -27,6 +26,8 @@ OMIT = object()
 """Stands for a field that is left out of the record."""
 
 Make = Callable[[Draft], Any]
+
+_REMEMBERED = 4_096  # spelled values kept for each leaf
 
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.STRING_OR_NUMERIC, Kind.TIMEZONE, Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES})
 _DATE_TYPES: dict[Kind, frozenset[Type]] = {
@@ -50,31 +51,38 @@ class LeafContext:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A value before it is spelled. `constant` is set if it is the same for every document. `place` is set if it is a column's value,
-    converted by `turned` if that is given.
+    """A value before it is spelled. `constant` is set if it is the same for every document. `turned` converts what `get` returns.
+    `is_column` says whether `get` returns the value of a column, and `row_index` is its index if that is one of the current row.
     """
 
     get: Evaluate
     type: Type
     needs: Needs
     sources: tuple[Source, ...]
-    calculated: bool = True
     constant: Any = OMIT
-    place: tuple[Literal["here", "first", "around"], int, int | None] | None = None
     turned: Callable[[Any], Any] | None = None
+    is_column: bool = False
+    row_index: int | None = None
+
+
+class Copied(NamedTuple):
+    """A value of the current row that is sent as it is: its index there, and what replaces a blank (`OMIT`: the field is left out)."""
+
+    row_index: int
+    default: Any
 
 
 @dataclass(frozen=True, slots=True)
 class LeafPlan:
-    """A compiled leaf: the function that makes its value, its sources, the constant if it is one, and whether it is in every record;
-    `cell` describes a leaf that is a column's value, for the fast path.
+    """A compiled leaf: the function that makes its value, its sources, the constant if it is one, and whether it is in every record.
+    `copied` is set if the leaf copies a value of the current row.
     """
 
     make: Make
     sources: tuple[Source, ...]
     constant: Any = OMIT
     is_fixed: bool = False
-    cell: CellValue | None = None
+    copied: Copied | None = None
 
 
 def plan_leaf(value: object, context: LeafContext, names: Names, loc: Loc) -> LeafPlan | None:
@@ -103,7 +111,7 @@ def plan_leaf(value: object, context: LeafContext, names: Names, loc: Loc) -> Le
     if plan is None or when is None:
         return plan
     make = _conditional(plan.make, when.evaluate, names.needs(when.uses), context.path)
-    return replace(plan, make=make, is_fixed=False, cell=None)
+    return replace(plan, make=make, is_fixed=False, copied=None)
 
 
 def _spelled(found: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> LeafPlan | None:
@@ -116,30 +124,18 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, names: Names, loc:
     except (ValueError, ArithmeticError) as error:
         names.file.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
         return None
-    make = _maker(found, spelled, default, context)
-    return LeafPlan(
-        make,
-        found.sources,
-        found.constant,
-        is_fixed=found.constant is not OMIT,
-        cell=_cell(found, spelled, default, context),
-    )
-
-
-def _cell(found: _Value, spelled: Callable[[Any], Any], default: Any, context: LeafContext) -> CellValue | None:
-    """The leaf as a column's value, if it is one. Values of the surrounding row need the full path."""
-    if found.place is None or found.place[0] == "around":
-        return None
-    rows, index, code = found.place
-    turned = found.turned
-    spell = None if spelled is as_it_is else spelled
-    if turned is not None:
-        spell = _chain([turned, spelled])
-    return CellValue(rows, index, code, default, spell, _known(context))
-
-
-def _known(context: LeafContext) -> tuple[str, ...]:
-    return context.field.known if context.assumptions.known_values == "open" else ()
+    if found.constant is not OMIT:
+        constant = found.constant
+        return LeafPlan(lambda _: constant, found.sources, constant, is_fixed=True)
+    if found.turned is not None:
+        spelled = _chain([found.turned, spelled])
+    known = context.field.known if context.assumptions.known_values == "open" else ()
+    if found.is_column and spelled is as_it_is and not known:
+        copied = Copied(found.row_index, default) if found.row_index is not None else None
+        return LeafPlan(_copy(found.get, default), found.sources, copied=copied)
+    spelling = _Spelling(spelled, default, known, context)
+    make = _spelled_column(found, spelling) if found.is_column else _spelled_result(found, spelling)
+    return LeafPlan(make, found.sources)
 
 
 # ---- where a value comes from ----
@@ -156,17 +152,20 @@ def _value(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> _Value |
         return _Value(expression.evaluate, expression.type, names.needs(expression.uses), sources)
     reference = names.reference(leaf.col or leaf.utc_offset_of or "", context.item, loc)
     if reference is None or leaf.utc_offset_of is None:
-        return reference and _Value(
-            reference.get, reference.type, reference.needs, reference.sources, calculated=False, place=reference.place
-        )
+        return reference and _column(reference, reference.type)
     if reference.type is not Type.MOMENT:
         names.file.refuse(loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}")
         return None
     return _offset_value(reference, context, names, loc)
 
 
+def _column(reference: Reference, type_: Type, turned: Callable[[Any], Any] | None = None) -> _Value:
+    needs, sources, row_index = reference.needs, reference.sources, reference.row_index
+    return _Value(reference.get, type_, needs, sources, turned=turned, is_column=True, row_index=row_index)
+
+
 def _offset_value(reference: Reference, context: LeafContext, names: Names, loc: Loc) -> _Value | None:
-    kind, get = context.field.kind, reference.get
+    kind = context.field.kind
     if not context.zone_known:
         names.file.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
         return None
@@ -175,13 +174,7 @@ def _offset_value(reference: Reference, context: LeafContext, names: Names, loc:
         return None
     in_hours = _clock_hours if context.assumptions.offset_hours_form == "clock" else _decimal_hours
     written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
-
-    def offset_of(frame: Any) -> Any:
-        moment = get(frame)
-        return None if moment is None else written(moment)
-
-    kind_of_value = Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT
-    return _Value(offset_of, kind_of_value, reference.needs, reference.sources, place=reference.place, turned=written)
+    return _column(reference, Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT, written)
 
 
 def _constant(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> _Value | None:
@@ -351,43 +344,83 @@ def _clock(value: Any) -> Any:
 # ---- the compiled leaf ----
 
 
-def _maker(value: _Value, spelled: Callable[[Any], Any], default: Any, context: LeafContext) -> Make:
-    if value.constant is not OMIT:
-        constant = value.constant
-        return lambda _: constant
-    known = _known(context)
-    if spelled is as_it_is and not known and not value.calculated:
-        get = value.get
+def _copy(get: Evaluate, default: Any) -> Make:
+    def make(draft: Draft) -> Any:
+        found = get(draft)
+        return default if found is None else found
 
-        def copy(draft: Draft) -> Any:
-            found = get(draft)
-            return default if found is None else found
-
-        return copy
-    return _careful_maker(value, spelled, default, context, known)
+    return make
 
 
-def _careful_maker(
-    value: _Value, spelled: Callable[[Any], Any], default: Any, context: LeafContext, known: tuple[str, ...]
-) -> Make:
-    """Makes a value that is calculated, spelled, or compared with the values that the interface lists."""
-    get, needs, path, field = value.get, value.needs, context.path, context.field
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """How a value is written in the record. `default` replaces a blank. A value that is not `known` gets a warning, unless `known` is empty."""
+
+    spelled: Callable[[Any], Any]
+    default: Any
+    known: tuple[str, ...]
+    context: LeafContext
+
+    def spell(self, found: Any, draft: Draft) -> Any:
+        """The record's form of a value that is not blank; OMIT with the fault if it has none."""
+        try:
+            wire = self.spelled(found)
+        except CALCULATION_ERRORS as error:
+            self.add_fault(error, draft)
+            return OMIT
+        if self.known and wire not in self.known:
+            draft.unlisted.append((concrete(self.context.path, draft.at), str(wire), self.known))
+        return wire
+
+    def add_fault(self, error: BaseException, draft: Draft) -> None:
+        """Adds the fault of this value to the document."""
+        draft.faults.append(_fault(concrete(self.context.path, draft.at), self.context.field, error))
+
+    def skip(self, draft: Draft) -> Any:
+        """Leaves the field out because a cell that it needs was refused."""
+        draft.skipped.append(concrete(self.context.path, draft.at))
+        return OMIT
+
+
+def _spelled_column(value: _Value, spelling: _Spelling) -> Make:
+    """Spells each value of the column once: a column gives the same object for the same text. Values with a fault or a warning are spelled
+    each time.
+    """
+    get, needs, default = value.get, value.needs, spelling.default
+    memory: dict[int, tuple[Any, Any]] = {}  # by id; holds the value too, so that no other object gets its id
 
     def make(draft: Draft) -> Any:
         if draft.all_refused and draft.lacks(needs):
-            draft.skipped.append(concrete(path, draft.at))
-            return OMIT
-        try:
-            found = get(draft)
-            if found is None or found == "":
-                return default
-            wire = spelled(found)
-        except CALCULATION_ERRORS as error:
-            draft.faults.append(_fault(concrete(path, draft.at), field, error))
-            return OMIT
-        if known and wire not in known:
-            draft.unlisted.append((concrete(path, draft.at), str(wire), known))
+            return spelling.skip(draft)
+        found = get(draft)
+        kept = memory.get(id(found))
+        if kept is not None:
+            return kept[1]
+        if found is None or found == "":
+            return default
+        wire = spelling.spell(found, draft)
+        if wire is not OMIT and (not spelling.known or wire in spelling.known):
+            if len(memory) >= _REMEMBERED:
+                memory.clear()
+            memory[id(found)] = found, wire
         return wire
+
+    return make
+
+
+def _spelled_result(value: _Value, spelling: _Spelling) -> Make:
+    """Evaluates an expression and spells its result."""
+    evaluate, needs, default = value.get, value.needs, spelling.default
+
+    def make(draft: Draft) -> Any:
+        if draft.all_refused and draft.lacks(needs):
+            return spelling.skip(draft)
+        try:
+            found = evaluate(draft)
+        except CALCULATION_ERRORS as error:
+            spelling.add_fault(error, draft)
+            return OMIT
+        return default if found is None or found == "" else spelling.spell(found, draft)
 
     return make
 

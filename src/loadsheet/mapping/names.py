@@ -62,14 +62,10 @@ class Draft(Frame):
         self.outer_index = 0  # which row the innermost list over rows is at
         self.all_refused = frozenset()
         self.rows_refused = ()
-        self.start_payload({})
-
-    def start_payload(self, items: dict[str, tuple[int, ...]]) -> None:
-        """Reset for a payload, the first of the document or another attempt. `items` is what is known of its lists."""
         self.faults: list[tuple[str, str, dict[str, str]]] = []  # path, code, values of the message
         self.unlisted: list[tuple[str, str, tuple[str, ...]]] = []  # path, value, the values that the interface names
         self.skipped: list[str] = []  # paths whose cells were refused
-        self.items: dict[str, tuple[int, ...]] = items
+        self.items: dict[str, tuple[int, ...]] = {}
         self.at: list[int] = []
         self.row = self.main
 
@@ -91,14 +87,14 @@ class Draft(Frame):
 
 
 class Reference(NamedTuple):
-    """A column named by `col:`: its getter, its type and its sources. `place` is (which row, index there, part of a code table's row)."""
+    """A column named by `col:`: its getter, its type and its sources. `row_index` is set for a whole value of the current row."""
 
     get: Evaluate
     type: Type
     blank: bool
     needs: Needs
     sources: tuple[Source, ...]
-    place: tuple[Literal["here", "first", "around"], int, int | None]
+    row_index: int | None
 
 
 class Names:
@@ -173,8 +169,8 @@ class Names:
         blank = slot.blank or (place is not None and slot.codes[place][1])
         uses = frozenset({Use(table.name, column, rows)})
         self._ask_first(uses, item)
-        get, at = _getter(slot.index, place, rows), (rows, slot.index, place)
-        return Reference(get, kind, blank, self.needs(uses), self.sources(uses, item), at)
+        get, index = _getter(slot.index, place, rows), slot.index if rows == "here" and place is None else None
+        return Reference(get, kind, blank, self.needs(uses), self.sources(uses, item), index)
 
     def _ask_first(self, uses: Iterable[Use], item: int | None) -> None:
         main = self.tables[0]

@@ -6,9 +6,8 @@ sent empty is written `{value: []}`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 from loadsheet.contract import (
@@ -22,23 +21,10 @@ from loadsheet.contract import (
     When,
     check,
     in_date_shape,
-    value_checker,
 )
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, in_order, list_of
-from loadsheet.mapping.fast_path import (
-    CellValue,
-    ConstantValue,
-    EmptyList,
-    EntryList,
-    FastField,
-    FastValue,
-    FullPathValue,
-    ObjectValue,
-    RowList,
-    generate,
-)
-from loadsheet.mapping.leaves import OMIT, LeafContext, Make, concrete, plan_leaf
+from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, concrete, plan_leaf
 from loadsheet.mapping.names import Draft, Names, Needs
 from loadsheet.mapping.scopes import Evaluate
 from loadsheet.mapping.suggestions import did_you_mean, some
@@ -46,19 +32,16 @@ from loadsheet.mapping.units import check_units
 from loadsheet.mapping.yamlfile import Loc
 
 _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
-_TEXTS = frozenset({Kind.STRING, Kind.OFFSET_HOURS, Kind.STRING_OR_NUMERIC, Kind.OFFSET_MINUTES})
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadPlan:
-    """The compiled payload: `make` fills a record as far as possible; `fast` makes a valid record, much faster, and
-    raises one of `fast_path.FALLBACK_ERRORS` for any other; `notes` are lines for the author. `ordered` are the lists that the mapping calls so,
-    `written_out` those whose entries it writes out, and `declared` is `ordered` in the form of `Document.items`
+    """The compiled payload: `make` fills a record as far as possible; `notes` are lines for the author. `ordered` are the lists that the mapping
+    calls so, `written_out` those whose entries it writes out, and `declared` is `ordered` in the form of `Document.items`
     (see `documents.in_order`).
     """
 
     make: Make
-    fast: Make
     lineage: Lineage
     notes: tuple[str, ...]
     ordered: tuple[str, ...] = ()
@@ -80,10 +63,8 @@ def plan_payload(
     planner = _Planner(operation, names, constants, assumptions, zone_known=zone_known)
     nodes = planner.fields(spec, operation.record, None, "", loc)
     planner.check_constants(loc)
-    fast = generate([node.fast for node in nodes], OMIT)
     return PayloadPlan(
         _object(nodes),
-        fast,
         planner.lineage,
         tuple(planner.notes),
         tuple(planner.ordered),
@@ -93,19 +74,12 @@ def plan_payload(
 
 
 class _Node(NamedTuple):
-    """A compiled field: its maker, its field on the fast path, and its value if that is the same in every record."""
+    """A compiled field: its maker, its value if that is the same in every record, and what it copies from the current row, if it does."""
 
     name: str
     make: Make
-    fast: FastField
     constant: Any = OMIT
-
-
-class _Made(NamedTuple):
-    """The maker of an array, and the array on the fast path (None: the full path makes it)."""
-
-    make: Make
-    fast: RowList | EntryList | EmptyList | None = None
+    copied: Copied | None = None
 
 
 class _Planner:
@@ -188,18 +162,13 @@ class _Planner:
         found, name = context.field, self._wire(context.field)
         if found.kind is Kind.ARRAY and found.record is not None:
             array = self._array(value, found.record, context, loc)
-            return (
-                _Node(name, array.make, self._fast(name, context, array.fast or FullPathValue(array.make)))
-                if array
-                else None
-            )
+            return _Node(name, array) if array else None
         if found.kind is Kind.OBJECT and found.record is not None:
             if not isinstance(value, dict):
                 self._file.refuse(loc, f"{found.name} is an object", "write its fields below it")
                 return None
             nodes = self.fields(value, found.record, context.item, context.path, loc)
-            inner = ObjectValue(tuple(node.fast for node in nodes))
-            return _Node(name, _or_nothing(_object(nodes)), self._fast(name, context, inner))
+            return _Node(name, _or_nothing(_object(nodes)))
         leaf = plan_leaf(value, context, self._names, loc)
         if leaf is None:
             return None
@@ -207,29 +176,7 @@ class _Planner:
         self.lineage[context.path] = leaf.sources
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, context.path, loc)
-        fast = self._fast(
-            name, context, ConstantValue(leaf.constant) if leaf.is_fixed else leaf.cell or FullPathValue(leaf.make)
-        )
-        if isinstance(fast.value, ConstantValue | CellValue) and not _is_always_valid(fast):
-            fast = replace(fast, value=FullPathValue(leaf.make))
-        return _Node(name, leaf.make, fast, leaf.constant if leaf.is_fixed else OMIT)
-
-    def _fast(self, name: str, context: LeafContext, value: FastValue) -> FastField:
-        """A field on the fast path, with the contract's rules for its values."""
-        field, assumptions, operation = context.field, self._assumptions, self._operation
-        is_valid = value_checker(field, context.record, operation, assumptions)
-        required = field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
-        is_closed = bool(field.known) and assumptions.known_values == "closed"
-        is_text = field.kind in _TEXTS and not is_closed
-        return FastField(
-            name,
-            value,
-            required,
-            is_valid,
-            text_max=assumptions.text_length_max if is_text else 0,
-            takes_numbers=field.kind is Kind.NUMERIC and not is_closed and is_valid(Decimal(1)),
-            items_max=assumptions.array_length_max if field.kind is Kind.ARRAY else 0,
-        )
+        return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT, leaf.copied)
 
     def _check_format(self, format_: str | None, found: Field, loc: Loc) -> None:
         """Checks that the field accepts what a format writes; else every record would be refused."""
@@ -255,10 +202,10 @@ class _Planner:
 
     # ---- lists ----
 
-    def _array(self, value: Any, record: Record, context: LeafContext, loc: Loc) -> _Made | None:
+    def _array(self, value: Any, record: Record, context: LeafContext, loc: Loc) -> Make | None:
         if isinstance(value, dict) and set(value) == {"value"} and value["value"] == []:
             self.lineage[context.path] = ()
-            return _Made(lambda _: [], EmptyList())
+            return lambda _: []
         if isinstance(value, dict) and set(value) - {"ordered"} == {"each", "item"} and isinstance(value["item"], dict):
             if not isinstance(value.get("ordered", False), bool):
                 self._file.refuse((*loc, "ordered"), "ordered takes true or false")
@@ -272,7 +219,7 @@ class _Planner:
         )
         return None
 
-    def _each(self, value: dict[str, Any], record: Record, context: LeafContext, loc: Loc) -> _Made | None:
+    def _each(self, value: dict[str, Any], record: Record, context: LeafContext, loc: Loc) -> Make | None:
         position = self._names.list_position(str(value["each"]))
         if position is None:
             hint = did_you_mean(str(value["each"]), self._names.list_names())
@@ -294,19 +241,17 @@ class _Planner:
         self._names = outer
         make, children = _object(nodes), outer.children(position)
         if context.item is not None:
-            return _Made(_each_inner_row(make, position, context.path))
-        fast = RowList(position, tuple(node.fast for node in nodes))
-        return _Made(_each_row(make, position, children), fast if not children and _is_flat(fast.fields) else None)
+            return _each_inner_row(make, position, context.path)
+        return _each_row(make, position, children)
 
     def _belongs(self, position: int, to: int) -> bool:
         """Whether each row of a table belongs to one row of the other: joined to it, or made from its column sets."""
         return position != to and self._names.tables[position].belongs_to == to
 
-    def _written_out(self, entries: list[Any], record: Record, context: LeafContext, loc: Loc) -> _Made:
+    def _written_out(self, entries: list[Any], record: Record, context: LeafContext, loc: Loc) -> Make:
         item, path = context.item, context.path
         self.written_out[path] = None
         made: list[_Entry] = []
-        fast: list[tuple[Evaluate | None, tuple[FastField, ...]]] = []
         for number, entry in enumerate(entries):
             here = (*loc, number)
             if not isinstance(entry, dict):
@@ -319,11 +264,8 @@ class _Planner:
             when = entry.get("when")
             condition = self._names.condition(str(when), item, (*here, "when")) if when is not None else None
             needs = self._names.needs(condition.uses) if condition is not None else Needs()
-            evaluate = condition.evaluate if condition is not None else None
-            made.append(_Entry(_object(nodes), evaluate, needs))
-            fast.append((evaluate, tuple(node.fast for node in nodes)))
-        is_flat = item is None and all(_is_flat(fields) for _, fields in fast)
-        return _Made(_entries(made, path), EntryList(path, tuple(fast)) if is_flat else None)
+            made.append(_Entry(_object(nodes), condition.evaluate if condition is not None else None, needs))
+        return _entries(made, path)
 
     def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
         """Put the entry's number into its paths, so that each entry keeps its own sources."""
@@ -331,32 +273,26 @@ class _Planner:
             self.lineage[f"{pattern[:-2]}[{number}]{path[len(pattern) :]}"] = self.lineage.pop(path)
 
 
-def _is_always_valid(field: FastField) -> bool:
-    """Whether the constant, or the default for a blank cell, is valid in this field."""
-    value = field.value
-    same = value.value if isinstance(value, ConstantValue) else value.default if isinstance(value, CellValue) else OMIT
-    return same is OMIT or field.is_valid(same)
-
-
-def _is_flat(fields: Sequence[FastField]) -> bool:
-    """Whether an object of these fields has no lists: only the full path tracks the item of each surrounding list."""
-    return not any(
-        (field.items_max and not isinstance(field.value, EmptyList))
-        or (isinstance(field.value, ObjectValue) and not _is_flat(field.value.fields))
-        for field in fields
-    )
-
-
 # ---- makers ----
 
 
 def _object(fields: Sequence[_Node]) -> Make:
-    """Copies the constants and fills in the rest, in the order of the mapping."""
+    """Copies the constants and the values of the current row, and fills in the rest, in the order of the mapping."""
     template = {node.name: node.constant for node in fields}
-    filled = tuple((node.name, node.make) for node in fields if node.constant is OMIT)
+    copied = tuple((node.name, *node.copied) for node in fields if node.copied is not None)
+    filled = tuple((node.name, node.make) for node in fields if node.constant is OMIT and node.copied is None)
 
     def make(draft: Draft) -> dict[str, Any]:
         record = template.copy()
+        row = draft.row
+        for name, index, default in copied:
+            value = row[index]
+            if value is None:
+                value = default
+            if value is OMIT:
+                del record[name]
+            else:
+                record[name] = value
         for name, make_value in filled:
             value = make_value(draft)
             if value is OMIT:

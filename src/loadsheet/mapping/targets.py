@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker, required_fields
+from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker
 from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.lookups import Lookup
@@ -35,14 +35,13 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The record of one operation. `required` are its required fields, `ordered` the lists whose order is content, `instead` the variant for a
+    """The record of one operation. `ordered` the lists whose order is content, `instead` the variant for a
     record that exists already.
     """
 
     operation: Operation
     payload: PayloadPlan
     check_record: Checker
-    required: frozenset[str]
     ordered: tuple[str, ...] = ()
     instead: "Variant | None" = None
 
@@ -210,7 +209,6 @@ class _Planner:
                 operation,
                 plan,
                 checker(operation, context.assumptions),
-                required_fields(operation),
                 (*plan.ordered, *plan.written_out),
             )
         return self._variants[operation.name]

@@ -18,7 +18,6 @@ from loadsheet.mapping import nesting
 from loadsheet.mapping.conversion_errors import is_consequence
 from loadsheet.mapping.document_checks import ContractCheck, DocumentProblems, GroupChecks
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
-from loadsheet.mapping.fast_path import FALLBACK_ERRORS
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.nesting import SourceRows, inner_joins, join_rows, values_of
@@ -164,7 +163,7 @@ class _DocumentBuilder:
         ):  # the operation is unknown, so missing fields cannot be reported
             return self._invalid_document(variant, self._key(variant, variant.payload.make(draft)))
         self._checks.run_checks(read)
-        payload, instead = self._fast_record(variant) or self._full_record(variant)
+        payload, instead = self._record(variant)
         if self._problems.has_errors:
             return self._invalid_document(variant, self._key(variant, payload), payload)
         return self._valid_document(variant, payload, instead)
@@ -203,27 +202,8 @@ class _DocumentBuilder:
             return targets.fixed
         return targets.by_name.get(main[0].values[targets.chooser], targets.fixed)
 
-    def _fast_record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None] | None:
-        """The record by the fast path; None if it is not clearly valid, so that the full path has to find its problems."""
-        draft = self._draft
-        if draft.all_refused:
-            return None
-        items = draft.items.copy()
-        try:
-            payload = variant.payload.fast(draft)
-            other = variant.instead.payload.fast(draft) if variant.instead is not None else {}
-        except FALLBACK_ERRORS:
-            draft.start_payload(items)
-            return None
-        if not payload.keys() >= variant.required or (
-            variant.instead is not None and not other.keys() >= variant.instead.required
-        ):  # the full path reports what is missing
-            draft.start_payload(items)
-            return None
-        return payload, _instead(variant.instead, other) if variant.instead is not None else None
-
-    def _full_record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
-        """The record by the full path, and its update form. The problems of both count, as either may be sent."""
+    def _record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
+        """The record and its update form. The problems of both count, as either may be sent."""
         draft, instead = self._draft, None
         payload = variant.payload.make(draft)
         if variant.instead is not None:
