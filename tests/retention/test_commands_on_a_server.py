@@ -22,6 +22,7 @@ def house(tmp_path_factory):
     folder = tmp_path_factory.mktemp("house")
     month = Month(folder, folder / "disk")
     month.url = databases.database()
+    month.schema = databases.new_name()  # xdist may make this fixture twice in one process
     month.drop(2, wrong_every=4)
     first = month.night(3)
     assert first.exit_code == 1, first.err
@@ -36,7 +37,7 @@ def house(tmp_path_factory):
 
 def use_server(month):
     file = month.folder / "loadsheet.toml"
-    place = f'state = "{FOLDER}"\ndatabase = "{month.url}"\ndatabase_schema = "house"'
+    place = f'state = "{FOLDER}"\ndatabase = "{month.url}"\ndatabase_schema = "{month.schema}"'
     file.write_text(file.read_text(encoding="utf-8").replace(f'state = "{FOLDER}"', place), encoding="utf-8")
 
 
@@ -164,7 +165,7 @@ def test_who_may_not_make_a_schema_is_told_so(house, command):
     databases.ask("create role guest login")
     file = house.folder / "loadsheet.toml"
     text = file.read_text(encoding="utf-8")
-    guest = text.replace("postgres@/", "guest@/").replace('"house"', '"other"')
+    guest = text.replace("postgres@/", "guest@/").replace(f'"{house.schema}"', '"other"')
     file.write_text(guest, encoding="utf-8")
     try:
         doctor, run = command("doctor", "--quick"), command("run")
