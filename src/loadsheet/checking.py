@@ -171,12 +171,25 @@ def check_files(
     be used or of which nothing would be sent; a Problem for a file without a mapping or one that waits, and for damage in a table.
     """
     context = IngestContext(settings, mappings, None, datetime.now(UTC))
-    found = route_files(Scan(tuple(Candidate(_name(path, mappings), path) for path in files)), context)
     sink = CheckSink(show)
-    for problem in (*found.routes.blocked.values(), *found.routes.waiting.values()):
-        sink.report(problem)
-    ingest(found, sink, context)
+    for candidates in _without_equal_names(files, mappings):
+        found = route_files(Scan(candidates), context)
+        for problem in (*found.routes.blocked.values(), *found.routes.waiting.values()):
+            sink.report(problem)
+        ingest(found, sink, context)
     return sink.result
+
+
+def _without_equal_names(files: Sequence[Path], mappings: Sequence[Mapping]) -> list[tuple[Candidate, ...]]:
+    """The files in as few groups as possible, each with one file of a name: files of several folders may have the same name."""
+    groups: list[dict[str, Candidate]] = []
+    for path in dict.fromkeys(path.absolute() for path in files):
+        name = _name(path, mappings)
+        group = next((group for group in groups if name not in group), None)
+        if group is None:
+            groups.append(group := {})
+        group[name] = Candidate(name, path)
+    return [tuple(group.values()) for group in groups]
 
 
 class CheckSink:

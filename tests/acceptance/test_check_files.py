@@ -1,0 +1,22 @@
+"""`loadsheet check` on files as people name them on the command line."""
+
+import json
+import shutil
+
+from command_in_process import loadsheet
+from workspace import ROOT, SHIPPED
+
+SAMPLE = "alder_2026-03-10.csv"
+
+
+def test_files_of_one_name_in_several_folders_are_all_checked(tmp_path):
+    for folder in ("monday", "tuesday"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(ROOT / "inbox_samples" / SAMPLE, tmp_path / folder)
+    counts = [
+        json.loads(loadsheet(tmp_path, "check", "--json", "--mappings", SHIPPED, *files).stdout)
+        for files in ([f"monday/{SAMPLE}"], [f"monday/{SAMPLE}", f"tuesday/{SAMPLE}", f"monday/{SAMPLE}"])
+    ]
+    (one, both) = [(found["usable"], found["errors"], len(found["problems"])) for found in counts]
+    assert one[0] > 0
+    assert both == tuple(2 * count for count in one)
