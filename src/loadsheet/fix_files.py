@@ -68,7 +68,7 @@ def recognise(
     for candidate in candidates:
         if is_text(candidate.name):
             continue
-        mark = mark_of(candidate.path, settings.inflated_bytes_max)
+        mark = mark_of(candidate.path, settings.reading.inflated_bytes_max)
         if mark is None:
             continue
         found = _find(candidate.name, mark, queries, mappings, settings)

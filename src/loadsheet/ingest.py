@@ -109,13 +109,15 @@ class ReadDrop:
         if self.opened.fixes is not None:
             return 1.0
         own = self.mapping.error_share_max
-        return self.context.settings.error_share_max if own is None else own
+        return self.context.settings.dispatch.error_share_max if own is None else own
 
     def documents(self) -> Iterator[Document | Ignored]:
         """The documents and ignored rows in order, with warnings for dates far from now. Raises FileRefused."""
         settings = self.context.settings
         far_dates = DateRangeCheck.around(
-            self.context.now, years_back=settings.dates_years_back, years_ahead=settings.dates_years_ahead
+            self.context.now,
+            years_back=settings.reading.dates_years_back,
+            years_ahead=settings.reading.dates_years_ahead,
         )
         dated = far_dates.watch(self.translated.documents(), self.mapping.lineage, self.tables)
         return self.opened.with_fixed_entries(self._notation_check.watch(dated))
@@ -226,7 +228,7 @@ def _routes_of(names: Sequence[str], by_name: Mapping[str, Candidate], context: 
 
 def _overdue(settings: Settings, candidate: Candidate, wait: Problem) -> Problem:
     """The problem of a file that waits for its companion; an error once it has waited too long."""
-    if candidate.lain_s < settings.companion_wait_s:
+    if candidate.lain_s < settings.arrival.companion_wait_s:
         return wait
     hours = round(candidate.lain_s / 3600)
     return replace(wait, code="A111", values={**wait.values, "hours": hours}, level="error")

@@ -65,7 +65,7 @@ def _claims(settings: Settings) -> Iterator[inbox.Claims]:
         return
     from loadsheet.ledger.shared.claims import held_claims  # noqa: PLC0415 (needed where a ledger is shared)
 
-    shared = held_claims(settings.database_url, settings.takeover_s)
+    shared = held_claims(settings.database_url, settings.cluster.takeover_s)
     with shared as claims:
         claims.drop_others(settings.inbox_address)
         yield claims

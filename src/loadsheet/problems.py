@@ -51,13 +51,16 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "A107": Kind("Not complete yet", "{found} {lacks}; it stays in the inbox for now"),
     "A108": Kind(
-        "Too large", "{found} has {size} bytes, at most {limit} are taken (file_bytes_max); it stays where it is"
+        "Too large",
+        "{found} has {size} bytes, at most {limit} are taken (arrival.file_bytes_max); it stays where it is",
     ),
     "A109": Kind("Not a regular file", "{found} is a {kind}; only regular files are taken"),
     "A110": Kind("Already processed", "{found} has the same bytes as {earlier}, which was processed before"),
     "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
     "A112": Kind("Fix file without its original", "{found} is a fix file, but {reason}"),
-    "A113": Kind("Older than asked for", "{count} files last changed before {since} stay in the inbox (arrived_since)"),
+    "A113": Kind(
+        "Older than asked for", "{count} files last changed before {since} stay in the inbox (arrival.arrived_since)"
+    ),
     "A114": Kind(
         "Name of another file", "another file is shown as {found} as well and taken first; this one is for the next run"
     ),

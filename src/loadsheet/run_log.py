@@ -1,6 +1,6 @@
 """The journal: what a run says of itself as it goes, in lines with fields, and the stages it goes through.
 
-Owns: structlog; where lines go (stderr if `log_level` wants them there, the run's own file STATE/logs/RUN.jsonl always) and what a line
+Owns: structlog; where lines go (stderr if `monitoring.log_level` wants them there, the run's own file STATE/logs/RUN.jsonl always) and what a line
 may hold: no secret, no body, no control character, no text without end. Any room may speak; while no journal is open, and in threads
 other than the one that opened it, nobody listens and it costs nothing.
 """
@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TextIO, cast
 from urllib.parse import quote, urlsplit
 
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from loadsheet.problems import LoadsheetError
 from loadsheet.settings import Settings
@@ -169,7 +169,7 @@ class RunLog:
         self.figures: dict[str, float] = {}
         self.spans, self.beat = spans, beat
         self.settings, self._clock = settings, clock
-        self.is_debug = settings.log_level == "debug"
+        self.is_debug = settings.monitoring.log_level == "debug"
         self._bound: dict[str, Any] = {"shipper": settings.shipper}
         self._waiting: list[_Line] = []
         self._stderr: Any = None
@@ -177,12 +177,14 @@ class RunLog:
         self._file: _FailSafeFile | None = None
         self._entries = 0
         self.json = False
-        if settings.log_level != "off":
+        if settings.monitoring.log_level != "off":
             terminal = sys.stderr.isatty()
-            self.json = settings.log_format == "json" or (settings.log_format == "auto" and not terminal)
+            self.json = settings.monitoring.log_format == "json" or (
+                settings.monitoring.log_format == "auto" and not terminal
+            )
             colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
             told = _FailSafeFile(sys.stderr)
-            self._stderr = _logger(told, settings.log_level, human=not self.json, colours=colours)
+            self._stderr = _logger(told, settings.monitoring.log_level, human=not self.json, colours=colours)
 
     def began(self, run: str) -> None:
         """From here on lines are of this run and go into its file, those that were waiting for its name first."""
@@ -300,8 +302,7 @@ def _no_heartbeat() -> None:
 
 
 def _secrets_of(settings: Settings) -> Iterator[str]:
-    for name in type(settings).model_fields:
-        value = getattr(settings, name)
+    for _name, value in settings:
         for one in _each(value):
             if isinstance(one, SecretStr) and (text := one.get_secret_value().strip()):
                 yield text
@@ -310,14 +311,19 @@ def _secrets_of(settings: Settings) -> Iterator[str]:
                         yield urlsplit(text).password or ""
 
 
-def _each(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, tuple | list) else (value,)
+def _each(value: object) -> Iterator[object]:
+    """A value, or those in it: in a section of the settings, a table or a list."""
+    if isinstance(value, BaseModel):
+        value = dict(value)
+    if isinstance(value, dict | tuple | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _each(one)
+    else:
+        yield value
 
 
 def debug(event: str, **fields: Any) -> None:
-    """A line that only `log_level = debug` shows."""
+    """A line that only `monitoring.log_level = debug` shows."""
     if (journal := _current.get()) is not None and journal.is_debug:
         journal.write_line(_Line("debug", event, fields))
 
@@ -426,12 +432,12 @@ def print_notice(text: str) -> None:
 
 
 def remove_older(settings: Settings, now: datetime) -> int:
-    """Remove the log files of runs that nobody has written into for `log_days` (0: never); `now` is aware. Returns how many went; what
+    """Remove the log files of runs that nobody has written into for `retention.log_days` (0: never); `now` is aware. Returns how many went; what
     cannot be removed stays for the next time.
     """
-    if not settings.log_days:
+    if not settings.retention.log_days:
         return 0
-    oldest = (now - timedelta(days=settings.log_days)).timestamp()
+    oldest = (now - timedelta(days=settings.retention.log_days)).timestamp()
     count = 0
     folder = settings.state / "logs"
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:

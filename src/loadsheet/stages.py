@@ -276,7 +276,7 @@ def _exit_code(
 ) -> int:
     states = set(reconciliation.states)
     aside = any(drop.set_aside for drop in drops)
-    share = context.settings.unverified_share_max
+    share = context.settings.reconcile.unverified_share_max
     needs_someone = (
         aside
         or reconciliation.needs_someone > 0

@@ -1,7 +1,7 @@
 """Watching: one run after the other while the process lives, each when there is something to do.
 
 Owns: when to scan, when to run and how long to pause. A file system event only triggers a scan; the scan decides, and one is due every
-`rescan_s` without any event. The caller passes in the run.
+`watch.rescan_s` without any event. The caller passes in the run.
 """
 
 import logging
@@ -34,9 +34,7 @@ from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 DEBOUNCE_S = 0.2  # events come in bursts: the pause between two scans, at least twice as long as a scan takes
-GATHER = (
-    4  # files that arrive one after the other are taken together; the first waits at most this many times `settle_s`
-)
+GATHER = 4  # files that arrive one after the other are taken together; the first waits at most this many times `arrival.settle_s`
 QUEUED_S = 1.0  # seconds between two checks whether a worker is done
 
 _EVENT_TYPES: list[type[FileSystemEvent]] = [
@@ -130,8 +128,8 @@ class InboxListener:
 
     @property
     def poll_interval_s(self) -> float:
-        """Seconds between two scans: `rescan_s` with events, `poll_s` without."""
-        return self.settings.rescan_s if self.observer else self.settings.poll_s
+        """Seconds between two scans: `watch.rescan_s` with events, `watch.poll_s` without."""
+        return self.settings.watch.rescan_s if self.observer else self.settings.watch.poll_s
 
     def listen(self) -> None:
         """Start listening if possible; restart if the inbox has become another folder."""
@@ -155,12 +153,12 @@ class InboxListener:
 
     def _report(self, reason: str) -> None:
         if reason != self._reported and reason:
-            self._say(f"{shown(self.settings.inbox)} is looked into every {self.settings.poll_s:g} s: {reason}")
+            self._say(f"{shown(self.settings.inbox)} is looked into every {self.settings.watch.poll_s:g} s: {reason}")
         self._reported = reason
 
     def _polling_reason(self) -> str:
-        if self.settings.watch_with == "polling":
-            return "watch_with is polling"
+        if self.settings.watch.method == "polling":
+            return "watch.method is polling"
         kind = file_system_of(self.settings.inbox, self._mounts)
         shared = f"it lies on a network share or a shared folder ({kind}), where changes made elsewhere cause no events"
         return shared if needs_polling(kind) else ""
@@ -267,8 +265,8 @@ class _Watcher:
         self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left in the inbox
         self._news_since: float | None = None
         self._not_before = 0.0  # no run before this: the last one failed
-        self._retry_backoff = Backoff(self.settings.retry_s, self.settings.retry_max_s)
-        self._resolve_backoff = Backoff(self.settings.retry_s, self.settings.retry_max_s)
+        self._retry_backoff = Backoff(self.settings.watch.retry_s, self.settings.watch.retry_max_s)
+        self._resolve_backoff = Backoff(self.settings.watch.retry_s, self.settings.watch.retry_max_s)
         self._open = self._unfinished()
         self._resolve_at: float | None = 0.0 if self._open else None
         self._due_at = self._when_due()
@@ -297,7 +295,7 @@ class _Watcher:
         self._handled &= there
         if there - self._handled:
             self._news_since = now if self._news_since is None else self._news_since
-            ripe = self._news_since + GATHER * self.settings.settle_s
+            ripe = self._news_since + GATHER * self.settings.arrival.settle_s
             if found.again_s is None or now >= ripe:
                 return self._run_once(there)
             return min(found.again_s, ripe - now)
@@ -308,9 +306,9 @@ class _Watcher:
         if any(now >= at for at in times):
             return self._run_once(there)
         waits = [found.again_s, *(at - now for at in times)]
-        patience_s = self.settings.companion_wait_s
+        patience_s = self.settings.arrival.companion_wait_s
         waits += [patience_s - waiting.lain_s for waiting in found.candidates if waiting.lain_s < patience_s]
-        return max(min((wait for wait in waits if wait is not None), default=self.settings.rescan_s), DEBOUNCE_S)
+        return max(min((wait for wait in waits if wait is not None), default=self.settings.watch.rescan_s), DEBOUNCE_S)
 
     def leave(self, reason: LoadsheetError) -> None:
         """Report why this watch ends, and release its resources."""
@@ -320,7 +318,7 @@ class _Watcher:
     def _items(self, found: inbox.Scan) -> Iterator[tuple[object, ...]]:
         """What the scan found that a run would take or report. A file that waited too long for its companion counts as new once more."""
         for candidate in found.candidates:
-            yield candidate.name, candidate.signature, candidate.lain_s >= self.settings.companion_wait_s
+            yield candidate.name, candidate.signature, candidate.lain_s >= self.settings.arrival.companion_wait_s
         for problem in found.left:
             if problem.code not in ("A104", "A107"):
                 yield problem.code, problem.found

@@ -91,16 +91,16 @@ def test_an_order_that_somebody_else_created_lets_its_events_go(house, tmp_path)
         assert other.run(*words).returncode == 1, "the other one still waits"
         assert states(other, "order.status") == ["accepted", "held"]
         drop_events(other, 0, name="events-2.csv", place="Bonn")
-        assert other.run(*words, LOADSHEET_PARENTS="wait").returncode == 0, "what was seen once is known"
+        assert other.run(*words, LOADSHEET_VERIFICATION__PARENTS="wait").returncode == 0, "what was seen once is known"
 
 
 def test_without_a_look_nothing_leaves_and_with_send_everything_does(house, tmp_path):
     with misbehaving(tmp_path, status_unknown="accept") as served:
         words = ("--exchange", served.exchange.url)
         drop_events(house, 5)
-        assert house.run(*words, LOADSHEET_PARENTS="wait").returncode == 1
+        assert house.run(*words, LOADSHEET_VERIFICATION__PARENTS="wait").returncode == 1
         assert states(house, "order.status") == ["held"]
-        assert house.run(*words, LOADSHEET_PARENTS="send").returncode == 0
+        assert house.run(*words, LOADSHEET_VERIFICATION__PARENTS="send").returncode == 0
         assert states(house, "order.status") == ["accepted"]
 
 
@@ -115,7 +115,7 @@ def test_the_children_of_an_invalid_order_wait_and_are_told_why(house):
 def lost(folder, served):
     """A run in which the answer to the second of three creates is lost."""
     folder.write_orders(3)
-    return folder.run("--exchange", served.exchange.url, LOADSHEET_CONNECTIONS="1")
+    return folder.run("--exchange", served.exchange.url, LOADSHEET_DISPATCH__CONNECTIONS="1")
 
 
 def rule(fault):
@@ -256,7 +256,7 @@ def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
     with misbehaving(tmp_path) as served:
         where = ("--exchange", served.exchange.url)
         drop_events(house, 1, 2)
-        house.run(*where, LOADSHEET_PARENTS="send")
+        house.run(*where, LOADSHEET_VERIFICATION__PARENTS="send")
         assert states(house, "order.status") == ["refused", "refused"]
         assert house.command("retry").returncode == 2
         assert "would go" in house.command("retry", "--refused", "--dry-run").stdout

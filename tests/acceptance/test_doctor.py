@@ -142,12 +142,12 @@ def test_room_is_told_for_each_volume(house):
 
 @pytest.mark.skipif(os.name != "posix", reason="rights are POSIX'")
 def test_a_settings_file_with_secrets_must_not_be_open_to_all(house):
-    secret = 'notify = ["json://user:hunter2@example.com"]'
+    secret = 'notifications.urls = ["json://user:hunter2@example.com"]'
     for line, mode, level in (
         (secret, 0o644, "wrong"),
         (secret, 0o600, "ok"),
         (secret, 0o640, "ok"),
-        ("settle_s = 1.0", 0o644, "ok"),
+        ("arrival.settle_s = 1.0", 0o644, "ok"),
     ):
         (house / "loadsheet.toml").write_text(line, encoding="utf-8")
         (house / "loadsheet.toml").chmod(mode)
@@ -312,7 +312,7 @@ def test_an_address_for_notices_that_is_none_is_named_without_its_password(house
 def test_a_notice_is_sent_on_wish_only_with_what_was_found(house):
     with web() as receiver:
         address = f"json://user:hunter2@127.0.0.1:{receiver.port}"
-        (house / "loadsheet.toml").write_text(f'notify = ["{address}"]', encoding="utf-8")
+        (house / "loadsheet.toml").write_text(f'notifications.urls = ["{address}"]', encoding="utf-8")
         (house / "loadsheet.toml").chmod(0o600)
         shutil.rmtree(house / "mappings")
         assert loadsheet(house, "doctor", "--quick").returncode == 1
@@ -347,7 +347,7 @@ def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(
 
 def test_every_declared_shipper_is_looked_at_and_one_wrong_is_no_others(house):
     (house / "loadsheet.toml").write_text(
-        "[shippers.acme]\n[shippers.nord]\nsettle_s = -1\n[shippers.sued]\n", encoding="utf-8"
+        "[shippers.acme]\n[shippers.nord]\narrival.settle_s = -1\n[shippers.sued]\n", encoding="utf-8"
     )
     done = loadsheet(house, "doctor", "--json")
     told = json.loads(done.stdout)

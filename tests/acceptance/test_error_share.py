@@ -56,7 +56,7 @@ def test_as_many_errors_as_the_share_allows_stop_nothing(house):
 
 
 def test_the_setting_holds_for_mappings_that_say_nothing_and_theirs_comes_first(house):
-    house.variables["LOADSHEET_ERROR_SHARE_MAX"] = "0.1"
+    house.variables["LOADSHEET_DISPATCH__ERROR_SHARE_MAX"] = "0.1"
     house.use(MAPPINGS)
     house.run()
     assert states(house) == {"held": 9, "invalid": 3}

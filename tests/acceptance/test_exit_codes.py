@@ -15,12 +15,12 @@ from small_disk import small_disk
 from watch_process import watching
 
 SETTINGS = """\
-settle_s = 0
-capsules = "each"
-capsule_days = 3
-backups = 3
-metrics_file = "loadsheet.prom"
-notify_file = "addresses.txt"
+arrival.settle_s = 0
+run_archive.capsules = "each"
+run_archive.capsule_days = 3
+retention.backups = 3
+monitoring.metrics_file = "loadsheet.prom"
+notifications.urls_file = "addresses.txt"
 """
 FULL = Path("/dev/full")
 CAPSULE = "the capsule"
@@ -50,7 +50,7 @@ def recorded(house):
 def apart(house, **streams):
     """`loadsheet run` as a process of its own."""
     words = [sys.executable, "-m", "loadsheet", "run"]
-    return subprocess.Popen(words, cwd=house, env=environment(LOADSHEET_READING_PROCESS="none"), **streams)
+    return subprocess.Popen(words, cwd=house, env=environment(LOADSHEET_READING__PROCESS="none"), **streams)
 
 
 def test_what_could_not_be_written_is_said_and_changes_no_exit_code(house, tmp_path):
@@ -110,8 +110,12 @@ def test_a_reader_that_goes_away_is_in_all_of_them(house):
 
 def test_a_signal_while_somebody_is_told_is_in_all_of_them(house):
     with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
-        house.edit("loadsheet.toml", "backups = 3", f'ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"')
-        process = shared_nursery().start(house, "run", LOADSHEET_READING_PROCESS="none")
+        house.edit(
+            "loadsheet.toml",
+            "retention.backups = 3",
+            f'notifications.ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"',
+        )
+        process = shared_nursery().start(house, "run", LOADSHEET_READING__PROCESS="none")
         nobody.accept()[0].close()  # that it begins
         waits, _ = nobody.accept()  # that it ended, which is not answered
         assert recorded(house) == (0, {})
@@ -122,11 +126,15 @@ def test_a_signal_while_somebody_is_told_is_in_all_of_them(house):
 
 def test_a_ledger_that_another_run_holds_by_then_is_said(house):
     with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
-        house.edit("loadsheet.toml", "backups = 3", f'ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"')
-        process = shared_nursery().start(house, "run", LOADSHEET_READING_PROCESS="none")
+        house.edit(
+            "loadsheet.toml",
+            "retention.backups = 3",
+            f'notifications.ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"',
+        )
+        process = shared_nursery().start(house, "run", LOADSHEET_READING__PROCESS="none")
         nobody.accept()[0].close()
         waits, _ = nobody.accept()
-        with watching(house, LOADSHEET_PING_TIMEOUT_S="0.1") as watch:
+        with watching(house, LOADSHEET_NOTIFICATIONS__PING_TIMEOUT_S="0.1") as watch:
             watch.until(lambda: watch.says("watching inbox"))
             assert process.stop() == 143, process.said
         waits.close()

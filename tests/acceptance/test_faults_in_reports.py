@@ -115,7 +115,9 @@ def served(folder):
     class Served:
         def __enter__(self):
             exchange = misbehaves.__enter__().exchange
-            (folder / "loadsheet.toml").write_text(f'exchange = "{exchange.url}"\nsettle_s = 0\n', encoding="utf-8")
+            (folder / "loadsheet.toml").write_text(
+                f'exchange = "{exchange.url}"\narrival.settle_s = 0\n', encoding="utf-8"
+            )
 
         def __exit__(self, *error):
             return misbehaves.__exit__(*error)

@@ -21,7 +21,7 @@ DROPPED = (
 
 def settings_file(folder, bucket, *lines):
     copy_mappings(folder / "mappings", *MAPPINGS)
-    places = [f'inbox = "s3://{bucket.name}/inbox"', f'outbox = "s3://{bucket.name}/outbox"', "settle_s = 0"]
+    places = [f'inbox = "s3://{bucket.name}/inbox"', f'outbox = "s3://{bucket.name}/outbox"', "arrival.settle_s = 0"]
     (folder / "loadsheet.toml").write_text("\n".join([*places, *lines]), encoding="utf-8")
     return folder
 

@@ -43,7 +43,7 @@ def test_orders_that_cannot_be_verified_are_counted_with_the_reason_and_end_the_
 
 def test_what_cannot_be_verified_needs_nobody_up_to_the_share_that_is_set(capped, tmp_path):
     write_orders(tmp_path / "inbox", 6, first=100)
-    done, told = run(tmp_path, capped.url, LOADSHEET_UNVERIFIED_SHARE_MAX="1")
+    done, told = run(tmp_path, capped.url, LOADSHEET_RECONCILE__UNVERIFIED_SHARE_MAX="1")
     assert (done.returncode, told["exit_code"]) == (0, 0)
     assert "cannot be verified" in done.stderr
 

@@ -64,7 +64,7 @@ def test_a_refused_token_and_an_unreachable_exchange_leave_all_to_a_later_run(ho
         refused = house.run("--exchange", served.url)
     assert refused.returncode == 77, refused.stderr
     assert "token-of-the-tests" not in refused.stdout + refused.stderr
-    unreachable = house.run("--exchange", NOBODY, LOADSHEET_UNREACHABLE_MAX="2")
+    unreachable = house.run("--exchange", NOBODY, LOADSHEET_DISPATCH__UNREACHABLE_MAX="2")
     assert unreachable.returncode == 75, unreachable.stderr
     assert set(house.states().values()) == {"ready", "invalid"}
     with exchange(tmp_path / "exchange.db") as served:
@@ -99,7 +99,7 @@ def test_a_hard_link_in_an_inbox_of_others_needs_someone(stuck):
 
 
 def test_a_file_too_large_to_be_taken_needs_someone_and_stands_in_the_reports(stuck):
-    stuck.variables["LOADSHEET_FILE_BYTES_MAX"] = "10"
+    stuck.variables["LOADSHEET_ARRIVAL__FILE_BYTES_MAX"] = "10"
     foretold = json.loads(stuck.run("--dry-run", "--json").stdout)
     done = stuck.run("--quiet")
     assert (foretold["exit_code"], done.returncode) == (1, 1), done.stderr
@@ -110,7 +110,7 @@ def test_a_file_too_large_to_be_taken_needs_someone_and_stands_in_the_reports(st
     (one,) = told["inbox"]["files"]
     assert (told["inbox"]["stuck"], one["file"], one["code"], one["level"]) == (1, "orders.csv", "A108", "error")
     assert one["say"].endswith(
-        "at most 10 are taken (file_bytes_max); it stays where it is (split it, or raise the limit)"
+        "at most 10 are taken (arrival.file_bytes_max); it stays where it is (split it, or raise the limit)"
     )
     (reports,) = stuck.reports()
     pages = [reports / name for name in ("run.json", "run.html")]
@@ -118,19 +118,19 @@ def test_a_file_too_large_to_be_taken_needs_someone_and_stands_in_the_reports(st
     left = pages[1].read_text(encoding="utf-8").partition("Left in the inbox")[2]
     assert "orders.csv" in left
     assert "at most 10 are taken" in left
-    assert stuck.command("report", LOADSHEET_FILE_BYTES_MAX="1000").returncode == 0
+    assert stuck.command("report", LOADSHEET_ARRIVAL__FILE_BYTES_MAX="1000").returncode == 0
     assert [page.read_bytes() for page in pages] == before
 
 
 def test_a_file_that_waits_needs_someone_only_when_its_companion_is_overdue(stuck):
     checked = stuck.command("check", "inbox/orders.csv")
     assert (checked.returncode, "A103 warning" in checked.stderr) == (0, True)
-    unfinished = stuck.run(LOADSHEET_DONE_MARKER="{name}.done")
+    unfinished = stuck.run(LOADSHEET_ARRIVAL__DONE_MARKER="{name}.done")
     assert (unfinished.returncode, "A107 warning" in unfinished.stderr) == (0, True)
     told = stuck.run_json()["inbox"]
     assert (told["stuck"], [one["code"] for one in told["files"]]) == (0, ["A107"])
     for words in (("--json",), ("--dry-run", "--json")):
-        waits, overdue = stuck.run(*words), stuck.run(*words, LOADSHEET_COMPANION_WAIT_S="0.001")
+        waits, overdue = stuck.run(*words), stuck.run(*words, LOADSHEET_ARRIVAL__COMPANION_WAIT_S="0.001")
         assert (waits.returncode, overdue.returncode) == (0, 1), words
         assert "A103 warning" in waits.stderr, words
         assert "A111 error" in overdue.stderr, words

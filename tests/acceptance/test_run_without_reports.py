@@ -21,7 +21,7 @@ def house(tmp_path):
     write_orders(tmp_path / "inbox", 12, first=1, wrong_every=5)
     shutil.copytree(MAPPINGS, tmp_path / "mappings")
     with exchange(tmp_path / "exchange.db") as served:
-        (tmp_path / "loadsheet.toml").write_text(f'exchange = "{served.url}"\nsettle_s = 0\n', encoding="utf-8")
+        (tmp_path / "loadsheet.toml").write_text(f'exchange = "{served.url}"\narrival.settle_s = 0\n', encoding="utf-8")
         yield tmp_path
 
 

@@ -108,7 +108,7 @@ def test_one_shippers_failure_stops_no_other_and_the_worst_exit_code_counts(hous
         write_orders(house.inbox / "gone", 2)
         write_orders(house.inbox / "shut", 2, first=50)
         write_orders(house.inbox / "birch", 3, wrong_every=3)
-        done = house.run("--json", LOADSHEET_UNREACHABLE_MAX="2")
+        done = house.run("--json", LOADSHEET_DISPATCH__UNREACHABLE_MAX="2")
     told = json.loads(done.stdout)
     codes = {name: shipper["exit_code"] for name, shipper in told["shippers"].items()}
     assert codes == {"wrong": 78, "gone": 75, "acme": 0, "shut": 77, "birch": 1}
@@ -242,7 +242,7 @@ def test_a_limit_and_a_day_say_what_a_run_takes_and_the_next_run_goes_on(alone):
     assert "3 entries stay ready (a run sends 2 at most)" in done.stderr
     assert entries(alone) == ["accepted"] * 2 + ["ready"] * 3
     assert alone.run("--since", "tomorrow").returncode == 2
-    assert alone.run(LOADSHEET_RUN_ENTRIES_MAX="2").returncode == 0
+    assert alone.run(LOADSHEET_DISPATCH__RUN_ENTRIES_MAX="2").returncode == 0
     assert entries(alone).count("accepted") == 4
     assert alone.run("--limit", "9").stderr == ""
     assert entries(alone) == ["accepted"] * 7

@@ -77,9 +77,9 @@ def no_output_holds_it(workspace, *, broken, escape):
         where = ("--exchange", server.url)
         workspace.variables |= {
             "LOADSHEET_TOKEN": CANARY,
-            "LOADSHEET_CANARY": "0",
-            "LOADSHEET_CONNECTIONS": "1",
-            "LOADSHEET_UNKNOWN_MAX": "100",
+            "LOADSHEET_DISPATCH__CANARY": "0",
+            "LOADSHEET_DISPATCH__CONNECTIONS": "1",
+            "LOADSHEET_DISPATCH__UNKNOWN_MAX": "100",
         }
         commands = [
             ("run", *where, "--json"),

@@ -34,7 +34,7 @@ def accepted(house):
 
 def test_a_watch_takes_files_as_they_come_and_a_wrong_mapping_ends_it(workspace):
     workspace.write_orders(3)
-    with watching(workspace, LOADSHEET_COMPANION_WAIT_S="1") as watch:
+    with watching(workspace, LOADSHEET_ARRIVAL__COMPANION_WAIT_S="1") as watch:
         watch.until(lambda: len(watch.out) == 1)
         for command in ("run", "watch"):
             beside = workspace.command(command)
@@ -124,7 +124,9 @@ def test_an_exchange_that_is_away_is_waited_for_and_a_refused_token_ends_the_wat
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
-        with watching(workspace, "--exchange", f"http://127.0.0.1:{port}", LOADSHEET_UNREACHABLE_MAX="2") as watch:
+        with watching(
+            workspace, "--exchange", f"http://127.0.0.1:{port}", LOADSHEET_DISPATCH__UNREACHABLE_MAX="2"
+        ) as watch:
             workspace.write_orders(3)
             watch.until(lambda: watch.says("the watch goes on in"))
             assert counted(workspace).keys() == {"ready"}
@@ -159,7 +161,7 @@ def test_where_the_system_gives_no_events_the_watch_polls_and_says_so_once(works
     if not shutil.which("unshare") or subprocess.run(probe, capture_output=True, check=False).returncode:
         pytest.skip("this machine lets nobody lower the limit for one process")
     command = [*probe[:-1], LIMITED, sys.executable]
-    watch = started(workspace, command, environment(LOADSHEET_SETTLE_S="0.3", LOADSHEET_POLL_S="0.2"))
+    watch = started(workspace, command, environment(LOADSHEET_ARRIVAL__SETTLE_S="0.3", LOADSHEET_WATCH__POLL_S="0.2"))
     try:
         watch.until(lambda: watch.says("the system gives us no events (inotify watch limit reached"))
         for many, first in ((3, 0), (6, 10)):
@@ -187,7 +189,7 @@ def test_originals_are_purged_but_not_those_of_entries_that_are_held(workspace):
     long_ago.parent.mkdir(parents=True)
     day.rename(long_ago)
     workspace.change("update files set kept_as = replace(kept_as, ?, '2020/01/01')", f"{day.relative_to(archive)}")
-    assert workspace.run(LOADSHEET_ARCHIVE_DAYS="1").returncode == 0
+    assert workspace.run(LOADSHEET_RETENTION__ARCHIVE_DAYS="1").returncode == 0
     kept = list(archive.rglob("*.csv"))
     assert sorted(path.name for path in kept) == ["orders.csv", "packages.csv"]
     assert all("Nebenstraße" in path.read_text(encoding="utf-8") for path in kept if path.name == "orders.csv")

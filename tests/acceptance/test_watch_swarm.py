@@ -15,7 +15,7 @@ def test_what_comes_while_the_queue_of_events_overflows_is_found(tmp_path):
     shutil.copytree(MAPPINGS, tmp_path / "mappings")
     inbox = tmp_path / "inbox"
     inbox.mkdir()
-    with watching(tmp_path, LOADSHEET_RESCAN_S="3600") as watch:
+    with watching(tmp_path, LOADSHEET_WATCH__RESCAN_S="3600") as watch:
         watch.until(lambda: watch.says("watching"))
         watch.process.send_signal(signal.SIGSTOP)
         for number in range(EVENTS // 4):

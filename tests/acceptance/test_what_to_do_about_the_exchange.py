@@ -20,7 +20,7 @@ def test_a_refused_token_a_wrong_path_and_a_missing_tls_are_told_with_what_to_do
         refused = house.run("--exchange", url, LOADSHEET_TOKEN="another-token-than-theirs")
         astray = house.run("--exchange", f"{url}/tmsapi/")
         doctor = house.command("doctor", "--exchange", f"{url}/tmsapi/")
-        clear = house.run("--exchange", url.replace("http:", "https:"), LOADSHEET_UNREACHABLE_MAX="1")
+        clear = house.run("--exchange", url.replace("http:", "https:"), LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
     assert refused.returncode == 77
     assert "replace the token (from LOADSHEET_TOKEN or the settings file), and run again" in refused.stderr
     assert astray.returncode == 75
@@ -32,7 +32,7 @@ def test_a_refused_token_a_wrong_path_and_a_missing_tls_are_told_with_what_to_do
 def test_a_long_pause_that_the_exchange_asks_for_is_told_once(house, tmp_path):
     busy = {"fault": FaultClass("status_before_effect"), "status": 429, "retry_after": "3600"}
     with misbehaving(tmp_path, {**busy, "operation": "order.create"}) as served:
-        done = house.run("--exchange", served.exchange.url, LOADSHEET_UNREACHABLE_MAX="1")
+        done = house.run("--exchange", served.exchange.url, LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
     assert done.returncode == 75
     assert len(re.findall(r"^the exchange asks for a pause until \d\d:\d\d$", done.stderr, re.MULTILINE)) == 1
 

@@ -45,11 +45,11 @@ def daily(base, connection):
 
 
 def chosen(base, **more):
-    return Settings(database=base.database, database_schema=base.database_schema, **more)
+    return Settings(database=base.database, database_schema=base.cluster.database_schema, **more)
 
 
 def known_as(settings, shipper="acme"):
-    return ScheduleKey(shipper, settings.timetable[0].name)
+    return ScheduleKey(shipper, settings.schedules.timetable[0].name)
 
 
 def was_done(connection, known, ago):
@@ -144,7 +144,7 @@ def test_another_zone_is_another_schedule(daily, connection):
 def looked(connection, settings, hours_ago, *schedules):
     """Somebody looked after the shipper so long ago, with these schedules and not those of the settings."""
     now = clock.moment(clock.now(connection))
-    names = schedules or [one.name for one in settings.timetable]
+    names = schedules or [one.name for one in settings.schedules.timetable]
     fires.record_schedules(connection, {"acme": names}, now - timedelta(hours=hours_ago))
 
 

@@ -193,7 +193,7 @@ def test_whoever_was_busy_has_missed_nothing():
 )
 def test_a_wrong_expression_is_refused_with_the_reason_and_an_example(tmp_path, expression, why):
     file = tmp_path / "loadsheet.toml"
-    file.write_text(f'schedule = ["0 6 * * *", "{expression}"]\n')
+    file.write_text(f'schedules.cron = ["0 6 * * *", "{expression}"]\n')
     with pytest.raises(SettingsError) as refused:
         Settings.load(file)
     assert refused.value.exit_code == 78
@@ -204,7 +204,7 @@ def test_a_wrong_expression_is_refused_with_the_reason_and_an_example(tmp_path, 
 
 def test_a_zone_that_does_not_exist_is_refused(tmp_path):
     file = tmp_path / "loadsheet.toml"
-    file.write_text('schedule_zone = "Europe/Berlyn"\n')
+    file.write_text('schedules.timezone = "Europe/Berlyn"\n')
     with pytest.raises(
         SettingsError, match=r"schedule_zone: .*no time zone 'Europe/Berlyn'; write one such as Europe/Berlin"
     ):
@@ -214,14 +214,14 @@ def test_a_zone_that_does_not_exist_is_refused(tmp_path):
 def test_one_expression_or_several_each_once(tmp_path):
     file = tmp_path / "loadsheet.toml"
     file.write_text(
-        'schedule = "0  6 * *   Mon-Fri"\n[shippers.a]\n[shippers.b]\nschedule = ""\nschedule_zone = "Asia/Tokyo"\n'
-        '[shippers.c]\nschedule = ["0 6 * * *", "0  6 * * *", "0 22 * * 7"]\n'
+        'schedules.cron = "0  6 * *   Mon-Fri"\n[shippers.a]\n[shippers.b]\nschedules.cron = ""\nschedules.timezone = "Asia/Tokyo"\n'
+        '[shippers.c]\nschedules.cron = ["0 6 * * *", "0  6 * * *", "0 22 * * 7"]\n'
     )
-    of = {name: Settings.load(file, shipper=name).timetable for name in "abc"}
+    of = {name: Settings.load(file, shipper=name).schedules.timetable for name in "abc"}
     assert of["a"] == (Schedule("0 6 * * Mon-Fri", "UTC"),)
     assert of["b"] == ()
     assert [one.expression for one in of["c"]] == ["0 6 * * *", "0 22 * * 7"]
-    assert Settings().timetable == ()
+    assert Settings().schedules.timetable == ()
 
 
 @given(st.text(st.sampled_from("0123456789*/,-#LW MonSu"), max_size=24))

@@ -161,12 +161,15 @@ def test_the_command_runs_by_schedule_and_remembers_it_when_it_is_started_again(
     shutil.copytree(MAPPINGS, tmp_path / "mappings")
     (tmp_path / "inbox").mkdir()
     yesterday = datetime.now(UTC) - timedelta(hours=23)
-    (tmp_path / "loadsheet.toml").write_text(f'schedule = "{yesterday.minute} {yesterday.hour} * * *"\n')
+    (tmp_path / "loadsheet.toml").write_text(f'schedules.cron = "{yesterday.minute} {yesterday.hour} * * *"\n')
     with watching(tmp_path) as watch:
         watch.until(lambda: watch.says("watching"))
         assert watch.stop() == 0
     assert watch.out == []
-    ledger, (name,) = tmp_path / ".loadsheet" / "ledger.db", Settings.load(tmp_path / "loadsheet.toml").timetable
+    ledger, (name,) = (
+        tmp_path / ".loadsheet" / "ledger.db",
+        Settings.load(tmp_path / "loadsheet.toml").schedules.timetable,
+    )
     with closing(sqlite3.connect(ledger)) as opened, opened:  # as if it had been away since the day before yesterday
         before = stamp(yesterday - timedelta(days=1))
         opened.execute("update meta set value = json_object(?, ?) where name = 'schedules'", (name.name, before))
@@ -184,11 +187,11 @@ def test_the_command_runs_by_schedule_where_the_ledger_is_shared(tmp_path):
     (tmp_path / "inbox").mkdir()
     settings = shared_settings(schedule="0 0 * * *")
     (tmp_path / "loadsheet.toml").write_text(
-        f'database = "{settings.database}"\ndatabase_schema = "{settings.database_schema}"\nschedule = "0 0 * * *"\n'
+        f'database = "{settings.database}"\ncluster.database_schema = "{settings.cluster.database_schema}"\nschedules.cron = "0 0 * * *"\n'
     )
     with joined(settings) as connection:
         two_days = clock_of_the_database(connection) - timedelta(days=2)
-        fires.begin(connection, fires.ScheduleKey("", settings.timetable[0].name), two_days)
+        fires.begin(connection, fires.ScheduleKey("", settings.schedules.timetable[0].name), two_days)
         with exchange(tmp_path / "exchange.db") as there, watching(tmp_path, "--exchange", there.url) as watch:
             watch.until(lambda: len(watch.out) == 1)
             assert watch.says("catching up: 0 0 * * * UTC was due ")
@@ -199,7 +202,7 @@ def test_the_command_runs_by_schedule_where_the_ledger_is_shared(tmp_path):
 
 
 def test_a_wrong_schedule_ends_every_command_with_the_reason(tmp_path):
-    (tmp_path / "loadsheet.toml").write_text('schedule = "every night"\nschedule_zone = "Berlin"\n')
+    (tmp_path / "loadsheet.toml").write_text('schedules.cron = "every night"\nschedules.timezone = "Berlin"\n')
     done = loadsheet(tmp_path, "watch")
     assert done.returncode == 78
     assert "schedule: " in done.stderr

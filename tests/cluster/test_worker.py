@@ -169,7 +169,7 @@ def test_settings_are_read_again_when_asked_and_wrong_ones_change_nothing(tmp_pa
 
 def test_wrong_settings_of_one_shipper_are_nobody_elses_affair(tmp_path, acme):
     with (tmp_path / "loadsheet.toml").open("a", encoding="utf-8") as file:
-        file.write("[shippers.zeta]\nsettle_s = 'soon'\n")
+        file.write("[shippers.zeta]\narrival.settle_s = 'soon'\n")
     want(acme)
     worker = serve_once(tmp_path)
     assert began(tmp_path)

@@ -87,7 +87,12 @@ def test_once_is_for_schedulers(tmp_path, acme, ask):
 
 
 def house_with_orders(folder, url, exchange_url, **more):
-    lines = [f'database = "{url}"', 'database_schema = "t"', f'exchange = "{exchange_url}"', "settle_s = 0"]
+    lines = [
+        f'database = "{url}"',
+        'cluster.database_schema = "t"',
+        f'exchange = "{exchange_url}"',
+        "arrival.settle_s = 0",
+    ]
     lines += [f"{name} = {value}" for name, value in ({"takeover_s": 20.0} | more).items()]
     (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
     write_orders(folder / "inbox", ORDERS)

@@ -167,7 +167,7 @@ def test_a_worker_that_is_asked_to_stop_is_not_taken_for_dead_before_its_run_is_
         until(lambda: ran, worker=first)
         first.stopping.set()
         with working(tmp_path, run=run) as second:
-            time.sleep(3 * acme.takeover_s)
+            time.sleep(3 * acme.cluster.takeover_s)
             assert ran == ["began"]
             over.set()
             until(lambda: ask(STATES) == [("succeeded",)], worker=second)

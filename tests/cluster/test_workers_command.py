@@ -27,8 +27,8 @@ def file(settings, tmp_path):
     """The settings file of a fleet with two shippers, one of which has a schedule."""
     path = tmp_path / "loadsheet.toml"
     path.write_text(
-        f'database = "{settings.database}"\ndatabase_schema = "{settings.database_schema}"\n'
-        '[shippers.acme]\nschedule = "30 21 * * Mon-Fri"\nschedule_zone = "Europe/Berlin"\n[shippers.bolt]\n'
+        f'database = "{settings.database}"\ncluster.database_schema = "{settings.cluster.database_schema}"\n'
+        '[shippers.acme]\nschedules.cron = "30 21 * * Mon-Fri"\nschedules.timezone = "Europe/Berlin"\n[shippers.bolt]\n'
     )
     return path
 

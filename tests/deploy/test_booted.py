@@ -109,7 +109,9 @@ def furnished(root):
     shutil.copytree(ROOT / "mappings", inside / "mappings")
     shutil.copytree(ROOT / "inbox_samples", inside / "samples")
     (inside / "job").write_text(WORK, encoding="utf-8")
-    (inside / "loadsheet.toml").write_text('settle_s = 0.5\ninbox = "/var/lib/loadsheet/inbox"\n', encoding="utf-8")
+    (inside / "loadsheet.toml").write_text(
+        'arrival.settle_s = 0.5\ninbox = "/var/lib/loadsheet/inbox"\n', encoding="utf-8"
+    )
     (root / "usr/local/bin/loadsheet").write_text(PROGRAM, encoding="utf-8")
     (root / "usr/local/bin/loadsheet").chmod(0o755)
     for folder in (

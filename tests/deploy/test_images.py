@@ -21,7 +21,7 @@ from ruamel.yaml import YAML
 
 from loadsheet.cli import loadsheet
 from loadsheet.exchange.store import Store
-from loadsheet.settings import Settings
+from loadsheet.settings import Settings, every_field
 
 ROOT = Path(__file__).parents[2]
 FILES = {
@@ -135,7 +135,7 @@ def test_every_setting_that_image_and_compose_file_name_exists():
     named += [name.removeprefix("LOADSHEET_") for each in SERVICES.values() for name in each.get("environment", {})
               if name.startswith("LOADSHEET_")]  # fmt: skip
     assert len(named) >= 8
-    assert {name.lower() for name in named} <= set(Settings.model_fields)
+    assert {tuple(name.lower().split("__")) for name in named} <= {path for path, _ in every_field()}
 
 
 def test_the_settings_of_the_translator_are_valid(monkeypatch):

@@ -129,7 +129,7 @@ def commands_of(unit):
 
 
 def test_every_unit_starts_this_installation_with_words_that_loadsheet_knows(deployed, tmp_path):
-    made = deployed("systemd", *ZONE, folder=tmp_path / "50% of the house", config="settle_s = 1.0")
+    made = deployed("systemd", *ZONE, folder=tmp_path / "50% of the house", config="arrival.settle_s = 1.0")
     called = {}
     for unit in made.glob("*.service"):
         program, *words = commands_of(unit)
@@ -157,7 +157,7 @@ def test_the_exchange_has_a_token_and_writes_its_own_records_alone(deployed, tmp
 
 @filtered
 def test_behind_the_units_filter_the_exchange_serves_and_stops(deployed, tmp_path):
-    unit = deployed("systemd", *ZONE, config="settle_s = 1.0") / "loadsheet-exchange.service"
+    unit = deployed("systemd", *ZONE, config="arrival.settle_s = 1.0") / "loadsheet-exchange.service"
     (tmp_path / "loadsheet-exchange").mkdir()
     (tmp_path / "token").write_text("a-token")
     (tmp_path / "token").chmod(0o600)
@@ -224,7 +224,7 @@ def test_the_token_comes_as_a_credential_and_only_where_one_is_needed(deployed):
 def test_every_shipper_has_its_folders_and_its_token(deployed, tmp_path):
     config = """\
 exchange = "https://example.com"
-metrics_file = "/var/lib/node_exporter/loadsheet.prom"
+monitoring.metrics_file = "/var/lib/node_exporter/loadsheet.prom"
 [shippers.acme]
 [shippers.north-sea]
 token_file = "/etc/north"

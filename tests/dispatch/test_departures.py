@@ -80,7 +80,7 @@ def under_way(client, options, limiter, clock=boottime):
         return classify(call.operation, call.keys, reply, options.assumptions, wait_max_s=60)
 
     with CallsInFlight(client, judge, lambda _: False, limiter, clock) as made:
-        made.set_limit(options.connections)
+        made.set_limit(options.dispatch.connections)
         yield made
 
 

@@ -42,7 +42,7 @@ def nobody():
         (scripted_exchange.closes_without_answer, "the exchange closed the connection without an answer"),
         (scripted_exchange.cuts(0.5), "the exchange closed the connection in the middle of an answer"),
         (scripted_exchange.resets_after_reading, "the connection was broken off"),
-        (scripted_exchange.hangs(5), "the call was not over within 0.5 s (call_timeout_s)"),
+        (scripted_exchange.hangs(5), "the call was not over within 0.5 s (dispatch.call_timeout_s)"),
     ],
 )
 def test_a_call_without_an_answer_is_told_in_plain_words(move, words):

@@ -30,7 +30,9 @@ def test_a_lost_answer_that_is_judged_too_late_to_be_sent_again_ends_the_run_wit
     with misbehaving(tmp_path, UNANSWERED, status_unknown="accept") as served, ledger_in(tmp_path, clock) as ledger:
         url, run = served.exchange.url, ledger.begin_run()
         drop = ready_entries.events(ledger, run, 2)
-        told = deliver_and_account(ledger, run, clock, url, settings, pause_s=settings.status_quiesce_s + 1)
+        told = deliver_and_account(
+            ledger, run, clock, url, settings, pause_s=settings.verification.status_quiesce_s + 1
+        )
         assert ready_entries.states(ledger, drop) == ["ready", "ready"]
         assert (told.exit_code, type(told.stopped)) == (75, NotAllSent)
         assert [one.exit_code for one in ledger.queries.runs_named(run.name)] == [75]

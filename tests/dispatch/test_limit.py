@@ -55,6 +55,6 @@ def test_what_waits_for_an_order_that_was_left_out_waits_for_the_next_run_and_is
         assert done.stopped is None
         states = ready_entries.states(ledger, orders, events)
         assert "held" not in states
-        if settings.run_entries_max:
+        if settings.dispatch.run_entries_max:
             assert states.count("accepted") == 2
     assert set(states) == {"accepted"}

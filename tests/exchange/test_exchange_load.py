@@ -24,7 +24,7 @@ GROWTH_MAX_MB = 48  # from a third of the time to its end; sessions, caches and 
     [pytest.param(3, marks=pytest.mark.journey), pytest.param(60, marks=[pytest.mark.sweep, pytest.mark.alone])],
 )
 def test_good_clients_are_served_among_slow_ones_and_memory_stays_flat(tmp_path, seconds, record_property):
-    patience = {"LOADSHEET_EXCHANGE_HEADER_S": "1.5", "LOADSHEET_EXCHANGE_BODY_S": "1.5"}
+    patience = {"LOADSHEET_SERVER__HEADER_S": "1.5", "LOADSHEET_SERVER__BODY_S": "1.5"}
     with serving(tmp_path, "--truth", "truth.jsonl", **patience) as running:
         answers, cut, sizes = asyncio.run(crowd(running.port, seconds, running.process.pid))
         assert running.process.stop() == 0

@@ -105,12 +105,14 @@ def test_what_is_wrong_with_an_expectation_is_said_in_a_sentence(wrong, said):
 def test_expectations_stand_in_the_settings_file_as_tables(tmp_path):
     file = tmp_path / "loadsheet.toml"
     file.write_text(
-        '[[expect]]\nfiles = "acme_*.xlsx"\nby = "21:30"\n\n[[expect]]\nname = "b"\nfiles = ["b*"]\nby = "06:00"\n'
+        '[[expected_files.expect]]\nfiles = "acme_*.xlsx"\nby = "21:30"\n\n[[expected_files.expect]]\nname = "b"\nfiles = ["b*"]\nby = "06:00"\n'
     )
-    assert [(one.called, one.files) for one in Settings.load(file).expect] == [
+    assert [(one.called, one.files) for one in Settings.load(file).expected_files.expect] == [
         ("acme_*.xlsx", ("acme_*.xlsx",)),
         ("b", ("b*",)),
     ]
-    file.write_text('[[expect]]\nfiles = "a*"\nby = "21:30"\n[[expect]]\nfiles = "a*"\nby = "06:00"\n')
+    file.write_text(
+        '[[expected_files.expect]]\nfiles = "a*"\nby = "21:30"\n[[expected_files.expect]]\nfiles = "a*"\nby = "06:00"\n'
+    )
     with pytest.raises(SettingsError, match="two are called"):
         Settings.load(file)

@@ -163,7 +163,7 @@ class Told:
         self.due = self.now - timedelta(hours=2)
 
     def declare(self, name="acme"):
-        text = f'[[expect]]\nname = "{name}"\nfiles = "acme_*.csv"\nby = "{self.due:%H:%M}"\ndays = "Mon-Sun"\ntimezone = "UTC"\n'
+        text = f'[[expected_files.expect]]\nname = "{name}"\nfiles = "acme_*.csv"\nby = "{self.due:%H:%M}"\ndays = "Mon-Sun"\ntimezone = "UTC"\n'
         (self.folder / "loadsheet.toml").write_text(text)
 
     def nights(self, *days, weekdays=range(7)):
@@ -239,7 +239,7 @@ def test_too_little_history_and_wrong_zones_are_said(told):
 
 def test_the_command_shows_the_runs_that_a_schedule_starts_next(told):
     (told.folder / "loadsheet.toml").write_text(
-        'schedule = ["30 21 * * Mon-Fri", "0 0 29 2 *"]\nschedule_zone = "Europe/Berlin"\n'
+        'schedules.cron = ["30 21 * * Mon-Fri", "0 0 29 2 *"]\nschedules.timezone = "Europe/Berlin"\n'
     )
     told.nights(*range(3))
     code, out, _ = told.say()

@@ -61,7 +61,7 @@ def test_a_suggestion_pasted_into_the_settings_is_an_expectation(tmp_path):
     file = tmp_path / "loadsheet.toml"
     file.write_text(as_toml(only(queries(name='a"c[1]_{day}.xlsx', files=2)), "Europe/Berlin"))
     assert tomllib.loads(file.read_text())["expect"][0]["at_least"] == 2
-    (expectation,) = Settings.load(file).expect
+    (expectation,) = Settings.load(file).expected_files.expect
     assert (expectation.name, expectation.timezone) == ("acme", "Europe/Berlin")
     assert status_of(expectation, queries(name='a"c[1]_{day}.xlsx', files=2), looked=end(), since=end(0)).came
 

@@ -184,7 +184,6 @@ HOMES = {  # each third-party library and the only places that import it
     "psycopg": {"loadsheet.exchange.store.timeouts", "loadsheet.ledger.postgres"},
     "keyring": {"loadsheet.credentials"},
     "platformdirs": {"loadsheet.settings.sources"},
-    "pydantic_settings": {"loadsheet.settings"},
     "structlog": {"loadsheet.run_log"},
     "prometheus_client": {"loadsheet.operations.monitoring"},
     "opentelemetry": {"loadsheet.operations.monitoring.tracing"},
@@ -268,7 +267,6 @@ def test_every_dependency_is_used_and_says_why():
         "rule-engine": "rule_engine",
         "google-re2": "re2",
         "ruamel.yaml": "ruamel",
-        "pydantic-settings": "pydantic_settings",
         "prometheus-client": "prometheus_client",
     }
     unimported = {"tzdata"}  # zoneinfo reads it

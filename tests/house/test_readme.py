@@ -12,7 +12,7 @@ from loadsheet.contract import Assumptions
 from loadsheet.ledger import State
 from loadsheet.mapping import lint
 from loadsheet.problems import LoadsheetError
-from loadsheet.settings import Settings
+from loadsheet.settings import every_field
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "README.md"
@@ -63,9 +63,7 @@ def shown(default):
 
 def settings_table():
     lines = ["| Setting | Default | Meaning |", "|---|---|---|"]
-    lines += [
-        f"| `{name}` | {shown(field.default)} | {field.description} |" for name, field in Settings.model_fields.items()
-    ]
+    lines += [f"| `{'.'.join(path)}` | {shown(field.default)} | {field.description} |" for path, field in every_field()]
     return "\n".join(lines) + "\n"
 
 

@@ -12,15 +12,17 @@ from loadsheet.settings import Settings
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "loadsheet.toml"
-    path.write_text('connections = 3\nwindow = 30\n[assumptions]\nunknown_fields = "ignore"\n', encoding="utf-8")
+    path.write_text(
+        'dispatch.connections = 3\ndispatch.window = 30\n[assumptions]\nunknown_fields = "ignore"\n', encoding="utf-8"
+    )
     return path
 
 
 def test_the_command_line_wins_over_the_environment_over_the_file_over_the_defaults(config, monkeypatch):
-    monkeypatch.setenv("LOADSHEET_WINDOW", "20")
-    monkeypatch.setenv("LOADSHEET_CONNECTIONS", "2")
+    monkeypatch.setenv("LOADSHEET_DISPATCH__WINDOW", "20")
+    monkeypatch.setenv("LOADSHEET_DISPATCH__CONNECTIONS", "2")
     settings = Settings.load(config, connections=1, settle_s=None)
-    assert (settings.connections, settings.window, settings.settle_s) == (1, 20, 5.0)
+    assert (settings.dispatch.connections, settings.dispatch.window, settings.arrival.settle_s) == (1, 20, 5.0)
     assert settings.assumptions.unknown_fields == "ignore"
 
 
@@ -33,11 +35,11 @@ def test_an_assumption_can_come_from_the_environment(config, monkeypatch):
 def test_a_wrong_setting_is_named_with_what_was_probably_meant(tmp_path):
     path = tmp_path / "loadsheet.toml"
     for text, told in (
-        ("conections = 3", "conections: there is no such setting; did you mean connections?"),
+        ("conections = 3", "conections: there is no such setting; did you mean dispatch.connections?"),
         ('[assumptions]\nunknown_field = "ignore"', "did you mean assumptions.unknown_fields?"),
-        ("connections = 0", "connections: "),
-        ('connections = "many"', "connections: "),
-        ("connections = ", "loadsheet.toml: "),
+        ("dispatch.connections = 0", "connections: "),
+        ('dispatch.connections = "many"', "connections: "),
+        ("dispatch.connections = ", "loadsheet.toml: "),
     ):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(SettingsError, match=re.escape(told)):

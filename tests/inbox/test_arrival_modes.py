@@ -119,7 +119,7 @@ def machine():
 def test_a_slow_writer_is_waited_for(place, machine):
     path = drop(place, content=b"")
     for _ in range(60):
-        machine.passes(place.settle_s / 2)
+        machine.passes(place.arrival.settle_s / 2)
         with path.open("ab") as file:
             file.write(b"x" * 1024)
         assert quick_scan(place, up=machine).candidates == ()
@@ -135,7 +135,7 @@ def test_a_file_is_finished_when_it_has_not_changed_for_as_long_as_is_demanded(p
         pause = chance.uniform(0, 20)
         machine.passes(pause)
         quiet += pause
-        assert bool(quick_scan(place, up=machine).candidates) is (quiet >= place.settle_s)
+        assert bool(quick_scan(place, up=machine).candidates) is (quiet >= place.arrival.settle_s)
         if chance.random() < 0.3:
             path.write_bytes(b"y" * chance.randrange(1, 1_000_000))
             quick_scan(place, up=machine)
@@ -182,14 +182,14 @@ def test_a_workbook_without_its_end_is_given_time(place, machine, ending):
     assert names(settled(place, machine)) == [f"a.{ending}"]
     (place.inbox / f"a.{ending}").write_bytes(whole[:-30])
     settled(place, machine)
-    machine.passes(place.unfinished_wait_s)
+    machine.passes(place.arrival.unfinished_wait_s)
     assert names(quick_scan(place, up=machine)) == [f"a.{ending}"]  # reading will say what is wrong with it
 
 
 def test_an_empty_file_is_given_time(place, machine):
     drop(place, content=b"")
     assert left(settled(place, machine), "A107") == ("orders.csv",)
-    machine.passes(place.unfinished_wait_s)
+    machine.passes(place.arrival.unfinished_wait_s)
     assert names(quick_scan(place, up=machine)) == ["orders.csv"]
 
 
@@ -257,7 +257,7 @@ def test_a_clock_that_jumps_finishes_nothing(place, machine, jump):
         path.write_bytes(b"x" * int(machine.seconds))
         assert scan(place, sleep=lambda _: None, clock=lambda: wall[0], up=machine).candidates == ()
     scan(place, clock=lambda: wall[0], up=machine)
-    machine.passes(place.settle_s)
+    machine.passes(place.arrival.settle_s)
     assert names(scan(place, clock=lambda: wall[0], up=machine)) == ["orders.csv"]
 
 
@@ -265,7 +265,7 @@ def test_a_clock_that_jumps_finishes_nothing(place, machine, jump):
 def test_a_time_of_change_decides_nothing(place, machine, moment):
     touch(drop(place), moment)
     assert quick_scan(place, up=machine).candidates == ()
-    machine.passes(place.settle_s)
+    machine.passes(place.arrival.settle_s)
     assert names(quick_scan(place, up=machine)) == ["orders.csv"]
 
 
@@ -279,12 +279,12 @@ def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(pla
     drop(place)
     quick_scan(place, up=machine)
     kept = (place.state / "sightings.json").read_text(encoding="utf-8")
-    machine.passes(place.settle_s)
+    machine.passes(place.arrival.settle_s)
     (place.state / "sightings.json").write_text(kept.replace('"boot":"', '"boot":"another '), encoding="utf-8")
     assert quick_scan(place, up=machine).candidates == ()
     (place.state / "sightings.json").write_bytes(b"\xff{ no json")
     assert quick_scan(place, up=machine).candidates == ()
-    machine.passes(place.settle_s)
+    machine.passes(place.arrival.settle_s)
     assert names(quick_scan(place, up=machine)) == ["orders.csv"]
 
 

@@ -228,7 +228,7 @@ def test_a_ledger_that_was_put_back_is_refused_until_it_is_accepted(url, path, t
     newest = shutil.copy(path, tmp_path / "newest.db")
     shutil.copy(tmp_path / "old.db", path)
     with (
-        pytest.raises(LedgerError, match=r"does not know run 2026-03-04-02 .*set accept_older_ledger"),
+        pytest.raises(LedgerError, match=r"does not know run 2026-03-04-02 .*set ledger.accept_older"),
         open_ledger(url),
     ):
         pass

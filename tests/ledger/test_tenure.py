@@ -31,7 +31,7 @@ def silence(url):
 def test_a_second_one_is_told_who_holds_it(ledger, ledger_url):
     with pytest.raises(LedgerBusy, match=rf"is held by {who()}, heard of \d s ago") as caught, held(ledger_url):
         pass
-    assert "30 s after it died (takeover_s)" in str(caught.value)
+    assert "30 s after it died (cluster.takeover_s)" in str(caught.value)
     with open_ledger(ledger_url, exclusive=False) as reader:
         assert reader.queries.runs() == []
 

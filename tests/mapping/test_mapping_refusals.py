@@ -438,7 +438,7 @@ def test_the_share_of_errors_is_written_with_its_sign(tmp_path):
     wanted = GOOD.replace("checks:", "errors: {stop_at: 12.5%}\nchecks:")
     assert findings(tmp_path, wanted) == []
     (tmp_path / "m.yaml").write_text(wanted, encoding="utf-8")
-    assert load(tmp_path / "m.yaml", ASSUMED).error_share_max == 0.125
+    assert load(tmp_path / "m.yaml", ASSUMED).dispatch.error_share_max == 0.125
     for share in ("20", "0.2", "101%", "a fifth"):
         (said,) = findings(tmp_path, wanted.replace("12.5%", share))
         assert f"m.yaml:39:19: stop_at: must be a share such as 20%, found {share}" in said

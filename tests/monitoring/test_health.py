@@ -252,7 +252,7 @@ def test_a_watch_under_a_supervisor_answers_runs_and_says_when_it_stops(tmp_path
     write_orders(tmp_path / "inbox", 3)
     more = {
         "LOADSHEET_MAPPINGS": str(MAPPINGS),
-        "LOADSHEET_HEALTH_ADDRESS": "127.0.0.1:0",
+        "LOADSHEET_MONITORING__HEALTH_ADDRESS": "127.0.0.1:0",
         "NOTIFY_SOCKET": str(tmp_path / "notify"),
         "WATCHDOG_USEC": "2000000",
     }

@@ -186,12 +186,12 @@ def test_what_a_command_says_at_its_end_is_a_line_as_well_and_nothing_of_that_is
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "inbox").mkdir()
-    monkeypatch.setenv("LOADSHEET_LOG_LEVEL", "error")
+    monkeypatch.setenv("LOADSHEET_MONITORING__LOG_LEVEL", "error")
     words = ["run", "--settle", "0", "--mappings", str(MAPPINGS), "--exchange", "http://127.0.0.1:9"]
     assert invoke(words) == 78
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["event"].startswith("loadsheet: no token")
-    monkeypatch.setenv("LOADSHEET_LOG_LEVEL", "off")
+    monkeypatch.setenv("LOADSHEET_MONITORING__LOG_LEVEL", "off")
     assert invoke(words) == 78
     assert capsys.readouterr().err.startswith("loadsheet: no token")
     say("and plain again")

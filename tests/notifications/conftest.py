@@ -32,7 +32,7 @@ class Told:
     def kept(self):
         """What is remembered, as it is stored."""
         if self.settings.is_shared:
-            ((store,),) = ask(f"select memory from {self.settings.database_schema}_fleet.notices")
+            ((store,),) = ask(f"select memory from {self.settings.cluster.database_schema}_fleet.notices")
             return store
         return (self.folder / "state" / "notices.json").read_text()
 

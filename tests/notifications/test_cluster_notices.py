@@ -111,7 +111,7 @@ with open_store(Settings(database=sys.argv[1], database_schema=sys.argv[2], stat
 
 def test_a_machine_that_dies_while_it_tells_keeps_its_memory_and_holds_nobody_up(tmp_path):
     chosen, said = Settings(state=tmp_path / "mine", **shared_memory()), []
-    words = [sys.executable, "-c", HOLDING, chosen.database, chosen.database_schema, str(tmp_path / "theirs")]
+    words = [sys.executable, "-c", HOLDING, chosen.database, chosen.cluster.database_schema, str(tmp_path / "theirs")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
         other.kill()

@@ -132,7 +132,7 @@ def test_addresses_can_stand_in_a_file_and_one_that_cannot_be_read_loses_nothing
     file = tmp_path / "addresses"
     told.set(notify=[], notify_file=file)
     told.failed()
-    assert told.said == [f"notices: notify_file {file} cannot be read (No such file or directory)"]
+    assert told.said == [f"notices: notifications.urls_file {file} cannot be read (No such file or directory)"]
     file.write_text(f"# the operators\n\njson://127.0.0.1:{receiver.port}/file\n")
     told.failed()
     assert titles.all() == ["loadsheet: a run failed (exit code 77)"]
@@ -143,14 +143,14 @@ def test_nothing_is_remembered_where_nobody_is_told(told, tmp_path):
     told.failed()
     assert not (tmp_path / "state").exists()
     assert not told.settings.is_shared or not ask(
-        "select 1 from pg_namespace where nspname = %s", f"{told.settings.database_schema}_fleet"
+        "select 1 from pg_namespace where nspname = %s", f"{told.settings.cluster.database_schema}_fleet"
     )
 
 
 def test_a_damaged_memory_is_begun_anew_and_said(told, titles, tmp_path):
     told.failed()
     if told.settings.is_shared:
-        ask(f"update {told.settings.database_schema}_fleet.notices set memory = %s", '{"salt": 7, "cond')
+        ask(f"update {told.settings.cluster.database_schema}_fleet.notices set memory = %s", '{"salt": 7, "cond')
     else:
         (tmp_path / "state" / "notices.json").write_text('{"salt": 7, "cond')
     told.failed()
@@ -170,7 +170,7 @@ def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path)
     if told.settings.is_shared:
         with open_store(told.settings, print):
             pass
-        ask(REFUSING.format(f"{told.settings.database_schema}_fleet"))
+        ask(REFUSING.format(f"{told.settings.cluster.database_schema}_fleet"))
     else:
         (tmp_path / "state").write_text("a file where the folder should be")
     told.failed()
@@ -205,7 +205,7 @@ def test_of_an_address_nothing_secret_is_said(url, label):
 
 
 def test_an_address_that_is_none_is_said_and_stops_no_other(told, titles):
-    told.set(notify=["nonsense", *told.settings.notify])
+    told.set(notify=["nonsense", *told.settings.notifications.urls])
     told.failed()
     assert told.said == [
         "notices: an address that is no URL: this is no address that notices can go to; it is tried again after the next run"

@@ -160,7 +160,8 @@ def test_fix_files_never_go_where_they_would_be_taken_from(tmp_path, place):
     with pytest.raises(SettingsError, match="lies in the inbox"):
         Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / place)
     assert (
-        Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / "inbox-fixes").fixes_to == tmp_path / "inbox-fixes"
+        Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / "inbox-fixes").notifications.fixes_to
+        == tmp_path / "inbox-fixes"
     )
 
 

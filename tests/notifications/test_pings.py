@@ -90,4 +90,4 @@ def test_a_url_that_is_not_http_is_refused_without_being_shown(url):
     with pytest.raises(SettingsError, match="ping_url") as refused:
         Settings.load(ping_url=url)
     assert url not in str(refused.value)
-    assert Settings.load(ping_url="").ping_url is None
+    assert Settings.load(ping_url="").notifications.ping_url is None

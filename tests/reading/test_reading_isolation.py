@@ -63,10 +63,10 @@ FAILURES = {
     "panic": ("R233", "PanicException: called"),
     "leave": ("R233", "code 7"),
     "recurse": ("R233", "RecursionError"),
-    "loop": ("R232", "reading_cpu_s"),
-    "hang": ("R232", "reading_wall_s"),
-    "allocate": ("R232", "256 MB (reading_memory_mb)"),
-    "killed": ("R232", "reading_memory_mb"),
+    "loop": ("R232", "reading.cpu_s"),
+    "hang": ("R232", "reading.wall_s"),
+    "allocate": ("R232", "256 MB (reading.memory_mb)"),
+    "killed": ("R232", "reading.memory_mb"),
     "refuse": ("R202", "no rows"),
 }
 
@@ -256,7 +256,7 @@ def test_a_workbook_that_needs_too_much_memory_is_refused_with_the_limit_and_the
     texts = [f"text number {number}" for number in range(300_000)]
     path = write_parts(tmp_path / "a.xlsx", workbook_parts(inline("Order", number=1), texts=texts))
     problem = refusal(path, ASKED, reading_memory_mb=24)
-    assert (problem.code, "24 MB" in problem.text, "reading_memory_mb" in problem.hint) == ("R232", True, True)
+    assert (problem.code, "24 MB" in problem.text, "reading.memory_mb" in problem.hint) == ("R232", True, True)
     assert len(rows_of(text_file(tmp_path, "Order\nA1\n"), ASKED, reading_memory_mb=24)) == 1
 
 
@@ -264,7 +264,7 @@ def test_a_workbook_that_needs_too_much_computing_is_refused_with_the_limit(tmp_
     rows = "".join(f'<row r="{number}">{"<c><v>1.5</v></c>" * 200}</row>' for number in range(2, 20_000))
     path = write_parts(tmp_path / "a.xlsx", workbook_parts(inline("Order", number=1) + rows), zipfile.ZIP_STORED)
     problem = refusal(path, ASKED, reading_cpu_s=0.1, reading_s_per_mb=0.0)
-    assert (problem.code, "1 s" in problem.text, "reading_cpu_s" in problem.hint) == ("R232", True, True)
+    assert (problem.code, "1 s" in problem.text, "reading.cpu_s" in problem.hint) == ("R232", True, True)
 
 
 # ---- the wire ----

@@ -33,7 +33,7 @@ def outbox(tmp_path_factory):
     shutil.copytree(ROOT / "inbox_samples", base / "inbox")
     words = ["run", "--inbox", "inbox", "--mappings", ROOT / "mappings", "--settle", "0", "--exit-zero"]
     with exchange(base / "exchange.db", text_length_max=str(LONGEST)) as served:
-        told = {"LOADSHEET_TOKEN": TOKEN, "LOADSHEET_PARENTS": "send", "LOADSHEET_CANARY": "0"}
+        told = {"LOADSHEET_TOKEN": TOKEN, "LOADSHEET_VERIFICATION__PARENTS": "send", "LOADSHEET_DISPATCH__CANARY": "0"}
         done = loadsheet(base, *words, "--exchange", served.url, **told)
     assert done.returncode == 0, done.stderr
     (folder,) = (path for path in (base / "outbox").iterdir() if path.is_dir())

@@ -222,7 +222,9 @@ def test_the_reports_of_a_shared_ledger_have_it_and_those_of_a_file_do_not(tmp_p
     settings = shared_settings(shipper="acme")
     with joined(settings) as connection:
         Fleet(connection).worker("alfa-1-aa", doing=["acme calls 17"])
-    for number, more in enumerate(({}, {"database": settings.database, "database_schema": settings.database_schema})):
+    for number, more in enumerate(
+        ({}, {"database": settings.database, "database_schema": settings.cluster.database_schema})
+    ):
         folder = tmp_path / str(number)
         (folder / "state").mkdir(parents=True)
         with night(folder / "state") as held:

@@ -37,7 +37,7 @@ def house(tmp_path_factory):
 
 def use_server(month):
     file = month.folder / "loadsheet.toml"
-    place = f'state = "{FOLDER}"\ndatabase = "{month.url}"\ndatabase_schema = "{month.schema}"'
+    place = f'state = "{FOLDER}"\ndatabase = "{month.url}"\ncluster.database_schema = "{month.schema}"'
     file.write_text(file.read_text(encoding="utf-8").replace(f'state = "{FOLDER}"', place), encoding="utf-8")
 
 
@@ -177,7 +177,7 @@ def test_who_may_not_make_a_schema_is_told_so(house, command):
 
 def test_the_ledgers_of_all_shippers_move_in_one_go(tmp_path, monkeypatch, capsys):
     """One that cannot keeps no other back."""
-    text = f'database = "{databases.database()}"\ndatabase_schema = "many"\n[shippers.anna]\n[shippers.bert]\n[shippers.carl]\n'
+    text = f'database = "{databases.database()}"\ncluster.database_schema = "many"\n[shippers.anna]\n[shippers.bert]\n[shippers.carl]\n'
     (tmp_path / "loadsheet.toml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for name, count in (("anna", 2), ("bert", 3)):

@@ -133,7 +133,7 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
     assert code == 0
     assert "its last run is 2026-03-04-02" in out
     assert "older than the last run recorded here" in err
-    assert "LOADSHEET_ACCEPT_OLDER_LEDGER=true" in err
+    assert "LOADSHEET_LEDGER__ACCEPT_OLDER=true" in err
     (replaced,) = state.glob("ledger.db.replaced-*")
     assert str(replaced) in out
     with closing(sqlite3.connect(replaced)) as old:

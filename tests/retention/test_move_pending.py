@@ -46,7 +46,7 @@ def house_in(folder, name):
     night = month.night(3)
     assert night.exit_code == 0, night.err
     file = folder / "loadsheet.toml"
-    place = f'state = "{STATE}"\ndatabase = "{databases.database()}"\ndatabase_schema = "{name}"'
+    place = f'state = "{STATE}"\ndatabase = "{databases.database()}"\ncluster.database_schema = "{name}"'
     text = file.read_text(encoding="utf-8")
     assert f'state = "{STATE}"' in text
     file.write_text(text.replace(f'state = "{STATE}"', place), encoding="utf-8")

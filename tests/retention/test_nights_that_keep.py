@@ -18,8 +18,8 @@ HEAD = "Order,City,Weight\n"
 @pytest.fixture
 def loadsheet(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LOADSHEET_SETTLE_S", "0")
-    monkeypatch.setenv("LOADSHEET_READING_PROCESS", "none")
+    monkeypatch.setenv("LOADSHEET_ARRIVAL__SETTLE_S", "0")
+    monkeypatch.setenv("LOADSHEET_READING__PROCESS", "none")
     (tmp_path / "mappings").mkdir()
     (tmp_path / "inbox").mkdir()
     for path in MAPPINGS.glob("orders*.yaml"):
@@ -52,7 +52,7 @@ def test_after_its_days_an_order_is_shown_reported_and_dropped_again_without_its
     assert loadsheet("run")[0] == 1
     run = json.loads(loadsheet("runs", "--json")[1])[0]["run"]
     before = json.loads(Path("outbox", run, "run.json").read_bytes())
-    monkeypatch.setenv("LOADSHEET_PAYLOAD_DAYS", "30")
+    monkeypatch.setenv("LOADSHEET_RETENTION__PAYLOAD_DAYS", "30")
     forty_days_go_by()
     code, _, err = loadsheet("run")
     assert code == 0, err
@@ -89,8 +89,8 @@ def test_the_fix_file_of_an_old_night_is_taken_when_its_other_orders_have_lost_t
     drop("orders.csv", f"A-1,{PERSON},5", "A-3,Ulm,many")
     assert loadsheet("run")[0] == 1
     run = json.loads(loadsheet("runs", "--json")[1])[0]["run"]
-    monkeypatch.setenv("LOADSHEET_PAYLOAD_DAYS", "30")
-    monkeypatch.setenv("LOADSHEET_FEEDBACK", "csv")
+    monkeypatch.setenv("LOADSHEET_RETENTION__PAYLOAD_DAYS", "30")
+    monkeypatch.setenv("LOADSHEET_REPORTS__FEEDBACK", "csv")
     forty_days_go_by()
     loadsheet("run")
     assert loadsheet("report", "--run", run)[0] == 0

@@ -104,8 +104,12 @@ def test_a_night_of_what_was_sent_before_a_fix_file_and_a_file_nobody_knows_is_r
 @pytest.mark.journey
 def test_a_replay_needs_nothing_but_the_capsule_and_no_network(nights, tmp_path):
     path = shutil.copy(nights.capsule(nights.second), tmp_path / "carried.zip")
-    (tmp_path / "loadsheet.toml").write_text('language = "de"\n[assumptions]\n', encoding="utf-8")
-    poisoned = {"LOADSHEET_LANGUAGE": "de", "LOADSHEET_FEEDBACK": "csv", "LOADSHEET_STATE": str(tmp_path / "nowhere")}
+    (tmp_path / "loadsheet.toml").write_text('reports.language = "de"\n[assumptions]\n', encoding="utf-8")
+    poisoned = {
+        "LOADSHEET_REPORTS__LANGUAGE": "de",
+        "LOADSHEET_REPORTS__FEEDBACK": "csv",
+        "LOADSHEET_STATE": str(tmp_path / "nowhere"),
+    }
     words = [sys.executable, "-c", REFUSING, "capsule", "replay", str(path), "--to", str(tmp_path / "told")]
     environment = {**os.environ, **poisoned, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
@@ -461,7 +465,7 @@ def test_a_run_of_the_command_seals_itself_where_the_settings_say_so(tmp_path, c
     copy_mappings(tmp_path / "mappings", "alder-parcels")
     (tmp_path / "inbox").mkdir()
     shutil.copy(SAMPLES / "alder_2026-03-10.csv", tmp_path / "inbox")
-    (tmp_path / "loadsheet.toml").write_text('capsules = "each"\n', encoding="utf-8")
+    (tmp_path / "loadsheet.toml").write_text('run_archive.capsules = "each"\n', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert invoke(["run", "--settle", "0"]) == 1
     (path,) = (tmp_path / ".loadsheet" / "capsules").iterdir()

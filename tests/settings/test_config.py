@@ -2,12 +2,14 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from loadsheet.cli import invoke
-from loadsheet.settings import Settings
+from loadsheet.contract import Assumptions
+from loadsheet.settings import Settings, every_field
 from loadsheet.settings.origin import trace
 from loadsheet.settings.sample import sample
 
@@ -46,18 +48,29 @@ def test_each_value_is_told_with_its_origin(folder, capsys, monkeypatch):
     (folder / "probed.yaml").write_text(
         "exchange: https://b.example\nassumptions: {create_existing: replace}\n", encoding="utf-8"
     )
-    lines = ["window = 30", "# canary = 9", "connections = 3", "[assumptions]", 'unknown_fields = "ignore"']
-    lines += ["[shippers.acme]", "connections = 5", 'exchange = "https://b.example"', 'capabilities = "probed.yaml"']
+    lines = [
+        "dispatch.window = 30",
+        "# dispatch.canary = 9",
+        "dispatch.connections = 3",
+        "[assumptions]",
+        'unknown_fields = "ignore"',
+    ]
+    lines += [
+        "[shippers.acme]",
+        "dispatch.connections = 5",
+        'exchange = "https://b.example"',
+        'capabilities = "probed.yaml"',
+    ]
     lines += ["[shippers.acme.assumptions]", 'null_fields = "absent"', "[shippers.birch]"]
     (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
-    monkeypatch.setenv("LOADSHEET_CANARY", "7")
+    monkeypatch.setenv("LOADSHEET_DISPATCH__CANARY", "7")
     monkeypatch.setenv("LOADSHEET_ASSUMPTIONS__FLAG_FORM", "true/false")
-    monkeypatch.setenv("LOADSHEET_SHIPPERS__ACME__POLL_S", "9")
+    monkeypatch.setenv("LOADSHEET_SHIPPERS__ACME__WATCH__POLL_S", "9")
     shared = config(capsys, "--origin")
     assert rows(shared) == {
-        "connections": ["3", "loadsheet.toml line 3"],
-        "window": ["30", "loadsheet.toml line 1"],
-        "canary": ["7", "environment LOADSHEET_CANARY"],
+        "dispatch.connections": ["3", "loadsheet.toml line 3"],
+        "dispatch.window": ["30", "loadsheet.toml line 1"],
+        "dispatch.canary": ["7", "environment LOADSHEET_DISPATCH__CANARY"],
         "shippers": ['["acme", "birch"]', "loadsheet.toml"],
         "assumptions.flag_form": ["true/false", "environment LOADSHEET_ASSUMPTIONS__FLAG_FORM"],
         "assumptions.unknown_fields": ["ignore", "loadsheet.toml line 5"],
@@ -67,25 +80,30 @@ def test_each_value_is_told_with_its_origin(folder, capsys, monkeypatch):
         "acme, birch may have others: --shipper NAME shows them",
     ]
     acme = rows(config(capsys, "--origin", "--shipper", "acme"))
-    assert acme["connections"] == ["5", "loadsheet.toml [shippers.acme] line 7"]
-    assert acme["window"] == ["30", "loadsheet.toml line 1"]
-    assert acme["poll_s"] == ["9.0", "environment LOADSHEET_SHIPPERS__ACME__POLL_S"]
+    assert acme["dispatch.connections"] == ["5", "loadsheet.toml [shippers.acme] line 7"]
+    assert acme["dispatch.window"] == ["30", "loadsheet.toml line 1"]
+    assert acme["watch.poll_s"] == ["9.0", "environment LOADSHEET_SHIPPERS__ACME__WATCH__POLL_S"]
     assert acme["inbox"] == ["inbox/acme", "follows from [shippers.acme]"]
     assert acme["assumptions.null_fields"] == ["absent", "loadsheet.toml [shippers.acme] line 11"]
     assert acme["assumptions.create_existing"] == ["replace", "probed.yaml"]
     told = json.loads(config(capsys, "--json", "--all", "--shipper", "acme").out)
     by_name = {one["setting"]: one for one in told["settings"]}
-    assert by_name["settle_s"] == {"setting": "settle_s", "value": 5.0, "default": True, "origin": "default"}
+    assert by_name["arrival.settle_s"] == {
+        "setting": "arrival.settle_s",
+        "value": 5.0,
+        "default": True,
+        "origin": "default",
+    }
 
 
 @pytest.mark.parametrize("words", [(), ("--all", "--origin"), ("--json",), ("--json", "--all")])
 def test_no_secret_is_shown(folder, capsys, monkeypatch, words):
-    lines = [f'notify = ["mailto://u:{SECRET}@h"]', f'exchange = "https://u:{SECRET}@x.example"']
+    lines = [f'notifications.urls = ["mailto://u:{SECRET}@h"]', f'exchange = "https://u:{SECRET}@x.example"']
     lines += [f'database = "sqlite://u:{SECRET}@h/l.db"', f'token_command = "printf {SECRET}"']
-    lines += ["[notify_owners]", f'anna = "mailto://u:{SECRET}@h"']
+    lines += ["[notifications.owners]", f'anna = "mailto://u:{SECRET}@h"']
     (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
     monkeypatch.setenv("LOADSHEET_TOKEN", SECRET)
-    monkeypatch.setenv("LOADSHEET_PING_URL", f"https://h/{SECRET}")
+    monkeypatch.setenv("LOADSHEET_NOTIFICATIONS__PING_URL", f"https://h/{SECRET}")
     said = config(capsys, *words)
     assert SECRET not in said.out + said.err
     assert "token_command" in said.out
@@ -102,7 +120,14 @@ def test_the_service_managers_credential_is_told(folder, capsys, monkeypatch):
 
 
 def uncommented(text):
-    return re.sub(r"^# (?=\w+ = |\[assumptions\]$)", "", text, flags=re.MULTILINE)
+    return re.sub(r"^# (?=\w+ = |\[\w+\]$)", "", text, flags=re.MULTILINE)
+
+
+def names_in(table, above=()):
+    for name, value in table.items():
+        yield (*above, name)
+        if isinstance(value, dict):
+            yield from names_in(value, (*above, name))
 
 
 def test_the_sample_holds_every_setting_and_comes_to_the_defaults_commented_or_not(folder, capsys):
@@ -116,14 +141,15 @@ def test_the_sample_holds_every_setting_and_comes_to_the_defaults_commented_or_n
     shipper = re.sub(r"^## (?=\[shippers|\w+ = )", "", text, flags=re.MULTILINE)
     file.write_text(shipper, encoding="utf-8")
     assert Settings.load(shipper="acme").token_file == Path("/etc/loadsheet/acme.token")
-    every = {*Settings.model_fields, *type(Settings.load().assumptions).model_fields}
-    named = set(re.findall(r"^(\w+) = ", uncommented(text), flags=re.MULTILINE))
-    assert every - named == {"shipper", "shippers", "assumptions"}
+    every = {path for path, _ in every_field()} | {("assumptions", name) for name in Assumptions.model_fields}
+    assert every - set(names_in(tomllib.loads(uncommented(text)))) == {("shipper",), ("shippers",)}
     assert max(len(line) for line in text.splitlines()) < 400
 
 
 def test_an_empty_text_is_not_set(folder, monkeypatch):
-    for name in ("TOKEN_FILE", "TOKEN", "METRICS_FILE", "ARRIVED_SINCE"):
+    for name in ("TOKEN_FILE", "TOKEN", "MONITORING__METRICS_FILE", "ARRIVAL__ARRIVED_SINCE"):
         monkeypatch.setenv(f"LOADSHEET_{name}", "")
     loaded = Settings.load()
-    assert (loaded.token_file, loaded.token, loaded.metrics_file, loaded.arrived_since) == (None,) * 4
+    assert (loaded.token_file, loaded.token, loaded.monitoring.metrics_file, loaded.arrival.arrived_since) == (
+        None,
+    ) * 4

@@ -22,7 +22,7 @@ def write(folder, *lines):
 
 
 def test_without_shippers_there_is_one_profile_and_nothing_changes(folder):
-    write(folder, "connections = 3")
+    write(folder, "dispatch.connections = 3")
     assert shippers_in() == ()
     assert list(profiles()) == [""]
     assert profiles()[""].model_dump() == Settings.load().model_dump()
@@ -44,30 +44,35 @@ def test_each_shipper_has_folders_and_a_ledger_of_its_own_below_those_of_all(fol
 def test_a_table_may_hold_any_setting_and_a_given_folder_is_taken_as_it_is(folder):
     write(
         folder,
-        "connections = 3",
-        "window = 30",
+        "dispatch.connections = 3",
+        "dispatch.window = 30",
         "[shippers.acme]",
         'inbox = "/srv/acme"',
-        "connections = 5",
+        "dispatch.connections = 5",
         "[shippers.acme.assumptions]",
         'unknown_fields = "ignore"',
         "[shippers.birch]",
     )
     acme, birch = profiles().values()
-    assert (acme.inbox, acme.connections, acme.window) == (Path("/srv/acme"), 5, 30)
+    assert (acme.inbox, acme.dispatch.connections, acme.dispatch.window) == (Path("/srv/acme"), 5, 30)
     assert acme.assumptions.unknown_fields == "ignore" != birch.assumptions.unknown_fields
-    assert (birch.inbox, birch.connections) == (Path("inbox/birch"), 3)
+    assert (birch.inbox, birch.dispatch.connections) == (Path("inbox/birch"), 3)
 
 
 def test_command_line_then_its_variable_then_that_of_all_then_its_table_then_the_file(folder, monkeypatch):
-    names = ("window", "connections", "canary", "sends_max", "unknown_max")
-    write(folder, *(f"{name} = 5" for name in names), "[shippers.a-b]", *(f"{name} = 4" for name in names[:-1]))
+    names = ("window", "connections", "canary", "unreachable_max", "unknown_max")
+    write(
+        folder,
+        *(f"dispatch.{name} = 5" for name in names),
+        "[shippers.a-b]",
+        *(f"dispatch.{name} = 4" for name in names[:-1]),
+    )
     for name in names[:3]:
-        monkeypatch.setenv(f"LOADSHEET_{name.upper()}", "3")
+        monkeypatch.setenv(f"LOADSHEET_DISPATCH__{name.upper()}", "3")
     for name in names[:2]:
-        monkeypatch.setenv(f"LOADSHEET_SHIPPERS__A_B__{name.upper()}", "2")
+        monkeypatch.setenv(f"LOADSHEET_SHIPPERS__A_B__DISPATCH__{name.upper()}", "2")
     loaded = Settings.load(shipper="a-b", window=1)
-    assert [getattr(loaded, name) for name in names] == [1, 2, 3, 4, 5]
+    assert [getattr(loaded.dispatch, name) for name in names] == [1, 2, 3, 4, 5]
     assert Settings.load(shipper="a-b", inbox=Path("here")).inbox == Path("here")
 
 
@@ -114,8 +119,8 @@ def test_shippers_share_a_postgresql_database_and_have_schemas_of_their_own_in_i
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (["[shippers.acme]", "conections = 3"], "loadsheet.toml [shippers.acme] conections: there is no such setting; did you mean connections?"),
-        (["[shippers.acme]", "connections = 0"], "[shippers.acme] connections: "),
+        (["[shippers.acme]", "conections = 3"], "loadsheet.toml [shippers.acme] conections: there is no such setting; did you mean dispatch.connections?"),
+        (["[shippers.acme]", "dispatch.connections = 0"], "[shippers.acme] dispatch.connections: "),
         (["[shippers.acme]", 'shipper = "b"'], "[shippers.acme] shipper: cannot be set for one shipper"),
         (["[shippers.acme.shippers.b]"], "[shippers.acme] shippers: cannot be set for one shipper"),
         (['shippers = ["acme"]'], "write [shippers.NAME]"),
@@ -132,7 +137,7 @@ def test_shippers_share_a_postgresql_database_and_have_schemas_of_their_own_in_i
         (['database = "sqlite:///one/ledger.db"', "[shippers.acme]", "[shippers.b]"], "have the same ledger (database)"),
         (["[shippers.birch]"], "there is no shipper acme: declared are birch"),
         (["[shippers.acne]"], "did you mean acne?"),
-        (["window = 3"], "none is declared; write [shippers.acme] into loadsheet.toml"),
+        (["dispatch.window = 3"], "none is declared; write [shippers.acme] into loadsheet.toml"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_shippers_is_named(folder, lines, told):
@@ -153,8 +158,11 @@ def test_a_mistake_in_one_table_is_no_other_shippers_affair(folder):
     [
         ("LOADSHEET_SHIPPERS__BRICH__TOKEN", "there is no such shipper; declared are: acme"),
         ("LOADSHEET_SHIPPERS__ACME__TOKN", "there is no such setting; did you mean LOADSHEET_SHIPPERS__ACME__TOKEN?"),
-        ("LOADSHEET_SHIPPERS__ACME__IGNORE", 'LOADSHEET_SHIPPERS__ACME__IGNORE: write it as JSON, such as ["a", "b"]'),
-        ("LOADSHEET_IGNORE", 'LOADSHEET_IGNORE: write it as JSON, such as ["a", "b"]'),
+        (
+            "LOADSHEET_SHIPPERS__ACME__ARRIVAL__IGNORE",
+            'LOADSHEET_SHIPPERS__ACME__ARRIVAL__IGNORE: write it as JSON, such as ["a", "b"]',
+        ),
+        ("LOADSHEET_ARRIVAL__IGNORE", 'LOADSHEET_ARRIVAL__IGNORE: write it as JSON, such as ["a", "b"]'),
         ("LOADSHEET_SHIPPER", "there is no shipper s3cret: declared are acme"),
         ("LOADSHEET_CONFIG", "settings file s3cret does not exist"),
     ],
@@ -184,15 +192,17 @@ def test_their_names_complete_on_the_command_line(folder):
 
 def test_the_first_settings_file_counts_the_one_named_the_one_here_the_users(folder, monkeypatch):
     (folder / "home" / "loadsheet").mkdir(parents=True)
-    (folder / "home" / "loadsheet" / "loadsheet.toml").write_text("window = 4\nconnections = 4", encoding="utf-8")
-    assert Settings.load().window == 4
-    write(folder, "window = 3")
-    assert (Settings.load().window, Settings.load().connections) == (3, 8), "files are not mixed"
-    (folder / "named.toml").write_text("window = 2", encoding="utf-8")
+    (folder / "home" / "loadsheet" / "loadsheet.toml").write_text(
+        "dispatch.window = 4\ndispatch.connections = 4", encoding="utf-8"
+    )
+    assert Settings.load().dispatch.window == 4
+    write(folder, "dispatch.window = 3")
+    assert (Settings.load().dispatch.window, Settings.load().dispatch.connections) == (3, 8), "files are not mixed"
+    (folder / "named.toml").write_text("dispatch.window = 2", encoding="utf-8")
     monkeypatch.setenv("LOADSHEET_CONFIG", "named.toml")
-    assert Settings.load().window == 2
-    (folder / "given.toml").write_text("window = 1", encoding="utf-8")
-    assert Settings.load(folder / "given.toml").window == 1
+    assert Settings.load().dispatch.window == 2
+    (folder / "given.toml").write_text("dispatch.window = 1", encoding="utf-8")
+    assert Settings.load(folder / "given.toml").dispatch.window == 1
 
 
 def test_what_was_found_to_be_sound_is_judged_anew_when_a_variable_changes_it(folder, monkeypatch):

@@ -53,7 +53,7 @@ def exchange(
     """
     given = {
         "LOADSHEET_TOKEN": token,
-        "LOADSHEET_EXCHANGE_WRONG_TOKENS_PER_SECOND": str(wrong_tokens),
+        "LOADSHEET_SERVER__WRONG_TOKENS_PER_SECOND": str(wrong_tokens),
         **{f"LOADSHEET_ASSUMPTIONS__{name.upper()}": value for name, value in assumptions.items()},
     }
     with serving(database.parent, "--port", port, "--database", f"sqlite:///{database}", **given) as running:

@@ -41,8 +41,8 @@ def _a_night():
         os.chdir(shipper)
         os.environ |= {
             "LOADSHEET_TOKEN": "canary-3c15ab",
-            "LOADSHEET_SETTLE_S": "0",
-            "LOADSHEET_READING_PROCESS": "none",
+            "LOADSHEET_ARRIVAL__SETTLE_S": "0",
+            "LOADSHEET_READING__PROCESS": "none",
         }
         exchange = os.fork()
         if not exchange:

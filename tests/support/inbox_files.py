@@ -54,7 +54,7 @@ def workbook(path):
 def settled(place, machine, **more):
     """What a look finds after everything has been quiet for long enough."""
     quick_scan(place, up=machine)
-    machine.passes(place.settle_s)
+    machine.passes(place.arrival.settle_s)
     return quick_scan(place, up=machine, **more)
 
 

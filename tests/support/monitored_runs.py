@@ -107,7 +107,7 @@ class House:
 
     def figures(self):
         """The metrics file: each sample's value by name and labels, but the shipper's if it is empty."""
-        return samples(self.settings.metrics_file.read_text(encoding="utf-8"))
+        return samples(self.settings.monitoring.metrics_file.read_text(encoding="utf-8"))
 
 
 @contextmanager

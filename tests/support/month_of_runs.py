@@ -24,20 +24,20 @@ ORDERS = 4  # a file
 SETTINGS = """\
 exchange = "{url}"
 token_file = "token"
-settle_s = 0
+arrival.settle_s = 0
 state = "disk/state"
-notify = ["{listener}"]
-notify_after = 1
-notify_again_days = 0
-fixes_to = "back"
-metrics_file = "loadsheet.prom"
-archive_days = 10
-payload_days = 14
-reports_days = 14
-backups = 3
-runs_due_s = 100_000
+notifications.urls = ["{listener}"]
+notifications.after = 1
+notifications.again_days = 0
+notifications.fixes_to = "back"
+monitoring.metrics_file = "loadsheet.prom"
+retention.archive_days = 10
+retention.payload_days = 14
+retention.reports_days = 14
+retention.backups = 3
+expected_files.runs_due_s = 100_000
 
-[[expect]]
+[[expected_files.expect]]
 name = "orders"
 files = "orders.csv"
 by = "21:30"

@@ -47,7 +47,11 @@ def prepare():
         shutil.copytree(_MAPPINGS, Path(place, "mappings"))
         Path(place, "inbox").mkdir()
         Path(place, "inbox", "orders.csv").write_text("Order,City,Weight\nA-1,Bonn,1\nA-2,,x\n", encoding="utf-8")
-        os.environ |= {"LOADSHEET_TOKEN": "token", "LOADSHEET_SETTLE_S": "0", "LOADSHEET_READING_PROCESS": "none"}
+        os.environ |= {
+            "LOADSHEET_TOKEN": "token",
+            "LOADSHEET_ARRIVAL__SETTLE_S": "0",
+            "LOADSHEET_READING__PROCESS": "none",
+        }
         os.chdir(place)
         code = invoke(["run"])
         os.chdir(here)

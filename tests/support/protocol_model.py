@@ -322,14 +322,18 @@ def _stamp(moment: datetime) -> str:
 
 
 def _time_matters(setting: Setting, world: World) -> bool:
-    patience = int(max(setting.settings.quiesce_s, setting.settings.status_quiesce_s)) // TICK_S
+    patience = (
+        int(max(setting.settings.verification.quiesce_s, setting.settings.verification.status_quiesce_s)) // TICK_S
+    )
     waits = any(op.state == UNKNOWN and (op.waited < patience or op.look == 0) for op in world.ops)
     return bool(world.flying) or waits or (setting.listing == "stale" and world.shown != world.held)
 
 
 def _tick(setting: Setting, world: World) -> World:
     """A minute passes. What is in the air either lands now or has less time left; it cannot stay up for ever."""
-    patience = int(max(setting.settings.quiesce_s, setting.settings.status_quiesce_s)) // TICK_S
+    patience = (
+        int(max(setting.settings.verification.quiesce_s, setting.settings.verification.status_quiesce_s)) // TICK_S
+    )
     ops = tuple(
         op._replace(waited=min(op.waited + 1, patience), look=None if op.look is None else 1)
         if op.state == UNKNOWN

@@ -28,7 +28,7 @@ def shared_settings(**more):
 def shared_memory():
     """What settings say of a fleet of their own."""
     settings = shared_settings()
-    return {"database": settings.database, "database_schema": settings.database_schema}
+    return {"database": settings.database, "database_schema": settings.cluster.database_schema}
 
 
 def a_fleet(**changes):

@@ -68,7 +68,7 @@ def _lines(path):
 @contextmanager
 def watching(folder, *words, **more):
     """`loadsheet watch` in a folder, quick to settle; killed at the end if it still lives."""
-    quick = {"LOADSHEET_SETTLE_S": "0.3", "LOADSHEET_POLL_S": "0.2", "LOADSHEET_RETRY_S": "0.3"}
+    quick = {"LOADSHEET_ARRIVAL__SETTLE_S": "0.3", "LOADSHEET_WATCH__POLL_S": "0.2", "LOADSHEET_WATCH__RETRY_S": "0.3"}
     watched = Forked(shared_nursery().start(folder, "watch", *words, apart=True, **quick | more))
     try:
         yield watched

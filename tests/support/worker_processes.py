@@ -29,7 +29,7 @@ PATIENCE_S = 30
 
 def house(folder, url, *shippers, takeover_s=10.0, **more):
     """A settings file for a fleet on this database, whose shippers have ledgers there; returns their settings by name."""
-    lines = [f'database = "{url}"', 'database_schema = "t"', f"takeover_s = {takeover_s}"]
+    lines = [f'database = "{url}"', 'cluster.database_schema = "t"', f"cluster.takeover_s = {takeover_s}"]
     lines += [f"{name} = {value!r}" for name, value in more.items()]
     lines += [f"\n[shippers.{name}]" for name in shippers]
     (folder / "loadsheet.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -28,7 +28,7 @@ class Workspace(os.PathLike):
     """An empty inbox and the mappings of joined orders and packages. `variables` are those of the environment of each command."""
 
     def __init__(self, folder, mappings=orders.MAPPINGS):
-        self.folder, self.variables = Path(folder), {"LOADSHEET_SETTLE_S": "0"}
+        self.folder, self.variables = Path(folder), {"LOADSHEET_ARRIVAL__SETTLE_S": "0"}
         self.inbox, self.outbox, self.state = (self / name for name in ("inbox", "outbox", ".loadsheet"))
         self.inbox.mkdir(parents=True, exist_ok=True)
         self.use(mappings)

@@ -44,7 +44,7 @@ def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_j
 
 
 def _file(settings: Settings) -> str | None:
-    file = type(settings).file
+    file = settings.file
     return str(file) if file is not None and file.is_file() else None
 
 

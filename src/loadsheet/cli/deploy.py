@@ -138,17 +138,17 @@ def _site(every: Mapping[str, Settings], *, at: time, zone: str, user: str) -> S
         at=at,
         zone=zone,
         today=_today(),
-        stop_s=round(max(settings.call_timeout_s for settings in every.values())) + _GRACE_S,
+        stop_s=round(max(settings.dispatch.call_timeout_s for settings in every.values())) + _GRACE_S,
         credentials=tuple(_credential(name, one) for name, one in every.items() if one.exchange != EMBEDDED),
     )
 
 
 def _also_written(settings: Settings) -> Iterator[Path]:
     """Folders beside inbox, outbox and state that a run writes to."""
-    if settings.metrics_file is not None:
-        yield settings.metrics_file.parent
-    if settings.fixes_to is not None:
-        yield settings.fixes_to
+    if settings.monitoring.metrics_file is not None:
+        yield settings.monitoring.metrics_file.parent
+    if settings.notifications.fixes_to is not None:
+        yield settings.notifications.fixes_to
     if settings.database.startswith(_SQLITE):
         yield Path(settings.database.removeprefix(_SQLITE)).parent
 

@@ -84,8 +84,8 @@ def serve(
         truth=truth,
         faults=read_faults(faults) if faults else None,
         limits=_limits(settings),
-        docs_open=settings.exchange_docs == "open",
-        database_s=settings.exchange_database_s,
+        docs_open=settings.server.docs == "open",
+        database_s=settings.server.database_s,
         tls=Tls(tls_cert, tls_key) if tls_cert and tls_key else None,
         tls_in_front=tls_in_front,
     )
@@ -116,7 +116,7 @@ def assumptions(*, as_json: bool) -> None:
 
 
 def _limits(settings: Settings) -> Limits:
-    return Limits(**{limit.name: getattr(settings, f"exchange_{limit.name}") for limit in fields(Limits)})
+    return Limits(**{limit.name: getattr(settings.server, limit.name) for limit in fields(Limits)})
 
 
 _DATABASE: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(

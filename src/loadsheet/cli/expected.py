@@ -50,23 +50,25 @@ def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, 
             {
                 "expected": [_as_json(one) for one in awaited],
                 "late": [{"what": one.name, "text": one.text} for one in late],
-                "schedules": [_scheduled(one, now) for one in settings.timetable],
+                "schedules": [_scheduled(one, now) for one in settings.schedules.timetable],
             }
         )
-    elif not settings.expect:
-        say("nothing is expected: no [[expect]] in the settings; `loadsheet expected --suggest` proposes some")
+    elif not settings.expected_files.expect:
+        say(
+            "nothing is expected: no [[expected_files.expect]] in the settings; `loadsheet expected --suggest` proposes some"
+        )
     elif not awaited:
         say("no run has finished yet; what is due is judged by the first run after it")
     else:
-        pairs = list(zip(settings.expect, awaited, strict=True))
+        pairs = list(zip(settings.expected_files.expect, awaited, strict=True))
         print_table(["Expected", "Due", "Now", "Next due", "Last came"], [_row(*pair) for pair in pairs])
-    countries = {one.holidays or settings.working_days for one in settings.expect} - {"none"}
+    countries = {one.holidays or settings.reports.working_days for one in settings.expected_files.expect} - {"none"}
     for country in sorted(one for one in countries if not has_holidays(one)):
         say(f"of {country} no public holidays are known: files are expected on all of them")
     for text in (*(one.text for one in awaited if one.late), *missing):
         say(f"late: {text}")
-    if settings.timetable and not as_json:
-        print_table(["Schedule", "Zone", "Next runs"], [_row_of(one, now) for one in settings.timetable])
+    if settings.schedules.timetable and not as_json:
+        print_table(["Schedule", "Zone", "Next runs"], [_row_of(one, now) for one in settings.schedules.timetable])
     return LATE if late else 0
 
 
@@ -114,7 +116,7 @@ def _suggest(settings: Settings, queries: LedgerQueries, now: datetime, timezone
     except (KeyError, ValueError, OSError):
         raise click.BadParameter(f"there is no time zone {timezone!r}; write one such as Europe/Berlin") from None
     came = queries.arrivals(stamp(now - timedelta(days=DAYS)))
-    found = suggest(came, now, zone, settings.working_days)
+    found = suggest(came, now, zone, settings.reports.working_days)
     if as_json:
         print_json(found)
     elif found:

@@ -96,7 +96,7 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
     """Put the copy FILE in the place of the ledger; the one that is there is kept beside it.
 
     Refused while a run or a watch holds the ledger. The copy is read whole first. A copy that is older than the last run does not
-    know what was sent since: the next run says so, and takes it only with accept_older_ledger.
+    know what was sent since: the next run says so, and takes it only with ledger.accept_older.
     """
     settings = load(config, state=state)
     _require_file_ledger(settings, f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
@@ -114,7 +114,7 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
     if done.older:
         say(
             "It is older than the last run recorded here, so it does not know what was sent since. Look that nobody drops those files"
-            " again unseen, then run once with LOADSHEET_ACCEPT_OLDER_LEDGER=true: what it would have sent is unknown then, and looked"
+            " again unseen, then run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true: what it would have sent is unknown then, and looked"
             " for at the exchange before anything is sent."
         )
     return 0
@@ -222,8 +222,8 @@ def _move_one(shipper: str, settings: Settings, source: Path | None) -> dict[str
             "`database` is no PostgreSQL URL: set it to where the ledger is to go, postgresql://USER@HOST/NAME"
         )
     file = source or settings.state / "ledger.db"
-    to = Destination(settings.database_url, settings.state, settings.takeover_s)
-    done = move_all(file, to, clock(), allow_network=settings.allow_network_ledger)
+    to = Destination(settings.database_url, settings.state, settings.cluster.takeover_s)
+    done = move_all(file, to, clock(), allow_network=settings.ledger.allow_network)
     kept = str(done.kept_as) if done.kept_as.exists() else None
     return {"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept}
 

@@ -32,10 +32,10 @@ def held_ledger(settings: Settings) -> Iterator[Ledger]:
     held = open_ledger(
         settings.database_url,
         clock=clock(),
-        allow_network=settings.allow_network_ledger,
-        accept_older=settings.accept_older_ledger,
+        allow_network=settings.ledger.allow_network,
+        accept_older=settings.ledger.accept_older,
         state=settings.state,
-        takeover_s=settings.takeover_s,
+        takeover_s=settings.cluster.takeover_s,
     )
     with run_log.opened(settings, anew=False), held as ledger:
         yield ledger
@@ -61,4 +61,4 @@ def holder_of(settings: Settings) -> str:
         return holder_of_file(file_of(settings.database_url))
     from loadsheet.ledger.postgres_opening import look  # noqa: PLC0415 (needed where a ledger is shared)
 
-    return look(settings.database_url, settings.takeover_s).holder
+    return look(settings.database_url, settings.cluster.takeover_s).holder

@@ -222,7 +222,7 @@ def _outcome(
     if result.late:
         say(result.late)
     if left_ready and left_ready[0] and not silent:
-        limit = f"a run sends {settings.run_entries_max} at most"
+        limit = f"a run sends {settings.dispatch.run_entries_max} at most"
         say(f"{left_ready[0]} entries stay ready ({limit}); the next run goes on from there")
     code = exit_codes.without_rows(result.exit_code) if output.exit_zero else result.exit_code
     return ShipperOutcome(
@@ -241,7 +241,7 @@ def _stop_reason(stopped: LoadsheetError | None, settings: Settings) -> str:
 def _run_pipeline(settings: Settings, left_ready: list[int], end: RunEnd) -> Result:
     with held_ledger(settings) as ledger, dispatcher_for(settings) as dispatcher, progress("sending") as advance:
         result = end.archive_and_purge(ledger, pipeline.run(settings, ledger, dispatcher, progress=advance))
-        if settings.run_entries_max and result.stopped is None:
+        if settings.dispatch.run_entries_max and result.stopped is None:
             left_ready.append(ledger.queries.count_in(State.READY))
         return result
 
@@ -253,7 +253,7 @@ def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOu
     code = exit_codes.without_rows(forecast.exit_code) if output.exit_zero else forecast.exit_code
     for problem in forecast.left:
         say(str(problem))
-    lines = tuple(_forecast_lines(forecast, settings.run_entries_max))
+    lines = tuple(_forecast_lines(forecast, settings.dispatch.run_entries_max))
     outcome = ShipperOutcome(code, lines, msgspec.json.encode(forecast.to_json()))
     show(outcome)
     return outcome

@@ -31,14 +31,14 @@ from loadsheet.settings import Settings
     metavar="SHIPPER",
     help="Serve this shipper; can be repeated (default: all that are declared).",
 )
-@click.option("--places", type=click.IntRange(1), help="Runs at the same time (default: worker_places).")
+@click.option("--places", type=click.IntRange(1), help="Runs at the same time (default: cluster.worker_places).")
 @click.option("--once", is_flag=True, help="End when nothing is left to do now.")
 def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, once: bool) -> int:
     """Do the runs that schedules and watches want, each in a process of its own. Needs a ledger on PostgreSQL.
 
     Any number of workers, on any number of machines, share the runs; one of a shipper is done at a time. When the database goes away, it is
     waited for. SIGTERM ends it after the calls under way are finished and settled; what is left goes to the others at once. A second
-    signal ends it at once, and they take over after takeover_s. SIGHUP has the settings read again.
+    signal ends it at once, and they take over after cluster.takeover_s. SIGHUP has the settings read again.
     """
     settings = Settings.load(config)
     write_privately(say, allow_root=settings.allow_root)

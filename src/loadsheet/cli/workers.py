@@ -27,7 +27,7 @@ _ALONE = "the ledger is a file: one process at a time works on it, and there are
 def workers(*, config: Path | None, as_json: bool) -> None:
     """The processes that share the ledger on PostgreSQL, with what each does, the queue, takeovers of the last day, pace and schedules.
 
-    One that was silent for longer than `takeover_s` is taken for dead. Exits 75 if the database cannot be reached.
+    One that was silent for longer than `cluster.takeover_s` is taken for dead. Exits 75 if the database cannot be reached.
     """
     profiles = _shared_profiles(load_each(config))
     if not profiles:
@@ -38,7 +38,7 @@ def workers(*, config: Path | None, as_json: bool) -> None:
         return
     settings = next(iter(profiles.values()))
     with open_shared(settings.database_url) as engine, engine.connect() as connection:
-        fleet = overview.read_status(connection, settings.takeover_s)
+        fleet = overview.read_status(connection, settings.cluster.takeover_s)
         schedules = schedule_statuses(connection, profiles) if overview.has_shared_tables(connection) else []
     if as_json:
         print_json(_as_json(fleet, schedules))

@@ -26,4 +26,4 @@ def is_run_pending(settings: Settings) -> bool:
 
 
 def _is_served(connection: Connection, settings: Settings) -> bool:
-    return bool(alive_workers(connection, settings.takeover_s, settings.shipper))
+    return bool(alive_workers(connection, settings.cluster.takeover_s, settings.shipper))

@@ -21,7 +21,7 @@ def shared_pace(settings: Settings, say: Callable[[str], None]) -> Iterator[Shar
     """
     source = settings.token_command or settings.token_keyring
     sender = f"source {source}" if source else required_token(settings)
-    figures = Figures(settings.assumptions.calls_per_second, settings.connections)
+    figures = Figures(settings.assumptions.calls_per_second, settings.dispatch.connections)
     with open_shared(settings.database_url) as engine:
         pace = SharedPace(engine, settings.exchange, sender, unique())
         before = pace.begin(*figures)

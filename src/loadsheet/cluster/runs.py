@@ -61,7 +61,7 @@ def _run(command: Command, arguments: list[str], environment: dict[str, str]) ->
 
 def arguments(settings: Settings) -> list[str]:
     """The command line of a run with these settings, after `loadsheet`."""
-    config = type(settings).file
+    config = settings.file
     named = ["--config", str(Path(config).absolute())] if config and Path(config).is_file() else []
     return ["run", "--quiet", *named, *_shipper(settings)]
 

@@ -47,7 +47,7 @@ def schedule_statuses(connection: Connection, profiles: Mapping[str, Settings]) 
     return [
         ScheduleStatus(shipper, one, last.get(ScheduleKey(shipper, one.name)), one.next_after(now))
         for shipper, settings in profiles.items()
-        for one in settings.timetable
+        for one in settings.schedules.timetable
     ]
 
 
@@ -57,15 +57,17 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
     """
     now = clock.moment(clock.now(connection))
     fires.record_schedules(
-        connection, {shipper: [one.name for one in settings.timetable] for shipper, settings in profiles.items()}, now
+        connection,
+        {shipper: [one.name for one in settings.schedules.timetable] for shipper, settings in profiles.items()},
+        now,
     )
     done, found = fires.done_until(connection), []
     for shipper, settings in sorted(profiles.items()):  # the same order everywhere prevents deadlocks
-        for schedule in sorted(settings.timetable, key=lambda one: one.name):
+        for schedule in sorted(settings.schedules.timetable, key=lambda one: one.name):
             known = ScheduleKey(shipper, schedule.name)
             if known not in done:
                 fires.begin(connection, known, now)
-            elif due := schedule.due(done[known], now, catch_up=settings.catch_up):
+            elif due := schedule.due(done[known], now, catch_up=settings.schedules.catch_up):
                 mine = fires.fire(connection, known, due.moment, by, after=done[known], caught_up=due.caught_up)
                 found += [Fired(shipper, schedule, due)] * mine
     return found
@@ -78,7 +80,7 @@ class Timetable:
         self._settings, self._ledger, self._clock = settings, ledger, clock
         self._awake = clock()
         before = ledger.queries.schedules_done()
-        begun = {one.name: before.get(one.name, stamp(self._awake)) for one in settings.timetable}
+        begun = {one.name: before.get(one.name, stamp(self._awake)) for one in settings.schedules.timetable}
         self._done = {name: datetime.fromisoformat(when).astimezone(UTC) for name, when in begun.items()}
         if begun != before:
             ledger.keep_schedules_done(begun)
@@ -86,7 +88,7 @@ class Timetable:
     def due(self) -> Mapping[Schedule, Due]:
         """The schedules with a run due now."""
         now = self._clock()
-        found = {one: self._due(one, now) for one in self._settings.timetable}
+        found = {one: self._due(one, now) for one in self._settings.schedules.timetable}
         return {schedule: due for schedule, due in found.items() if due is not None}
 
     def late(self) -> str:
@@ -95,23 +97,29 @@ class Timetable:
 
     def due_s(self) -> float | None:
         """Seconds until the next run is due; 0 if one is due now, None if there will be none."""
-        if not self._settings.timetable:
+        if not self._settings.schedules.timetable:
             return None
         if self.due():
             return 0.0
         now = self._clock()
-        nexts = [moment for one in self._settings.timetable if (moment := one.next_after(now)) is not None]
+        nexts = [moment for one in self._settings.schedules.timetable if (moment := one.next_after(now)) is not None]
         return (min(nexts) - now).total_seconds() if nexts else None
 
     def record_run(self, began: datetime) -> None:
         """Record a completed run that began at `began` (aware): everything due by then is done."""
-        found = {one.name: due.moment for one in self._settings.timetable if (due := self._due(one, began)) is not None}
+        found = {
+            one.name: due.moment
+            for one in self._settings.schedules.timetable
+            if (due := self._due(one, began)) is not None
+        }
         if found:
             self._done |= found
             self._ledger.keep_schedules_done({name: stamp(when) for name, when in self._done.items()})
 
     def _due(self, schedule: Schedule, now: datetime) -> Due | None:
-        return schedule.due(self._done[schedule.name], now, catch_up=self._settings.catch_up, awake=self._awake)
+        return schedule.due(
+            self._done[schedule.name], now, catch_up=self._settings.schedules.catch_up, awake=self._awake
+        )
 
 
 class SharedTimetable:
@@ -131,7 +139,7 @@ class SharedTimetable:
 
     def due_s(self) -> float | None:
         """Seconds until a run may be due; 0 if this process has one to do, None if there will be none."""
-        if not self._settings.timetable:
+        if not self._settings.schedules.timetable:
             return None
         if not self._ours and self._clock() >= self._look_at:
             self._look()
@@ -151,7 +159,11 @@ class SharedTimetable:
                 fired = tick(connection, {self._settings.shipper: self._settings}, self._by)
                 self._now = clock.moment(clock.now(connection))
             self._ours = {one.schedule: one.due for one in fired}
-            nexts = [moment for one in self._settings.timetable if (moment := one.next_after(self._now)) is not None]
+            nexts = [
+                moment
+                for one in self._settings.schedules.timetable
+                if (moment := one.next_after(self._now)) is not None
+            ]
             wait_s = min([_POLL_S, *((moment - self._now).total_seconds() for moment in nexts)])
         self._look_at = self._clock() + wait_s
 

@@ -38,7 +38,7 @@ _MINUTE_S = 60.0
 STUCK_S = 60.0
 """Seconds without any progress after which a worker counts as unhealthy."""
 RUN_AGAIN_MAX_S = 300.0
-"""The longest pause before an interrupted run is retried, in seconds. The first is `retry_s`; each doubles."""
+"""The longest pause before an interrupted run is retried, in seconds. The first is `watch.retry_s`; each doubles."""
 BUSY_RETRY_S = 1.0
 """The longest pause in seconds between two attempts at a run whose ledger another process holds. The next attempt comes sooner if
 that process counts as dead before."""
@@ -86,12 +86,12 @@ def serve(
     """Serve these shippers (none named: all that are declared) until `stopping` is set, or, if only `once`, until nothing is left to do
     now. Returns the exit code.
 
-    `places` is the number of runs at the same time (None: `worker_places`). `reread` asks for a reload of the settings; `on_turn` is called
+    `places` is the number of runs at the same time (None: `cluster.worker_places`). `reread` asks for a reload of the settings; `on_turn` is called
     every `POLL_S` seconds while the worker is healthy. Raises SettingsError if there is nothing to serve, LedgerGone if the database
     cannot be reached at the start; a later outage is waited out.
     """
     served, settings = ServedShippers(config, shippers, say), Settings.load(config)
-    name, most = unique(), places or settings.worker_places
+    name, most = unique(), places or settings.cluster.worker_places
     started = WorkerInfo(name, socket.gethostname(), os.getpid(), version("loadsheet"), (), most)
 
     def enrolled() -> WorkerInfo:
@@ -133,7 +133,7 @@ class _WorkerThreads:
         enrolled: Callable[[], WorkerInfo],
     ) -> None:
         self._engine, self._served, self._run, self._say, self._stopping = engine, served, run, say, stopping
-        self._takeover_s = settings.takeover_s
+        self._takeover_s = settings.cluster.takeover_s
         self._said_at: dict[str, float] = {}  # when each subject was reported last
         self._pauses: dict[str, Backoff] = {}  # by shipper, while its last run could not complete
         self._reload_thread: _Thread | None = None
@@ -148,8 +148,8 @@ class _WorkerThreads:
             self.queue,
             outage,
             enrolled=enrolled,
-            takeover_s=settings.takeover_s,
-            jobs_days=settings.jobs_days,
+            takeover_s=settings.cluster.takeover_s,
+            jobs_days=settings.cluster.jobs_days,
         )
         helpers = (
             _Thread(self.housekeeping.send_heartbeats, "signs of life"),
@@ -224,7 +224,7 @@ class _WorkerThreads:
             raise Requeue(self._takeover_s)
         with self._engine.connect() as connection:
             address = self._served.addresses[settings.ledger_schema]
-            if held_s := recovery.held_for_s(connection, address, settings.takeover_s):
+            if held_s := recovery.held_for_s(connection, address, settings.cluster.takeover_s):
                 raise Requeue(min(held_s, BUSY_RETRY_S))
         due = datetime.fromisoformat(arguments["due"])
         try:
@@ -235,14 +235,16 @@ class _WorkerThreads:
         self._pauses.pop(settings.shipper, None)
 
     def _requeue_if_in_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
-        """Requeue a run that may succeed later, as long as it would be caught up (`catch_up_s`)."""
-        if error.exit_code != exit_codes.TRY_AGAIN or datetime.now(UTC) - due > settings.catch_up:
+        """Requeue a run that may succeed later, as long as it would be caught up (`schedules.catch_up_s`)."""
+        if error.exit_code != exit_codes.TRY_AGAIN or datetime.now(UTC) - due > settings.schedules.catch_up:
             return
         run_of = f"the run of {settings.shipper}" if settings.shipper else "the run"
-        then, until = (local_text(when, zone_of(settings.schedule_zone)) for when in (due, due + settings.catch_up))
+        then, until = (
+            local_text(when, zone_of(settings.schedules.timezone)) for when in (due, due + settings.schedules.catch_up)
+        )
         again = f"it is tried again, after pauses of up to {RUN_AGAIN_MAX_S / 60:g} minutes, until {until}"
         self._say_once(f"{run_of} that was due {then}: {error}; {again}", f"{run_of} {due}")
-        pauses = self._pauses.setdefault(settings.shipper, Backoff(settings.retry_s, RUN_AGAIN_MAX_S))
+        pauses = self._pauses.setdefault(settings.shipper, Backoff(settings.watch.retry_s, RUN_AGAIN_MAX_S))
         raise Requeue(pauses.next()) from error
 
     def _failed(self, arguments: Mapping[str, Any], error: BaseException, after_s: float | None) -> None:

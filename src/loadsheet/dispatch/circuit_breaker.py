@@ -1,7 +1,7 @@
 """The circuit breaker: how many calls may be prepared, how long to pause, and when to stop.
 
 Decides everything that concerns the exchange as a whole rather than one entry. Several failed connections in a row, or a busy exchange,
-open the circuit: pauses double, single calls test the exchange, and after `unreachable_max` of them sending stops. When
+open the circuit: pauses double, single calls test the exchange, and after `dispatch.unreachable_max` of them sending stops. When
 the exchange answers again, concurrency restarts at one call, so that it is not flooded. In a fleet, overload reported to one process
 makes all pause and slow down. The rate limiter decides when a single call leaves. Time is passed in (monotonic seconds).
 """
@@ -44,14 +44,14 @@ class CircuitBreaker:
         limiter: RateLimiter | None = None,
         departures: Callable[[], float] = boottime,
     ) -> None:
-        self._unreachable_max = settings.unreachable_max
-        self._unknown_max = settings.unknown_max
+        self._unreachable_max = settings.dispatch.unreachable_max
+        self._unknown_max = settings.dispatch.unknown_max
         self._clock = clock
         self._jitter = jitter
         self._departures = departures
         self.limiter = limiter or RateLimiter(settings.assumptions.calls_per_second, departures())
-        most = settings.connections
-        self._concurrency = self.limiter.concurrency(lambda: Concurrency(settings.connections_start, most))
+        most = settings.dispatch.connections
+        self._concurrency = self.limiter.concurrency(lambda: Concurrency(settings.dispatch.connections_start, most))
         self._concurrency.allow(most)
         self._call_s = 0.0  # the recent duration of calls, with our own delays
         self._failed_in_a_row = 0  # calls in a row without a connection, or to a busy exchange

@@ -48,7 +48,7 @@ class Client:
     def __init__(
         self, base_url: str, token: str, settings: Settings, *, renew: Callable[[str], str | None] | None = None
     ) -> None:
-        self.base_url = _checked_url(base_url, allow_insecure=settings.allow_insecure)
+        self.base_url = _checked_url(base_url, allow_insecure=settings.dispatch.allow_insecure)
         self._mask = TokenMask()
         self._token = self._checked_token(token)
         self._renew = renew
@@ -58,7 +58,7 @@ class Client:
         self._local = threading.local()
         self._opened: list[CallConnection] = []
         self._idle: list[CallConnection] = []
-        self._deadlines = Deadlines(settings.call_timeout_s)
+        self._deadlines = Deadlines(settings.dispatch.call_timeout_s)
         self._page_sizes = PageSizes(settings.state, self.base_url)
         self._route = self._hidden(route_to(self.base_url, settings))
 
@@ -275,7 +275,7 @@ def _checked_url(base_url: str, *, allow_insecure: bool) -> str:
         raise SettingsError(f"exchange: {base_url!r} is not a base URL; write https://host or https://host/path")
     if parts.scheme == "http" and not allow_insecure and not _is_loopback(host):
         raise SettingsError(
-            f"exchange: {base_url} would carry the token in the clear; write https://, or set allow_insecure"
+            f"exchange: {base_url} would carry the token in the clear; write https://, or set dispatch.allow_insecure"
         )
     return base_url.rstrip("/")
 

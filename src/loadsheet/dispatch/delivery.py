@@ -39,7 +39,7 @@ class DeliveryResult(NamedTuple):
 
     @property
     def late(self) -> str:
-        """The forecast in words if `finish_by` will be missed; else empty."""
+        """The forecast in words if `dispatch.finish_by` will be missed; else empty."""
         return "" if self.forecast is None or self.forecast.fits else self.left
 
 
@@ -66,8 +66,8 @@ def deliver(
             ledger, client, run, settings, most=most, progress=progress, stopping=stopping, shared_rate=shared_rate
         )
 
-    ledger.release(run, orphans=settings.parents == "send", updating=updating)
-    most = settings.run_entries_max or None
+    ledger.release(run, orphans=settings.verification.parents == "send", updating=updating)
+    most = settings.dispatch.run_entries_max or None
     sent, listings = sending(most), Listings()
     if sent.limited:  # the rest waits for the next run
         return DeliveryResult(None, listings, limited=True)
@@ -97,7 +97,7 @@ def _todo(stop: StopReason, settings: Settings) -> str:
     if stop is StopReason.TOKEN_REFUSED:
         return f"{ready}: put a valid token where this one came from (`loadsheet doctor` says where), and run again"
     if stop is StopReason.PROXY_LOGIN_REFUSED:
-        return f"{ready}: check user name and password in `proxy` (or in HTTPS_PROXY), and run again"
+        return f"{ready}: check user name and password in `dispatch.proxy` (or in HTTPS_PROXY), and run again"
     if stop is StopReason.NOT_SERVED:
         return f"{ready}: check `exchange` ({settings.exchange}), to which calls add {_ADDED}, and run again"
     return f"{ready}, run again"

@@ -13,7 +13,7 @@ RECENT_S = 60.0  # the span of the rate
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """How many entries are left, the recent rate, and when the rest will be sent at that rate (None: unknown, nothing was sent
-    recently). `finish_by` is the deadline; None: not set.
+    recently). `dispatch.finish_by` is the deadline; None: not set.
     """
 
     remaining: int
@@ -23,7 +23,7 @@ class Forecast:
 
     @property
     def fits(self) -> bool:
-        """Whether the rest will be sent by `finish_by`."""
+        """Whether the rest will be sent by `dispatch.finish_by`."""
         if not self.remaining or self.finish_by is None:
             return True
         return self.ends_at is not None and self.ends_at <= self.finish_by
@@ -37,9 +37,7 @@ class Forecast:
         text = f"{self.remaining:,} left at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
         if self.finish_by is None:
             return text
-        return (
-            f"{text}, {'in time for' if self.fits else 'too late for'} {self.finish_by.astimezone():%H:%M} (finish_by)"
-        )
+        return f"{text}, {'in time for' if self.fits else 'too late for'} {self.finish_by.astimezone():%H:%M} (dispatch.finish_by)"
 
 
 class Rate:

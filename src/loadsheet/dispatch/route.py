@@ -19,7 +19,7 @@ from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 
 ENVIRONMENT = "environment"
-"""The value of the setting `proxy` that stands for HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
+"""The value of the setting `dispatch.proxy` that stands for HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
 _PORTS = {"http": 80, "https": 443}
 _HASHED_NAME = re.compile(r"[0-9a-f]{8}\.\d+")  # how OpenSSL looks certificates up in a folder
 
@@ -69,17 +69,17 @@ def route_to(base_url: str, settings: Settings) -> Route:
 def tls_context(settings: Settings) -> ssl.SSLContext:
     """The TLS context of every connection: checks certificates and host names; at least TLS 1.2.
 
-    It trusts `ca_bundle`; without one, the bundled authorities and those of the system. Raises SettingsError for files that cannot be used.
+    It trusts `dispatch.ca_bundle`; without one, the bundled authorities and those of the system. Raises SettingsError for files that cannot be used.
     """
-    bundle = settings.ca_bundle
+    bundle = settings.dispatch.ca_bundle
     if bundle is None:
         context = ssl.create_default_context(cafile=DEFAULT_CA_BUNDLE_PATH)
         context.load_default_certs()
     else:
         context = _context_of(bundle)
-    if settings.client_certificate is not None:
-        _load_client_certificate(context, settings.client_certificate, settings.client_key)
-    elif settings.client_key is not None:
+    if settings.dispatch.client_certificate is not None:
+        _load_client_certificate(context, settings.dispatch.client_certificate, settings.dispatch.client_key)
+    elif settings.dispatch.client_key is not None:
         raise SettingsError("client_key: there is a key and no certificate; set client_certificate too")
     return context
 
@@ -131,9 +131,9 @@ def _check_readable(setting: str, path: Path) -> None:
 
 
 def _proxy_for(base_url: str, settings: Settings) -> Proxy | None:
-    if settings.proxy is None or settings.exchange == EMBEDDED:  # the embedded exchange is in this process
+    if settings.dispatch.proxy is None or settings.exchange == EMBEDDED:  # the embedded exchange is in this process
         return None
-    named = settings.proxy.get_secret_value()
+    named = settings.dispatch.proxy.get_secret_value()
     if named != ENVIRONMENT:
         return _parsed_proxy(named, "the value")
     found = select_proxy(base_url, get_environ_proxies(base_url))

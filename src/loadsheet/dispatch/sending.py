@@ -1,7 +1,7 @@
 """Sends ready entries with a window of concurrent calls. Commits each intent before its bytes leave and settles each outcome.
 
 One thread alternates: it records outcomes and the next intents in one transaction, then waits for calls. However sending ends, running
-calls finish and are settled. After a power cut at most sixteen calls per concurrent call are unknown, and never more than `window`
+calls finish and are settled. After a power cut at most sixteen calls per concurrent call are unknown, and never more than `dispatch.window`
 entries: the call itself and one prepared behind it, or up to fifteen where calls are so fast that many end together.
 """
 
@@ -50,7 +50,7 @@ _AHEAD_MAX = (
 class SendingReport:
     """The result of sending: calls made, entries per outcome, and why it stopped early, if it did (`why`: the reason of the last call).
 
-    `returned` counts entries that became ready again, `held` those held by the canary. `connections` is the concurrency limit it settled
+    `returned` counts entries that became ready again, `held` those held by the canary. `dispatch.connections` is the concurrency limit it settled
     on, `forecast` covers what is left. `interrupted`: a signal ended it. `limited`: it reached `most` and left others ready.
     """
 
@@ -159,14 +159,14 @@ class _Sending:
         self._breaker, self._progress, self._signals, self._clock = breaker, progress, signals, clock
         self._call_log = CallLog(breaker)
         self._settler = Settler(ledger.queries, settings)
-        self._canary = Canary(ledger.queries, settings.canary)
+        self._canary = Canary(ledger.queries, settings.dispatch.canary)
         self._intent_at = 0.0  # `boottime` before the last intents were recorded
         self._total = ledger.queries.count_in(State.READY)
         self._outstanding = ledger.queries.count_unanswered()
-        self._due = due(settings.finish_by, datetime.fromisoformat(ledger.now()))
+        self._due = due(settings.dispatch.finish_by, datetime.fromisoformat(ledger.now()))
         self._calls_in_flight = CallsInFlight(client, self._outcome, _is_urgent, breaker.limiter)
-        if ledger.is_shared and settings.takeover_s / 2 < INTENT_VALID_S:
-            self._calls_in_flight.intent_valid_s = settings.takeover_s / 2
+        if ledger.is_shared and settings.cluster.takeover_s / 2 < INTENT_VALID_S:
+            self._calls_in_flight.intent_valid_s = settings.cluster.takeover_s / 2
         self._rate = Rate(clock())
         self._in_flight = self._entries_in_flight = 0
         self._entries_left = most  # entries that may still be sent; an unsent one counts again
@@ -256,7 +256,7 @@ class _Sending:
         """Mark the next calls as sending. Returns them; if there are none, also whether nothing is ready."""
         if not self._entries_left:
             return [], True
-        room = min(self._settings.window - self._entries_in_flight, self._entries_left)
+        room = min(self._settings.dispatch.window - self._entries_in_flight, self._entries_left)
         wanted = min(self._breaker.limit + self._ahead - self._in_flight, room)
         allowed = self._breaker.allowed_calls(wanted, self._in_flight, self._calls_in_flight.waiting)
         if allowed <= 0:
@@ -280,7 +280,7 @@ class _Sending:
         self._calls_in_flight.submit(calls, self._clock(), self._intent_at)
 
     def _outcome(self, call: Call, reply: Reply) -> Outcome:
-        assumptions, most = self._settings.assumptions, self._settings.retry_after_max_s
+        assumptions, most = self._settings.assumptions, self._settings.dispatch.retry_after_max_s
         return classify(call.operation, call.keys, reply, assumptions, wait_max_s=most)
 
     def _next_calls(self, allowed: int, room: int) -> list[Call]:
@@ -306,7 +306,7 @@ class _Sending:
 
     @property
     def _creates_blocked(self) -> bool:
-        return self._outstanding >= self._settings.outstanding_unknown_max
+        return self._outstanding >= self._settings.dispatch.outstanding_unknown_max
 
     def _collect(self, *, is_empty: bool) -> None:
         """Wait for outcomes and process them, in one group if several arrive close together and no connection idles."""
@@ -391,10 +391,13 @@ class _Sending:
 
     def _reconnect(self, gone: LedgerGone) -> None:
         """Wait until the ledger can be reached again; until then nothing leaves. It may or may not have recorded the last commit: outcomes
-        are recorded exactly once, and entries marked as sending that never left become ready again. Raises `gone` after `takeover_s`,
+        are recorded exactly once, and entries marked as sending that never left become ready again. Raises `gone` after `cluster.takeover_s`,
         once no call is in flight.
         """
-        until, pause_s = self._clock() + (0 if self._is_commit_uncertain else self._settings.takeover_s), GROUP_COMMIT_S
+        until, pause_s = (
+            self._clock() + (0 if self._is_commit_uncertain else self._settings.cluster.takeover_s),
+            GROUP_COMMIT_S,
+        )
         self._is_commit_uncertain = True
         self._recall()
         while True:

@@ -1,6 +1,6 @@
 """Makes one call on one connection, with a total deadline.
 
-Only this module, `connections` and `route` use the HTTP libraries: requests prepares a request (URL, headers), urllib3 connects, httptools parses
+Only this module, `dispatch.connections` and `route` use the HTTP libraries: requests prepares a request (URL, headers), urllib3 connects, httptools parses
 answers. Calling through requests costs four times as much per call. The module adds the header with the token, limits the size of
 answers and describes failures. It repeats no call, follows no redirect, and ignores netrc.
 """
@@ -47,11 +47,18 @@ class _Limit(NamedTuple):
 
 
 def _limit_of_calls(settings: Settings) -> _Limit:
-    return _Limit(settings.call_timeout_s, settings.answer_bytes_max, "call_timeout_s", "answer_bytes_max")
+    return _Limit(
+        settings.dispatch.call_timeout_s, settings.dispatch.answer_bytes_max, "call_timeout_s", "answer_bytes_max"
+    )
 
 
 def _limit_of_listings(settings: Settings) -> _Limit:
-    return _Limit(settings.listing_timeout_s, settings.listing_bytes_max, "listing_timeout_s", "listing_bytes_max")
+    return _Limit(
+        settings.dispatch.listing_timeout_s,
+        settings.dispatch.listing_bytes_max,
+        "listing_timeout_s",
+        "listing_bytes_max",
+    )
 
 
 class _AnswerParser:
@@ -149,8 +156,8 @@ class CallConnection:
         self._deadlines = deadlines
         self.token = token
         self._mask = mask
-        self._handle = CallHandle(settings.idle_connection_s)
-        self._connection = route.connection(self._handle, settings.connect_timeout_s)
+        self._handle = CallHandle(settings.dispatch.idle_connection_s)
+        self._connection = route.connection(self._handle, settings.dispatch.connect_timeout_s)
         self._answer = _AnswerParser()
         self._wire_time = WireTime()
         self._is_plain = route.trust is None
@@ -337,7 +344,7 @@ class CallConnection:
         return Reply(answer.status, self._mask.masked(unpacked), after, date, duration_ms=_elapsed_ms(began))
 
     def _unpack(self, packed: bytes, encoding: str) -> bytes | Failure:
-        allowed = self._settings.answer_bytes_max
+        allowed = self._settings.dispatch.answer_bytes_max
         plain = packed
         if encoding.lower() in ("gzip", "x-gzip"):
             try:
@@ -432,7 +439,7 @@ def failure_text(error: Exception) -> str:
 
 
 def _of_proxy(error: ProxyError) -> str:
-    """The words of `connections`, and why the proxy cannot be reached."""
+    """The words of `dispatch.connections`, and why the proxy cannot be reached."""
     inner = next((part for part in error.args if isinstance(part, HTTPError)), None)
     return f"{error.args[0]}: {failure_text(inner).replace('exchange', 'proxy')}" if inner else str(error.args[0])
 

@@ -85,8 +85,10 @@ class ListingEvidence:
         settings: Settings,
     ) -> None:
         self._operation = operation
-        self._freshness = settings.fresh_witness
-        self._tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
+        self._freshness = settings.verification.fresh_witness
+        self._tolerances = Tolerances(
+            Decimal(str(settings.reconcile.weight_tolerance)), Decimal(str(settings.reconcile.money_tolerance))
+        )
         self._listing = listing
         self._held: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self._alike: set[str] = set()
@@ -126,7 +128,7 @@ class ListingEvidence:
         if not self._newest:
             return f"the listing shows no {self._operation.subject} that is known to be there (a witness)"
         if self._freshness == "required" and self._newest <= entry.changed_at:
-            return f"the listing shows no {self._operation.subject} accepted since then (fresh_witness = required)"
+            return f"the listing shows no {self._operation.subject} accepted since then (verification.fresh_witness = required)"
         return ""
 
     def _compared(self, entry: Entry, record: dict[str, Any], before: Mapping[str, Any] | None) -> tuple[Presence, str]:
@@ -281,12 +283,14 @@ def _create(case: Case, settings: Settings) -> Conclusion:
         return _stays(unmet, case, counts=counts)
     if case.said_no:
         return _refused(case, "it is proved absent", counts=counts)
-    if settings.create_after_absent == "review":
+    if settings.verification.create_after_absent == "review":
         return _stays(
             "it is proved absent, two looks showed nothing of it; create_after_absent = review", case, counts=counts
         )
-    if case.sends >= settings.create_sends_max:
-        return _stays(f"it is proved absent, and was sent {case.sends} times (create_sends_max)", case, counts=counts)
+    if case.sends >= settings.verification.create_sends_max:
+        return _stays(
+            f"it is proved absent, and was sent {case.sends} times (verification.create_sends_max)", case, counts=counts
+        )
     return Conclusion(State.READY, "proved absent by two looks at the listing: sent again", counts)
 
 
@@ -295,12 +299,12 @@ def _update(case: Case, settings: Settings) -> Conclusion:
         return Conclusion(State.ACCEPTED, "shown by the listing")
     if case.observation.shown is Presence.ABSENT:
         return _stays("the listing does not show its record at all", case)
-    return _sent_again(case, settings, allowed=settings.update_resend, setting="update_resend")
+    return _sent_again(case, settings, allowed=settings.verification.update_resend, setting="update_resend")
 
 
 def _delete(case: Case, settings: Settings) -> Conclusion:
     if case.observation.shown is Presence.AS_BEFORE:
-        return _sent_again(case, settings, allowed=settings.delete_resend, setting="delete_resend")
+        return _sent_again(case, settings, allowed=settings.verification.delete_resend, setting="delete_resend")
     unmet = _not_proved_absent(case, settings)
     counts = _look_counts(case, settings)
     if unmet:
@@ -310,14 +314,18 @@ def _delete(case: Case, settings: Settings) -> Conclusion:
 
 def _sent_again(case: Case, settings: Settings, *, allowed: bool, setting: str) -> Conclusion:
     """An update or delete whose record is unchanged: sent again, it has the same effect as the first call."""
-    if case.waited_s < settings.quiesce_s:
-        return _stays(f"its record is as it was before; {_pause(case, settings.quiesce_s, 'quiesce_s')}", case)
+    if case.waited_s < settings.verification.quiesce_s:
+        return _stays(
+            f"its record is as it was before; {_pause(case, settings.verification.quiesce_s, 'quiesce_s')}", case
+        )
     if case.said_no:
         return _refused(case, "its record is as it was before")
     if not allowed:
         return _stays(f"its record is as it was before, and {setting} is off", case)
-    if case.sends >= settings.sends_max:
-        return _stays(f"its record is as it was before, and it was sent {case.sends} times (sends_max)", case)
+    if case.sends >= settings.verification.sends_max:
+        return _stays(
+            f"its record is as it was before, and it was sent {case.sends} times (verification.sends_max)", case
+        )
     return Conclusion(State.READY, "its record is as it was before: sent again")
 
 
@@ -327,15 +335,15 @@ def _refused(case: Case, proof: str, *, counts: bool = False) -> Conclusion:
 
 
 def _status(case: Case, settings: Settings) -> Conclusion:
-    if settings.status_on_unknown == "review":
+    if settings.verification.status_on_unknown == "review":
         return _stays("no listing shows status updates, and status_on_unknown = review: it may be lost", case)
-    return _once_more(case, settings.status_quiesce_s, "status_quiesce_s", "status updates")
+    return _once_more(case, settings.verification.status_quiesce_s, "status_quiesce_s", "status updates")
 
 
 def _quote(case: Case, settings: Settings) -> Conclusion:
-    if settings.quote_on_unknown == "review":
+    if settings.verification.quote_on_unknown == "review":
         return _stays("no listing shows quotes, and quote_on_unknown = review: it may be lost", case)
-    return _once_more(case, settings.quiesce_s, "quiesce_s", "quotes")
+    return _once_more(case, settings.verification.quiesce_s, "quiesce_s", "quotes")
 
 
 def _once_more(case: Case, pause_s: float, name: str, what: str) -> Conclusion:
@@ -354,10 +362,10 @@ def _not_proved_absent(case: Case, settings: Settings) -> str:
     """The unmet rule in words; empty if absence is proved."""
     if not case.observation.counts:
         return f"it is not listed, which proves nothing: {case.observation.why}"
-    if case.waited_s < settings.quiesce_s:
-        return f"it is not listed; {_pause(case, settings.quiesce_s, 'quiesce_s')}"
+    if case.waited_s < settings.verification.quiesce_s:
+        return f"it is not listed; {_pause(case, settings.verification.quiesce_s, 'quiesce_s')}"
     if not any(_is_first_look(look, case, settings) for look in case.looks):
-        gap = f"at least {settings.confirm_gap_s:g} s later (confirm_gap_s)"
+        gap = f"at least {settings.verification.confirm_gap_s:g} s later (verification.confirm_gap_s)"
         return f"it is not listed; a second look {gap} has to show the same"
     return ""
 
@@ -365,11 +373,15 @@ def _not_proved_absent(case: Case, settings: Settings) -> str:
 def _is_first_look(look: Finding, case: Case, settings: Settings) -> bool:
     # A finding before the last attempt says nothing about it.
     is_relevant = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
-    return is_relevant and seconds(look.at, case.at) >= settings.confirm_gap_s
+    return is_relevant and seconds(look.at, case.at) >= settings.verification.confirm_gap_s
 
 
 def _look_counts(case: Case, settings: Settings) -> bool:
-    return case.observation.shown is Presence.ABSENT and case.observation.counts and case.waited_s >= settings.quiesce_s
+    return (
+        case.observation.shown is Presence.ABSENT
+        and case.observation.counts
+        and case.waited_s >= settings.verification.quiesce_s
+    )
 
 
 def _pause(case: Case, pause_s: float, name: str) -> str:

@@ -147,11 +147,11 @@ Listings = dict[str, Listing | None]
 def verify_after_sending(ledger: Ledger, client: Client, run: Run, settings: Settings, timer: UnknownTimer) -> Listings:
     """Fetch the listings that waiting entries or lost calls need; none if nothing does.
 
-    Settles what they prove. With `parents = look` it also records which awaited lanes (orders, tenders) are listed. Raises nothing for
+    Settles what they prove. With `verification.parents = look` it also records which awaited lanes (orders, tenders) are listed. Raises nothing for
     what the exchange does.
     """
     unknown = {BY_NAME[entry.operation] for entry in ledger.queries.entries_in(State.UNKNOWN)}
-    lanes = set(ledger.queries.waiting_lanes()) if settings.parents == "look" else set()
+    lanes = set(ledger.queries.waiting_lanes()) if settings.verification.parents == "look" else set()
     if not unknown and not lanes:
         return {}
     subjects = {operation.subject for operation in unknown if operation.proved_by}

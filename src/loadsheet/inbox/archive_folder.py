@@ -71,16 +71,16 @@ def purge(
     needed: Collection[Path],
     before_removal: Callable[[Sequence[Path]], None] = lambda _: None,
 ) -> int:
-    """Remove archived files of days more than `archive_days` before `today`, but for those that are `needed`; returns how many. With
-    `archive_days` 0 none. `before_removal` hears of those of each folder before they go. What cannot be removed stays for the next time.
+    """Remove archived files of days more than `retention.archive_days` before `today`, but for those that are `needed`; returns how many. With
+    `retention.archive_days` 0 none. `before_removal` hears of those of each folder before they go. What cannot be removed stays for the next time.
     """
     removed = 0
-    if not settings.archive_days:
+    if not settings.retention.archive_days:
         return removed
     if address_of(settings.archive_place):
         return _purge_store(settings, today, needed, before_removal)
     top = settings.archive_place
-    oldest = today - timedelta(days=settings.archive_days)
+    oldest = today - timedelta(days=settings.retention.archive_days)
     keep = {path.absolute() for path in needed}
     for folder in (folder for day, folder in _days(top) if day < oldest):
         found = sorted(folder.rglob("*"), reverse=True)
@@ -105,7 +105,7 @@ def _purge_store(
 ) -> int:
     """The same for an archive in a store."""
     removed, top = 0, settings.archive_place
-    oldest, keep = today - timedelta(days=settings.archive_days), set(needed)
+    oldest, keep = today - timedelta(days=settings.retention.archive_days), set(needed)
     for day in _days_in_store(top, oldest):
         folder = top / f"{day:%Y/%m/%d}"
         found = [one for one in object_storage.objects_in(address_of(folder)) if folder / one.name not in keep]

@@ -72,9 +72,9 @@ def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = S
         _undo_claim(target, candidate.path)
         return None
     remove_empty_folders(candidate.path.parent, settings.state / "work")
-    if settings.done_marker:
+    if settings.arrival.done_marker:
         with suppress(OSError):
-            candidate.path.with_name(done_marker_name(candidate.path.name, settings.done_marker)).unlink()
+            candidate.path.with_name(done_marker_name(candidate.path.name, settings.arrival.done_marker)).unlink()
     return file
 
 

@@ -61,7 +61,7 @@ def is_ignored(name: str, patterns: Sequence[str]) -> bool:
 
 
 def done_marker_name(name: str, pattern: str) -> str:
-    """The bare name of the file that says that `name` is complete; `pattern` as in the setting `done_marker`."""
+    """The bare name of the file that says that `name` is complete; `pattern` as in the setting `arrival.done_marker`."""
     return pattern.replace(_PLACE, name)
 
 

@@ -206,9 +206,9 @@ class ClaimedObject:
         then the claim stays, too.
         """
         object_storage.remove_version(self.object)
-        if self.settings.done_marker and object_storage.look(self.object.address) is None:
+        if self.settings.arrival.done_marker and object_storage.look(self.object.address) is None:
             folder, _, bare = self.object.address.rpartition("/")
-            object_storage.remove([f"{folder}/{done_marker_name(bare, self.settings.done_marker)}"])
+            object_storage.remove([f"{folder}/{done_marker_name(bare, self.settings.arrival.done_marker)}"])
         self._release_claim()
 
     def _release_claim(self) -> None:

@@ -76,7 +76,7 @@ def scan(
 ) -> Scan:
     """Every finished file of the inbox and its sub-folders, and of the work area of killed runs.
 
-    A file that has been quiet for `settle_s` is finished. A young one that was never seen before is looked at twice, `settle_s`
+    A file that has been quiet for `arrival.settle_s` is finished. A young one that was never seen before is looked at twice, `arrival.settle_s`
     apart; one that an earlier look has seen is left for the next look. Where done-markers are demanded, these decide. Only the
     process that holds the ledger may call this, and not while it holds claims: all in the work area counts as orphaned. Raises
     FolderError.
@@ -84,14 +84,14 @@ def scan(
     look = _InboxLook(settings, up())
     quiet = {seen.path for seen in look.seen if look.is_quiet(seen, clock())}
     strange = [seen for seen in look.seen if seen.path not in quiet and not look.memory.knows_file(seen.signature)]
-    if strange and not settings.done_marker:  # then the marker decides, and not how long a file has been quiet
-        sleep(settings.settle_s)
+    if strange and not settings.arrival.done_marker:  # then the marker decides, and not how long a file has been quiet
+        sleep(settings.arrival.settle_s)
         quiet.update(look.find_unchanged(strange))
     return look.result(quiet, clock(), report_hidden=True)
 
 
 def quick_scan(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
-    """A scan without waiting: a file is finished only if it did not change between two scans `settle_s` apart. Raises FolderError."""
+    """A scan without waiting: a file is finished only if it did not change between two scans `arrival.settle_s` apart. Raises FolderError."""
     look = _InboxLook(settings, up())
     return look.result({seen.path for seen in look.seen if look.is_quiet(seen, None)})
 
@@ -143,35 +143,35 @@ class _InboxLook:
         self.memory = Sightings.read(settings.state, now)
         found = _list_inbox(settings)
         self._left, self._hidden = found.left, found.hidden
-        pattern = settings.done_marker
+        pattern = settings.arrival.done_marker
         self._markers = {seen.path: seen.signature for seen in found.files if is_done_marker(seen.bare, pattern)}
         unmarked = [seen for seen in found.files if seen.path not in self._markers]
         self.seen = [seen for seen in unmarked if not self._is_older(seen)]
         self._left += self._older_files_problem(len(unmarked) - len(self.seen))
 
     def _is_older(self, seen: _InboxFile) -> bool:
-        since = self._settings.arrived_since
+        since = self._settings.arrival.arrived_since
         return since is not None and seen.signature.changed_ns < since.timestamp() * 1e9
 
     def _older_files_problem(self, count: int) -> list[Problem]:
-        since = self._settings.arrived_since
+        since = self._settings.arrival.arrived_since
         if not count or since is None:
             return []
         return [Problem("A113", values={"count": count, "since": since.isoformat(" ", "minutes")}, level="warning")]
 
     def is_quiet(self, seen: _InboxFile, wall: float | None) -> bool:
-        """Whether a file has not changed for `settle_s`. `wall` is the wall clock, if it may be trusted."""
+        """Whether a file has not changed for `arrival.settle_s`. `wall` is the wall clock, if it may be trusted."""
         settings = self._settings
-        if settings.done_marker:
+        if settings.arrival.done_marker:
             return self._is_marked(seen)
-        if not settings.settle_s:
+        if not settings.arrival.settle_s:
             return True
         since = self.memory.since(seen.signature)
-        if since is not None and self._now - since >= settings.settle_s:
+        if since is not None and self._now - since >= settings.arrival.settle_s:
             return True
         if wall is None or self.memory.knows_file(seen.signature):
             return False
-        return wall - seen.signature.quiet_since(wall) >= settings.settle_s
+        return wall - seen.signature.quiet_since(wall) >= settings.arrival.settle_s
 
     def find_unchanged(self, seen: Sequence[_InboxFile]) -> set[str]:
         """The paths of those that are what they were when they were seen."""
@@ -231,13 +231,15 @@ class _InboxLook:
         settings = self._settings
         where = Where(seen.name)
         if not quiet:
-            if settings.done_marker:
-                lacks = f"has no {done_marker_name(shown_name(Path(seen.bare)), settings.done_marker)} beside it"
+            if settings.arrival.done_marker:
+                lacks = (
+                    f"has no {done_marker_name(shown_name(Path(seen.bare)), settings.arrival.done_marker)} beside it"
+                )
                 return Problem("A107", where, seen.name, {"lacks": lacks}, level="warning")
             there = seen.object or os.path.lexists(seen.path)
             return Problem("A104", where, seen.name, level="warning") if there else None
-        if seen.signature.size > settings.file_bytes_max:
-            values = {"size": seen.signature.size, "limit": settings.file_bytes_max}
+        if seen.signature.size > settings.arrival.file_bytes_max:
+            values = {"size": seen.signature.size, "limit": settings.arrival.file_bytes_max}
             return Problem("A108", where, seen.name, values, "split it, or raise the limit")
         if seen.object:  # a store shows an object when it is whole
             return self._problem_of_content(seen, lain_s, Verdict.WHOLE if seen.signature.size else Verdict.EMPTY)
@@ -251,22 +253,22 @@ class _InboxLook:
             return Problem("A105", where, seen.name)
         if verdict is Verdict.LINKED:
             return Problem("A117", where, seen.name, hint="drop a copy, or remove its other name")
-        if verdict in (Verdict.EMPTY, Verdict.CUT_OFF) and lain_s < self._settings.unfinished_wait_s:
+        if verdict in (Verdict.EMPTY, Verdict.CUT_OFF) and lain_s < self._settings.arrival.unfinished_wait_s:
             return Problem("A107", where, seen.name, {"lacks": str(verdict)}, level="warning")
         return None  # or it is gone, which the caller sees for itself
 
     def _is_marked(self, seen: _InboxFile) -> bool:
         """Whether its done-marker is there and was made after it."""
-        pattern = self._settings.done_marker
+        pattern = self._settings.arrival.done_marker
         marker = self._markers.get(os.path.join(os.path.dirname(seen.path), done_marker_name(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
         written_ns = min(seen.signature.changed_ns, seen.signature.status_changed_ns)
         return marker is not None and marker.status_changed_ns >= written_ns
 
     def _again_s(self, left: Iterable[Problem]) -> float | None:
         codes = {problem.code for problem in left}
-        if not codes & {"A104", "A107"} or (self._settings.done_marker and "A104" not in codes):
+        if not codes & {"A104", "A107"} or (self._settings.arrival.done_marker and "A104" not in codes):
             return None
-        settle_s = self._settings.settle_s
+        settle_s = self._settings.arrival.settle_s
         ages = [self._now - since for seen in self.seen if (since := self.memory.since(seen.signature)) is not None]
         young = [settle_s - age for age in ages if age < settle_s]
         return max(min(young, default=max(settle_s, 1.0)), 0.1)
@@ -286,8 +288,8 @@ def _orphans(settings: Settings) -> tuple[Candidate, ...]:
 def _list_inbox(settings: Settings) -> _Listing:
     """What lies in the inbox, wherever that is. Raises FolderError."""
     if not settings.inbox_address:
-        return _walk(settings.inbox, settings.ignore)
-    taken = objects.list_objects(settings.inbox_address, settings.ignore)
+        return _walk(settings.inbox, settings.arrival.ignore)
+    taken = objects.list_objects(settings.inbox_address, settings.arrival.ignore)
     unreadable = [one for one in taken if _MEANS_VERSION in one.name]
     return _Listing(
         [_object_file(one) for one in taken if one not in unreadable],

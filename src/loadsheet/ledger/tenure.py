@@ -59,7 +59,9 @@ def take(connection: Connection, address: Address, holder: str, takeover_s: floa
     silent = float(now) - float(row.seen_at)
     if row.holder and silent < takeover_s:
         message = f"the ledger {address} is held by {row.holder}, heard of {silent:.0f} s ago"
-        raise LedgerBusy(f"{message}; try again when it has finished, or {takeover_s:g} s after it died (takeover_s)")
+        raise LedgerBusy(
+            f"{message}; try again when it has finished, or {takeover_s:g} s after it died (cluster.takeover_s)"
+        )
     if row.holder:
         takeover = {"shipper": address.shipper, "before": row.holder, "after": holder, "at": float(now)}
         connection.execute(insert(takeovers).values(takeover))

@@ -135,7 +135,9 @@ def check_header(header: Header, layout: Layout, where: Where, columns_max: int,
     if not header.is_complete:
         raise FileRefused(_incomplete(header, layout, where, looked_at))
     if len(header.labels) > columns_max:
-        reason = f"its header has {len(header.labels):,} columns; at most {columns_max:,} are read (columns_max)"
+        reason = (
+            f"its header has {len(header.labels):,} columns; at most {columns_max:,} are read (reading.columns_max)"
+        )
         raise FileRefused(Problem("R201", where, "", {"reason": reason}, "remove the columns that are not needed"))
     for name, positions in header.positions.items():
         if len(positions) > 1:

@@ -103,4 +103,4 @@ class Bounds(NamedTuple):
 
 def bounds_of(settings: "Settings") -> Bounds:
     """The bounds in the settings."""
-    return Bounds(*(getattr(settings, name) for name in Bounds._fields))
+    return Bounds(*(getattr(settings.reading, name) for name in Bounds._fields))

@@ -250,7 +250,7 @@ def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Sourc
     except FAULTS as error:
         raise refused(name, f"{DAMAGED} ({error or type(error).__name__})", SEND_AGAIN) from error
     if size > limit:
-        setting = "inflated_bytes_max" if limit == inflated_bytes_max else "a fixed limit"
+        setting = "reading.inflated_bytes_max" if limit == inflated_bytes_max else "a fixed limit"
         reason = f"it unpacks to more than {limit:,} bytes from {packed_size:,}"
         raise over_limit(name, reason, limit, setting, "send it unpacked")
     return Loaded(bytes(content)) if content else packed

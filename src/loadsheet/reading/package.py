@@ -286,7 +286,7 @@ def check_parts(archive: zipfile.ZipFile, stream: IO[bytes], name: str, inflated
             raise _refused(name, f"its part {entry.filename} is packed in a way that workbooks do not use")
     inflated = sum(entry.file_size for entry in entries)
     if inflated > inflated_bytes_max:
-        raise over_limit(name, f"it unpacks to {inflated:,} bytes", inflated_bytes_max, "inflated_bytes_max")
+        raise over_limit(name, f"it unpacks to {inflated:,} bytes", inflated_bytes_max, "reading.inflated_bytes_max")
     _check_ratios(entries, name)
     _check_part_headers(entries, stream, archive.start_dir, name)
 

@@ -2,7 +2,7 @@
 
 A file is refused if its reader crashes, loops, hangs or takes too much memory; the run goes on. `sandbox_child` is the reader's side
 with its limits. This module knows no file format and loads no library that reads one. Files are read in this process where
-processes cannot be forked (Windows) and with `reading_process = "none"`.
+processes cannot be forked (Windows) and with `reading.process = "none"`.
 
 Processes talk over `multiprocessing` connections, in MessagePack: nothing is unpickled, and the length of a message is bounded.
 A disk that fails while a file is read is not the file's fault and refuses nothing: the file is read once more, then the run halts.
@@ -88,7 +88,7 @@ def start_fork_server(settings: "Settings") -> None:
 
 
 def _uses_sandbox(settings: "Settings") -> bool:
-    return settings.reading_process != "none" and hasattr(os, "fork")
+    return settings.reading.process != "none" and hasattr(os, "fork")
 
 
 @cache
@@ -154,11 +154,11 @@ class Limits(NamedTuple):
 
 
 def _limits(settings: "Settings", size: int) -> Limits:
-    extra_s = settings.reading_s_per_mb * size / 1_000_000
+    extra_s = settings.reading.s_per_mb * size / 1_000_000
     return Limits(
-        settings.reading_memory_mb,
-        int(settings.reading_cpu_s + extra_s) + 1,
-        settings.reading_wall_s + extra_s,
+        settings.reading.memory_mb,
+        int(settings.reading.cpu_s + extra_s) + 1,
+        settings.reading.wall_s + extra_s,
     )
 
 
@@ -191,7 +191,7 @@ class ForkServer:
                     if last:
                         why = "it ended at once" if isinstance(error, EOFError) else str(error)
                         text = f"no process for reading files can be started: {why}"
-                        raise ReadersUnavailable(f"{text}; reading_process = none reads them in this one") from error
+                        raise ReadersUnavailable(f"{text}; reading.process = none reads them in this one") from error
         raise AssertionError  # the second turn ended above
 
     def kill(self, pid: int) -> ExitStatus:
@@ -363,7 +363,7 @@ class _Reader:
             yield
         except TimeoutError:
             self._kill()
-            self._raise_over_limit(f"nothing came of it for {self._limits.wall_s:,.0f} s", "reading_wall_s")
+            self._raise_over_limit(f"nothing came of it for {self._limits.wall_s:,.0f} s", "reading.wall_s")
         except (EOFError, OSError):
             self._raise_for_exit(exit_status())
         except ValueError as error:
@@ -382,7 +382,7 @@ class _Reader:
                 f"{self._name} cannot be read from its disk ({text}); nothing of it was used, it stays where it was"
             )
         if failure in _MEMORY_ERRORS:
-            self._raise_over_limit(f"it needs more memory than {self._limits.memory_mb:,} MB", "reading_memory_mb")
+            self._raise_over_limit(f"it needs more memory than {self._limits.memory_mb:,} MB", "reading.memory_mb")
         self._raise_crashed(f"{failure}: {text}"[:300])
 
     def _raise_for_exit(self, exited: ExitStatus) -> NoReturn:
@@ -390,12 +390,12 @@ class _Reader:
         is_over_cpu_limit = exited.cpu_s >= self._limits.cpu_s
         if exited.signal == signal.SIGXCPU or (exited.signal == signal.SIGKILL and is_over_cpu_limit):
             reason = f"it took {exited.cpu_s:,.0f} s of computing; at most {self._limits.cpu_s:,} s are allowed"
-            self._raise_over_limit(reason, "reading_cpu_s")
+            self._raise_over_limit(reason, "reading.cpu_s")
         if exited.signal == signal.SIGKILL:
             reason = (
                 f"the system ended it at {exited.peak_mb:,} MB of memory; the limit is {self._limits.memory_mb:,} MB"
             )
-            self._raise_over_limit(reason, "reading_memory_mb")
+            self._raise_over_limit(reason, "reading.memory_mb")
         if not exited.signal:
             self._raise_crashed(f"it ended with code {exited.code}")
         with suppress(ValueError):

@@ -355,6 +355,6 @@ class _Body:
         return Row(number, tuple(values), frame.find_damage(number, values) if doubtful else None)
 
     def _far_below(self, number: int, cells: Cells | Dense, blank: int) -> Row:
-        hint = "delete the blank rows or what stands below them, or raise blank_rows_max"
+        hint = "delete the blank rows or what stands below them, or raise reading.blank_rows_max"
         problem = Problem("R214", self.frame.where(number), "", {"blank": blank}, hint)
         return Row(number, self.frame.fit_width(_spread(cells)), problem)

@@ -191,7 +191,9 @@ class _Judge:
 
     def __init__(self, queries: LedgerQueries, listed: ListingIndex | RecordedListings, settings: Settings) -> None:
         self._queries, self._listed = queries, listed
-        self._tolerances = Tolerances(Decimal(str(settings.weight_tolerance)), Decimal(str(settings.money_tolerance)))
+        self._tolerances = Tolerances(
+            Decimal(str(settings.reconcile.weight_tolerance)), Decimal(str(settings.reconcile.money_tolerance))
+        )
         self._waiting: dict[
             str, str
         ] = {}  # of listed lanes that nothing accounts for yet: the state of this run's entry

@@ -222,7 +222,7 @@ def _write(
     tally = RunTally(folding=cast("Causes", Optional(CAUSES, Causes, without)))
     written: list[str] = []
     fix_names: dict[int, tuple[str, ...]] = {}
-    page = Optional(PAGE_OF, lambda: RunPage(queries, documents_max=settings.page_documents_max), without)
+    page = Optional(PAGE_OF, lambda: RunPage(queries, documents_max=settings.reports.page_documents_max), without)
     acknowledgements = Optional(ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), without)
     fixes = Optional(FIXES, lambda: Fixes(queries, run, folder, settings), without)
     with ExitStack() as books:
@@ -274,7 +274,7 @@ def _publish(
     publish(settings, run.name, summary.reports)
     if INDEX_OF in {one.report for one in summary.missing}:
         return
-    shown, fleet = settings.index_runs_max, raising_fault(INDEX_OF, fleet_status, settings)
+    shown, fleet = settings.reports.index_runs_max, raising_fault(INDEX_OF, fleet_status, settings)
     bring_summaries(settings, shown)
     raising_fault(
         INDEX_OF,

@@ -266,8 +266,10 @@ def _settings(settings: Settings) -> dict[str, str]:
     if address.netloc:
         address = address._replace(netloc=address.netloc.rpartition("@")[2])
     values = {"exchange": address.geturl()}
-    for name in ("weight_tolerance", "money_tolerance", "connections", "call_timeout_s"):
-        values[name] = str(getattr(settings, name))
+    for name in ("weight_tolerance", "money_tolerance"):
+        values[name] = str(getattr(settings.reconcile, name))
+    for name in ("connections", "call_timeout_s"):
+        values[name] = str(getattr(settings.dispatch, name))
     return values
 
 

@@ -12,21 +12,12 @@ from typing import Any
 import msgspec
 
 from loadsheet.run_archive.hash_chain import CannotOpen, Members
-from loadsheet.settings import Settings
-from loadsheet.settings.dispatch import DispatchSettings, VerificationSettings
-from loadsheet.settings.inbox import ReadingSettings
-from loadsheet.settings.operations import ReportSettings
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 
-BEARING = sorted(
-    name
-    for part in (ReadingSettings, ReportSettings, VerificationSettings, DispatchSettings)
-    for name in part.model_fields
-    if name in Settings.model_fields
-)
-"""The settings that a capsule keeps: none of them is a path, an address or a secret."""
+BEARING = ("reading", "translation", "dispatch", "verification", "reconcile", "reports")
+"""The sections of the settings that a capsule keeps: none holds a path, an address or a secret."""
 
 _RUN = re.compile(r"\d{4}-\d\d-\d\d-\d{2,}", re.ASCII)  # both become names of folders
 _HASH = re.compile(r"[0-9a-f]{64}")

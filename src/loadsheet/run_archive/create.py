@@ -259,20 +259,20 @@ def seal_after_run(
     """After a run: make its capsule if the settings want one and it had something to do, and remove capsules that are too old. `now`
     is aware, in UTC.
     """
-    if settings.capsules == "each":
+    if settings.run_archive.capsules == "each":
         with_work = (one for one in queries.runs_named(run) if one.name == run and queries.drops_of(one))
         for one in with_work:
             try:
                 seal(queries, one, settings, place_of(settings, run), now)
             except LoadsheetError as error:
                 say(f"no capsule of run {run}: {error}")
-    if settings.capsule_days:
+    if settings.run_archive.capsule_days:
         purge(settings, now)
 
 
 def purge(settings: Settings, now: datetime) -> int:
-    """Remove capsules of runs more than `capsule_days` before now; returns how many. The record keeps their heads."""
-    oldest, removed = now.replace(tzinfo=None) - timedelta(days=settings.capsule_days), 0
+    """Remove capsules of runs more than `run_archive.capsule_days` before now; returns how many. The record keeps their heads."""
+    oldest, removed = now.replace(tzinfo=None) - timedelta(days=settings.run_archive.capsule_days), 0
     for path in sorted((settings.state / "capsules").glob(f"*{SUFFIX}")):
         day = day_of(path)
         if day is not None and day.date() < oldest.date():

@@ -8,14 +8,14 @@ is nothing here that could call anybody.
 
 import platform
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import file_digest
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -36,7 +36,7 @@ from loadsheet.run_archive.hash_chain import CannotOpen, Members, look_at
 from loadsheet.run_archive.prior_state import Before
 from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
 from loadsheet.settings import Settings
-from loadsheet.settings.sources import Layer
+from loadsheet.settings.old_names import OLD_NAMES
 
 DIFFERENCES_MAX = 20
 _TRIGGER = "trigger"
@@ -61,15 +61,6 @@ class Replayed(NamedTuple):
     def is_same(self) -> bool:
         """Whether everything came out as the capsule keeps it."""
         return not self.difference_count and not self.other
-
-
-class _Alone(Settings):
-    """Settings that come from a capsule and from nowhere else."""
-
-    @classmethod
-    def layers(cls, file: Path | None, shipper: str, given: Mapping[str, Any]) -> list[Layer]:  # noqa: ARG003 (Settings')
-        """What is given, and no file, environment or shipper's table beside it."""
-        return [Layer("the capsule", {})]
 
 
 def replay(path: Path, folder: Path | None = None) -> Replayed:
@@ -280,9 +271,10 @@ def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Ro
 
 
 def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
-    given = {name: value for name, value in manifest.settings.items() if name in Settings.model_fields}
+    known = Settings.model_fields.keys() | OLD_NAMES.keys()  # capsules of 0.5.0 have the old names
+    given = {name: value for name, value in manifest.settings.items() if name in known}
     try:
-        return _Alone(
+        return Settings(
             **given,
             assumptions=Assumptions(**manifest.assumptions),
             exchange=manifest.exchange,

@@ -1,37 +1,36 @@
-"""Every setting once: its name, default and meaning, in one file for each concern; here they are put together and loaded.
+"""All settings as one model: what everybody names at the top, and a section for each room that reads settings.
 
 Precedence: command line > `LOADSHEET_*` environment > the settings file > the capabilities file (assumptions only) > the defaults
 here. For one shipper: command line > `LOADSHEET_SHIPPERS__NAME__*` > `LOADSHEET_*` > its table `[shippers.NAME]` > the rest of the
 file > capabilities > defaults; `sources` says what of that is different for folders and tokens. Units stand at the end of names.
 """
 
-import difflib
 import os
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic.fields import FieldInfo
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange_profile import assumptions_for
+from loadsheet.file_modes import group_number
 from loadsheet.problems import SettingsError
 from loadsheet.settings import shippers, sources
-from loadsheet.settings.dispatch import DispatchSettings, VerificationSettings
-from loadsheet.settings.exchange import ExchangeServerSettings
 from loadsheet.settings.expected_files import ExpectedFilesSettings
-from loadsheet.settings.inbox import EMBEDDED, InboxSettings, ReadingSettings
+from loadsheet.settings.old_names import OLD_NAMES, in_sections
 from loadsheet.settings.operations import (
-    RETIRED,
-    DatabaseSettings,
+    ClusterSettings,
     MonitoringSettings,
     NotificationSettings,
     ReportSettings,
@@ -39,67 +38,206 @@ from loadsheet.settings.operations import (
     RunArchiveSettings,
     ScheduleSettings,
 )
-from loadsheet.settings.sources import CONFIG_FILE, PREFIX, Layer
-
-__all__ = ["CONFIG_FILE", "EMBEDDED", "Settings", "profiles", "shippers_in"]
-
-
-class Settings(
-    BaseSettings,
-    ExchangeServerSettings,
-    DatabaseSettings,
-    RunArchiveSettings,
-    RetentionSettings,
-    MonitoringSettings,
-    NotificationSettings,
-    ExpectedFilesSettings,
-    ScheduleSettings,
-    ReportSettings,
-    VerificationSettings,
+from loadsheet.settings.places import address_of, apart, checked
+from loadsheet.settings.sections import (
+    ArrivalSettings,
     DispatchSettings,
+    LedgerSettings,
     ReadingSettings,
-    InboxSettings,
-):
-    """All settings of translator and exchange. Build one with `Settings.load`."""
+    ReconcileSettings,
+    Section,
+    ServerSettings,
+    TranslationSettings,
+    VerificationSettings,
+    WatchSettings,
+    without_empty,
+)
+from loadsheet.settings.sources import CONFIG_FILE, EMBEDDED, PREFIX, Layer
 
-    model_config = SettingsConfigDict(
-        env_prefix="LOADSHEET_", env_nested_delimiter="__", extra="forbid", frozen=True, validate_default=True
+__all__ = ["CONFIG_FILE", "EMBEDDED", "Settings", "every_field", "profiles", "shippers_in"]
+
+_ANSWERS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("", "false", "no", "off", "0"), False),
+}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where loaded settings come from: the file, the place of each value, and the names that are set for the shipper alone."""
+
+    file: Path | None = None
+    found: Layer = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+
+
+class Settings(BaseModel):
+    """All settings of translator and exchange. `Settings.load` reads every source; `Settings(...)` takes what it is given and defaults.
+
+    Both accept the names of before sections came (`window=3` for `dispatch={"window": 3}`).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    shipper: str = Field("", description="Name of the shipper whose settings these are; `--shipper` chooses it")
+    inbox: Path = Field(
+        Path("inbox"),
+        description="Folder in which shippers drop files, or a place in an object store: s3://bucket/prefix",
     )
-    file: ClassVar[Path | None] = CONFIG_FILE
-    chosen: ClassVar[str] = ""  # the shipper that was asked for
-    own: ClassVar[frozenset[str]] = frozenset()  # settings that are said for that shipper alone
+    mappings: Path = Field(Path("mappings"), description="Folder of mapping files")
+    outbox: Path = Field(
+        Path("outbox"), description="Folder for reports and for files set aside, or a place in an object store"
+    )
+    outbox_group: str = Field(
+        "",
+        description="Group, by name or number, that may read and annotate the reports in the outbox; empty: their owner alone",
+    )
+    state: Path = Field(Path(".loadsheet"), description="Folder of ledger, archive and claimed files; on a local disk")
+    archive: Path | None = Field(
+        None,
+        description="Where originals are kept, a folder or a place in an object store; empty: STATE/archive, with inbox and outbox in"
+        " stores OUTBOX/archive",
+    )
+    exchange: str = Field(EMBEDDED, description="Base URL of the exchange, or 'embedded' for our own in this process")
+    capabilities: Path | None = Field(
+        None, description="File in which `loadsheet exchange probe` wrote what that exchange does: its assumptions"
+    )
+    token: SecretStr | None = Field(None, description="Bearer token; from the environment, never the command line")
+    token_file: Path | None = Field(None, description="File whose first line is the bearer token")
+    token_command: str = Field(
+        "", description="Command that prints the bearer token; asked again when the exchange refuses the one it gave"
+    )
+    token_keyring: bool | str = Field(
+        default=False,
+        description="Take the bearer token from this system's keyring (extra `desk`): true, or the name it has there under loadsheet",
+    )
+    database: str = Field("", description="URL of the ledger; empty: sqlite:///STATE/ledger.db")
+    quiet: bool = Field(
+        default=False, description="A run that needs nobody says nothing, as schedulers want it; `run --quiet` sets it"
+    )
+    allow_root: bool = Field(default=False, description="Run and serve as root without a warning")
 
+    arrival: ArrivalSettings = ArrivalSettings()
+    watch: WatchSettings = WatchSettings()
+    reading: ReadingSettings = ReadingSettings()
+    translation: TranslationSettings = TranslationSettings()
+    ledger: LedgerSettings = LedgerSettings()
+    dispatch: DispatchSettings = DispatchSettings()
+    verification: VerificationSettings = VerificationSettings()
+    reconcile: ReconcileSettings = ReconcileSettings()
+    reports: ReportSettings = ReportSettings()
+    retention: RetentionSettings = RetentionSettings()
+    notifications: NotificationSettings = NotificationSettings()
+    expected_files: ExpectedFilesSettings = ExpectedFilesSettings()
+    schedules: ScheduleSettings = ScheduleSettings()
+    monitoring: MonitoringSettings = MonitoringSettings()
+    run_archive: RunArchiveSettings = RunArchiveSettings()
+    cluster: ClusterSettings = ClusterSettings()
+    server: ServerSettings = ServerSettings()
+
+    assumptions: Assumptions = Field(Assumptions(), description="Our answers to what the interface leaves open")
     shippers: tuple[str, ...] = Field(
         (), description="Names of the shippers; each has a table [shippers.NAME] for settings of its own"
     )
-    assumptions: Assumptions = Field(Assumptions(), description="Our answers to what the interface leaves open")
+    _sources: Sources = PrivateAttr(default_factory=Sources)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Keeps where the values come from, if `load` tells it."""
+        if isinstance(context, Sources):
+            self._sources = context
 
     @model_validator(mode="before")
     @classmethod
-    def _empty_is_not_set(cls, values: Any) -> Any:
-        """An empty text stands for a setting that is not set, where there is no other way to say that. What was retired is left out."""
-        for name in RETIRED.keys() & values.keys():
-            warnings.warn(f"{name} does nothing any more: {RETIRED[name]}; remove it", FutureWarning, stacklevel=2)
-        kept = {name: value for name, value in values.items() if name not in RETIRED}
-        return {name: value for name, value in kept.items() if value != "" or not _may_be_unset(name)}
+    def _put_into_sections(cls, values: Any) -> Any:
+        return without_empty(cls, in_sections(values)) if isinstance(values, dict) else values
+
+    @field_validator("inbox", "outbox", "archive")
+    @classmethod
+    def _is_a_place(cls, value: Path | None) -> Path | None:
+        return value if value is None else checked(value)
+
+    @field_validator("outbox_group")
+    @classmethod
+    def _is_a_group(cls, value: str) -> str:
+        if value:
+            group_number(value)
+        return value
+
+    @field_validator("state", "mappings")
+    @classmethod
+    def _is_here(cls, value: Path) -> Path:
+        if address_of(value):
+            raise ValueError("must be a folder on this machine")
+        return value
+
+    @field_validator("token_keyring", mode="before")
+    @classmethod
+    def _words_are_answers(cls, value: object) -> object:
+        if isinstance(value, str):
+            return _ANSWERS.get(value.strip().casefold(), value.strip())
+        return value
+
+    @field_validator("capabilities", "archive", mode="before")
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Self:
-        for name in ("quiesce_s", "status_quiesce_s"):
-            if getattr(self, name) < self.call_timeout_s:
+    def _nothing_comes_back(self) -> Self:
+        apart("inbox", self.inbox, {"outbox": self.outbox, "archive": self.archive_place})
+        return self
+
+    @property
+    def inbox_address(self) -> str:
+        """The address of an inbox in an object store; empty for a folder."""
+        return address_of(self.inbox)
+
+    @property
+    def outbox_address(self) -> str:
+        """The address of an outbox in an object store; empty for a folder."""
+        return address_of(self.outbox)
+
+    @property
+    def outbox_here(self) -> Path:
+        """The folder in which reports are written: the outbox, or where they lie on this machine before they go to it."""
+        return self.state / "outbox" if self.outbox_address else self.outbox
+
+    @property
+    def archive_place(self) -> Path:
+        """Where originals are kept."""
+        if self.archive is not None:
+            return self.archive
+        both = self.inbox_address and self.outbox_address
+        return self.outbox / "archive" if both else self.state / "archive"
+
+    @model_validator(mode="after")
+    def _fixes_stay_outside_the_inbox(self) -> Self:
+        fixes = self.notifications.fixes_to
+        if fixes is not None and fixes.resolve().is_relative_to(self.inbox.resolve()):
+            raise ValueError(
+                f"notifications.fixes_to ({fixes}) lies in the inbox ({self.inbox}), from where fix files would be taken before anybody"
+                " fixed them; name a folder outside of it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _resends_are_safe(self) -> Self:
+        rules, timeout = self.verification, self.dispatch.call_timeout_s
+        for name, quiesce in (("quiesce_s", rules.quiesce_s), ("status_quiesce_s", rules.status_quiesce_s)):
+            if quiesce < timeout:
                 raise ValueError(
-                    f"{name} ({getattr(self, name):g}) is shorter than call_timeout_s ({self.call_timeout_s:g}): a call may still be"
-                    f" under way then; make {name} at least as long"
+                    f"verification.{name} ({quiesce:g}) is shorter than dispatch.call_timeout_s ({timeout:g}): a call may still be under"
+                    f" way then; make {name} at least as long"
                 )
         proved = self._found_out("create_existing", "reject", "replace")
-        if self.create_after_absent == "resend" and not (self.trust_quiesce or proved):
+        if rules.create_after_absent == "resend" and not (rules.trust_quiesce or proved):
             raise ValueError(
-                "create_after_absent = resend doubles orders unless the exchange refuses or replaces a second create: find out"
-                " with loadsheet exchange probe (capabilities), or set assumptions.create_existing, or trust_quiesce"
+                "verification.create_after_absent = resend doubles orders unless the exchange refuses or replaces a second create: find"
+                " out with loadsheet exchange probe (capabilities), or set assumptions.create_existing, or verification.trust_quiesce"
             )
-        if self.quote_on_unknown == "resend_once" and not self._found_out("quote_existing", "replace"):
+        if rules.quote_on_unknown == "resend_once" and not self._found_out("quote_existing", "replace"):
             raise ValueError(
-                "quote_on_unknown = resend_once doubles quotes unless a second one replaces the first: find out with"
+                "verification.quote_on_unknown = resend_once doubles quotes unless a second one replaces the first: find out with"
                 " loadsheet exchange probe (capabilities), or set assumptions.quote_existing = replace"
             )
         return self
@@ -109,11 +247,26 @@ class Settings(
         return assumption in self.assumptions.model_fields_set and getattr(self.assumptions, assumption) in values
 
     @property
+    def file(self) -> Path | None:
+        """The settings file these settings were read from; None if there was none."""
+        return self._sources.file
+
+    @property
+    def own(self) -> frozenset[str]:
+        """The names of the settings that are set for this shipper alone, by its variables or its table."""
+        return self._sources.own
+
+    @property
+    def found(self) -> Layer:
+        """Each value that a source gave, by path, with its place."""
+        return self._sources.found
+
+    @property
     def database_url(self) -> str:
         """The SQLAlchemy URL of the ledger; on PostgreSQL with where it lies there (see `ledger.postgres`)."""
         if not self.is_shared:
             return self.database or f"sqlite:///{self.state / 'ledger.db'}"
-        place = f"schema={self.ledger_schema}&shared={self.database_schema}_fleet&shipper={self.shipper}"
+        place = f"schema={self.ledger_schema}&shared={self.cluster.database_schema}_fleet&shipper={self.shipper}"
         return f"{self.database}{'&' if '?' in self.database else '?'}{place}"
 
     @property
@@ -125,7 +278,21 @@ class Settings(
     def ledger_schema(self) -> str:
         """The schema of a PostgreSQL ledger."""
         own = self.shipper.replace("-", "_").casefold()
-        return f"{self.database_schema}_{own}" if own else self.database_schema
+        return f"{self.cluster.database_schema}_{own}" if own else self.cluster.database_schema
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values, which are not validated. `update` takes names as `Settings(...)` does; what it names of a section
+        replaces that part of it.
+        """
+        changed: dict[str, Any] = {}
+        for name, value in (update or {}).items():
+            section, inner = OLD_NAMES.get(name, (name, ""))
+            values = {inner: value} if inner else value
+            whole = changed.get(section, getattr(self, section))
+            changed[section] = (
+                whole.model_copy(update=values) if isinstance(values, dict) and isinstance(whole, Section) else value
+            )
+        return super().model_copy(update=changed, deep=deep)
 
     @classmethod
     def load(cls, config: Path | None = None, *, shipper: str = "", **given: Any) -> Self:
@@ -136,39 +303,32 @@ class Settings(
         """
         file, names = _declared(config)
         wanted = shipper or os.environ.get(f"{PREFIX}SHIPPER", "")
-        name = shippers.chosen(names, wanted, file) if wanted else ""
         kept = {name: value for name, value in given.items() if value is not None}
-        layers = cls.layers(file, name, kept)
-        own = sources.has_of_its_own(layers) if name else frozenset()
-        named = {"file": file, "chosen": name, "own": own, "__module__": cls.__module__}
-        chosen = type(cls.__name__, (cls,), named)
+        own: frozenset[str] = frozenset()
+        if wanted:
+            name = shippers.chosen(names, wanted, file)
+            shippers.check_variables(cls, name)
+            layers = sources.of_shipper(cls, file, name, kept)
+            _line, variables, _everywhere, table, *_ = layers
+            own = sources.set_in(variables, table)
+        else:
+            layers = sources.shared(cls, file, kept)
+        found = sources.merged(layers)
         try:
-            return chosen(**kept)  # type: ignore[no-any-return]
+            return cls.model_validate(sources.nested(found), context=Sources(file, found, own))
         except ValidationError as error:
-            told = [_explain(details["loc"], details["msg"], layers) for details in error.errors()]
-            raise SettingsError("\n".join(told)) from None
+            wrong = [_explain(details["loc"], details["msg"], found) for details in error.errors()]
+            raise SettingsError("\n".join(wrong)) from None
 
-    @classmethod
-    def layers(cls, file: Path | None, shipper: str, given: Mapping[str, Any]) -> list[Layer]:
-        """Where settings come from, the strongest first; capabilities and defaults come after them. Raises SettingsError."""
-        if not shipper:
-            return sources.shared(Settings, file, given)
-        shippers.check_variables(Settings, shipper)
-        return sources.of_shipper(Settings, file, shipper, given)
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 (signature is pydantic-settings')
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The layers, and then what the exchange was found to do."""
-        _line, *layers = cls.layers(cls.file, cls.chosen, {})
-        found = (InitSettingsSource(settings_cls, layer.values) for layer in layers)
-        return (init_settings, *found, _FromCapabilities(settings_cls))
+def every_field() -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """Each setting by path, such as ("dispatch", "window"), in the order of the documentation; the assumptions are one."""
+    for name, whole in Settings.model_fields.items():
+        if isinstance(whole.default, Section):
+            for inner, one in type(whole.default).model_fields.items():
+                yield (name, inner), one
+        else:
+            yield (name,), whole
 
 
 def shippers_in(config: Path | None = None) -> tuple[str, ...]:
@@ -191,34 +351,15 @@ def _declared(config: Path | None) -> tuple[Path | None, tuple[str, ...]]:
     return file, names
 
 
-def _may_be_unset(name: str) -> bool:
-    field = Settings.model_fields.get(name)
-    return field is not None and field.default is None
-
-
-class _FromCapabilities(PydanticBaseSettingsSource):
-    """The assumptions of the capabilities file that the sources before this one name, for the exchange that they name."""
-
-    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:  # noqa: ARG002 (pydantic-settings')
-        """Nothing: all comes at once."""
-        return None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        """The one setting that the file speaks of, or none."""
-        path = self.current_state.get("capabilities")
-        if path is None or path == "":
-            return {}
-        return {"assumptions": assumptions_for(str(self.current_state.get("exchange", EMBEDDED)), Path(path))}
-
-
-def _explain(location: tuple[int | str, ...], message: str, layers: list[Layer]) -> str:
+def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str:
     if not location:  # several settings that do not go together
         return message.removeprefix("Value error, ")
-    name = ".".join(str(step) for step in location)
-    holder = next((layer.place for layer in layers if location[0] in layer.values), "")
-    where = f"{holder} " if holder.endswith("]") else ""  # a shipper's table
-    known = [*Settings.model_fields, *(f"assumptions.{inner}" for inner in Assumptions.model_fields)]
+    steps = tuple(str(step) for step in location)
+    name = ".".join(steps)
+    lengths = range(len(steps), 0, -1)
+    place = next((found[steps[:length]].place for length in lengths if steps[:length] in found), "")
+    where = f"{place} " if place.endswith("]") else ""  # a shipper's table
     if "Extra inputs" not in message:
         return f"{where}{name}: {message}"
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"{where}{name}: there is no such setting" + (f"; did you mean {close[0]}?" if close else "")
+    close = shippers.closest_name(Settings, name)
+    return f"{where}{name}: there is no such setting" + (f"; did you mean {close}?" if close else "")

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, field_validator
 
+from loadsheet.settings.sections import Section
+
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 """The days of the week as settings and reports name them, Monday first."""
 
@@ -77,12 +79,12 @@ class Expectation(BaseModel):
         return self.name or ", ".join(self.files)
 
 
-class ExpectedFilesSettings(BaseModel):
+class ExpectedFilesSettings(Section):
     """Which files should arrive until when, and how often runs should take place."""
 
     expect: tuple[Expectation, ...] = Field(
         (),
-        description="Files that should arrive, a table `[[expect]]` each (files, by, days, timezone ...): told once when late, once when"
+        description="Files that should arrive, a table `[[expected_files.expect]]` each (files, by, days, timezone ...): told once when late, once when"
         " they came; `loadsheet expected --suggest` proposes some",
     )
     runs_due_s: NonNegativeFloat = Field(

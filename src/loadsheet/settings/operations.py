@@ -1,12 +1,11 @@
-"""Settings around the run: monitoring, notices, schedules, reports, retention, the run archive, a shared database."""
+"""Sections of the settings around the run: reports, retention, notifications, schedules, monitoring, archive, shared database."""
 
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from pydantic import (
-    BaseModel,
     Field,
     NonNegativeFloat,
     NonNegativeInt,
@@ -14,16 +13,162 @@ from pydantic import (
     PositiveInt,
     SecretStr,
     field_validator,
-    model_validator,
 )
 
 from loadsheet import schedules
 from loadsheet.schedules import Schedule
 from loadsheet.settings.expected_files import is_zone
+from loadsheet.settings.sections import Section
+
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
+_LONGEST_S = 31 * 86_400.0
 
 
-class MonitoringSettings(BaseModel):
-    """How a run is seen from outside."""
+class ReportSettings(Section):
+    """Sizes and languages of reports."""
+
+    page_documents_max: PositiveInt = Field(
+        300,
+        description="So many documents run.html shows one by one, those that need someone first; it counts the others",
+    )
+    index_runs_max: PositiveInt = Field(100, description="So many runs index.html lists, the newest")
+    working_days: str = Field(
+        "",
+        pattern=r"^([A-Z]{2}(-[A-Z0-9]{1,4})?)?$",
+        description="Country (DE, or DE-SN with its part) whose holidays are no working days for the ages of exceptions; empty: Monday to Friday",
+    )
+    feedback: Literal["workbook", "csv", "both"] = Field(
+        "workbook", description="What senders of text files get back to fix: a workbook, text like theirs, or both"
+    )
+    fix_rows_max: PositiveInt = Field(
+        100_000,
+        le=1_000_000,
+        description="Of a text file, a fix workbook takes so many rows; further records go into text files beside it",
+    )
+    language: Literal["en", "de"] = Field(
+        "en", description="Language of fix workbooks, where the mapping does not tell that of the sheet"
+    )
+
+
+class RetentionSettings(Section):
+    """How long originals, payloads, reports and log files are kept, and how many backups."""
+
+    archive_days: NonNegativeInt = Field(
+        0, description="Days for which archived originals are kept (0: for ever); unsettled ones are kept longer"
+    )
+    payload_days: NonNegativeInt = Field(
+        0,
+        description="Days for which payloads, cells and answers of settled records are kept in the ledger (0: for ever); hashes, states and totals stay, and so does all that is open",
+    )
+    reports_days: NonNegativeInt = Field(
+        0,
+        description="Days for which the reports of a run are kept (0: for ever); those of a run with an open exception stay",
+    )
+    log_days: NonNegativeInt = Field(90, description="Days for which the log files of runs are kept (0: for ever)")
+    backups: NonNegativeInt = Field(
+        7,
+        description="So many daily copies of the ledger are kept in STATE/backups, made after the first run of a day (0: none)",
+    )
+
+
+class NotificationSettings(Section):
+    """Who is notified of changes, where health pings go, and who gets fix files."""
+
+    urls: tuple[SecretStr, ...] = Field((), description="Where notices go, as apprise URLs; they may hold passwords")
+    urls_file: Path | None = Field(None, description="File with more such URLs, one a line; # begins a remark")
+    after: PositiveInt = Field(
+        2, description="An exchange out of reach, or a held ledger (exit code 75), is told after so many runs in a row"
+    )
+    again_days: NonNegativeFloat = Field(
+        7.0, description="Days after which what is still so is told once more (0: never)"
+    )
+    digest_at: str = Field(
+        "00:00",
+        description="Local time, HH:MM: the first run after it tells what is open for someone, if that has changed since the last time",
+    )
+    owners: dict[str, SecretStr] = Field(
+        {},
+        description="Owner (as the workbook's Owner column names one) = URL: who is told of the owner's own exceptions",
+    )
+    ping_url: SecretStr | None = Field(
+        None,
+        description="Health check that expects a sign of life: asked at URL/start and URL/EXIT_CODE, with the last 10 kB of what was said",
+    )
+    ping_timeout_s: PositiveFloat = Field(10.0, description="Time for one such ping")
+    fixes_to: Path | None = Field(None, description="Folder into which fix files for the shipper are copied")
+    fixes_mail: tuple[SecretStr, ...] = Field(
+        (), description="Where fix files are sent, as apprise URLs: to the shipper, only when there is something to fix"
+    )
+
+    @field_validator("urls", "fixes_mail", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("digest_at")
+    @classmethod
+    def _is_a_time(cls, value: str) -> str:
+        if not _CLOCK.fullmatch(value):
+            raise ValueError(f"{value!r} is no time of day; write it as HH:MM, such as 06:00")
+        return value
+
+    @field_validator("ping_url")
+    @classmethod
+    def _is_http(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None or not value.get_secret_value():
+            return None
+        if not re.match(r"https?://[^/\s]", value.get_secret_value()):
+            raise ValueError("it begins neither with http:// nor with https://")
+        return value
+
+
+class ScheduleSettings(Section):
+    """When runs are due by themselves."""
+
+    cron: tuple[str, ...] = Field(
+        (),
+        description="When runs are due: cron expressions (minute, hour, day, month, weekday), such as `30 21 * * Mon-Fri`; a watch or a"
+        " worker starts them",
+    )
+    timezone: str = Field(
+        "UTC",
+        description="Time zone of `cron`, such as Europe/Berlin; not that of the machine, as several machines may differ in it",
+    )
+    catch_up_s: float = Field(
+        86_400.0,
+        ge=0,
+        le=_LONGEST_S,
+        description="Scheduled runs that were missed are caught up by one run for all of them, if they are not older than this (0: never)",
+    )
+
+    @field_validator("cron", mode="before")
+    @classmethod
+    def _one_schedule_or_many(cls, value: object) -> object:
+        return ((value,) if value.strip() else ()) if isinstance(value, str) else value
+
+    @field_validator("cron")
+    @classmethod
+    def _are_schedules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(schedules.read(one) for one in value))
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_a_zone_of_schedules(cls, value: str) -> str:
+        return is_zone(value)
+
+    @property
+    def timetable(self) -> tuple[Schedule, ...]:
+        """What `cron` and `timezone` say together."""
+        return tuple(Schedule(one, self.timezone) for one in self.cron)
+
+    @property
+    def catch_up(self) -> timedelta:
+        """`catch_up_s` as a span of time."""
+        return timedelta(seconds=self.catch_up_s)
+
+
+class MonitoringSettings(Section):
+    """Logs, metrics, health and traces."""
 
     log_level: Literal["off", "error", "warning", "info", "debug"] = Field(
         "off",
@@ -33,8 +178,6 @@ class MonitoringSettings(BaseModel):
         "auto",
         description="Log lines on stderr: for people on a terminal and JSON in a pipe (auto), or always one of them",
     )
-    log_days: NonNegativeInt = Field(90, description="Days for which the log files of runs are kept (0: for ever)")
-
     metrics_file: Path | None = Field(
         None,
         description="File for Prometheus' textfile collector, such as /var/lib/node_exporter/loadsheet.prom; a shipper's name goes before .prom",
@@ -66,178 +209,7 @@ class MonitoringSettings(BaseModel):
         return value
 
 
-_CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
-
-
-class NotificationSettings(BaseModel):
-    """Who is told of changes, and where health pings go."""
-
-    notify: tuple[SecretStr, ...] = Field((), description="Where notices go, as apprise URLs; they may hold passwords")
-    notify_file: Path | None = Field(None, description="File with more such URLs, one a line; # begins a remark")
-    notify_after: PositiveInt = Field(
-        2, description="An exchange out of reach, or a held ledger (exit code 75), is told after so many runs in a row"
-    )
-    notify_again_days: NonNegativeFloat = Field(
-        7.0, description="Days after which what is still so is told once more (0: never)"
-    )
-    digest_at: str = Field(
-        "00:00",
-        description="Local time, HH:MM: the first run after it tells what is open for someone, if that has changed since the last time",
-    )
-    notify_owners: dict[str, SecretStr] = Field(
-        {},
-        description="Owner (as the workbook's Owner column names one) = URL: who is told of the owner's own exceptions",
-    )
-    ping_url: SecretStr | None = Field(
-        None,
-        description="Health check that expects a sign of life: asked at URL/start and URL/EXIT_CODE, with the last 10 kB of what was said",
-    )
-    ping_timeout_s: PositiveFloat = Field(10.0, description="Time for one such ping")
-    fixes_to: Path | None = Field(None, description="Folder into which fix files for the shipper are copied")
-    fixes_mail: tuple[SecretStr, ...] = Field(
-        (), description="Where fix files are sent, as apprise URLs: to the shipper, only when there is something to fix"
-    )
-
-    @field_validator("notify", "fixes_mail", mode="before")
-    @classmethod
-    def _one_or_many(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
-
-    @field_validator("digest_at")
-    @classmethod
-    def _is_a_time(cls, value: str) -> str:
-        if not _CLOCK.fullmatch(value):
-            raise ValueError(f"{value!r} is no time of day; write it as HH:MM, such as 06:00")
-        return value
-
-    @field_validator("ping_url")
-    @classmethod
-    def _is_http(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None or not value.get_secret_value():
-            return None
-        if not re.match(r"https?://[^/\s]", value.get_secret_value()):
-            raise ValueError("it begins neither with http:// nor with https://")
-        return value
-
-    @model_validator(mode="after")
-    def _fixes_come_by_the_shipper(self) -> Self:
-        inbox = getattr(self, "inbox", None)
-        if self.fixes_to is not None and inbox is not None and self.fixes_to.resolve().is_relative_to(inbox.resolve()):
-            raise ValueError(
-                f"fixes_to ({self.fixes_to}) lies in the inbox ({inbox}), from where fix files would be taken before anybody fixed"
-                " them; name a folder outside of it"
-            )
-        return self
-
-
-_LONGEST_S = 31 * 86_400.0
-
-
-class ScheduleSettings(BaseModel):
-    """When runs are due by themselves."""
-
-    schedule: tuple[str, ...] = Field(
-        (),
-        description="When runs are due: cron expressions (minute, hour, day, month, weekday), such as `30 21 * * Mon-Fri`; a watch or a"
-        " worker starts them",
-    )
-    schedule_zone: str = Field(
-        "UTC",
-        description="Time zone of `schedule`, such as Europe/Berlin; not that of the machine, as several machines may differ in it",
-    )
-    catch_up_s: float = Field(
-        86_400.0,
-        ge=0,
-        le=_LONGEST_S,
-        description="Scheduled runs that were missed are caught up by one run for all of them, if they are not older than this (0: never)",
-    )
-
-    @field_validator("schedule", mode="before")
-    @classmethod
-    def _one_schedule_or_many(cls, value: object) -> object:
-        return ((value,) if value.strip() else ()) if isinstance(value, str) else value
-
-    @field_validator("schedule")
-    @classmethod
-    def _are_schedules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(schedules.read(one) for one in value))
-
-    @field_validator("schedule_zone")
-    @classmethod
-    def _is_a_zone_of_schedules(cls, value: str) -> str:
-        return is_zone(value)
-
-    @property
-    def timetable(self) -> tuple[Schedule, ...]:
-        """What `schedule` and `schedule_zone` say together."""
-        return tuple(Schedule(one, self.schedule_zone) for one in self.schedule)
-
-    @property
-    def catch_up(self) -> timedelta:
-        """`catch_up_s` as a span of time."""
-        return timedelta(seconds=self.catch_up_s)
-
-
-class ReportSettings(BaseModel):
-    """Tolerances, sizes and languages of reports."""
-
-    weight_tolerance: NonNegativeFloat = Field(0.001, description="Weights and volumes that differ by no more agree")
-    money_tolerance: NonNegativeFloat = Field(0.01, description="Amounts of money that differ by no more agree")
-    unverified_share_max: float = Field(
-        0.1,
-        ge=0,
-        le=1,
-        description=(
-            "Exit code 1 if more than this share of the documents cannot be verified because the exchange does not list all records (0 to 1; "
-            "1: off)"
-        ),
-    )
-    page_documents_max: PositiveInt = Field(
-        300,
-        description="So many documents run.html shows one by one, those that need someone first; it counts the others",
-    )
-    index_runs_max: PositiveInt = Field(100, description="So many runs index.html lists, the newest")
-
-    working_days: str = Field(
-        "",
-        pattern=r"^([A-Z]{2}(-[A-Z0-9]{1,4})?)?$",
-        description="Country (DE, or DE-SN with its part) whose holidays are no working days for the ages of exceptions; empty: Monday to Friday",
-    )
-
-    quiet: bool = Field(
-        default=False, description="A run that needs nobody says nothing, as schedulers want it; `run --quiet` sets it"
-    )
-    feedback: Literal["workbook", "csv", "both"] = Field(
-        "workbook", description="What senders of text files get back to fix: a workbook, text like theirs, or both"
-    )
-    fix_rows_max: PositiveInt = Field(
-        100_000,
-        le=1_000_000,
-        description="Of a text file, a fix workbook takes so many rows; further records go into text files beside it",
-    )
-    language: Literal["en", "de"] = Field(
-        "en", description="Language of fix workbooks, where the mapping does not tell that of the sheet"
-    )
-
-
-class RetentionSettings(BaseModel):
-    """How long payloads and reports are kept, and how many backups. Originals have `archive_days`, log files `log_days`."""
-
-    payload_days: NonNegativeInt = Field(
-        0,
-        description="Days for which payloads, cells and answers of settled records are kept in the ledger (0: for ever); hashes, states and totals stay, and so does all that is open",
-    )
-    reports_days: NonNegativeInt = Field(
-        0,
-        description="Days for which the reports of a run are kept (0: for ever); those of a run with an open exception stay",
-    )
-    backups: NonNegativeInt = Field(
-        7,
-        description="So many daily copies of the ledger are kept in STATE/backups, made after the first run of a day (0: none)",
-    )
-
-
-class RunArchiveSettings(BaseModel):
+class RunArchiveSettings(Section):
     """Whether a run is put into a capsule, and for how long capsules are kept."""
 
     capsules: Literal["off", "each"] = Field(
@@ -250,7 +222,7 @@ class RunArchiveSettings(BaseModel):
     )
 
 
-class DatabaseSettings(BaseModel):
+class ClusterSettings(Section):
     """Where a shared ledger lies, and how many runs its workers do."""
 
     database_schema: str = Field(
@@ -265,10 +237,3 @@ class DatabaseSettings(BaseModel):
     jobs_days: NonNegativeInt = Field(
         7, description="Days for which finished jobs and workers are kept in the shared tables"
     )
-
-
-RETIRED = {
-    "batch_entries": "a run is done by one process, and nothing of it is handed out",
-    "worker_wait_s": "a run waits for no worker",
-}
-"""Settings of 0.5.0 that do nothing any more, and why. They are taken with a warning until 0.7.0."""

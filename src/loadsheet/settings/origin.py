@@ -1,4 +1,4 @@
-"""Where the value of each setting is from, for people: the layers of `sources` traced, and secrets hidden.
+"""Where the value of each setting is from, for people, and secrets hidden.
 
 Owns: how a value is shown. A secret never is: neither one that is declared as such, nor a password in a URL, nor a command that may
 hold one.
@@ -6,7 +6,7 @@ hold one.
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, SecretStr
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange_profile import assumptions_for
-from loadsheet.settings import Settings
+from loadsheet.settings import Settings, every_field
 from loadsheet.settings.places import shown as place_shown
-from loadsheet.settings.sources import BETWEEN, Layer
+from loadsheet.settings.sources import Steps
 
 DEFAULT = "default"
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sslpassword=)[^&\s]+")
@@ -25,6 +24,7 @@ HIDDEN = "set"
 """What is shown of a secret."""
 
 _TABLE = re.compile(r"\s*\[(?P<name>[^\[\]]+)\]\s*(#.*)?")
+_ASSIGNED = re.compile(r"\s*(?P<name>[\w\"'.-]+(\s*\.\s*[\w\"'-]+)*)\s*=")
 
 
 class Traced(NamedTuple):
@@ -41,57 +41,43 @@ class Traced(NamedTuple):
 
 def trace(settings: Settings) -> Iterator[Traced]:
     """Every setting, in the order in which they are declared, the assumptions last. `settings` come from `Settings.load`."""
-    chosen = type(settings)
-    layers = [layer for layer in chosen.layers(chosen.file, chosen.chosen, {}) if layer.values]
-    for name, field in Settings.model_fields.items():
-        if name == "assumptions":
+    for path, field in every_field():
+        if path == ("assumptions",):
             continue
-        value = getattr(settings, name)
-        shown, secret = _shown(name, value)
-        yield Traced(name, shown, value != field.default, _origin(name, layers, chosen.file), secret)
-    yield from _assumptions(settings, layers)
-
-
-def _assumptions(settings: Settings, layers: Sequence[Layer]) -> Iterator[Traced]:
-    probed = assumptions_for(settings.exchange, settings.capabilities) if settings.capabilities else {}
-    inner = [
-        layer._replace(values=dict(values))
-        for layer in layers
-        if isinstance(values := layer.values.get("assumptions"), Mapping)
-    ]
+        value = getattr(settings, path[0])
+        value = getattr(value, path[1]) if path[1:] else value
+        shown, secret = _shown(path[-1], value)
+        yield Traced(".".join(path), shown, value != field.default, _origin(path, settings), secret)
     for name, field in Assumptions.model_fields.items():
         value = getattr(settings.assumptions, name)
-        origin = _origin(name, inner, type(settings).file, within="assumptions")
-        if origin == DEFAULT and name in probed:
-            origin = str(settings.capabilities)
-        yield Traced(f"assumptions.{name}", _plain(value), value != field.default, origin)
+        path = ("assumptions", name)
+        yield Traced(".".join(path), _plain(value), value != field.default, _origin(path, settings))
 
 
-def _origin(name: str, layers: Sequence[Layer], file: Path | None, within: str = "") -> str:
-    layer = next((layer for layer in layers if name in layer.values), None)
-    if layer is None:
+def _origin(path: Steps, settings: Settings) -> str:
+    """The place of a value, or of the first one in a table."""
+    found = next((one for other, one in settings.found.items() if other[: len(path)] == path), None)
+    if found is None:
         return DEFAULT
-    if layer.place == "environment":
-        whole = f"{within}{BETWEEN}{name}" if within else name
-        return f"environment {layer.prefix}{whole.upper()}"
-    if layer.place.startswith("["):
-        return f"follows from {layer.place}"
-    _, _, table = layer.place.partition(" [")
-    line = _line(file, name, ".".join(part for part in (table.removesuffix("]"), within) if part))
-    return f"{layer.place} line {line}" if line else layer.place
+    line = _line(settings.file, found.written)
+    return f"{found.place} line {line}" if line else found.place
 
 
-def _line(file: Path | None, name: str, table: str) -> int:
-    """The line of a file, from 1, on which a setting stands in a table; 0 if it is written in another way than `name = value`."""
-    if file is None or not file.is_file():
+def _line(file: Path | None, written: Steps) -> int:
+    """The line of a file, from 1, on which a setting stands under these tables; 0 if it is written in another way than `name = value`."""
+    if file is None or not file.is_file() or not written:
         return 0
-    here, wanted = "", re.compile(rf"\s*(?i:{re.escape(name)})\s*=")
+    here, wanted = "", ".".join(written).casefold()
     for number, line in enumerate(file.read_text(encoding="utf-8-sig").splitlines(), start=1):
         if heading := _TABLE.fullmatch(line):
-            here = heading["name"].replace('"', "").strip()
-        elif here == table and wanted.match(line):
+            here = f"{_bare(heading['name'])}."
+        elif (name := _ASSIGNED.match(line)) and (here + _bare(name["name"])).casefold() == wanted:
             return number
     return 0
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s\"']", "", name)
 
 
 def _shown(name: str, value: Any) -> tuple[Any, bool]:

@@ -1,6 +1,6 @@
 """A settings file to begin with: every setting as a line that only has to be uncommented, with its meaning and its default.
 
-Owns: the text; it is made from the settings, so that it leaves none out. Settings are grouped as they are declared, by concern.
+Owns: the text; it is made from the settings, so that it leaves none out. Settings are grouped as in the model, a table for each section.
 """
 
 import json
@@ -10,10 +10,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from loadsheet.contract import Assumptions, register
 from loadsheet.settings import Settings
+from loadsheet.settings.sections import Section
 
 WIDTH = 100
 _NOT_IN_A_FILE = frozenset({"shipper", "shippers", "assumptions"})
@@ -22,7 +23,7 @@ _HEAD = """\
 #
 # The first file that exists counts: --config FILE, $LOADSHEET_CONFIG, ./loadsheet.toml, the user's own
 # (~/.config/loadsheet/loadsheet.toml on Linux), /etc/loadsheet/loadsheet.toml. Relative folders are those of the folder that loadsheet
-# is started in. The environment (LOADSHEET_NAME) wins over this file, and the command line over both.
+# is started in. The environment (LOADSHEET_NAME, LOADSHEET_SECTION__NAME) wins over this file, and the command line over both.
 # `loadsheet config --origin` says which value is from where.
 """
 _SHIPPERS = """\
@@ -36,6 +37,9 @@ _SHIPPERS = """\
 ## exchange = "https://exchange.example/api"
 ## token_file = "/etc/loadsheet/acme.token"
 #
+## [shippers.acme.dispatch]
+## connections = 2
+#
 ## [shippers.acme.assumptions]
 ## flag_form = "true/false"
 """
@@ -43,27 +47,32 @@ _SHIPPERS = """\
 
 def sample() -> str:
     """The text of the file. It loads as it is, and with every setting uncommented; both come to the defaults."""
-    concerns = [one for one in reversed(Settings.__mro__) if one is not Settings and issubclass(one, BaseModel)]
-    parts = [_HEAD, *("\n".join(_concern(one)) for one in concerns if _own(one)), "\n".join(_assumptions()), _SHIPPERS]
+    parts = [_HEAD, "\n".join(_general()), *("\n".join(_section(name)) for name in _sections())]
+    parts += ["\n".join(_assumptions()), _SHIPPERS]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
-def _concern(concern: type[BaseModel]) -> Iterator[str]:
-    yield f"## {_title(concern)}"
-    for name in _own(concern):
-        yield from _setting(name)
+def _sections() -> list[str]:
+    return [name for name, field in Settings.model_fields.items() if isinstance(field.default, Section)]
 
 
-def _own(concern: type[BaseModel]) -> list[str]:
-    return [name for name in concern.__annotations__ if name in Settings.model_fields and name not in _NOT_IN_A_FILE]
+def _general() -> Iterator[str]:
+    yield "## Folders, exchange, token and ledger"
+    for name, field in Settings.model_fields.items():
+        if name not in _NOT_IN_A_FILE and not isinstance(field.default, Section):
+            yield from _setting(name, field)
 
 
-def _title(concern: type[BaseModel]) -> str:
-    return str(concern.__doc__).strip().splitlines()[0].rstrip(".")
+def _section(name: str) -> Iterator[str]:
+    section = type(Settings.model_fields[name].default)
+    yield f"## {str(section.__doc__).strip().splitlines()[0].rstrip('.')}"
+    yield "#"
+    yield f"# [{name}]"
+    for inner, field in section.model_fields.items():
+        yield from _setting(inner, field)
 
 
-def _setting(name: str) -> Iterator[str]:
-    field = Settings.model_fields[name]
+def _setting(name: str, field: FieldInfo) -> Iterator[str]:
     yield "#"
     yield from _remark(str(field.description))
     yield f"# {name} = {_toml(field.default)}"

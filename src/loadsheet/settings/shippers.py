@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic_settings import BaseSettings
+from pydantic import BaseModel
 
 from loadsheet.problems import SettingsError
-from loadsheet.settings.sources import BETWEEN, PREFIX, Layer, of_shipper, read, variables_of
+from loadsheet.settings.old_names import OLD_NAMES, RETIRED
+from loadsheet.settings.sources import BETWEEN, PREFIX, Layer, current_path, of_shipper, read, variables_of
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
 _TAKEN = frozenset(
@@ -66,17 +67,45 @@ def _refuse_variables(names: Iterable[str]) -> None:
             raise SettingsError(f"{variable}: there is no such shipper; declared are: {listed}")
 
 
-def check_variables(settings_cls: type[BaseSettings], shipper: str) -> None:
+def check_variables(model: type[BaseModel], shipper: str) -> None:
     """Raise SettingsError if a variable of this shipper names no setting."""
     prefix = variables_of(shipper)
     for variable in os.environ:
         if not (written := variable.upper()).startswith(prefix):
             continue
-        name = written.removeprefix(prefix).split(BETWEEN)[0].lower()
-        if name not in settings_cls.model_fields or name in ("shipper", "shippers"):
-            close = difflib.get_close_matches(name, settings_cls.model_fields, n=1)
-            meant = f"; did you mean {prefix}{close[0].upper()}?" if close else ""
+        path = current_path(model, tuple(written.removeprefix(prefix).lower().split(BETWEEN)))
+        if not _is_setting(model, path):
+            close = closest_name(model, ".".join(path))
+            meant = f"; did you mean {prefix}{close.upper().replace('.', BETWEEN)}?" if close else ""
             raise SettingsError(f"{variable}: there is no such setting{meant}")
+
+
+def _is_setting(model: type[BaseModel], path: Sequence[str]) -> bool:
+    if path[0] in RETIRED:
+        return True
+    if path[0] not in model.model_fields or path[0] in ("shipper", "shippers"):
+        return False
+    inner = getattr(model.model_fields[path[0]].annotation, "model_fields", None)
+    return inner is None or len(path) == 1 or path[1] in inner
+
+
+def closest_name(model: type[BaseModel], name: str) -> str:
+    """The setting, such as `dispatch.window`, that a wrong name most likely means, in its section or without; empty if none is close."""
+    known = {old: ".".join(path) for old, path in OLD_NAMES.items()}
+    for first, field in model.model_fields.items():
+        inner = getattr(field.annotation, "model_fields", None)
+        known |= {one: f"{first}.{one}" for one in inner or ()} | {
+            f"{first}.{one}": f"{first}.{one}" for one in inner or ()
+        }
+        if inner is None:
+            known[first] = first
+    leaf = name.rpartition(".")[2]
+    if leaf in known:  # right, but in another section
+        return known[leaf]
+    for wanted in (name, leaf):
+        if close := difflib.get_close_matches(wanted, known, n=1):
+            return known[close[0]]
+    return ""
 
 
 def chosen(names: Sequence[str], shipper: str, file: Path | None) -> str:
@@ -92,14 +121,14 @@ def chosen(names: Sequence[str], shipper: str, file: Path | None) -> str:
     raise SettingsError(f"there is no shipper {shipper}: declared are {', '.join(names)}{meant}")
 
 
-def refuse_meetings(settings_cls: type[BaseSettings], file: Path | None, names: Sequence[str]) -> None:
+def refuse_meetings(model: type[BaseModel], file: Path | None, names: Sequence[str]) -> None:
     """Raise SettingsError if two shippers would share, or one would have within another's, what must be their own.
 
     Asks for nothing but places: what else is wrong with the settings of one shipper is that shipper's own affair.
     """
     if (judged := _as_it_is(file)) in _SOUND:
         return
-    places = {name: _Places(settings_cls, of_shipper(settings_cls, file, name, {})) for name in names}
+    places = {name: _Places(model, of_shipper(model, file, name, {})) for name in names}
     wrong = []
     for other, name in _neighbours(places, names):
         wrong += [f"[shippers.{other}] and [shippers.{name}] {told}" for told in _meetings(places[other], places[name])]
@@ -136,10 +165,10 @@ def _neighbours(places: Mapping[str, "_Places"], names: Sequence[str]) -> list[t
 class _Places:
     """What must be a shipper's own."""
 
-    def __init__(self, settings_cls: type[BaseSettings], layers: Sequence[Layer]) -> None:
+    def __init__(self, model: type[BaseModel], layers: Sequence[Layer]) -> None:
         def value(name: str) -> Any:
-            default = settings_cls.model_fields[name].default
-            return next((layer.values[name] for layer in layers if name in layer.values), default)
+            default = model.model_fields[name].default
+            return next((layer[name,].value for layer in layers if (name,) in layer), default)
 
         def folder(name: str) -> Path:
             return Path(os.path.normpath(Path(str(value(name))).absolute()))

@@ -1,20 +1,27 @@
-"""Where settings come from: the file, which one that is, and the environment; and which of them wins.
+"""Where settings come from: command line, environment, file, capabilities; and which of them wins.
 
-Owns: the order of the layers, for the settings that all share and for those of one shipper. Values are not judged here.
+Owns: the order of the sources, for the settings that all share and for those of one shipper. Each source becomes a layer: values by
+path, such as ("dispatch", "window"), with the place of each. Values are not judged here.
 """
 
+import json
 import os
 import stat
 import tomllib
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin
 
-from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, EnvSettingsSource
+from pydantic import BaseModel
 
+from loadsheet.exchange_profile import assumptions_for
 from loadsheet.problems import SettingsError
+from loadsheet.settings.old_names import OLD_NAMES, RETIRED
+
+EMBEDDED = "embedded"
+"""The value of `exchange` that means our own exchange, in this process."""
 
 CONFIG_FILE = Path("loadsheet.toml")
 SITE_FILE = Path("/etc/loadsheet/loadsheet.toml")
@@ -25,17 +32,23 @@ TOKEN_SOURCES = ("token", "token_file", "token_command", "token_keyring")
 TIED_TO_EXCHANGE = (*TOKEN_SOURCES, "capabilities")
 """What is said of one exchange, and must not go to another."""
 
-_NOT_FROM_ENVIRONMENT = {"shipper", "shippers"}  # the first chooses, the second holds variables of single shippers
+_NOT_FROM_ENVIRONMENT = frozenset(
+    {"shipper", "shippers"}
+)  # the first chooses, the second holds variables of single shippers
+
+Steps = tuple[str, ...]
 
 
-class Layer(NamedTuple):
-    """Settings from one place, by name. `place` is `command line`, `environment`, a file (with the table in it), or `shipper`: what
-    follows from a shipper's name. `prefix` begins the names of variables.
-    """
+class Found(NamedTuple):
+    """A value, the place it comes from as people read it, and in a file the tables and the name it is written under."""
 
+    value: Any
     place: str
-    values: dict[str, Any]
-    prefix: str = ""
+    written: Steps = ()
+
+
+Layer = dict[Steps, Found]
+"""The settings of one source by path."""
 
 
 def find(config: Path | None = None, site: Path = SITE_FILE) -> Path | None:
@@ -89,37 +102,121 @@ def is_open(path: Path) -> bool:
     return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
 
 
-class _Environment(EnvSettingsSource):
-    """The variables with one prefix."""
+def from_file(model: type[BaseModel], file: Path | None, shipper: str = "") -> Layer:
+    """What a settings file says to all, or in the table of one shipper. Capitals in names make no difference. Raises SettingsError."""
+    found = read(file)
+    tables: Steps = ("shippers", shipper) if shipper else ()
+    own = (
+        found["shippers"][shipper]
+        if shipper
+        else {name: one for name, one in found.items() if name.lower() != "shippers"}
+    )
+    place = f"{file} [shippers.{shipper}]" if shipper else str(file)
+    layer = _layer(model, ((Found(value, place, (*tables, *steps)), steps) for steps, value in _flat(own)))
+    if not shipper and (names := found.get("shippers")):
+        layer["shippers",] = Found(tuple(names), place)
+    return layer
 
-    def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:  # noqa: FBT001 (pydantic-settings')
-        """Drops what no variable can set."""
-        if field_name in _NOT_FROM_ENVIRONMENT:
-            return None
-        return super().prepare_field_value(field_name, field, value, value_is_complex)
 
+def from_environment(model: type[BaseModel], shipper: str = "") -> Layer:
+    """What variables say: `LOADSHEET_DISPATCH__WINDOW` for all, `LOADSHEET_SHIPPERS__ACME__DISPATCH__WINDOW` for one shipper.
 
-def environment(settings_cls: type[BaseSettings], shipper: str = "") -> Layer:
-    """What the environment says: `LOADSHEET_NAME` for all, `LOADSHEET_SHIPPERS__ACME__NAME` for one shipper.
-
-    Raises SettingsError for a variable of the shipper that names no setting, or is not JSON where that is needed.
+    Raises SettingsError for a variable that is not JSON where that is needed.
     """
     prefix = variables_of(shipper) if shipper else PREFIX
-    variables = tuple(sorted((name, value) for name, value in os.environ.items() if name.upper().startswith(prefix)))
-    return Layer("environment", dict(_parsed(settings_cls, prefix, variables)) if variables else {}, prefix)
+    variables = sorted((name, value) for name, value in os.environ.items() if name.upper().startswith(prefix))
+    return dict(_from_variables(model, prefix, tuple(variables)))
 
 
 @lru_cache(maxsize=64)
-def _parsed(
-    settings_cls: type[BaseSettings],
-    prefix: str,
-    _variables: tuple[tuple[str, str], ...],  # they are what it comes from: with the same ones it comes to the same
-) -> Mapping[str, Any]:
+def _from_variables(model: type[BaseModel], prefix: str, variables: tuple[tuple[str, str], ...]) -> Layer:
+    named = []
+    for name, text in variables:
+        steps = tuple(name[len(prefix) :].lower().split(BETWEEN))
+        first = current_path(model, steps)[0]
+        if first in RETIRED or (first in model.model_fields and first not in _NOT_FROM_ENVIRONMENT):
+            place, value = f"environment {name.upper()}", _parsed(model, current_path(model, steps), name, text)
+            nested = _flat(value) if isinstance(value, dict) else [((), value)]
+            named += [(Found(one, place), (*steps, *inner)) for inner, one in nested]
+    return _layer(model, named)
+
+
+def from_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> Layer:
+    """What the command line says; old names are silently accepted."""
+    return {current_path(model, steps): Found(value, "command line") for steps, value in _flat(given)}
+
+
+def _layer(model: type[BaseModel], named: Iterable[tuple[Found, Steps]]) -> Layer:
+    """Values by the path they have now. Warns of old names; the new name wins where both are written."""
+    layer: Layer = {}
+    old: Layer = {}
+    for found, steps in named:
+        name, path = steps[0].lower(), current_path(model, steps)
+        if name in RETIRED:
+            _warn(f"{found.place}: {name} does nothing any more: {RETIRED[name]}; remove it")
+        elif name in OLD_NAMES:
+            _warn(
+                f"{found.place}: {name} is now {'.'.join(OLD_NAMES[name])}; {_how_now(found, steps)}. The old name goes in 0.7.0."
+            )
+            old[path] = found
+        else:
+            layer[path] = found
+    return old | layer
+
+
+def _how_now(found: Found, steps: Steps) -> str:
+    old = steps[0].lower()
+    section, name = OLD_NAMES[old]
+    if found.written:
+        tables = found.written[: len(found.written) - len(steps)]
+        return f"write {name} in the table [{'.'.join((*tables, section))}]"
+    before, _, after = found.place.removeprefix("environment ").rpartition(old.upper())
+    return f"set {before}{section.upper()}{BETWEEN}{name.upper()}{after}"
+
+
+def _warn(text: str) -> None:
+    # The source line is not shown: it may hold a secret. Hundreds of shippers share a file: each text comes once.
+    warnings.warn_explicit(text, FutureWarning, "<settings>", 1, registry=_WARNED)
+
+
+_WARNED: dict[Any, Any] = {}
+
+
+def current_path(model: type[BaseModel], steps: Steps) -> Steps:
+    """The path that a name, as it is written, has now."""
+    first, *rest = (steps[0].lower(), *steps[1:])
+    if first in OLD_NAMES:
+        return (*OLD_NAMES[first], *rest)
+    if rest and first in model.model_fields and _is_model(model.model_fields[first].annotation):
+        rest[0] = rest[0].lower()
+    return (first, *rest)
+
+
+def _flat(values: Mapping[str, Any], above: Steps = ()) -> Iterator[tuple[Steps, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, (*above, name))
+        else:
+            yield (*above, name), value
+
+
+def _parsed(model: type[BaseModel], path: Steps, variable: str, text: str) -> Any:
+    """The value of a variable: JSON for lists, tables and sections, else its text. Raises SettingsError."""
+    annotation: Any = model
+    for step in path:
+        if not _is_model(annotation) or step not in annotation.model_fields:
+            return text
+        annotation = annotation.model_fields[step].annotation
+    if not _is_model(annotation) and get_origin(annotation) not in (tuple, dict, list):
+        return text
     try:
-        return _Environment(settings_cls, env_prefix=prefix)()
-    except ValueError as error:  # it names the setting in quotes, and says nothing of the value
-        name = str(error).partition('"')[2].partition('"')[0].upper()
-        raise SettingsError(f'{prefix}{name}: write it as JSON, such as ["a", "b"]') from None
+        return json.loads(text)
+    except ValueError:  # the value may be a secret
+        raise SettingsError(f'{variable.upper()}: write it as JSON, such as ["a", "b"]') from None
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def variables_of(shipper: str) -> str:
@@ -127,60 +224,71 @@ def variables_of(shipper: str) -> str:
     return f"{PREFIX}SHIPPERS{BETWEEN}{shipper.replace('-', '_').upper()}{BETWEEN}"
 
 
-def shared(settings_cls: type[BaseSettings], file: Path | None, given: Mapping[str, Any]) -> list[Layer]:
+def shared(model: type[BaseModel], file: Path | None, given: Mapping[str, Any]) -> list[Layer]:
     """The layers of the settings that all share, the strongest first."""
-    found = _small(read(file))
-    tables = found.pop("shippers", {})
-    if isinstance(tables, dict) and tables:
-        found["shippers"] = tuple(tables)
-    return [Layer("command line", dict(given)), environment(settings_cls), Layer(str(file), found)]
+    return [from_arguments(model, given), from_environment(model), from_file(model, file)]
 
 
-def of_shipper(
-    settings_cls: type[BaseSettings], file: Path | None, shipper: str, given: Mapping[str, Any]
-) -> list[Layer]:
+def of_shipper(model: type[BaseModel], file: Path | None, shipper: str, given: Mapping[str, Any]) -> list[Layer]:
     """The layers of one shipper's settings, the strongest first: command line, its variables, those for all, its table, the file.
 
     Folders for all are where its own folder lies. What it has of its own for the token goes before what all share, and what is said
     of the exchange of all (token, capabilities) is not told to one of its own.
     """
-    line, everywhere, whole = shared(settings_cls, file, given)
-    table = Layer(f"{file} [shippers.{shipper}]", _small(read(file)["shippers"][shipper]))
-    own = environment(settings_cls, shipper)
-    base = {**whole.values, **everywhere.values}
-    if refused := _NOT_FROM_ENVIRONMENT & table.values.keys():
-        raise SettingsError(f"{table.place} {min(refused)}: cannot be set for one shipper; take it out")
-    hidden = {*FOLDERS, "archive", "shipper"}
-    has = {*own.values, *table.values}
+    line, everywhere, whole = shared(model, file, given)
+    own, table = from_environment(model, shipper), from_file(model, file, shipper)
+    if refused := _NOT_FROM_ENVIRONMENT & {path[0] for path in table}:
+        raise SettingsError(f"{file} [shippers.{shipper}] {min(refused)}: cannot be set for one shipper; take it out")
+    hidden, has = {*FOLDERS, "archive", "shipper"}, set_in(own, table)
     if not has.isdisjoint(TOKEN_SOURCES):
         hidden.update(TOKEN_SOURCES)
     if "exchange" in has:
         hidden.update(TIED_TO_EXCHANGE)
-    follows = Layer(f"[shippers.{shipper}]", {"shipper": shipper, **own_folders(settings_cls, shipper, base)})
+    folders = own_folders(model, shipper, whole | everywhere)
+    place = f"follows from [shippers.{shipper}]"
+    follows: Layer = {(name,): Found(value, place) for name, value in {"shipper": shipper, **folders}.items()}
     return [line, own, _without(everywhere, hidden), table, _without(whole, hidden), follows]
 
 
-def has_of_its_own(layers: Sequence[Layer]) -> frozenset[str]:
-    """What the layers of a shipper say for it alone: the settings of its variables and its table."""
-    _line, variables, _everywhere, table, *_ = layers
-    return frozenset({*variables.values, *table.values})
+def set_in(*layers: Layer) -> frozenset[str]:
+    """The names of the settings in some layers, such as `dispatch.window`."""
+    return frozenset(".".join(path) for layer in layers for path in layer)
 
 
-def own_folders(settings_cls: type[BaseSettings], shipper: str, base: Mapping[str, Any]) -> dict[str, Any]:
+def merged(layers: Sequence[Layer]) -> Layer:
+    """Layers, the strongest first, as one; below them what the capabilities file says of the exchange. Raises SettingsError."""
+    found: Layer = {}
+    for layer in reversed(layers):
+        found |= layer
+    capabilities, exchange = found.get(("capabilities",)), found.get(("exchange",))
+    if capabilities is None or capabilities.value in (None, ""):
+        return found
+    probed = assumptions_for(str(exchange.value if exchange else EMBEDDED), Path(capabilities.value))
+    return {("assumptions", name): Found(value, str(capabilities.value)) for name, value in probed.items()} | found
+
+
+def nested(layer: Layer) -> dict[str, Any]:
+    """The values of a layer as tables within tables. A value where others have a table stays: it is refused, or it is the whole table."""
+    values: dict[str, Any] = {}
+    for path in sorted(layer, key=len):
+        table: Any = values
+        for step in path[:-1]:
+            table = table.setdefault(step, {}) if isinstance(table, dict) else None
+        if isinstance(table, dict):
+            table[path[-1]] = dict(value) if isinstance(value := layer[path].value, dict) else value
+    return values
+
+
+def own_folders(model: type[BaseModel], shipper: str, base: Layer) -> dict[str, Any]:
     """The folders of a shipper below those of all; its mappings are those of all if it has no folder there."""
-    found = {name: Path(base.get(name, settings_cls.model_fields[name].default)) for name in FOLDERS}
+    found = {name: Path(base[name,].value if (name,) in base else model.model_fields[name].default) for name in FOLDERS}
     folders: dict[str, Any] = {
         name: folder / shipper for name, folder in found.items() if name != "mappings" or (folder / shipper).is_dir()
     }
-    if base.get("archive"):
-        folders["archive"] = Path(base["archive"]) / shipper
+    if ("archive",) in base and base["archive",].value:
+        folders["archive"] = Path(base["archive",].value) / shipper
     return {"mappings": found["mappings"], **folders}
 
 
-def _small(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The names as pydantic-settings takes them: whether a letter is a capital makes no difference."""
-    return {name.lower(): value for name, value in values.items()}
-
-
 def _without(layer: Layer, hidden: set[str]) -> Layer:
-    return layer._replace(values={name: value for name, value in layer.values.items() if name not in hidden})
+    return {path: found for path, found in layer.items() if path[0] not in hidden}

@@ -225,7 +225,7 @@ def part_jobs(mapping: CompiledMapping, files: Iterable[PartFile], now: str, cou
 def extra_processes(settings: Settings) -> int:
     """How many processes may translate a big drop while this one plans it; 0 without a free core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return (settings.translation_processes or min(cores, _PROCESSES_MAX)) - 1
+    return (settings.translation.processes or min(cores, _PROCESSES_MAX)) - 1
 
 
 def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, settings: Settings) -> bool:
@@ -233,7 +233,12 @@ def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, s
     must be able to compile the mapping again.
     """
     is_text = all(not table.sheet for table in tables)
-    return is_text and size >= settings.parts_bytes_min and bool(mapping.source) and settings.reading_process != "none"
+    return (
+        is_text
+        and size >= settings.translation.parts_bytes_min
+        and bool(mapping.source)
+        and settings.reading.process != "none"
+    )
 
 
 class PartTranslation:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn, Self, cast, get_origin
+from typing import Any, BinaryIO, NamedTuple, NoReturn, Self, cast
 
 import msgspec
 
@@ -123,12 +123,7 @@ def _refuse(part: int, kind: bytes, body: bytes) -> NoReturn:
 
 def _harmless(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings that translation needs, without any that may hold a secret; and the assumptions that were set."""
-    fields = type(settings).model_fields
-    plain = {
-        name: value
-        for name, value in settings
-        if isinstance(value, int | float) or get_origin(fields[name].annotation) is Literal
-    }
+    plain = settings.model_dump(mode="json", include={"reading", "translation"})
     return plain, settings.assumptions.model_dump(mode="json", exclude_unset=True)
 
 
@@ -197,7 +192,7 @@ def serve() -> None:
             _, body = _read_frame(sys.stdin.buffer)
             task = msgspec.msgpack.decode(body, type=_Task)
             assumptions = Assumptions.model_validate(task.assumptions)
-            settings = Settings.model_construct(None, **task.settings, assumptions=assumptions)
+            settings = Settings(**task.settings, assumptions=assumptions)
             part = begin_part(task.job, settings, spill_folder=Path(task.spill_folder))
             for chunk in part.chunks():
                 packed = pack(chunk)

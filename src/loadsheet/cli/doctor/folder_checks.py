@@ -8,15 +8,14 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from loadsheet import object_storage
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.inbox.files import file_system_of, needs_polling
 from loadsheet.problems import FolderError, SettingsError
-from loadsheet.settings import Settings
+from loadsheet.settings import Settings, every_field
 from loadsheet.settings.places import address_of, shown
-from loadsheet.settings.sources import is_open, read
+from loadsheet.settings.sources import from_file, is_open, read
 
 LITTLE_BYTES, NEARLY_NO_BYTES = 1 << 30, 64 << 20
 LITTLE_FILES, NEARLY_NO_FILES = 20_000, 500
@@ -132,7 +131,11 @@ def _space_finding(names: str, folder: Path, needed: int) -> Finding:
     if space < NEARLY_NO_BYTES or (files is not None and files < NEARLY_NO_FILES):
         return wrong("space", text, f"make room on the volume of {folder}: a run stops when nothing can be recorded")
     if space < max(LITTLE_BYTES, 2 * needed) or (files is not None and files < LITTLE_FILES):
-        return warning("space", text, f"make room on the volume of {folder}, or keep less (archive_days, reports_days)")
+        return warning(
+            "space",
+            text,
+            f"make room on the volume of {folder}, or keep less (retention.archive_days, retention.reports_days)",
+        )
     return ok("space", text)
 
 
@@ -152,25 +155,23 @@ def settings_file(settings: Settings) -> Iterator[Finding]:
     if file is None or not file.is_file():
         yield ok("settings", "there is no settings file: environment, command line and defaults")
         return
-    if is_open(file) and (secrets := _secrets(read(file))):
+    if is_open(file) and (secrets := _secrets(file)):
         text = f"{file} holds secrets ({', '.join(secrets)}), and everybody on this machine can read it"
         yield wrong("settings", text, f"chmod 600 {file}")
         return
     yield ok("settings", str(file))
 
 
-def _secrets(found: dict[str, Any]) -> list[str]:
+def _secrets(file: Path) -> list[str]:
     """The names of the settings in a file that hold secrets: never their values."""
-    known = {name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)}
-    tables = found.get("shippers", {})
-    every = [found, *(table for table in tables.values() if isinstance(table, dict))]
-    named = [name.lower() for table in every for name, value in table.items() if _is_secret(name.lower(), value, known)]
+    tables = [from_file(Settings, file), *(from_file(Settings, file, name) for name in read(file).get("shippers", {}))]
+    known = [path for path, field in every_field() if "SecretStr" in str(field.annotation)]
+    named = []
+    for path, found in (item for table in tables for item in table.items()):
+        has_password = path == ("database",) and _PASSWORD.search(str(found.value)) is not None
+        if found.value and (has_password or any(path[: len(secret)] == secret for secret in known)):
+            named.append(".".join(path[:2]))
     return list(dict.fromkeys(named))
-
-
-def _is_secret(name: str, value: Any, known: set[str]) -> bool:
-    has_password = name == "database" and _PASSWORD.search(str(value)) is not None
-    return bool(value) and (name in known or has_password)
 
 
 def user() -> Iterator[Finding]:

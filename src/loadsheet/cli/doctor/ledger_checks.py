@@ -82,7 +82,7 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Findin
 
 def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
     """The same of a ledger on PostgreSQL, and whether its server will do."""
-    found = look(settings.database_url, settings.takeover_s)
+    found = look(settings.database_url, settings.cluster.takeover_s)
     if found.faults:
         yield from (wrong("server", fault) for fault in found.faults)
         return
@@ -149,7 +149,7 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
         yield warning("latest run", text, "loadsheet runs shows them") if runs else ok("latest run", text)
         return
     age = now - _ended(done)
-    limit = timedelta(seconds=settings.runs_due_s) if settings.runs_due_s else SUCCESS_AGE
+    limit = timedelta(seconds=settings.expected_files.runs_due_s) if settings.expected_files.runs_due_s else SUCCESS_AGE
     text = f"latest run that did its work: {done.name}, {_hours(age)} ago, exit code {done.exit_code}"
     if age > limit:
         yield warning("latest run", text, f"it should not be more than {_hours(limit)} ago: is the schedule on?")
@@ -173,7 +173,7 @@ def _hours(age: timedelta) -> str:
 
 def _late(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
     for late in expected_files.overdue(settings, opened.queries, now):
-        yield warning("late", late.text, "ask who sends it, or change what is expected ([[expect]])")
+        yield warning("late", late.text, "ask who sends it, or change what is expected ([[expected_files.expect]])")
 
 
 # ---- time zones ----
@@ -182,7 +182,7 @@ def _late(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding
 def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[Finding]:
     """Every zone that settings and mappings name, and how old the data are that tell their clocks."""
     named = {table.default_zone.key for mapping in loaded for table in mapping.plan.tables if table.default_zone}
-    named |= {expected.timezone for expected in settings.expect if expected.timezone}
+    named |= {expected.timezone for expected in settings.expected_files.expect if expected.timezone}
     unknown = sorted(name for name in named if name not in zoneinfo.available_timezones())
     if unknown:
         yield wrong("time zones", f"{', '.join(unknown)}: no data of this zone", "install tzdata, or name another zone")

@@ -93,13 +93,13 @@ def notices(settings: Settings) -> Iterator[Finding]:
     """Whether the addresses of notices are well-formed. Nothing is sent."""
     faults: list[str] = []
     to = {
-        "notify": NOTIFY,
-        "fixes_mail": FIXES,
-        **{f"notify_owners, {name}": f"{OWNER}{name}" for name in settings.notify_owners},
+        "notifications.urls": NOTIFY,
+        "notifications.fixes_mail": FIXES,
+        **{f"notify_owners, {name}": f"{OWNER}{name}" for name in settings.notifications.owners},
     }
     found = {name: addresses(settings, whom, faults.append)[0] for name, whom in to.items()}
     for fault in dict.fromkeys(faults):
-        yield wrong("notices", fault, "let loadsheet read it, or take notify_file out")
+        yield wrong("notices", fault, "let loadsheet read it, or take notifications.urls_file out")
     for name, known in found.items():
         for place, address in enumerate(known, start=1):
             if not is_deliverable(address):
@@ -107,7 +107,7 @@ def notices(settings: Settings) -> Iterator[Finding]:
                 yield wrong("notices", text, "write it as apprise does, such as mailto://user:password@example.com")
     if not faults and all(is_deliverable(address) for known in found.values() for address in known):
         text = "; ".join(f"{name}: {', '.join(each.label for each in known)}" for name, known in found.items() if known)
-        yield ok("notices", text or "nobody is told of anything (notify is not set)")
+        yield ok("notices", text or "nobody is told of anything (notifications.urls is not set)")
 
 
 def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: datetime) -> Iterator[Finding]:
@@ -117,7 +117,9 @@ def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: da
     for fault in dict.fromkeys(faults):
         yield wrong("notices", fault)
     if not known:
-        yield wrong("notices", "there is nobody to send a notice to", "set notify, or notify_file")
+        yield wrong(
+            "notices", "there is nobody to send a notice to", "set notifications.urls, or notifications.urls_file"
+        )
     notice = _notice(text, found, now)
     for address in known.values():
         yield _sent(address, deliver(address, notice))

@@ -100,7 +100,7 @@ def cluster_status(settings: Settings) -> ClusterStatus | None:
     if not settings.is_shared:
         return None
     with open_shared(settings.database_url) as engine, engine.connect() as connection:
-        return read_status(connection, settings.takeover_s)
+        return read_status(connection, settings.cluster.takeover_s)
 
 
 def read_status(connection: Connection, silent_s: float) -> ClusterStatus:

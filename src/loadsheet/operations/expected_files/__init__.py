@@ -102,39 +102,39 @@ def overdue(settings: Settings, queries: LedgerQueries | None, began: datetime) 
 
 def statuses(settings: Settings, queries: LedgerQueries) -> list[ExpectationStatus]:
     """The status of each expectation, in the order of the settings; empty until a run has read the inbox."""
-    if not settings.expect:
+    if not settings.expected_files.expect:
         return []
     first, last = queries.looks()
     if not last:
         return []
     looked = _moment(last)
     dues = [
-        list(islice(DueTimes(one, settings.working_days).before(looked), DUE_TIMES_CHECKED + 1))
-        for one in settings.expect
+        list(islice(DueTimes(one, settings.reports.working_days).before(looked), DUE_TIMES_CHECKED + 1))
+        for one in settings.expected_files.expect
     ]
     oldest = min((some[-1] for some in dues if some), default=looked)
-    counted = any(one.at_least_records for one in settings.expect)
+    counted = any(one.at_least_records for one in settings.expected_files.expect)
     arrivals = queries.arrivals(stamp(oldest), counted=counted)
     return [
-        status_of(one, arrivals, looked=looked, since=_moment(first), working_days=settings.working_days)
-        for one in settings.expect
+        status_of(one, arrivals, looked=looked, since=_moment(first), working_days=settings.reports.working_days)
+        for one in settings.expected_files.expect
     ]
 
 
 def next_due(settings: Settings, now: datetime) -> datetime | None:
     """When the next file is due after `now` (both aware, UTC); None: never. A watch runs then too, to report it as late."""
-    dues = (DueTimes(one, settings.working_days).after(now) for one in settings.expect)
+    dues = (DueTimes(one, settings.reports.working_days).after(now) for one in settings.expected_files.expect)
     return min((due for due in dues if due is not None), default=None)
 
 
 def _missing_runs(settings: Settings, queries: LedgerQueries, began: datetime) -> list[Overdue]:
-    if not settings.runs_due_s:
+    if not settings.expected_files.runs_due_s:
         return []
     before = queries.begun_before(stamp(began))
     if not before:
         return []
     last = _moment(before)
-    due = last + timedelta(seconds=settings.runs_due_s)
+    due = last + timedelta(seconds=settings.expected_files.runs_due_s)
     if began <= due:
         return []
     hours = (began - last).total_seconds() / 3600

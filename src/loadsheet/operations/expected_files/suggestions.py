@@ -75,7 +75,11 @@ def as_toml(suggestion: Suggestion, zone: str) -> str:
     """A suggestion as a table for loadsheet.toml, with the evidence as a comment."""
     quoted = ", ".join(map(_quoted, suggestion.files))
     days = ", ".join(map(_quoted, suggestion.days))
-    lines = [f"# {suggestion.name}: {suggestion.evidence}", "[[expect]]", f"name = {_quoted(suggestion.name)}"]
+    lines = [
+        f"# {suggestion.name}: {suggestion.evidence}",
+        "[[expected_files.expect]]",
+        f"name = {_quoted(suggestion.name)}",
+    ]
     lines += [f"files = [{quoted}]", f"by = {_quoted(suggestion.by)}", f"days = [{days}]"]
     lines += [f"timezone = {_quoted(zone)}"] * bool(zone)
     lines += [f"at_least = {suggestion.at_least}"] * (suggestion.at_least > 1)

@@ -33,8 +33,8 @@ def update_metrics(
     """Update the metrics after a run. A failure to write them is passed to `say`."""
     if watch_status is not None:
         watch_status.ended(outcome.shipper, outcome.exit_code, str(outcome.stopped or ""))
-    exposition = watch_status is not None and settings.health_address
-    if not (exposition or settings.metrics_file):
+    exposition = watch_status is not None and settings.monitoring.health_address
+    if not (exposition or settings.monitoring.metrics_file):
         return
     from loadsheet.operations.monitoring import prometheus, run_metrics  # noqa: PLC0415 (only for those who asked for metrics)
 
@@ -45,8 +45,8 @@ def update_metrics(
         measured = run_metrics.collect_metrics(settings, outcome, None, late)
     if watch_status is not None:
         watch_status.set_metrics(outcome.shipper, measured)
-    if settings.metrics_file:
-        path = prometheus.metrics_path(settings.metrics_file, outcome.shipper)
+    if settings.monitoring.metrics_file:
+        path = prometheus.metrics_path(settings.monitoring.metrics_file, outcome.shipper)
         try:
             prometheus.write(path, measured)
         except OSError as error:
@@ -59,30 +59,30 @@ def update_metrics(
 
 @contextmanager
 def traced(settings: Settings, say: Callable[[str], None]) -> Iterator[run_log.Spans | None]:
-    """A recorder that sends the stages and calls of a run to `otlp_endpoint` as a trace; None if that setting is empty. `say` takes
+    """A recorder that sends the stages and calls of a run to `monitoring.otlp_endpoint` as a trace; None if that setting is empty. `say` takes
     failures. Raises SettingsError if OpenTelemetry is not installed.
     """
-    if not settings.otlp_endpoint:
+    if not settings.monitoring.otlp_endpoint:
         yield None
         return
     try:
         from loadsheet.operations.monitoring.tracing import tracing  # noqa: PLC0415 (an option, which need not be installed)
     except ImportError:
         raise SettingsError(
-            "otlp_endpoint: traces need OpenTelemetry, which is not installed; pip install 'loadsheet[otel]', or leave it empty"
+            "monitoring.otlp_endpoint: traces need OpenTelemetry, which is not installed; pip install 'loadsheet[otel]', or leave it empty"
         ) from None
-    with tracing(settings.otlp_endpoint, say) as spans:
+    with tracing(settings.monitoring.otlp_endpoint, say) as spans:
         yield spans
 
 
 @contextmanager
 def serve_status(settings: Settings, say: Callable[[str], None]) -> Iterator[WatchStatus]:
-    """The status of a watch, served at `health_address` and reported to systemd, as far as these are configured; `say` takes the address.
+    """The status of a watch, served at `monitoring.health_address` and reported to systemd, as far as these are configured; `say` takes the address.
     Raises SettingsError if the address is not free.
     """
     watch_status = WatchStatus(settings)
     with ExitStack() as stack:
-        if settings.health_address:
+        if settings.monitoring.health_address:
             from loadsheet.operations.monitoring.health_server import serve_health  # noqa: PLC0415 (most watches have none)
 
             address = stack.enter_context(serve_health(settings, watch_status))

@@ -93,10 +93,10 @@ class CachedMetrics:
 
 
 def write(settings: Settings, say: Callable[[str], None]) -> None:
-    """Write the metrics of the cluster beside `metrics_file`, if that is set and there is a cluster. Failures are passed to `say`."""
-    if settings.metrics_file is None or not settings.is_shared:
+    """Write the metrics of the cluster beside `monitoring.metrics_file`, if that is set and there is a cluster. Failures are passed to `say`."""
+    if settings.monitoring.metrics_file is None or not settings.is_shared:
         return
-    path = prometheus.metrics_path(settings.metrics_file, FILE)
+    path = prometheus.metrics_path(settings.monitoring.metrics_file, FILE)
     try:
         if fleet := cluster_status(settings):
             prometheus.write(path, collect_metrics(fleet))
@@ -111,7 +111,7 @@ def write_regularly(settings: Settings, say: Callable[[str], None], pause_s: flo
     """Write the metrics of the cluster every `pause_s` while the `with` block lasts. A failure is passed to `say` when it differs from the
     last one.
     """
-    if settings.metrics_file is None or not settings.is_shared:
+    if settings.monitoring.metrics_file is None or not settings.is_shared:
         yield
         return
     over, said = threading.Event(), [""]

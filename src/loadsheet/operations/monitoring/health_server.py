@@ -25,19 +25,19 @@ REQUEST_TIMEOUT_S = 5.0
 
 @contextmanager
 def serve_health(settings: Settings, watch_status: WatchStatus) -> Iterator[str]:
-    """Serve `health_address`, if it is set, while the `with` block lasts; gives the address with its port (empty: none).
+    """Serve `monitoring.health_address`, if it is set, while the `with` block lasts; gives the address with its port (empty: none).
 
     Raises SettingsError if the address is not free.
     """
-    if not settings.health_address:
+    if not settings.monitoring.health_address:
         yield ""
         return
-    host, _, port = settings.health_address.rpartition(":")
+    host, _, port = settings.monitoring.health_address.rpartition(":")
     host = host.strip("[]")
     try:
         server = _Server((host, int(port)), watch_status)
     except OSError as error:
-        message = f"health_address: {settings.health_address} cannot be listened on ({error.strerror})"
+        message = f"health_address: {settings.monitoring.health_address} cannot be listened on ({error.strerror})"
         raise SettingsError(f"{message}; give another port, or leave it empty") from error
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
     thread.start()

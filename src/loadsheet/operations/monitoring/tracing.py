@@ -1,6 +1,6 @@
 """Traces of runs for an OpenTelemetry collector: a span for the run, one for each stage in it, and one for each call.
 
-OpenTelemetry is optional and imported only if `otlp_endpoint` is set. Span attributes pass the run log's filter; exceptions set the status
+OpenTelemetry is optional and imported only if `monitoring.otlp_endpoint` is set. Span attributes pass the run log's filter; exceptions set the status
 of a span but not its text. No trace header is sent to the exchange. An unreachable collector costs a run a few seconds at its end, once.
 """
 

@@ -39,7 +39,7 @@ class WatchStatus:
     """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._idle_s, self._busy_s = settings.rescan_s + GRACE_S, settings.health_stale_s
+        self._idle_s, self._busy_s = settings.watch.rescan_s + GRACE_S, settings.monitoring.health_stale_s
         self._clock = clock
         self._heartbeat_at = clock()
         self._idle = True

@@ -72,8 +72,10 @@ def _without_repeats(say: Say) -> Say:
 
 
 def _is_enabled(settings: Settings) -> bool:
-    notices = settings.notify or settings.notify_file is not None or settings.notify_owners
-    return bool(notices or settings.fixes_mail or settings.fixes_to is not None)
+    notices = (
+        settings.notifications.urls or settings.notifications.urls_file is not None or settings.notifications.owners
+    )
+    return bool(notices or settings.notifications.fixes_mail or settings.notifications.fixes_to is not None)
 
 
 def _add_notices(
@@ -86,12 +88,12 @@ def _add_notices(
     say: Say,
 ) -> NotificationState:
     """The state with all notices about this run in its outbox. Steps that need the ledger come last: it may be damaged."""
-    general = settings.notify or settings.notify_file is not None
+    general = settings.notifications.urls or settings.notifications.urls_file is not None
     if general:
         state = _add_change_notice(settings, state, outcome, queries, facts)
     try:
         state = add_fix_files(settings, state, outcome, queries, say)
-        if queries is not None and (general or settings.notify_owners):
+        if queries is not None and (general or settings.notifications.owners):
             state = add_digests(settings, state, outcome, queries)
     except LedgerError as error:
         say(f"notices: not everything can be told: {texts.error_line(error)}")
@@ -125,8 +127,8 @@ def _facts_of(outcome: RunOutcome, late: Sequence[Overdue], unknown: int | None)
 def _add_change_notice(
     settings: Settings, state: NotificationState, outcome: RunOutcome, queries: LedgerQueries | None, facts: Facts
 ) -> NotificationState:
-    again = timedelta(days=settings.notify_again_days) if settings.notify_again_days else None
-    state, changes = update_conditions(state, facts, Rules(settings.notify_after, again))
+    again = timedelta(days=settings.notifications.again_days) if settings.notifications.again_days else None
+    state, changes = update_conditions(state, facts, Rules(settings.notifications.after, again))
     if not changes:
         return state
     changes = [_with_outcome(settings, queries, change) for change in changes]
@@ -151,8 +153,8 @@ def _with_outcome(settings: Settings, queries: LedgerQueries | None, change: Cha
 
 
 def _ping(settings: Settings, step: str, body: str, say: Say) -> None:
-    if settings.ping_url is None:
+    if settings.notifications.ping_url is None:
         return
-    error = ping(settings.ping_url.get_secret_value(), step, body, settings.ping_timeout_s)
+    error = ping(settings.notifications.ping_url.get_secret_value(), step, body, settings.notifications.ping_timeout_s)
     if error:
         say(error)

@@ -18,7 +18,7 @@ from loadsheet.operations.notifications.state import Notice, NotificationState
 from loadsheet.settings import Settings
 
 NOTIFY, FIXES, OWNER = "notify", "fixes", "owner:"
-"""The recipients of a notice: the addresses of `notify`, the shipper, and the prefix before an owner's name."""
+"""The recipients of a notice: the addresses of `notifications.urls`, the shipper, and the prefix before an owner's name."""
 
 SaveState = Callable[[NotificationState], object]
 
@@ -51,17 +51,17 @@ class Address:
 
 
 def addresses(settings: Settings, to: str, say: Callable[[str], None]) -> tuple[list[Address], bool]:
-    """The addresses of a recipient, and whether they are complete: False, with a warning, if `notify_file` cannot be read. An owner without
-    an address has those of `notify`.
+    """The addresses of a recipient, and whether they are complete: False, with a warning, if `notifications.urls_file` cannot be read. An owner without
+    an address has those of `notifications.urls`.
     """
     if to == FIXES:
-        return [Address.of(one.get_secret_value()) for one in settings.fixes_mail], True
-    owners = {name.strip().casefold(): url for name, url in settings.notify_owners.items()}
+        return [Address.of(one.get_secret_value()) for one in settings.notifications.fixes_mail], True
+    owners = {name.strip().casefold(): url for name, url in settings.notifications.owners.items()}
     own = owners.get(to.removeprefix(OWNER).strip().casefold()) if to.startswith(OWNER) else None
     if own is not None:
         return [Address.of(own.get_secret_value())], True
-    file_store = _in_file(settings.notify_file, say)
-    urls = [*(one.get_secret_value() for one in settings.notify), *(file_store or ())]
+    file_store = _in_file(settings.notifications.urls_file, say)
+    urls = [*(one.get_secret_value() for one in settings.notifications.urls), *(file_store or ())]
     return [Address.of(url) for url in dict.fromkeys(urls) if url.strip()], file_store is not None
 
 
@@ -191,6 +191,6 @@ def _in_file(path: Path | None, say: Callable[[str], None]) -> list[str] | None:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
-        say(f"notices: notify_file {path} cannot be read ({why})")
+        say(f"notices: notifications.urls_file {path} cannot be read ({why})")
         return None
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]

@@ -1,6 +1,6 @@
 """Digests: the open exceptions of each recipient, at most once a day and only if they changed.
 
-An exception belongs to the owner whom the analyst named in the workbook, if that name has an address; else it goes to `notify`.
+An exception belongs to the owner whom the analyst named in the workbook, if that name has an address; else it goes to `notifications.urls`.
 """
 
 import hashlib
@@ -38,8 +38,8 @@ class _OpenItems:
 
 
 def is_digest_due(settings: Settings, state: NotificationState, now: datetime) -> bool:
-    """Whether this is the first run after `digest_at` (local time of this machine)."""
-    at = time.fromisoformat(settings.digest_at)
+    """Whether this is the first run after `notifications.digest_at` (local time of this machine)."""
+    at = time.fromisoformat(settings.notifications.digest_at)
     today = now.astimezone().date()
     due = max(when for day in (-1, 0) if (when := to_utc(today + timedelta(days=day), at, None)) <= now)
     last = datetime.fromisoformat(state.digest_at) if state.digest_at else None
@@ -81,13 +81,13 @@ def _has_changed(settings: Settings, mine: _OpenItems, before: LastDigest | None
 
 
 def _is_known(settings: Settings, to: str) -> bool:
-    return to.removeprefix(OWNER) in settings.notify_owners
+    return to.removeprefix(OWNER) in settings.notifications.owners
 
 
 def _repeat_is_due(settings: Settings, before: LastDigest, now: datetime) -> bool:
-    if not settings.notify_again_days or not before.open:
+    if not settings.notifications.again_days or not before.open:
         return False
-    return now - datetime.fromisoformat(before.at) >= timedelta(days=settings.notify_again_days)
+    return now - datetime.fromisoformat(before.at) >= timedelta(days=settings.notifications.again_days)
 
 
 def _by_recipient(
@@ -95,7 +95,7 @@ def _by_recipient(
 ) -> dict[str, _OpenItems]:
     still = [one for one in queries.exceptions_at(run) if not one.closed]
     remarks = queries.remarks_on([one.entry for one in still])
-    known = {name.strip().casefold(): name for name in settings.notify_owners}
+    known = {name.strip().casefold(): name for name in settings.notifications.owners}
     mine: dict[str, list[ExceptionStatus]] = {}
     for one in still:
         remark = remarks.get(one.entry, {}).get("owner")

@@ -44,11 +44,15 @@ def add_fix_files(
     say: Callable[[str], None],
 ) -> NotificationState:
     """Copy the fix files of this run; returns the state with their mails in its outbox. A failed copy is retried after the next run."""
-    fixes = list(_fix_files(outcome)) if settings.fixes_to is not None or settings.fixes_mail else []
-    if settings.fixes_to is not None:
-        state = _copy_all(settings.fixes_to, state, fixes, say)
+    fixes = (
+        list(_fix_files(outcome))
+        if settings.notifications.fixes_to is not None or settings.notifications.fixes_mail
+        else []
+    )
+    if settings.notifications.fixes_to is not None:
+        state = _copy_all(settings.notifications.fixes_to, state, fixes, say)
     news = [fix for fix in fixes if f"{_MAILED} {fix.fingerprint}" not in state.fixes]
-    if settings.fixes_mail and news:
+    if settings.notifications.fixes_mail and news:
         mailed = tuple(f"{_MAILED} {fix.fingerprint}" for fix in news)
         mails = _mails(settings, news, outcome, queries)
         state = replace(state, outbox=(*state.outbox, *mails), fixes=(*state.fixes, *mailed)[-_REMEMBERED_MAX:])
@@ -91,7 +95,7 @@ def _mails(
     by_language: dict[str, list[_Fix]] = {}
     for fix in fixes:
         known = languages.get(fix.hashes, "")[:2].lower()
-        by_language.setdefault(known if known in ("de", "en") else settings.language, []).append(fix)
+        by_language.setdefault(known if known in ("de", "en") else settings.reports.language, []).append(fix)
     for language, some in by_language.items():
         counts = {", ".join(fix.names): fix.to_fix for fix in some}
         title, body = fix_mail(language, list(counts.items()))

@@ -37,7 +37,7 @@ def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str],
     time.
     """
     counts: dict[str, int] = {}
-    if settings.backups and not ledger.maintenance.is_file and not ledger.queries.runs(2)[1:]:
+    if settings.retention.backups and not ledger.maintenance.is_file and not ledger.queries.runs(2)[1:]:
         say(f"loadsheet: {BY_THE_SERVER}")  # once: its first run says so
     for name, act in _steps(settings, ledger, now):
         try:
@@ -65,20 +65,20 @@ def _steps(settings: Settings, ledger: Ledger, now: datetime) -> Iterator[Step]:
 
 
 def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Remove originals older than `archive_days` that no entry needs any more; returns how many."""
-    if not settings.archive_days:
+    """Remove originals older than `retention.archive_days` that no entry needs any more; returns how many."""
+    if not settings.retention.archive_days:
         return 0
     maintenance = ledger.maintenance
     return inbox.purge(settings, now.date(), maintenance.originals_needed(), maintenance.let_go)
 
 
 def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Remove contents of entries older than `payload_days` that nobody needs any more; returns of how many. What looks at the exchange
+    """Remove contents of entries older than `retention.payload_days` that nobody needs any more; returns of how many. What looks at the exchange
     showed of them goes with them.
     """
-    if not settings.payload_days:
+    if not settings.retention.payload_days:
         return 0
-    before, maintenance = days_ago(now, settings.payload_days), ledger.maintenance
+    before, maintenance = days_ago(now, settings.retention.payload_days), ledger.maintenance
     removed = sum(maintenance.empty(drop, before) for drop in maintenance.old_drops(before))
     abridge_snapshots(ledger, before)
     if removed:
@@ -117,14 +117,14 @@ _decode = msgspec.json.Decoder(_Summary).decode
 
 
 def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Remove the reports of runs, and of days, older than `reports_days`; returns of how many. The index tells of those that are left."""
-    if not settings.reports_days:
+    """Remove the reports of runs, and of days, older than `retention.reports_days`; returns of how many. The index tells of those that are left."""
+    if not settings.retention.reports_days:
         return 0
     there = _there(settings)
-    old = ledger.maintenance.runs_before(days_ago(now, settings.reports_days)) if there else []
+    old = ledger.maintenance.runs_before(days_ago(now, settings.retention.reports_days)) if there else []
     known = set(old)
     days = [day for day in sorted({name[:10] for name in old} & there) if _is_over(ledger, day, known)]
-    aside_goes = days_ago(now, settings.archive_days) if settings.archive_days else ""
+    aside_goes = days_ago(now, settings.retention.archive_days) if settings.retention.archive_days else ""
     going = [
         name
         for name in [*(name for name in old if name in there), *days]
@@ -207,7 +207,7 @@ def renew_index(settings: Settings, ledger: Ledger) -> None:
     for newest in ledger.queries.runs(1):
         if (settings.outbox_here / INDEX).exists():
             exceptions = Exceptions(tuple(ledger.queries.exceptions_at(newest)))
-            shown, fleet = settings.index_runs_max, fleet_status(settings)
+            shown, fleet = settings.reports.index_runs_max, fleet_status(settings)
             write_index(settings.outbox_here, ledger.queries, newest, exceptions, runs_max=shown, fleet=fleet)
             close_reports(settings.outbox_here / INDEX, settings)
             publish_index(settings)

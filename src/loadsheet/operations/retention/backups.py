@@ -22,17 +22,17 @@ _DAILY = re.compile(r"ledger-\d{4}-\d\d-\d\d\.db")
 
 
 def back_up_daily(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Copy the ledger if this day (UTC) has no copy yet, and remove all but the newest `backups` daily ones; returns how many were made.
+    """Copy the ledger if this day (UTC) has no copy yet, and remove all but the newest `retention.backups` daily ones; returns how many were made.
     Raises LedgerUnwritable and FolderError.
     """
-    if not settings.backups or not ledger.maintenance.is_file:
+    if not settings.retention.backups or not ledger.maintenance.is_file:
         return 0
     folder = backup_folder(settings)
     target = folder / f"ledger-{now.astimezone(UTC):%Y-%m-%d}.db"
     if target.exists():
         return 0
     make_backup(ledger, target)
-    for path in daily_backups(folder)[: -settings.backups]:
+    for path in daily_backups(folder)[: -settings.retention.backups]:
         with suppress(OSError):  # it goes the next time
             path.unlink()
     return 1
@@ -123,7 +123,7 @@ def _missing(ledger: Ledger) -> list[str]:
 
 def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]:
     runs = ledger.queries.runs(1)
-    if not settings.backups or not runs or not ledger.maintenance.is_file:
+    if not settings.retention.backups or not runs or not ledger.maintenance.is_file:
         return []
     made = daily_backups(backup_folder(settings))
     if not made:

@@ -80,7 +80,7 @@ def is_to_fix(entry: Entry) -> bool:
 
 def words_for(drop: Drop, settings: Settings) -> Words:
     """The words for the sender of a drop: in the language of the sheet if there are any, else of the settings."""
-    return _LANGUAGES.get(drop.language[:2].lower(), _LANGUAGES[settings.language])
+    return _LANGUAGES.get(drop.language[:2].lower(), _LANGUAGES[settings.reports.language])
 
 
 class Fixes:
@@ -142,8 +142,8 @@ class _DropFix:
         self._rows, self._over = FixRows(drop, stack), FixRows(drop, stack)
         self._errors, self._held = Errors(), 0
         is_text = bool(drop.tables) and not any(table.sheet for table in drop.tables)
-        self._feedback = settings.feedback if is_text else "workbook"
-        self._rows_max = settings.fix_rows_max if self._feedback != "csv" and is_text else None
+        self._feedback = settings.reports.feedback if is_text else "workbook"
+        self._rows_max = settings.reports.fix_rows_max if self._feedback != "csv" and is_text else None
 
     @property
     def has_something(self) -> bool:

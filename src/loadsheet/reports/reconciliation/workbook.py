@@ -196,7 +196,7 @@ class ReconciliationWorkbook:
         """Write what is known only now; `notes` are further lines for the head of the first page. Returns the names of the CSV files
         beside it that hold further rows.
         """
-        ages = Ages(run.started_at, settings.working_days)
+        ages = Ages(run.started_at, settings.reports.working_days)
         worklist = WorkList(self._queries, ages, run.name)
         worklist.write(self._exceptions, self._reconciliation.exceptions.open)
         worklist.write_closed(self._closed, self._reconciliation.exceptions.closed)

@@ -1,0 +1,126 @@
+"""Names of settings from before sections came: accepted with a warning that says the new name, and never instead of it."""
+
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from loadsheet.problems import SettingsError
+from loadsheet.settings import Settings, every_field
+from loadsheet.settings.old_names import OLD_NAMES
+from loadsheet.settings.origin import trace
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LOADSHEET_ALLOW_ROOT", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def write(folder, *lines):
+    (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
+
+
+def warned(**more):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        settings = Settings.load(**more)
+    assert {one.category for one in caught} <= {FutureWarning}
+    return settings, [str(one.message) for one in caught]
+
+
+def test_every_old_name_leads_to_a_setting_and_each_setting_has_one_old_name_at_most():
+    paths = {path for path, _ in every_field()}
+    assert set(OLD_NAMES.values()) <= paths
+    assert len(set(OLD_NAMES.values())) == len(OLD_NAMES)
+    assert not OLD_NAMES.keys() & Settings.model_fields.keys()
+
+
+def test_an_old_name_in_the_file_counts_and_is_warned_of_once_with_the_new_one(folder):
+    write(folder, "Window = 30", 'notify = "json://u:s3cret@h"', "[notify_owners]", 'Anna = "json://h"')
+    settings, told = warned()
+    assert (settings.dispatch.window, list(settings.notifications.owners)) == (30, ["Anna"])
+    assert told == [
+        "loadsheet.toml: window is now dispatch.window; write window in the table [dispatch]. The old name goes in 0.7.0.",
+        "loadsheet.toml: notify is now notifications.urls; write urls in the table [notifications]. The old name goes in 0.7.0.",
+        "loadsheet.toml: notify_owners is now notifications.owners; write owners in the table [notifications]. The old name goes in 0.7.0.",
+    ]
+    assert {one.name: one.origin for one in trace(settings)}["dispatch.window"] == "loadsheet.toml line 1"
+
+
+def test_an_old_name_in_a_shippers_table_and_in_variables(folder, monkeypatch):
+    write(folder, "[shippers.acme]", "window = 30", "[shippers.birch]")
+    monkeypatch.setenv("LOADSHEET_CANARY", "7")
+    monkeypatch.setenv("LOADSHEET_SHIPPERS__ACME__SCHEDULE_ZONE", "Europe/Berlin")
+    monkeypatch.setenv("LOADSHEET_NOTIFY_OWNERS__ANNA", "json://h")
+    settings, told = warned(shipper="acme")
+    assert (settings.dispatch.window, settings.dispatch.canary) == (30, 7)
+    assert settings.schedules.timezone == "Europe/Berlin"
+    assert "anna" in settings.notifications.owners
+    parts = ("[shippers.acme.dispatch]", "LOADSHEET_DISPATCH__CANARY.", "LOADSHEET_SHIPPERS__ACME__SCHEDULES__TIMEZONE.",
+             "LOADSHEET_NOTIFICATIONS__OWNERS__ANNA.")  # fmt: skip
+    assert len(told) == len(parts)
+    assert all(any(part in one for one in told) for part in parts)
+
+
+def test_where_both_are_written_the_new_name_wins_and_a_stronger_source_wins_over_both(folder, monkeypatch):
+    write(folder, "window = 30", "canary = 1", "[dispatch]", "window = 40", "canary = 2")
+    monkeypatch.setenv("LOADSHEET_CANARY", "7")
+    settings, _ = warned()
+    assert (settings.dispatch.window, settings.dispatch.canary) == (40, 7)
+
+
+def test_in_python_old_names_are_silent(folder):
+    settings, told = warned(window=30, dispatch={"canary": 1})
+    assert (told, settings.dispatch.window, settings.dispatch.canary) == ([], 30, 1)
+    assert Settings(window=30) == Settings(dispatch={"window": 30})
+    copy = settings.model_copy(update={"window": 5, "dispatch": {"canary": 2}, "state": folder})
+    assert (copy.dispatch.window, copy.dispatch.canary, copy.state, settings.dispatch.window) == (5, 2, folder, 30)
+
+
+def test_what_does_nothing_any_more_is_warned_of(folder, monkeypatch):
+    write(folder, "batch_entries = 3")
+    monkeypatch.setenv("LOADSHEET_WORKER_WAIT_S", "3")
+    settings, told = warned()
+    assert settings.model_dump() == Settings().model_dump()
+    assert [one.partition(" does nothing")[0] for one in told] == [
+        "environment LOADSHEET_WORKER_WAIT_S: worker_wait_s",
+        "loadsheet.toml: batch_entries",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["[dispatch]", "windw = 3"], "dispatch.windw: there is no such setting; did you mean dispatch.window?"),
+        (["[reading]", "window = 3"], "reading.window: there is no such setting; did you mean dispatch.window?"),
+        (["reading_cpu = 3"], "reading_cpu: there is no such setting; did you mean reading.cpu_s?"),
+        (["dispatch = 3"], "dispatch: Input should be a valid dictionary"),
+        (["[dispatch]", "window = 0"], "dispatch.window: Input should be greater than 0"),
+    ],
+)
+def test_what_is_wrong_in_a_section_is_named_with_the_section(folder, lines, told):
+    write(folder, *lines)
+    with pytest.raises(SettingsError) as refused:
+        Settings.load()
+    assert str(refused.value).startswith(told)
+
+
+def test_on_stderr_a_warning_is_one_line_without_the_line_of_the_file(folder):
+    write(folder, 'notify = "json://u:s3cret@h"')
+    done = subprocess.run(
+        [sys.executable, "-m", "loadsheet", "config"],
+        cwd=folder,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (line,) = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert "notify is now notifications.urls" in line
+    assert "s3cret" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
