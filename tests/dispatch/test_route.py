@@ -343,7 +343,7 @@ def test_a_proxy_in_the_settings_needs_its_scheme():
 
 
 def refused_without_the_password(proxy):
-    with pytest.raises(SettingsError, match=r"^proxy: .*http://host:port") as caught:
+    with pytest.raises(SettingsError, match=r"^dispatch.proxy: .*http://host:port") as caught:
         call("https://exchange.test", proxy=proxy)
     assert "geheimnis" not in str(caught.value)
     assert caught.value.exit_code == 78
@@ -362,22 +362,22 @@ def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_p
     folder.mkdir()
     locked = encrypted(key, tmp_path / "locked.pem")
     for options, setting, path, words in (
-        ({"ca_bundle": nothing}, "ca_bundle", nothing, "cannot be read"),
-        ({"ca_bundle": empty}, "ca_bundle", empty, "holds no certificates in PEM format"),
-        ({"ca_bundle": folder}, "ca_bundle", folder, "openssl rehash"),
-        ({"client_certificate": nothing}, "client_certificate", nothing, "cannot be read"),
-        ({"client_certificate": empty}, "client_certificate", empty, "holds no certificate in PEM format"),
-        ({"client_certificate": certificate}, "client_certificate", certificate, "set client_key"),
-        ({"client_certificate": certificate, "client_key": nothing}, "client_key", nothing, "cannot be read"),
-        ({"client_certificate": certificate, "client_key": empty}, "client_key", empty, "no private key"),
-        ({"client_certificate": certificate, "client_key": locked}, "client_key", locked, "is encrypted"),
+        ({"ca_bundle": nothing}, "dispatch.ca_bundle", nothing, "cannot be read"),
+        ({"ca_bundle": empty}, "dispatch.ca_bundle", empty, "holds no certificates in PEM format"),
+        ({"ca_bundle": folder}, "dispatch.ca_bundle", folder, "openssl rehash"),
+        ({"client_certificate": nothing}, "dispatch.client_certificate", nothing, "cannot be read"),
+        ({"client_certificate": empty}, "dispatch.client_certificate", empty, "holds no certificate in PEM format"),
+        ({"client_certificate": certificate}, "dispatch.client_certificate", certificate, "set client_key"),
+        ({"client_certificate": certificate, "client_key": nothing}, "dispatch.client_key", nothing, "cannot be read"),
+        ({"client_certificate": certificate, "client_key": empty}, "dispatch.client_key", empty, "no private key"),
+        ({"client_certificate": certificate, "client_key": locked}, "dispatch.client_key", locked, "is encrypted"),
         (
             {"client_certificate": certificate, "client_key": authority.issued["server"][1]},
-            "client_key",
+            "dispatch.client_key",
             certificate,
             "not that of",
         ),
-        ({"client_key": key}, "client_key", "", "set client_certificate too"),
+        ({"client_key": key}, "dispatch.client_key", "", "set client_certificate too"),
     ):
         with pytest.raises(SettingsError) as caught:
             call("https://exchange.test", **options)

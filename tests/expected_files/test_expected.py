@@ -222,7 +222,7 @@ def test_the_command_suggests_what_can_be_pasted(told):
     assert (code, out) == (0, "")
     code, out, _ = told.say("--suggest", "--timezone", "UTC")
     assert code == 0
-    (table,) = tomllib.loads(out)["expect"]
+    (table,) = tomllib.loads(out)["expected_files"]["expect"]
     assert (table["name"], table["files"], table["timezone"]) == ("acme", ["acme_*.csv"], "UTC")
     assert len(table["days"]) == 5
     (told.folder / "loadsheet.toml").write_text(out)

@@ -60,7 +60,7 @@ def test_weekdays_time_and_records_are_suggested_with_their_evidence():
 def test_a_suggestion_pasted_into_the_settings_is_an_expectation(tmp_path):
     file = tmp_path / "loadsheet.toml"
     file.write_text(as_toml(only(queries(name='a"c[1]_{day}.xlsx', files=2)), "Europe/Berlin"))
-    assert tomllib.loads(file.read_text())["expect"][0]["at_least"] == 2
+    assert tomllib.loads(file.read_text())["expected_files"]["expect"][0]["at_least"] == 2
     (expectation,) = Settings.load(file).expected_files.expect
     assert (expectation.name, expectation.timezone) == ("acme", "Europe/Berlin")
     assert status_of(expectation, queries(name='a"c[1]_{day}.xlsx', files=2), looked=end(), since=end(0)).came

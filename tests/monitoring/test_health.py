@@ -145,7 +145,7 @@ def test_an_address_that_is_taken_is_told_in_a_sentence(board):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         chosen = Settings(health_address=f"127.0.0.1:{port}")
-        told = f"health_address: 127.0.0.1:{port} cannot be listened on"
+        told = f"monitoring.health_address: 127.0.0.1:{port} cannot be listened on"
         with pytest.raises(SettingsError, match=told), serve_health(chosen, board):
             pass
 

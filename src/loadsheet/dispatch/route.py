@@ -80,7 +80,9 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
     if settings.dispatch.client_certificate is not None:
         _load_client_certificate(context, settings.dispatch.client_certificate, settings.dispatch.client_key)
     elif settings.dispatch.client_key is not None:
-        raise SettingsError("client_key: there is a key and no certificate; set client_certificate too")
+        raise SettingsError(
+            "dispatch.client_key: there is a key and no certificate; set dispatch.client_certificate too"
+        )
     return context
 
 
@@ -88,31 +90,33 @@ def _context_of(bundle: Path) -> ssl.SSLContext:
     if bundle.is_dir():
         if not any(_HASHED_NAME.fullmatch(path.name) for path in bundle.iterdir()):
             raise SettingsError(
-                f"ca_bundle: {bundle} has no certificates under hashed names; run: openssl rehash {bundle}"
+                f"dispatch.ca_bundle: {bundle} has no certificates under hashed names; run: openssl rehash {bundle}"
             )
         return ssl.create_default_context(capath=str(bundle))
-    _check_readable("ca_bundle", bundle)
+    _check_readable("dispatch.ca_bundle", bundle)
     try:
         return ssl.create_default_context(cafile=str(bundle))
     except ssl.SSLError:
-        raise SettingsError(f"ca_bundle: {bundle} holds no certificates in PEM format") from None
+        raise SettingsError(f"dispatch.ca_bundle: {bundle} holds no certificates in PEM format") from None
 
 
 def _load_client_certificate(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
-    _check_readable("client_certificate", certificate)
+    _check_readable("dispatch.client_certificate", certificate)
     if key is not None:
-        _check_readable("client_key", key)
-    key_setting, key_file = ("client_certificate", certificate) if key is None else ("client_key", key)
+        _check_readable("dispatch.client_key", key)
+    key_setting, key_file = (
+        ("dispatch.client_certificate", certificate) if key is None else ("dispatch.client_key", key)
+    )
     try:
         if b"-----BEGIN CERTIFICATE-----" not in certificate.read_bytes():
-            raise SettingsError(f"client_certificate: {certificate} holds no certificate in PEM format")
+            raise SettingsError(f"dispatch.client_certificate: {certificate} holds no certificate in PEM format")
         context.load_cert_chain(certificate, key, password=partial(_refuse_password, key_setting, key_file))
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise SettingsError(
                 f"{key_setting}: the key in {key_file} is not that of the certificate in {certificate}"
             ) from None
-        todo = "" if key is not None else "; if the key is in a file of its own, set client_key"
+        todo = "" if key is not None else "; if the key is in a file of its own, set dispatch.client_key"
         raise SettingsError(
             f"{key_setting}: {key_file} holds no private key in PEM format that can be used{todo}"
         ) from None
@@ -148,10 +152,10 @@ def _parsed_proxy(url: str, what: str) -> Proxy:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise SettingsError(f"proxy: {what} is not a URL; write http://host:port") from None
+        raise SettingsError(f"dispatch.proxy: {what} is not a URL; write http://host:port") from None
     if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
         raise SettingsError(
-            f"proxy: {what} is not the URL of an HTTP proxy; write http://host:port (https:// goes through it too)"
+            f"dispatch.proxy: {what} is not the URL of an HTTP proxy; write http://host:port (https:// goes through it too)"
         )
     headers, secrets = _login(parts)
     return Proxy(parts.hostname, _PORTS["http"] if port is None else port, headers, secrets)

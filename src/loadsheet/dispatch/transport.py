@@ -48,7 +48,10 @@ class _Limit(NamedTuple):
 
 def _limit_of_calls(settings: Settings) -> _Limit:
     return _Limit(
-        settings.dispatch.call_timeout_s, settings.dispatch.answer_bytes_max, "call_timeout_s", "answer_bytes_max"
+        settings.dispatch.call_timeout_s,
+        settings.dispatch.answer_bytes_max,
+        "dispatch.call_timeout_s",
+        "dispatch.answer_bytes_max",
     )
 
 
@@ -56,8 +59,8 @@ def _limit_of_listings(settings: Settings) -> _Limit:
     return _Limit(
         settings.dispatch.listing_timeout_s,
         settings.dispatch.listing_bytes_max,
-        "listing_timeout_s",
-        "listing_bytes_max",
+        "dispatch.listing_timeout_s",
+        "dispatch.listing_bytes_max",
     )
 
 
@@ -470,7 +473,7 @@ def _of_tls(error: ssl.SSLError) -> str:
         return f"the certificate of the exchange is not accepted: {error.verify_message}"
     if is_certificate_refused(error):
         alert = str(error.reason).partition("_ALERT_")[2].replace("_", " ").lower()
-        return f"the exchange does not accept our certificate ({alert}): check client_certificate"
+        return f"the exchange does not accept our certificate ({alert}): check dispatch.client_certificate"
     reason = error.reason or str(error)
     text = f"no secure connection comes about ({reason.replace('_', ' ').lower()})"
     return f"{text} (is it http://?)" if any(words in f"{reason} {error}" for words in _NO_TLS) else text

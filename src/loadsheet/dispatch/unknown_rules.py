@@ -285,7 +285,9 @@ def _create(case: Case, settings: Settings) -> Conclusion:
         return _refused(case, "it is proved absent", counts=counts)
     if settings.verification.create_after_absent == "review":
         return _stays(
-            "it is proved absent, two looks showed nothing of it; create_after_absent = review", case, counts=counts
+            "it is proved absent, two looks showed nothing of it; verification.create_after_absent = review",
+            case,
+            counts=counts,
         )
     if case.sends >= settings.verification.create_sends_max:
         return _stays(
@@ -299,12 +301,16 @@ def _update(case: Case, settings: Settings) -> Conclusion:
         return Conclusion(State.ACCEPTED, "shown by the listing")
     if case.observation.shown is Presence.ABSENT:
         return _stays("the listing does not show its record at all", case)
-    return _sent_again(case, settings, allowed=settings.verification.update_resend, setting="update_resend")
+    return _sent_again(
+        case, settings, allowed=settings.verification.update_resend, setting="verification.update_resend"
+    )
 
 
 def _delete(case: Case, settings: Settings) -> Conclusion:
     if case.observation.shown is Presence.AS_BEFORE:
-        return _sent_again(case, settings, allowed=settings.verification.delete_resend, setting="delete_resend")
+        return _sent_again(
+            case, settings, allowed=settings.verification.delete_resend, setting="verification.delete_resend"
+        )
     unmet = _not_proved_absent(case, settings)
     counts = _look_counts(case, settings)
     if unmet:
@@ -316,7 +322,8 @@ def _sent_again(case: Case, settings: Settings, *, allowed: bool, setting: str) 
     """An update or delete whose record is unchanged: sent again, it has the same effect as the first call."""
     if case.waited_s < settings.verification.quiesce_s:
         return _stays(
-            f"its record is as it was before; {_pause(case, settings.verification.quiesce_s, 'quiesce_s')}", case
+            f"its record is as it was before; {_pause(case, settings.verification.quiesce_s, 'verification.quiesce_s')}",
+            case,
         )
     if case.said_no:
         return _refused(case, "its record is as it was before")
@@ -336,14 +343,16 @@ def _refused(case: Case, proof: str, *, counts: bool = False) -> Conclusion:
 
 def _status(case: Case, settings: Settings) -> Conclusion:
     if settings.verification.status_on_unknown == "review":
-        return _stays("no listing shows status updates, and status_on_unknown = review: it may be lost", case)
-    return _once_more(case, settings.verification.status_quiesce_s, "status_quiesce_s", "status updates")
+        return _stays(
+            "no listing shows status updates, and verification.status_on_unknown = review: it may be lost", case
+        )
+    return _once_more(case, settings.verification.status_quiesce_s, "verification.status_quiesce_s", "status updates")
 
 
 def _quote(case: Case, settings: Settings) -> Conclusion:
     if settings.verification.quote_on_unknown == "review":
-        return _stays("no listing shows quotes, and quote_on_unknown = review: it may be lost", case)
-    return _once_more(case, settings.verification.quiesce_s, "quiesce_s", "quotes")
+        return _stays("no listing shows quotes, and verification.quote_on_unknown = review: it may be lost", case)
+    return _once_more(case, settings.verification.quiesce_s, "verification.quiesce_s", "quotes")
 
 
 def _once_more(case: Case, pause_s: float, name: str, what: str) -> Conclusion:
@@ -363,7 +372,7 @@ def _not_proved_absent(case: Case, settings: Settings) -> str:
     if not case.observation.counts:
         return f"it is not listed, which proves nothing: {case.observation.why}"
     if case.waited_s < settings.verification.quiesce_s:
-        return f"it is not listed; {_pause(case, settings.verification.quiesce_s, 'quiesce_s')}"
+        return f"it is not listed; {_pause(case, settings.verification.quiesce_s, 'verification.quiesce_s')}"
     if not any(_is_first_look(look, case, settings) for look in case.looks):
         gap = f"at least {settings.verification.confirm_gap_s:g} s later (verification.confirm_gap_s)"
         return f"it is not listed; a second look {gap} has to show the same"

@@ -53,7 +53,7 @@ def is_older(connection: Connection, place: Surroundings, where: str, *, accepte
     if accepted:
         return True
     message = f"the ledger {where} does not know run {mark.name} of {mark.started_at}, which was recorded here"
-    accept = "set accept_older_ledger for one run: what it would have sent is then unknown and looked for first"
+    accept = "set ledger.accept_older for one run: what it would have sent is then unknown and looked for first"
     todo = f"put the newest back (`loadsheet ledger restore FILE`), or {accept}"
     raise LedgerError(f"{message}: it is an older copy, or another one", todo=todo)
 

@@ -114,7 +114,7 @@ def _refuse_network(path: Path, *, allowed: bool) -> None:
     kind = "" if allowed else network_kind(path)
     if kind:
         message = f"the ledger {path} lies on a network file system ({kind}), where a crash can lose what was recorded"
-        raise LedgerError(f"{message}; give a path on a local disk (database, state), or set allow_network_ledger")
+        raise LedgerError(f"{message}; give a path on a local disk (database, state), or set ledger.allow_network")
 
 
 def is_there(url: str) -> bool:

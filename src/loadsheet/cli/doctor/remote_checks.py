@@ -95,7 +95,7 @@ def notices(settings: Settings) -> Iterator[Finding]:
     to = {
         "notifications.urls": NOTIFY,
         "notifications.fixes_mail": FIXES,
-        **{f"notify_owners, {name}": f"{OWNER}{name}" for name in settings.notifications.owners},
+        **{f"notifications.owners, {name}": f"{OWNER}{name}" for name in settings.notifications.owners},
     }
     found = {name: addresses(settings, whom, faults.append)[0] for name, whom in to.items()}
     for fault in dict.fromkeys(faults):

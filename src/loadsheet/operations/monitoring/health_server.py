@@ -37,7 +37,9 @@ def serve_health(settings: Settings, watch_status: WatchStatus) -> Iterator[str]
     try:
         server = _Server((host, int(port)), watch_status)
     except OSError as error:
-        message = f"health_address: {settings.monitoring.health_address} cannot be listened on ({error.strerror})"
+        message = (
+            f"monitoring.health_address: {settings.monitoring.health_address} cannot be listened on ({error.strerror})"
+        )
         raise SettingsError(f"{message}; give another port, or leave it empty") from error
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
     thread.start()
