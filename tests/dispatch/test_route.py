@@ -367,7 +367,7 @@ def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_p
         ({"ca_bundle": folder}, "dispatch.ca_bundle", folder, "openssl rehash"),
         ({"client_certificate": nothing}, "dispatch.client_certificate", nothing, "cannot be read"),
         ({"client_certificate": empty}, "dispatch.client_certificate", empty, "holds no certificate in PEM format"),
-        ({"client_certificate": certificate}, "dispatch.client_certificate", certificate, "set client_key"),
+        ({"client_certificate": certificate}, "dispatch.client_certificate", certificate, "set dispatch.client_key"),
         ({"client_certificate": certificate, "client_key": nothing}, "dispatch.client_key", nothing, "cannot be read"),
         ({"client_certificate": certificate, "client_key": empty}, "dispatch.client_key", empty, "no private key"),
         ({"client_certificate": certificate, "client_key": locked}, "dispatch.client_key", locked, "is encrypted"),
@@ -377,7 +377,7 @@ def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_p
             certificate,
             "not that of",
         ),
-        ({"client_key": key}, "dispatch.client_key", "", "set client_certificate too"),
+        ({"client_key": key}, "dispatch.client_key", "", "set dispatch.client_certificate too"),
     ):
         with pytest.raises(SettingsError) as caught:
             call("https://exchange.test", **options)

@@ -61,15 +61,13 @@ RETIRED = {
 
 
 def in_sections(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with those of old names in their sections; a section that is there as a model is copied with them. Retired ones are
-    left out.
+    """The values with those of old names in their sections, and without the retired ones. `Settings(window=3)` is for callers in Python:
+    files and variables are put into sections before (see `sources`).
     """
     found = {name: value for name, value in values.items() if name not in OLD_NAMES and name not in RETIRED}
     for old in OLD_NAMES.keys() & values.keys():
         section, name = OLD_NAMES[old]
         there = found.get(section, {})
-        if isinstance(there, Mapping):
-            found[section] = {name: values[old], **there}
-        else:
-            found[section] = there.model_copy(update={name: values[old]})
+        table = there if isinstance(there, Mapping) else {one: getattr(there, one) for one in there.model_fields_set}
+        found[section] = {**table, name: values[old]}
     return found
