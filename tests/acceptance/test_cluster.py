@@ -53,8 +53,8 @@ def pitched(tmp_path, born, server, **settings):
         database = server.new_database()
         given = {
             "mappings": str(MAPPINGS),
-            "canary": 0,
-            "connections": 4,
+            "dispatch.canary": 0,
+            "dispatch.connections": 4,
             **resends(3),
             **settings,
         }

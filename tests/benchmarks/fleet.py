@@ -67,8 +67,15 @@ class Place:
 
     def __init__(self, folder, born, database, url, *, shippers, orders, **more):
         self.folder, self._born, self.database = folder, born, database
-        given = {"database": database, "exchange": url, "takeover_s": TAKEOVER_S, "settle_s": 0, "canary": 0, **more}
-        given = {"mappings": str(MAPPINGS), "connections": CONNECTIONS} | given
+        given = {
+            "database": database,
+            "exchange": url,
+            "cluster.takeover_s": TAKEOVER_S,
+            "arrival.settle_s": 0,
+            "dispatch.canary": 0,
+            **more,
+        }
+        given = {"mappings": str(MAPPINGS), "dispatch.connections": CONNECTIONS} | given
         names = [f"s{number}" for number in range(shippers)]
         lines = [f"{name} = {json.dumps(value)}" for name, value in given.items() if value != ""]
         lines += [f"[shippers.{name}]" for name in names]
@@ -131,7 +138,7 @@ def alone(server, born, orders, *, on_a_server):
 
 def fleet(server, born, workers, shippers, orders):
     """Workers over so many shippers, all of whose runs are wanted at the same time."""
-    with placed(born, server.new_database(), shippers, orders, worker_places=2) as place:
+    with placed(born, server.new_database(), shippers, orders, **{"cluster.worker_places": 2}) as place:
         place.want_all()
         before, server_before, began = place.stored(), server_cpu_s(server), time.perf_counter()
         born = [place.start("worker") for _ in range(workers)]

@@ -72,7 +72,7 @@ def test_a_schedule_that_nobody_knew_begins_now_and_has_missed_nothing(daily, co
 def test_what_is_due_fires_once_and_missed_moments_with_it(daily, connection):
     was_done(connection, known_as(daily), 3 * DAY + 5 * MINUTE)
     (fired,) = tick(connection, {"acme": daily}, "a")
-    assert (fired.shipper, fired.schedule, fired.due.caught_up) == ("acme", daily.timetable[0], 3)
+    assert (fired.shipper, fired.schedule, fired.due.caught_up) == ("acme", daily.schedules.timetable[0], 3)
     assert tick(connection, {"acme": daily}, "b") == []
     (fire,) = fires.last(connection).values()
     assert (fire.due, fire.by, fire.caught_up) == (fired.due.moment, "a", 3)
@@ -82,7 +82,7 @@ def test_what_is_due_fires_once_and_missed_moments_with_it(daily, connection):
 def test_each_shipper_has_a_schedule_of_its_own_and_an_age_up_to_which_it_is_caught_up(daily, connection):
     was_done(connection, known_as(daily, "acme"), 3 * DAY + 5 * MINUTE)
     was_done(connection, known_as(daily, "bolt"), 3 * DAY + 5 * MINUTE)
-    late = chosen(daily, schedule=daily.schedule, catch_up_s=0)
+    late = chosen(daily, schedule=daily.schedules.cron, catch_up_s=0)
     found = tick(connection, {"bolt": daily, "acme": late, "idle": chosen(daily)}, "a")
     assert [(one.shipper, one.due.caught_up) for one in found] == [("acme", 0), ("bolt", 3)]
 
@@ -137,7 +137,7 @@ def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
 
 def test_another_zone_is_another_schedule(daily, connection):
     was_done(connection, known_as(daily), DAY / 2)
-    elsewhere = chosen(daily, schedule=daily.schedule, schedule_zone="Etc/GMT")
+    elsewhere = chosen(daily, schedule=daily.schedules.cron, schedule_zone="Etc/GMT")
     assert tick(connection, {"acme": elsewhere}, "a") == []
 
 

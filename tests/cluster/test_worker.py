@@ -206,10 +206,10 @@ def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask, eng
 def scheduled(tmp_path, database_url):
     """A shipper whose schedule was due ten minutes ago and was looked at an hour before that, and not since: its settings and the moment."""
     then = (datetime.now(UTC) - timedelta(minutes=10)).replace(second=0, microsecond=0)
-    acme = house(tmp_path, database_url, "acme", schedule=f"{then.minute} {then.hour} * * *")["acme"]
+    acme = house(tmp_path, database_url, "acme", **{"schedules.cron": f"{then.minute} {then.hour} * * *"})["acme"]
     engine = shared_engine(address_of(acme.database_url))
     with engine.begin() as connection:
-        fires.begin(connection, ScheduleKey("acme", acme.timetable[0].name), then - timedelta(hours=1))
+        fires.begin(connection, ScheduleKey("acme", acme.schedules.timetable[0].name), then - timedelta(hours=1))
     engine.dispose()
     return acme, then
 

@@ -93,7 +93,7 @@ def house_with_orders(folder, url, exchange_url, **more):
         f'exchange = "{exchange_url}"',
         "arrival.settle_s = 0",
     ]
-    lines += [f"{name} = {value}" for name, value in ({"takeover_s": 20.0} | more).items()]
+    lines += [f"{name} = {value}" for name, value in ({"cluster.takeover_s": 20.0} | more).items()]
     (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
     write_orders(folder / "inbox", ORDERS)
     shutil.copytree(MAPPINGS, folder / "mappings")

@@ -90,7 +90,7 @@ def test_people_and_machines_see_who_works_what_waits_and_when_runs_are_due(flee
 
 def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, file):
     acme = Settings.load(file, shipper="acme")
-    known = ScheduleKey("acme", acme.timetable[0].name)
+    known = ScheduleKey("acme", acme.schedules.timetable[0].name)
     fires.begin(fleet.connection, known, clock.moment(clock.now(fleet.connection)) - timedelta(days=8))
     late = acme.model_copy(update={"catch_up_s": 30 * 86_400})
     (fired,) = tick(fleet.connection, {"acme": late}, "alfa-1-aa")

@@ -131,8 +131,17 @@ def test_whatever_happens_to_workers_and_runs_each_order_arrives_once(tmp_path, 
     ):
         given = resends(SURE_S)
         given["assumptions"] |= {"calls_per_second": PER_SECOND}
-        given |= {"mappings": str(MAPPINGS), "canary": 0, "takeover_s": TAKEOVER_S, "catch_up_s": TIME_S}
-        given |= {"outstanding_unknown_max": FILES * EACH, "unreachable_max": 1000, "create_sends_max": 20}
+        given |= {
+            "mappings": str(MAPPINGS),
+            "dispatch.canary": 0,
+            "cluster.takeover_s": TAKEOVER_S,
+            "schedules.catch_up_s": TIME_S,
+        }
+        given |= {
+            "dispatch.outstanding_unknown_max": FILES * EACH,
+            "dispatch.unreachable_max": 1000,
+            "verification.create_sends_max": 20,
+        }
         camp = Camp(tmp_path / "acme", born, server.new_database(), url, **given)
         left = Departures(tmp_path / "left")
         camp.environment |= left.heard

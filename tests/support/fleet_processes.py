@@ -15,13 +15,18 @@ from psycopg.rows import dict_row
 TAKEOVER_S = 2.0
 TOKEN = "canary-7be1c04d"
 SCHEMA = "loadsheet"
-QUICK = {"settle_s": 0, "retry_s": 2, "reading_process": "none", "connections": 16}
+QUICK = {"arrival.settle_s": 0, "watch.retry_s": 2, "reading.process": "none", "dispatch.connections": 16}
 
 
 def resends(after_s):
     """Settings by which whatever was not there so long after its call is sent again; the exchange refuses what it has."""
-    waits = {"call_timeout_s": after_s, "quiesce_s": after_s, "status_quiesce_s": after_s, "confirm_gap_s": 0}
-    return {**waits, "create_after_absent": "resend", "assumptions": {"create_existing": "reject"}}
+    waits = {
+        "dispatch.call_timeout_s": after_s,
+        "verification.quiesce_s": after_s,
+        "verification.status_quiesce_s": after_s,
+        "verification.confirm_gap_s": 0,
+    }
+    return {**waits, "verification.create_after_absent": "resend", "assumptions": {"create_existing": "reject"}}
 
 
 class Camp:
@@ -31,7 +36,7 @@ class Camp:
         self.folder, self._nursery, self.database, self.url = folder, nursery, database, url
         self.workers = []
         self.environment = {"LOADSHEET_TOKEN": TOKEN}
-        given = {"database": database, "exchange": url, "takeover_s": TAKEOVER_S, **QUICK, **settings}
+        given = {"database": database, "exchange": url, "cluster.takeover_s": TAKEOVER_S, **QUICK, **settings}
         assumptions = given.pop("assumptions", {})
         lines = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
         lines += ["[assumptions]", *(f"{name} = {json.dumps(value)}" for name, value in assumptions.items())]
