@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -302,24 +302,25 @@ def _no_heartbeat() -> None:
 
 
 def _secrets_of(settings: Settings) -> Iterator[str]:
-    for _name, value in settings:
-        for one in _each(value):
-            if isinstance(one, SecretStr) and (text := one.get_secret_value().strip()):
-                yield text
-                if "://" in text:
-                    with suppress(ValueError):
-                        yield urlsplit(text).password or ""
+    for secret in _secrets_in(vars(settings).values()):
+        if text := secret.get_secret_value().strip():
+            yield text
+            if "://" in text:
+                with suppress(ValueError):
+                    yield urlsplit(text).password or ""
 
 
-def _each(value: object) -> Iterator[object]:
-    """A value, or those in it: in a section of the settings, a table or a list."""
-    if isinstance(value, BaseModel):
-        value = dict(value)
-    if isinstance(value, dict | tuple | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _each(one)
-    else:
-        yield value
+def _secrets_in(values: Iterable[object]) -> Iterator[SecretStr]:
+    """The secrets among values, and in the sections, tables and lists among them."""
+    for value in values:
+        if isinstance(value, SecretStr):
+            yield value
+        elif isinstance(value, BaseModel):
+            yield from _secrets_in(vars(value).values())
+        elif isinstance(value, dict):
+            yield from _secrets_in(value.values())
+        elif isinstance(value, tuple | list):
+            yield from _secrets_in(value)
 
 
 def debug(event: str, **fields: Any) -> None:

@@ -155,29 +155,33 @@ def _definition(field: Field, record: Record, creates: bool, assumptions: _OfVal
 
 
 def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: _OfValues) -> Any:  # noqa: FBT001 (one flag, named)
+    if field.record is None:
+        return _scalars(numbers, assumptions)[field.kind]
+    inner: Any = _compile(field.record, creates, assumptions)
+    if field.kind is Kind.OBJECT:
+        return inner
+    return Annotated[list[inner], ModelField(max_length=assumptions.array_length_max)]
+
+
+@cache
+def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[Kind, Any]:
+    """The annotation of each kind that is neither an object nor an array."""
     text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
-    if field.record is not None:
-        inner = _compile(field.record, creates, assumptions)
-        if field.kind is Kind.OBJECT:
-            return inner
-        return Annotated[list[inner], ModelField(max_length=assumptions.array_length_max)]  # type: ignore[valid-type]  # a model made at run time
-    if field.kind in DATE_SHAPES:
-        return Annotated[StrictStr, AfterValidator(_date_in(field.kind))]
-    by_kind: dict[Kind, Any] = {
-        Kind.NUMERIC: _numeric(numbers, assumptions),
-        Kind.FLAG: Annotated[StrictStr, AfterValidator(_flag)],
-        Kind.TIMEZONE: Annotated[StrictStr, AfterValidator(_timezone)] if assumptions.timezones == "iana" else text,
-        Kind.STRING_OR_NUMERIC: text | _Number,
-        Kind.OFFSET_MINUTES: text | _Number,
-    }
-    return by_kind.get(field.kind, text)
-
-
-def _numeric(numbers: NumberForm, assumptions: _OfValues) -> Any:
     number_text = Annotated[StrictStr, AfterValidator(_number_text)]
     if assumptions.number_forms == "both":
-        return _Number | number_text
-    return _Number if numbers is NumberForm.JSON_NUMBER else number_text
+        numeric: Any = _Number | number_text
+    else:
+        numeric = _Number if numbers is NumberForm.JSON_NUMBER else number_text
+    return {
+        Kind.STRING: text,
+        Kind.STRING_OR_NUMERIC: text | _Number,
+        Kind.NUMERIC: numeric,
+        Kind.FLAG: Annotated[StrictStr, AfterValidator(_flag)],
+        Kind.TIMEZONE: Annotated[StrictStr, AfterValidator(_timezone)] if assumptions.timezones == "iana" else text,
+        Kind.OFFSET_HOURS: text,
+        Kind.OFFSET_MINUTES: text | _Number,
+        **{kind: Annotated[StrictStr, AfterValidator(_date_in(kind))] for kind in DATE_SHAPES},
+    }
 
 
 def _wrong(expected: str) -> PydanticCustomError:

@@ -45,7 +45,7 @@ class ErrorShape(StrEnum):
     INDEXED = "errors by data[<index>]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operation:
     """One operation of the interface.
 

@@ -21,7 +21,7 @@ class When(StrEnum):
     LISTED = "listing only"  # the interface shows it in listing answers only
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """One field of a record: its exact name, its kind, its meaning as help text, and when it is required.
 
@@ -40,7 +40,7 @@ class Field:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Record:
     """A named tuple of fields and the form that its numbers take on the wire. `key` names what identifies a record."""
 

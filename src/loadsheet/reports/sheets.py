@@ -7,13 +7,13 @@ what the rows mean. Memory stays flat: XlsxWriter keeps one row of each sheet (c
 import csv
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 
 import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
@@ -22,8 +22,6 @@ from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-unt
 from loadsheet.reports.atomic_files import placed
 from loadsheet.reports.quick import QuickRows
 from loadsheet.reports.safety import csv_text, sheet_text
-
-_Done = TypeVar("_Done")
 
 
 class Target:
@@ -40,12 +38,20 @@ class Target:
     def write(self, data: bytes) -> int:
         """Write these bytes."""
         self._place += len(data)
-        return self._tried(lambda: self._file.write(data), len(data))
+        if not self._failed:
+            self._failed = True  # unless it is written
+            self._file.write(data)
+            self._failed = False
+        return len(data)
 
     def seek(self, offset: int) -> int:
         """Go to a place."""
         self._place = offset
-        return self._tried(lambda: self._file.seek(offset), offset)
+        if not self._failed:
+            self._failed = True  # unless that can be done: it may have to write
+            self._file.seek(offset)
+            self._failed = False
+        return offset
 
     def tell(self) -> int:
         """The place."""
@@ -53,20 +59,14 @@ class Target:
 
     def flush(self) -> None:
         """Flush to the system."""
-        self._tried(self._file.flush, None)
+        if not self._failed:
+            self._failed = True  # unless it is flushed
+            self._file.flush()
+            self._failed = False
 
     def end(self) -> None:
         """Drop everything from now on."""
         self._failed = True
-
-    def _tried(self, act: Callable[[], _Done], instead: _Done) -> _Done:
-        if self._failed:
-            return instead
-        try:
-            return act()
-        except OSError:
-            self._failed = True
-            raise
 
 
 @contextmanager
