@@ -3,6 +3,7 @@
 Owns: sockets, threads and signals (uvicorn). Knows no request. Nothing is logged of a request, so no token either.
 """
 
+import asyncio
 import signal
 import socket
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 import uvicorn
@@ -150,7 +151,10 @@ def _opened(database_url: str, truth: Path | None, busy_timeout_s: float = BUSY_
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that says when it listens."""
+    """A uvicorn server that says when it listens and stops at once. By itself uvicorn sleeps twice for 0.1 s when it stops."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _told: asyncio.Event
 
     def __init__(self, app: ASGIApp, listening: Callable[[], None], limits: Limits, tls: Tls | None = None) -> None:
         config = uvicorn.Config(
@@ -171,9 +175,39 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._listening = listening
 
+    def stop(self) -> None:
+        """Stop once the calls under way are answered. Any thread may call it after the start."""
+        self.should_exit = True
+        self._wake()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._loop and not self._loop.is_closed():  # it stops before it starts, or its start failed
+            self._loop.call_soon_threadsafe(self._told.set)
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
         await super().startup(sockets)
         self._listening()
+
+    async def main_loop(self) -> None:
+        ticks, told = asyncio.ensure_future(super().main_loop()), asyncio.ensure_future(self._told.wait())
+        await asyncio.wait((ticks, told), return_when=asyncio.FIRST_COMPLETED)
+        ticks.cancel()
+        told.cancel()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if not self.server_state.tasks:  # without calls under way only idle connections have to end
+            for server in self.servers:
+                server.close()
+            for connection in list(self.server_state.connections):
+                connection.shutdown()
+            await asyncio.sleep(0)
+        if self.server_state.tasks or self.server_state.connections:
+            await super().shutdown(sockets)
 
 
 @contextmanager
@@ -196,7 +230,7 @@ def _running(app: ASGIApp, listener: socket.socket, limits: Limits) -> Iterator[
             raise SettingsError("the embedded exchange could not start; its reason stands above")
         yield
     finally:
-        server.should_exit = True
+        server.stop()
         thread.join()
 
 
