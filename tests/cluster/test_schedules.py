@@ -197,7 +197,7 @@ def test_a_wrong_expression_is_refused_with_the_reason_and_an_example(tmp_path, 
     with pytest.raises(SettingsError) as refused:
         Settings.load(file)
     assert refused.value.exit_code == 78
-    assert str(refused.value).startswith("schedule: ")
+    assert str(refused.value).startswith("schedules.cron: ")
     for part in (repr(expression), why, repr(EXAMPLE)):
         assert part in str(refused.value)
 
@@ -206,7 +206,8 @@ def test_a_zone_that_does_not_exist_is_refused(tmp_path):
     file = tmp_path / "loadsheet.toml"
     file.write_text('schedules.timezone = "Europe/Berlyn"\n')
     with pytest.raises(
-        SettingsError, match=r"schedule_zone: .*no time zone 'Europe/Berlyn'; write one such as Europe/Berlin"
+        SettingsError,
+        match=r"^schedules\.timezone: there is no time zone 'Europe/Berlyn'; write one such as Europe/Berlin",
     ):
         Settings.load(file)
 

@@ -352,8 +352,9 @@ def _declared(config: Path | None) -> tuple[Path | None, tuple[str, ...]]:
 
 
 def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str:
+    message = message.removeprefix("Value error, ")
     if not location:  # several settings that do not go together
-        return message.removeprefix("Value error, ")
+        return message
     steps = tuple(str(step) for step in location)
     name = ".".join(steps)
     lengths = range(len(steps), 0, -1)
