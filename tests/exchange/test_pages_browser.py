@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 
 from loadsheet.contract import BY_NAME, example_body, example_steps
 
-SCREENS = [(390, 844, False), (1440, 900, True), (2560, 1440, False)]  # width, height, dark
+SCREENS = [(390, 844), (1440, 900), (2560, 1440)]  # width, height
 PATHS = [
     "/",
     "/?wall=1",
@@ -93,22 +93,20 @@ def test_a_person_logs_in_looks_around_and_leaves(url, browser):
     assert "Log in" in body(browser)
 
 
-def test_a_page_asks_no_other_host_and_the_browser_has_nothing_to_complain_about(url, inside):
+@pytest.mark.journey
+def test_every_page_fits_each_screen_can_be_read_and_asks_no_other_host(url, inside):
     for path in PATHS:
         inside.get(url + path)
+        for width, height in SCREENS:
+            look(inside, width, height)
+            assert inside.execute_script("return document.documentElement.scrollWidth <= innerWidth"), (path, width)
+        for dark in (False, True):
+            look(inside, 1440, 900, dark=dark)
+            assert inside.execute_script(CONTRASTS) == [], (path, dark)
     asked = set(requested(inside))
     assert {one for one in asked if not one.startswith((url + "/", "data:"))} == set()
     assert {url + path for path in (*PATHS, "/web/style.css")} <= asked
     assert complaints(inside) == []
-
-
-@pytest.mark.parametrize(("width", "height", "dark"), SCREENS)
-def test_every_page_fits_its_screen_and_can_be_read(url, inside, width, height, dark):
-    look(inside, width, height, dark=dark)
-    for path in PATHS:
-        inside.get(url + path)
-        assert inside.execute_script("return document.documentElement.scrollWidth <= innerWidth"), path
-        assert inside.execute_script(CONTRASTS) == [], path
 
 
 CONTRASTS = """
