@@ -74,13 +74,11 @@ X21 PostgreSQL is away
     test_while_the_database_is_away_calls_are_503_and_afterwards_all_is_there,
     test_a_server_that_restarts_between_two_calls_is_not_noticed, test_a_server_that_does_not_answer_is_given_up,
     test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself,
-    test_many_that_ask_a_silent_server_are_told_together,
     test_a_server_that_falls_silent_within_a_transaction_frees_its_locks_for_others
 X22 Migration with data in the tables
     test_the_first_schema_is_upgraded_with_all_that_is_in_it, test_an_upgrade_that_fails_leaves_the_database_as_it_was,
     test_several_that_open_an_old_database_at_once_upgrade_it_once,
     test_a_kill_at_any_step_of_an_upgrade_leaves_the_old_database_or_the_new_one,
-    test_a_start_after_a_kill_in_the_middle_finishes_the_upgrade,
     test_a_kill_at_any_step_of_making_a_new_database_leaves_none_or_all_of_it
 X23 Default address and default token
     test_by_default_only_this_machine_is_listened_to,

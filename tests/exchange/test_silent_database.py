@@ -30,49 +30,32 @@ def told_in_time(answer, name):
 
 
 def test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself(wire, caplog):
+    """Forty that ask a silent server at once are told together: one after the other they would wait for minutes."""
     with TokenOffice(wire.url) as office:
         _, secret = office.add(ORDER["sender_id"])
     party = {"Authorization": f"Bearer {secret}"}
-    with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as store, ThreadPoolExecutor(3) as threads:
+    with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as store, ThreadPoolExecutor(40) as threads:
         app = Inside(create_app(store, TOKEN, Assumptions()))
         app.done("order.create", ORDER)
         assert len(app.orders()) == 1
         wire.stall()
         began = time.monotonic()
-        asked = [
-            ("order.create", threads.submit(app.call, "order.create", {**ORDER, "order_id": 2})),
-            ("tender.list", threads.submit(app.send, "GET", LISTING)),
-            (
-                "tender.list",
-                threads.submit(app.send, "GET", LISTING, b"", party),
-            ),  # whose token it is cannot be told now
-        ]
-        for name, each in asked:
-            told_in_time(each.result(), name)
+        creates = [threads.submit(app.call, "order.create", {**ORDER, "order_id": f"S-{n}"}) for n in range(20)]
+        listings = [threads.submit(app.send, "GET", LISTING, b"", AUTHORISED) for _ in range(19)]
+        listings.append(threads.submit(app.send, "GET", LISTING, b"", party))  # whose token it is cannot be told now
+        for each in creates:
+            told_in_time(each.result(), "order.create")
+        for each in listings:
+            told_in_time(each.result(), "tender.list")
         took = time.monotonic() - began
         wire.resume()
-        assert len(app.orders()) in (1, 2)  # whether the hanging create got through, only a listing can tell
+        assert len(app.orders()) >= 1  # whether a hanging create got through, only a listing can tell
         app.done("order.create", {**ORDER, "order_id": 3})
         assert app.send("GET", LISTING, b"", party).status == 200
         assert {order["order_id"] for order in app.orders()} >= {ORDER["order_id"], 3}
     assert took < 60
-    assert caplog.text.count("the exchange's store failed: ") == 3
+    assert "the exchange's store failed: " in caplog.text
     assert ORDER["sender_id"] not in caplog.text
-
-
-def test_many_that_ask_a_silent_server_are_told_together(wire):
-    with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as store, ThreadPoolExecutor(40) as threads:
-        app = Inside(create_app(store, TOKEN, Assumptions()))
-        app.done("order.create", ORDER)
-        wire.stall()
-        began = time.monotonic()
-        asked = [threads.submit(app.send, "GET", LISTING, b"", AUTHORISED) for _ in range(20)]
-        asked += [threads.submit(app.call, "order.create", {**ORDER, "order_id": f"S-{n}"}) for n in range(20)]
-        for number, each in enumerate(asked):
-            told_in_time(each.result(), "tender.list" if number < 20 else "order.create")
-        assert time.monotonic() - began < 60  # one after the other they would wait for minutes
-        wire.resume()
-        assert ORDER["order_id"] in {order["order_id"] for order in app.orders()}
 
 
 def test_a_server_that_falls_silent_within_a_transaction_frees_its_locks_for_others(wire, postgres):
@@ -94,9 +77,9 @@ def test_a_server_that_falls_silent_within_a_transaction_frees_its_locks_for_oth
 
 
 def test_the_server_gives_up_a_statement_that_takes_too_long(postgres):
-    with closing(Store(postgres.new_database(), busy_timeout_s=1)) as store, store._engine.connect() as connection:
-        assert connection.exec_driver_sql("show statement_timeout").scalar() == "1500ms"
-        assert connection.exec_driver_sql("show lock_timeout").scalar() == "1s"
+    with closing(Store(postgres.new_database(), busy_timeout_s=0.2)) as store, store._engine.connect() as connection:
+        assert connection.exec_driver_sql("show statement_timeout").scalar() == "300ms"
+        assert connection.exec_driver_sql("show lock_timeout").scalar() == "200ms"
         driver = connection.connection.driver_connection
         with pytest.raises(psycopg.errors.QueryCanceled):
             driver.execute("select pg_sleep(30)")
