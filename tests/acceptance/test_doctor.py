@@ -301,8 +301,8 @@ def test_old_time_zone_data_of_the_system_are_told(house, tmp_path):
 
 def test_an_address_for_notices_that_is_none_is_named_without_its_password(house):
     good, bad = "json://user:hunter2@127.0.0.1:9", "carrier-pigeon://hunter2"
-    assert one_of("notices")[:2] == ("ok", "nobody is told of anything (notify is not set)")
-    assert one_of("notices", notify=(good,)) == ("ok", "notify: json://127.0.0.1", "")
+    assert one_of("notices")[:2] == ("ok", "nobody is told of anything (notifications.urls is not set)")
+    assert one_of("notices", notify=(good,)) == ("ok", "notifications.urls: json://127.0.0.1", "")
     level, text, todo = one_of("notices", notify=(good, bad))
     assert (level, "notify: address 2" in text, bool(todo), "hunter2" in text + todo) == ("wrong", True, True, False)
     assert one_of("notices", notify_file=house / "missing")[0] == "wrong"

@@ -155,7 +155,7 @@ def test_wrong_mappings_and_settings_end_with_78_and_wrong_words_with_2_and_touc
     (house / "loadsheet.toml").write_text("conections = 3\n", encoding="utf-8")
     done = house.run()
     assert done.returncode == 78
-    assert "did you mean connections" in done.stderr
+    assert "did you mean dispatch.connections" in done.stderr
     assert house.run("--colour").returncode == 2
     assert house.command("--version").stdout.startswith("loadsheet ")
     assert (house.inbox / "orders.csv").exists()

@@ -205,7 +205,7 @@ def test_a_wrong_schedule_ends_every_command_with_the_reason(tmp_path):
     (tmp_path / "loadsheet.toml").write_text('schedules.cron = "every night"\nschedules.timezone = "Berlin"\n')
     done = loadsheet(tmp_path, "watch")
     assert done.returncode == 78
-    assert "schedule: " in done.stderr
+    assert "schedules.cron: " in done.stderr
     assert "such as '30 21 * * Mon-Fri'" in done.stderr
-    assert "schedule_zone: " in done.stderr
+    assert "schedules.timezone: " in done.stderr
     assert "such as Europe/Berlin" in done.stderr

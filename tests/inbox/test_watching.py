@@ -107,7 +107,7 @@ def test_polling_can_be_demanded(tmp_path):
     coming = meanwhile(lambda: bool(runs.said), lambda: bool(drop(place, "a.csv")))
     go(place, runs)
     coming.join()
-    assert (runs.taken, "watch_with is polling" in runs.said[0]) == (["a.csv"], True)
+    assert (runs.taken, "watch.method is polling" in runs.said[0]) == (["a.csv"], True)
 
 
 def test_without_any_event_the_rescan_finds_it(tmp_path):
