@@ -304,7 +304,12 @@ def test_an_address_for_notices_that_is_none_is_named_without_its_password(house
     assert one_of("notices")[:2] == ("ok", "nobody is told of anything (notifications.urls is not set)")
     assert one_of("notices", notify=(good,)) == ("ok", "notifications.urls: json://127.0.0.1", "")
     level, text, todo = one_of("notices", notify=(good, bad))
-    assert (level, "notify: address 2" in text, bool(todo), "hunter2" in text + todo) == ("wrong", True, True, False)
+    assert (level, "notifications.urls: address 2" in text, bool(todo), "hunter2" in text + todo) == (
+        "wrong",
+        True,
+        True,
+        False,
+    )
     assert one_of("notices", notify_file=house / "missing")[0] == "wrong"
     assert found("notices", notify=(bad,), quick=True) == []
 

@@ -5,14 +5,17 @@ import os
 import socket
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing, redirect_stdout
 from pathlib import Path
 
 import pytest
-from command import environment
+from command import TOKEN, environment
 from command_processes import shared_nursery
 from small_disk import small_disk
 from watch_process import watching
+
+from loadsheet.cli import invoke
+from loadsheet.ledger import open_ledger
 
 SETTINGS = """\
 arrival.settle_s = 0
@@ -45,12 +48,6 @@ def recorded(house):
     assert (code, summary.get("undone", {})) == (told["exit_code"], undone)
     assert summary["entries"] == told["entries"] == {"accepted": 2}
     return code, undone
-
-
-def apart(house, **streams):
-    """`loadsheet run` as a process of its own."""
-    words = [sys.executable, "-m", "loadsheet", "run"]
-    return subprocess.Popen(words, cwd=house, env=environment(LOADSHEET_READING__PROCESS="none"), **streams)
 
 
 def test_what_could_not_be_written_is_said_and_changes_no_exit_code(house, tmp_path):
@@ -93,50 +90,42 @@ def test_a_watch_records_it_as_well_and_goes_on(house):
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
 def test_a_full_disk_under_what_is_said_is_in_all_of_them(house):
     with FULL.open("wb") as full:
-        process = apart(house, stdout=full, stderr=subprocess.PIPE)
-        _, err = process.communicate()
-    assert process.returncode == 70, err
+        words = [sys.executable, "-m", "loadsheet", "run"]
+        variables = environment(LOADSHEET_READING__PROCESS="none")
+        done = subprocess.run(words, cwd=house, env=variables, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 70, done.stderr
     assert recorded(house) == (70, {ELSE: "No space left on device"})
 
 
-def test_a_reader_that_goes_away_is_in_all_of_them(house):
+def test_a_reader_that_goes_away_is_in_all_of_them(house, monkeypatch):
+    monkeypatch.chdir(house)
+    monkeypatch.setenv("LOADSHEET_TOKEN", TOKEN)
     reads, writes = os.pipe()
     os.close(reads)
-    process = apart(house, stdout=writes, stderr=subprocess.DEVNULL)
-    os.close(writes)
-    assert process.wait() == 1
+    with os.fdopen(writes, "w") as nobody_reads, redirect_stdout(nobody_reads):
+        with pytest.raises(SystemExit) as ended:
+            invoke(["run"])
+        with Path(os.devnull).open("w") as nowhere:  # for what the stream still holds
+            os.dup2(nowhere.fileno(), nobody_reads.fileno())
+    assert ended.value.code == 1
     assert recorded(house) == (1, {ELSE: "Broken pipe"})
 
 
-def test_a_signal_while_somebody_is_told_is_in_all_of_them(house):
-    with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
-        house.edit(
-            "loadsheet.toml",
-            "retention.backups = 3",
-            f'notifications.ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"',
-        )
+@pytest.mark.parametrize("another_run", [False, True])
+def test_a_signal_while_somebody_is_told_is_in_all_of_them(house, another_run):
+    """Unless another run holds the ledger by then, which is said."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as nobody, ExitStack() as beside:
+        ping = f'notifications.ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"'
+        house.edit("loadsheet.toml", "retention.backups = 3", ping)
         process = shared_nursery().start(house, "run", LOADSHEET_READING__PROCESS="none")
         nobody.accept()[0].close()  # that it begins
         waits, _ = nobody.accept()  # that it ended, which is not answered
         assert recorded(house) == (0, {})
+        if another_run:
+            beside.enter_context(open_ledger(f"sqlite:///{house.state / 'ledger.db'}"))
         assert process.stop() == 143, process.said
         waits.close()
-    assert recorded(house)[0] == 143
-
-
-def test_a_ledger_that_another_run_holds_by_then_is_said(house):
-    with closing(socket.create_server(("127.0.0.1", 0))) as nobody:
-        house.edit(
-            "loadsheet.toml",
-            "retention.backups = 3",
-            f'notifications.ping_url = "http://127.0.0.1:{nobody.getsockname()[1]}/"',
-        )
-        process = shared_nursery().start(house, "run", LOADSHEET_READING__PROCESS="none")
-        nobody.accept()[0].close()
-        waits, _ = nobody.accept()
-        with watching(house, LOADSHEET_NOTIFICATIONS__PING_TIMEOUT_S="0.1") as watch:
-            watch.until(lambda: watch.says("watching inbox"))
-            assert process.stop() == 143, process.said
-        waits.close()
-    assert "the ledger still says of run" in process.said
     assert house.run_json()["exit_code"] == 143
+    assert ("the ledger still says of run" in process.said) == another_run
+    if not another_run:
+        assert recorded(house)[0] == 143

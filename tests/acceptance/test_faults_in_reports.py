@@ -172,34 +172,43 @@ def check_the_next_run(house, capsys, folder, lacks):
     assert told["causes"]
 
 
-@pytest.mark.parametrize(
-    "where", ["reports.reconciliation.workbook.ReconciliationWorkbook.finish", "problem_groups.Causes.add"]
-)
-def test_a_fault_in_one_report_costs_that_one_alone(house, monkeypatch, capsys, where):
-    one_report_lost(house, monkeypatch, capsys, where)
+def test_a_fault_in_one_report_costs_that_one_alone_and_is_said_until_it_is_made(house, monkeypatch, capsys):
+    workbook = "reports.reconciliation.workbook.ReconciliationWorkbook.finish"
+    folder, lacks = lost(house, monkeypatch, capsys, workbook, "problem_groups.Causes.add")
+    with monkeypatch.context() as patch:
+        broken(patch, workbook)
+        assert invoke(["report", "--run", folder.name]) == 70
+    capsys.readouterr()
+    invoke(["doctor", "--quick"])
+    assert f"run {folder.name} {lacks}" in " ".join(capsys.readouterr().out.split())
+    check_the_next_run(house, capsys, folder, lacks)
+    assert invoke(["run"]) == 1
+    assert folder.name not in capsys.readouterr().err
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("where", IN_ONE_REPORT)
 def test_a_fault_in_any_one_report_costs_that_one_alone(house, monkeypatch, capsys, where):
-    one_report_lost(house, monkeypatch, capsys, where)
+    folder, lacks = lost(house, monkeypatch, capsys, where)
+    check_the_next_run(house, capsys, folder, lacks)
 
 
-def one_report_lost(house, monkeypatch, capsys, where):
-    report = IN_ONE_REPORT[where]
-    err, folder = ended_by(house, monkeypatch, capsys, where)
+def lost(house, monkeypatch, capsys, *places):
+    """The folder of a run that met faults in these reports, and what the next run says that it lacks."""
+    reports = {IN_ONE_REPORT[where] for where in places}
+    err, folder = ended_by(house, monkeypatch, capsys, *places)
     assert SENT in err
-    assert f"{report} (KeyError" in err
+    assert [report for report in reports if f"{report} (KeyError" not in err] == []
     assert "Traceback" in (house / ".loadsheet" / "logs" / f"{folder.name}.jsonl").read_text(encoding="utf-8")
     check_the_least(folder)
     told = summary_of(folder)
     missing = [one["report"] for one in told["missing"]]
-    assert report in missing
-    assert missing == [report] or report == "causes"  # fix files are told by them as well
+    assert reports <= {*missing}
+    assert reports == {*missing} or "causes" in reports  # fix files are told by them as well
     assert told["verdicts"]
-    assert ("run.html" in told["reports"]) is (report != "page")
-    assert ("reconciliation.xlsx" in told["reports"]) is (report != "workbook")
-    check_the_next_run(house, capsys, folder, f"has no {', '.join(missing)}")
+    assert ("run.html" in told["reports"]) is ("page" not in reports)
+    assert ("reconciliation.xlsx" in told["reports"]) is ("workbook" not in reports)
+    return folder, f"has no {', '.join(missing)}"
 
 
 def ended_by(house, monkeypatch, capsys, *places):
@@ -213,9 +222,8 @@ def ended_by(house, monkeypatch, capsys, *places):
     return err, latest(house)
 
 
-@pytest.mark.parametrize("where", ["reports.results.DropResults.finish"])
-def test_a_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, capsys, where):
-    only_the_least_left(house, monkeypatch, capsys, where)
+def test_a_fault_in_all_reports_leaves_the_least_of_them(house, monkeypatch, capsys):
+    only_the_least_left(house, monkeypatch, capsys, "reports.results.DropResults.finish")
 
 
 @pytest.mark.sweep
@@ -233,17 +241,10 @@ def only_the_least_left(house, monkeypatch, capsys, where):
     check_the_next_run(house, capsys, folder, "has only minimal reports")
 
 
-def test_faults_after_the_reports_are_each_said_and_leave_them_whole(house, monkeypatch, capsys):
-    err, folder = ended_by(house, monkeypatch, capsys, *AFTER_IT)
-    assert [told for told in AFTER_IT.values() if f"{told} (KeyError" not in err] == []
-    told = summary_of(folder)
-    assert (told["entries"], told["missing"]) == (FATES, [])
+def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys):
+    """All of them in one run, which says each; its reports are whole, and stdout says what run.json says."""
+    recorded_as_it_ended(house, monkeypatch, capsys, *AFTER_IT)
     assert invoke(["run"]) == 1
-
-
-@pytest.mark.parametrize("where", ["operations.notifications.send_notifications", "cli.run_end.keep"])
-def test_a_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house, monkeypatch, capsys, where):
-    recorded_as_it_ended(house, monkeypatch, capsys, where)
 
 
 @pytest.mark.sweep
@@ -252,11 +253,21 @@ def test_any_fault_after_the_end_is_in_ledger_run_json_and_exit_code_alike(house
     recorded_as_it_ended(house, monkeypatch, capsys, where)
 
 
-def recorded_as_it_ended(house, monkeypatch, capsys, where):
-    _, folder = ended_by(house, monkeypatch, capsys, where)
-    check_recorded(house, capsys, folder, {AFTER_IT[where]: "KeyError: 'no such thing'"})
+def recorded_as_it_ended(house, monkeypatch, capsys, *places):
+    undone = {AFTER_IT[where]: "KeyError: 'no such thing'" for where in places}
+    with monkeypatch.context() as patch:
+        for where in places:
+            broken(patch, where)
+        assert invoke(["run", "--json"]) == 70
+    out, err = capsys.readouterr()
+    folder = latest(house)
+    told = summary_of(folder)
+    assert [what for what in undone if f"{what} (KeyError" not in err] == []
+    assert (told["entries"], told["missing"]) == (FATES, [])
+    assert json.loads(out) == told
+    check_recorded(house, capsys, folder, undone)
     assert invoke(["report", "--run", folder.name]) == 0
-    check_recorded(house, capsys, folder, {AFTER_IT[where]: "KeyError: 'no such thing'"})
+    check_recorded(house, capsys, folder, undone)
     assert "exit code 70" in (folder / "run.html").read_text(encoding="utf-8")
 
 
@@ -268,15 +279,6 @@ def check_recorded(house, capsys, folder, undone):
     assert invoke(["runs", "--json"]) == 0
     (row,) = (one for one in json.loads(capsys.readouterr().out) if one["run"] == folder.name)
     assert (row["exit_code"], row["summary"]["undone"], row["summary"]["entries"]) == (70, undone, FATES)
-
-
-def test_what_stdout_says_of_such_a_run_is_the_same(house, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        broken(patch, "operations.notifications.send_notifications")
-        assert invoke(["run", "--json"]) == 70
-    told = json.loads(capsys.readouterr().out)
-    assert (told["exit_code"], told["undone"][0]["what"]) == (70, "notices")
-    assert told == summary_of(latest(house))
 
 
 def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_run(house, monkeypatch, capsys):
@@ -306,21 +308,19 @@ def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
         assert f"loadsheet: {where} still says of run {run} that it ended with exit code 1: KeyError" in err
 
 
-@pytest.mark.parametrize(
-    "where", ["reading.damage_checks._column_warnings", "reading.damage_checks.DamageChecks._count_shapes"]
-)
-def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, capsys, where):
-    with monkeypatch.context() as patch:
-        broken(patch, where)
-        assert invoke(["run"]) == 70
-        err = capsys.readouterr().err
-        (house / "inbox" / "events.csv").write_text("Order,Status\nother,LATE\n", encoding="utf-8")
-        assert invoke(["check", "inbox/events.csv"]) == 70
+def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, capsys):
+    err, folder = ended_by(house, monkeypatch, capsys, "reading.damage_checks._column_warnings")
     assert "R290" in err
-    assert "Traceback" not in err
-    told = summary_of(latest(house))
+    told = summary_of(folder)
     assert (told["entries"], told["missing"]) == (FATES, [])
     assert "R290" in {problem["code"] for problem in told["problems"]}
+    (house / "inbox" / "events.csv").write_text("Order,Status\nother,LATE\n", encoding="utf-8")
+    for where in ("_column_warnings", "DamageChecks._count_shapes"):
+        with monkeypatch.context() as patch:
+            broken(patch, f"reading.damage_checks.{where}")
+            assert invoke(["check", "inbox/events.csv"]) == 70
+        err = capsys.readouterr().err
+        assert ("R290" in err, "Traceback" in err) == (True, False), where
     assert invoke(["run"]) == 1
 
 
@@ -351,20 +351,3 @@ def test_a_run_that_died_and_cannot_be_told_does_not_break_those_after_it(house,
         assert invoke(["run"]) == 1
     assert invoke(["report", "--run", died.name]) == 0
     assert summary_of(died)["missing"] == []
-
-
-def test_what_is_missing_is_said_by_doctor_and_by_every_run_until_it_is_made(house, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        broken(patch, "reports.web.run.RunPage.finish")
-        assert invoke(["run"]) == 70
-        folder = latest(house)
-        assert invoke(["report", "--run", folder.name]) == 70
-    capsys.readouterr()
-    invoke(["doctor", "--quick"])
-    assert f"run {folder.name} has no page" in " ".join(capsys.readouterr().out.split())
-    for _ in range(2):
-        assert invoke(["run"]) == 1
-        assert f"run {folder.name} has no page" in capsys.readouterr().err
-    assert invoke(["report", "--run", folder.name]) == 0
-    assert invoke(["run"]) == 1
-    assert folder.name not in capsys.readouterr().err
