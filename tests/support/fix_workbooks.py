@@ -19,6 +19,8 @@ from loadsheet.mapping import load_folder
 from loadsheet.reports.fix_workbook.write import Fixes, is_to_fix
 from loadsheet.settings import Settings
 
+_LOADED = {}
+
 
 class House:
     """A folder to work in. A night takes in what is in the inbox and delivers it; reports are written by whoever wants them."""
@@ -42,7 +44,6 @@ class House:
             reading_process="none",
         )
         self.state = self.settings.state
-        self._loaded = None, None
 
     def drop(self, path, name=None):
         """Put a copy of a file, or of a folder's files, into the inbox."""
@@ -75,11 +76,12 @@ class House:
         return Night(found, drops, aside)
 
     def _mappings(self):
-        """The mappings, loaded anew when a file of theirs has changed."""
-        files = {path: path.stat().st_mtime_ns for path in self.settings.mappings.rglob("*")}
-        if self._loaded[0] != files:
-            self._loaded = files, load_folder(self.settings.mappings, self.settings.assumptions)
-        return self._loaded[1]
+        """The mappings; those with the same files are loaded once in a test process."""
+        folder = self.settings.mappings
+        files = frozenset((path.relative_to(folder), path.read_bytes()) for path in folder.rglob("*") if path.is_file())
+        if files not in _LOADED:
+            _LOADED[files] = load_folder(folder, self.settings.assumptions)
+        return _LOADED[files]
 
     @contextmanager
     def queries(self):
