@@ -21,7 +21,9 @@ OWN = {  # of each subject: fields that one client alone sends
     "tender": ["pickup_city", "delivery_city", "vehicle_type", "pickup_company"],
 }
 SHARED = "transport_mode"
-subjects = pytest.mark.parametrize("subject", ["order", "tender"])
+one_subject_on_each_database = pytest.mark.parametrize(
+    ("database", "subject"), [("sqlite", "tender"), ("postgresql", "order")], indirect=["database"]
+)
 
 
 @pytest.fixture
@@ -58,11 +60,11 @@ def at_once(clients, calls):
         list(threads.map(one, zip(clients, calls, strict=True)))
 
 
-@subjects
+@one_subject_on_each_database
 def test_updates_of_different_fields_all_survive_and_of_one_field_one_whole_value_stays(clients, subject):
     created = GOOD[f"{subject}.create"]
     clients[0].done(f"{subject}.create", created)
-    for turn in range(15):
+    for turn in range(8):
         updates = [
             (f"{subject}.update", {**base(subject), field: f"{field} {turn}", SHARED: f"by {field} {turn}"})
             for field in OWN[subject]
@@ -77,12 +79,12 @@ def test_updates_of_different_fields_all_survive_and_of_one_field_one_whole_valu
         }
 
 
-@subjects
+@one_subject_on_each_database
 def test_an_update_that_begins_after_another_was_answered_wins(clients, subject):
     clients[0].done(f"{subject}.create", GOOD[f"{subject}.create"])
     dice = random.Random(7)
     last = {}
-    for turn in range(40):
+    for turn in range(20):
         fields = dice.sample([*OWN[subject], SHARED], 2)
         change = dict.fromkeys(fields, f"{turn}")
         dice.choice(clients).done(f"{subject}.update", {**base(subject), **change})
@@ -107,7 +109,7 @@ def test_an_update_beside_a_status_that_changes_the_order_loses_neither(database
         clients = [Inside(create_app(store, TOKEN, settings)) for store in stores]
         clients[0].done("order.create", GOOD["order.create"])
         event = GOOD["order.status"]["data"][0]
-        for turn in range(15):
+        for turn in range(8):
             status = ("order.status", {"data": [{**event, "status_code": f"S{turn}"}]})
             at_once(clients, [status, ("order.update", {**base("order"), "vehicle_type": f"V{turn}"})])
             record = listed(clients[0], "order")
@@ -115,7 +117,7 @@ def test_an_update_beside_a_status_that_changes_the_order_loses_neither(database
 
 
 def test_a_delete_beside_an_update_leaves_nothing_half_there(clients):
-    for turn in range(15):
+    for turn in range(8):
         clients[0].done("order.create", GOOD["order.create"])
         start, statuses = threading.Barrier(2), []
 

@@ -1,4 +1,4 @@
-"""kill -9 at twice 60 random moments under load: what was answered 200 is there, and nothing is half there.
+"""kill -9 at random moments under load, 60 in the sweep: what was answered 200 is there, and nothing is half there.
 
 Each client thread has orders of its own and one call under way at a time. So after a kill the orders of a thread, with their
 whole history, are either as the last 200 left them or as the one call that was never answered would leave them.
@@ -17,7 +17,7 @@ from exchange_calls import OverSocket
 from exchange_process import serving, starting
 from payload_examples import EVENT, ORDER, PARTIES
 
-KILLS, LANES, ORDERS_OF_A_LANE = 60, 4, 12
+LANES, ORDERS_OF_A_LANE = 4, 12
 LOAD_MAX_S, START_MAX_S = 0.3, 0.3
 KILLED_WHILE_STARTING = 0.1  # of the kills; the others come under load
 
@@ -128,17 +128,15 @@ def serve_until_killed(folder, lanes, dice, tally):
             thread.join()
 
 
-@pytest.mark.sweep
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", [1, 2])  # two tests, so that two processes share the kills
-def test_after_each_of_many_kills_all_that_was_answered_is_there(tmp_path, seed, record_property):
-    dice, tally, lanes = random.Random(seed), Counter(), [Lane(number, seed) for number in range(LANES)]
-    for _ in range(KILLS):
+@pytest.mark.parametrize("kills", [4, pytest.param(60, marks=[pytest.mark.sweep, pytest.mark.timeout(1200)])])
+def test_after_each_of_many_kills_all_that_was_answered_is_there(tmp_path, kills, record_property):
+    dice, tally, lanes = random.Random(kills), Counter(), [Lane(number, kills) for number in range(LANES)]
+    for _ in range(kills):
         serve_until_killed(tmp_path, lanes, dice, tally)
     with serving(tmp_path) as (url, _):
         settle(lanes, kept(url, tmp_path / "exchange.db"), tally)
-    record_property("kills of the exchange", KILLS)
+    record_property("kills of the exchange", kills)
     record_property("answers of 200 found again", tally.total())
-    assert tally["order.create"] > KILLS
-    assert tally["unanswered, had happened"]  # the kills did fall between commit and answer
+    assert tally["order.create"] >= kills
+    assert kills < 60 or tally["unanswered, had happened"]  # the kills did fall between commit and answer
     assert not tally["refused"]

@@ -122,7 +122,7 @@ def test_each_listing_shows_its_own_records_only(app):
     assert (len(app.orders()), len(app.tenders())) == (1, 0)
 
 
-def test_the_page_size_is_read_from_query_or_body_and_cut(stored):
+def test_the_page_size_is_read_from_query_or_body_and_cut(app):
     for query, body, shown in (
         ("", b"", 100),
         ("?page_size=7", b"", 7),
@@ -134,7 +134,7 @@ def test_the_page_size_is_read_from_query_or_body_and_cut(stored):
         ("?page_size=100001", b"", 100_001),
         ("?page_size=" + "9" * 5000, b"", 999_999_999_999_999_999),
     ):
-        assert stored.send("GET", f"/tmsapi/getOrders{query}", body).body["page_size"] == shown, (query, body)
+        assert app.send("GET", f"/tmsapi/getOrders{query}", body).body["page_size"] == shown, (query, body)
 
 
 def test_a_page_size_that_is_no_count_is_refused(app):

@@ -15,18 +15,16 @@ from payload_examples import ORDER
 
 from loadsheet.exchange.truth_log import read_truth
 
-GOOD, SLOW = 300, 200
+GOOD, SLOW, SECONDS = 300, 200, 60
 GROWTH_MAX_MB = 48  # from a third of the time to its end; sessions, caches and the heap's own slack are within it
 
 
-@pytest.mark.parametrize(
-    "seconds",
-    [pytest.param(3, marks=pytest.mark.journey), pytest.param(60, marks=[pytest.mark.sweep, pytest.mark.alone])],
-)
-def test_good_clients_are_served_among_slow_ones_and_memory_stays_flat(tmp_path, seconds, record_property):
+@pytest.mark.sweep
+@pytest.mark.alone
+def test_good_clients_are_served_among_slow_ones_and_memory_stays_flat(tmp_path, record_property):
     patience = {"LOADSHEET_SERVER__HEADER_S": "1.5", "LOADSHEET_SERVER__BODY_S": "1.5"}
     with serving(tmp_path, "--truth", "truth.jsonl", **patience) as running:
-        answers, cut, sizes = asyncio.run(crowd(running.port, seconds, running.process.pid))
+        answers, cut, sizes = asyncio.run(crowd(running.port, SECONDS, running.process.pid))
         assert running.process.stop() == 0
     assert running.process.said == f"exchange listening on {running.url}\n"
     assert {status for status, _ in answers.values()} == {200}

