@@ -9,6 +9,8 @@ from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, T
 from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Assumptions, ErrorShape, register
 
 UPDATE = GOOD["order.update"]
+WEIGHT_IN_TEXT = {**ORDER, "total_weight": "12.50"}
+WEIGHT_AS_NUMBER = {**TENDER, "packages": [{**TENDER["packages"][0], "weight": 1}]}
 SETTINGS_OF_THE_EXCHANGE = {
     "number_forms",
     "text_length_max",
@@ -67,13 +69,31 @@ def test_this_file_covers_every_setting_that_affects_the_exchange():
     assert affecting & set(Assumptions.model_fields) == SETTINGS_OF_THE_EXCHANGE
 
 
-@pytest.mark.parametrize(("setting", "status"), [("declared", 400), ("both", 200)])
-def test_number_forms(under, setting, status):
-    with under(number_forms=setting) as app:
-        assert app.call("order.create", {**ORDER, "total_weight": "12.50"}).status == status
-        assert (
-            app.call("tender.create", {**TENDER, "packages": [{**TENDER["packages"][0], "weight": 1}]}).status == status
-        )
+FIRST_CALLS = {  # setting, value: the status of calls at an exchange that holds nothing
+    ("number_forms", "declared"): {"order.create": (WEIGHT_IN_TEXT, 400), "tender.create": (WEIGHT_AS_NUMBER, 400)},
+    ("number_forms", "both"): {"order.create": (WEIGHT_IN_TEXT, 200), "tender.create": (WEIGHT_AS_NUMBER, 200)},
+    ("known_values", "open"): {"order.create": ({**ORDER, "transport_mode": "CAMEL"}, 200)},
+    ("known_values", "closed"): {"order.create": ({**ORDER, "transport_mode": "CAMEL"}, 400)},
+    ("timezones", "iana"): {"order.create": ({**ORDER, "timezone": "Mars/One"}, 400)},
+    ("timezones", "any"): {"order.create": ({**ORDER, "timezone": "Mars/One"}, 200)},
+    ("empty_required", "accept"): {"order.create": (ORDER, 200), "tender.create": (TENDER, 200)},
+    ("empty_required", "reject"): {"order.create": (ORDER, 400), "tender.create": (TENDER, 200)},
+    ("delete_unknown", "reject"): {f"{one}.delete": (GOOD[f"{one}.delete"], 400) for one in ("order", "tender")},
+    ("delete_unknown", "accept"): {f"{one}.delete": (GOOD[f"{one}.delete"], 200) for one in ("order", "tender")},
+    ("quote_unknown", "reject"): {"tender.quote": (QUOTE, 400), "tender.confirm": (CONFIRMATION, 400)},
+    ("quote_unknown", "accept"): {"tender.quote": (QUOTE, 200), "tender.confirm": (CONFIRMATION, 200)},  # it is kept
+    ("confirm_unknown", "reject"): {"tender.confirm": (CONFIRMATION, 400)},
+    ("confirm_unknown", "accept"): {"tender.create": (TENDER, 200), "tender.confirm": (CONFIRMATION, 200)},
+    ("status_unknown", "reject"): {"order.status": ({"data": [EVENT]}, 400)},
+    ("status_unknown", "accept"): {"order.status": ({"data": [EVENT]}, 200)},
+}
+
+
+@pytest.mark.parametrize(("setting", "value"), FIRST_CALLS)
+def test_a_setting_decides_what_an_exchange_that_holds_nothing_takes(under, setting, value):
+    with under(**{setting: value}, status_sets_order_status="code") as app:
+        for name, (payload, status) in FIRST_CALLS[setting, value].items():
+            assert app.call(name, payload).status == status, name
 
 
 def test_numbers_in_either_form_come_back_in_the_form_they_came(under):
@@ -86,25 +106,6 @@ def test_text_length_max(under):
     with under(text_length_max=5) as app:
         assert app.call("order.delete", {"order_id": "12345"}).body["error"]["details"] == "order_id: is not known"
         assert "at most 5" in app.call("order.delete", {"order_id": "123456"}).body["error"]["details"]
-
-
-@pytest.mark.parametrize(("setting", "status"), [("open", 200), ("closed", 400)])
-def test_known_values(under, setting, status):
-    with under(known_values=setting) as app:
-        assert app.call("order.create", {**ORDER, "transport_mode": "CAMEL"}).status == status
-
-
-@pytest.mark.parametrize(("setting", "status"), [("iana", 400), ("any", 200)])
-def test_timezones(under, setting, status):
-    with under(timezones=setting) as app:
-        assert app.call("order.create", {**ORDER, "timezone": "Mars/One"}).status == status
-
-
-@pytest.mark.parametrize(("setting", "status"), [("accept", 200), ("reject", 400)])
-def test_empty_required(under, setting, status):
-    with under(empty_required=setting) as app:
-        assert app.call("order.create", ORDER).status == status  # the second address line is empty
-        assert app.call("tender.create", TENDER).status == 200
 
 
 def test_null_fields_are_refused_or_absent(under):
@@ -244,20 +245,6 @@ def test_update_unknown(under, subject, setting, status, held):
         assert len(app.orders() if subject == "order" else app.tenders()) == held
 
 
-@pytest.mark.parametrize("subject", ["order", "tender"])
-@pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("accept", 200)])
-def test_delete_unknown(under, subject, setting, status):
-    with under(delete_unknown=setting) as app:
-        assert app.call(f"{subject}.delete", GOOD[f"{subject}.delete"]).status == status
-
-
-@pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("accept", 200)])
-def test_quote_unknown(under, setting, status):
-    with under(quote_unknown=setting) as app:
-        assert app.call("tender.quote", QUOTE).status == status
-        assert app.call("tender.confirm", CONFIRMATION).status == status  # it is kept, so it can be confirmed
-
-
 @pytest.mark.parametrize(("setting", "status"), [("replace", 200), ("reject", 400)])
 def test_quote_existing(under, setting, status):
     with under(quote_existing=setting) as app:
@@ -332,17 +319,6 @@ def test_decision_words(under, setting, status, word):
         assert answer.status == status
         if status == 400:
             assert answer.body["errors"] == {"status": "must be one of accept, reject"}
-
-
-def test_confirm_by_is_about_parties():
-    """Their tokens are tried in test_exchange_tokens."""
-    assert Assumptions().confirm_by == "sender"
-
-
-@pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("accept", 200)])
-def test_status_unknown(under, setting, status):
-    with under(status_unknown=setting, status_sets_order_status="code") as app:
-        assert app.call("order.status", {"data": [EVENT]}).status == status
 
 
 @pytest.mark.parametrize(("setting", "statuses"), [("atomic", [None, None]), ("partial", ["PU", "LATE"])])

@@ -176,11 +176,7 @@ CHUNKS = b"10\r\n" + BODY + b"\r\n0\r\n\r\n"
         (START + TRUSTED + LAST + b"Expect: 100-continue\r\n" + SIZED + b"\r\n" + BODY, [100, 200]),
         (START + LAST + b"Expect: 100-continue\r\n" + SIZED + b"\r\n", [401]),  # not asked for its body
         (START + TRUSTED * 2 + LAST + SIZED + b"\r\n" + BODY, [401]),
-        (START + TRUSTED + SIZED + CHUNKED + b"\r\n" + CHUNKS, [400]),
-        (START + TRUSTED + b"Content-Length: -1\r\n\r\n" + BODY, [400]),
-        (START + TRUSTED + SIZED + b"Content-Length: 17\r\n\r\n" + BODY, [400]),
         (b"BREW /tmsapi/deleteOrder HTTP/1.1\r\n\r\n", [400]),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01", [400]),  # a TLS greeting
     ],
 )
 def test_requests_as_bytes(accepting, request_bytes, answers):

@@ -39,7 +39,7 @@ X12 Concurrent creates of one identifier
     test_concurrent_creates_of_one_identifier_have_one_winner,
     test_concurrent_creates_at_several_processes_have_one_winner, test_two_stores_on_one_database_share_numbers_and_records
 X13 Lost updates
-    test_calls_in_one_group_see_each_other_in_order, test_an_update_leaves_absent_fields_and_replaces_present_ones,
+    test_calls_in_one_group_see_each_other_in_order, test_of_two_updates_the_register_says_what_stays,
     test_every_sequence_of_calls_leaves_what_the_model_says,
     test_updates_of_different_fields_all_survive_and_of_one_field_one_whole_value_stays,
     test_an_update_that_begins_after_another_was_answered_wins, test_an_array_is_one_field_and_is_never_mixed,
