@@ -13,10 +13,11 @@ import pytest
 import requests
 from command import start
 from command_in_process import loadsheet
+from command_processes import shared_nursery
 from exchange_process import TOKEN, exchange
 from orders import MAPPINGS, order_id, write_orders
 
-ORDERS = 300
+ORDERS, MANY = 60, 300
 
 
 def entries(folder):
@@ -50,14 +51,14 @@ def reported(folder):
     return {row["key"] for text in texts for row in csv.DictReader(io.StringIO(text, newline=""))} - {""}
 
 
-def check_laws(folder, url):
+def check_laws(folder, url, orders):
     """After a last, undisturbed run: every order is accepted or named as unknown, told in a report, and none was sent twice."""
     done = loadsheet(folder, "run", "--settle", "0", "--exchange", url)
     assert done.returncode in (0, 1), done.stderr
-    assert reported(folder) == {order_id(number) for number in range(ORDERS)}
+    assert reported(folder) == {order_id(number) for number in range(orders)}
     known, held = entries(folder), listed(url)
     assert sorted(held) == sorted(set(held))
-    assert known.keys() == {order_id(number) for number in range(ORDERS)}
+    assert known.keys() == {order_id(number) for number in range(orders)}
     for key, (state, attempts) in known.items():
         # a second create of one id would have been answered 400: a refused entry is an order sent twice
         assert state in ("accepted", "unknown"), (key, state)
@@ -69,12 +70,12 @@ def check_laws(folder, url):
 
 
 def try_once(folder, moments):
-    write_orders(folder / "inbox", ORDERS)
+    write_orders(folder / "inbox", MANY)
     shutil.copytree(MAPPINGS, folder / "mappings")
     with exchange(folder / "exchange.db") as served:
         for after_s in moments:
             kill_during_run(folder, served.url, after_s)
-        check_laws(folder, served.url)
+        check_laws(folder, served.url, MANY)
 
 
 def test_a_run_that_is_killed_while_it_sends_is_told_by_the_next_one(tmp_path):
@@ -82,15 +83,13 @@ def test_a_run_that_is_killed_while_it_sends_is_told_by_the_next_one(tmp_path):
     (tmp_path / "inbox" / "nobody.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     shutil.copytree(MAPPINGS, tmp_path / "mappings")
     with exchange(tmp_path / "exchange.db") as served:
-        running = start(
-            tmp_path, "run", "--settle", "0", "--exchange", served.url, LOADSHEET_ASSUMPTIONS__CALLS_PER_SECOND="100"
-        )
+        words = ("run", "--settle", "0", "--exchange", served.url)
+        running = shared_nursery().start(tmp_path, *words, LOADSHEET_ASSUMPTIONS__CALLS_PER_SECOND="20")
         while running.poll() is None and not listed(served.url):
             time.sleep(0.05)
-        running.send_signal(signal.SIGKILL)
-        running.communicate(timeout=30)
+        assert running.kill() == -signal.SIGKILL
         assert not reported(tmp_path)
-        check_laws(tmp_path, served.url)
+        check_laws(tmp_path, served.url, ORDERS)
     aside = [path.name for path in (tmp_path / "outbox").glob("*/*.results.csv") if "nobody" in path.name]
     assert [name.partition(".of-")[0] for name in aside] == ["nobody.csv"]  # though only the killed run touched it
 

@@ -68,7 +68,11 @@ def _lines(path):
 @contextmanager
 def watching(folder, *words, **more):
     """`loadsheet watch` in a folder, quick to settle; killed at the end if it still lives."""
-    quick = {"LOADSHEET_ARRIVAL__SETTLE_S": "0.3", "LOADSHEET_WATCH__POLL_S": "0.2", "LOADSHEET_WATCH__RETRY_S": "0.3"}
+    quick = {
+        "LOADSHEET_ARRIVAL__SETTLE_S": "0.2",
+        "LOADSHEET_WATCH__POLL_S": "0.05",
+        "LOADSHEET_WATCH__RETRY_S": "0.1",
+    }
     watched = Forked(shared_nursery().start(folder, "watch", *words, apart=True, **quick | more))
     try:
         yield watched
