@@ -1,6 +1,5 @@
 """Rows of one record come together wherever they stand, and every row comes out exactly once (M8, M9, M10, M27, M29)."""
 
-import random
 import tracemalloc
 from collections import Counter
 
@@ -72,10 +71,6 @@ def flat(tmp_path_factory):
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory):
     return load_text(tmp_path_factory.mktemp("joined"), JOINED)
-
-
-def payloads(found):
-    return {item.key: decode(item.payload) for item in found if isinstance(item, Document) and item.usable}
 
 
 # ---- one table ----
@@ -313,21 +308,6 @@ def test_every_row_of_every_table_is_accounted_for(joined, orders, lines, notes,
     ]
     assert accounted(found) == sorted(expected)
     assert spread(found) == spread(run(joined, orders, lines, notes))
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.integers(0, 2**32), st.sampled_from([0, 1_000]), st.booleans())
-def test_m8_shuffled_rows_give_the_same_payloads(joined, seed, memory_rows, in_order):
-    dice = random.Random(seed)
-    orders = [[f"{number:03d}", "Bonn"] for number in range(30)]
-    lines = [[f"{number:03d}", f"item {number}", "1.5"] for number in range(30) for _ in range(2)]
-    notes = [[f"{number:03d}", "x"] for number in range(0, 30, 7)]
-    expected = payloads(documents(joined, orders, lines, notes))
-    assert len(expected) == 30
-    if not in_order:
-        for rows in (orders, lines, notes):
-            dice.shuffle(rows)
-    assert payloads(documents(joined, orders, lines, notes, memory_rows=memory_rows)) == expected
 
 
 def test_documents_come_in_the_order_of_their_first_rows(flat):

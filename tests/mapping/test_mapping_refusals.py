@@ -115,6 +115,8 @@ CHANGES = {
             "m.yaml:12:33: type: txt is not one of text, integer, decimal, quantity, date, time, datetime, country, "
             "currency, yesno, timezone (did you mean text?)"
         ),
+        "{label: Tender, from_set: true}": "m.yaml:12:37: rows has no sets (write sets: under source.tables)",
+        "{label: Tender, above: Kind}": "m.yaml:12:27: above is for tables with a kind",
         "{label: Tender, unit: kg}": "m.yaml:12:27: unit means nothing for type text",
         "{label: Tender, requird: true}": 'm.yaml:12:27: unknown key "requird" (did you mean required?)',
         "{label: 2026-03-01}": 'm.yaml:12:19: an unquoted date is not allowed: 2026-03-01 (write "2026-03-01")',
@@ -198,6 +200,7 @@ CHANGES = {
     "{col: tender}": {
         "{col: tendr}": 'm.yaml:26:24: "tendr": rows has no column "tendr" (did you mean tender?)',
         "tender": ("m.yaml:26:18: tender_id needs to say where its value comes from (write {value: tender})"),
+        "{col: tender, round: 2}": "m.yaml:26:24: tender_id: round is for numbers, not for a text",
         "{col: tender, value: A}": "m.yaml:26:18: tender_id takes one of col, const, value, expr, utc_offset_of; it has col and value",
         "{cols: tender}": 'm.yaml:26:19: unknown key "cols" (did you mean col?)',
         "{value: 01067}": 'm.yaml:26:26: a number loses its leading zero: 01067 (write "01067")',
@@ -438,7 +441,7 @@ def test_the_share_of_errors_is_written_with_its_sign(tmp_path):
     wanted = GOOD.replace("checks:", "errors: {stop_at: 12.5%}\nchecks:")
     assert findings(tmp_path, wanted) == []
     (tmp_path / "m.yaml").write_text(wanted, encoding="utf-8")
-    assert load(tmp_path / "m.yaml", ASSUMED).dispatch.error_share_max == 0.125
+    assert load(tmp_path / "m.yaml", ASSUMED).error_share_max == 0.125
     for share in ("20", "0.2", "101%", "a fifth"):
         (said,) = findings(tmp_path, wanted.replace("12.5%", share))
         assert f"m.yaml:39:19: stop_at: must be a share such as 20%, found {share}" in said

@@ -10,8 +10,9 @@ from command_in_process import loadsheet
 from loadsheet.cli import invoke
 from loadsheet.mapping import Document
 from loadsheet.mapping.documents import Source, SourceRow
-from loadsheet.mapping.plausibility import DateRangeCheck, notation_order
-from loadsheet.reading import Table
+from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, notation_order
+from loadsheet.problems import Problem, Where
+from loadsheet.reading import Native, Row, Table
 
 MAPPING = """\
 mapping: lanes
@@ -136,11 +137,31 @@ def test_what_is_only_a_wrong_value_holds_nothing_else(checked, manner, rows, se
         ("1,234", "", "either"),
         ("0,234", "", "a decimal comma"),
         ("1,234,567", "", ""),
+        ("1,234,567.5", "", "a decimal point"),
+        ("1.234.567,5", "", "a decimal comma"),
+        ("1.234,567.8", "", ""),
+        ("1,234.567,8", "", ""),
         ("12", "", ""),
     ],
 )
 def test_how_a_text_is_written(text, of, order):
     assert notation_order(text, of) == order
+
+
+def test_only_texts_of_rows_that_count_show_that_a_column_is_misread():
+    """Not a row that is left out, one that could not be read, or a typed cell."""
+    told = []
+    for row in (
+        Row(3, ("1,125",)),
+        Row(3, ("1,125",), ignored="totals"),
+        Row(3, ("1,125",), Problem("R204", Where("lanes.csv"))),
+        Row(3, (Native("1,125", "number"),)),
+    ):
+        table = Table("rows", "lanes.csv", "", ("Volume",), 1, {"volume": 0}, lambda row=row: iter((row,)), {})
+        found = NotationCheck()
+        found.add(Problem("C302", Where("lanes.csv", "", 2, "Volume"), "0,25", {"locale": "en_US"}))
+        told.append(bool(found.problems({"rows": table})))
+    assert told == [True, False, False, False]
 
 
 # ---- dates far from the day of a run ----

@@ -36,21 +36,6 @@ payload:
   receiver_id: {{value: "007"}}
 {payload}
 """
-COLUMNS = [
-    "ID",
-    "Pickup",
-    "Deliver",
-    "City",
-    "Zip",
-    "Country",
-    "Kind",
-    "Item",
-    "Weight",
-    "Hazard",
-    "Note",
-    "Second",
-    "TZ",
-]
 
 
 SMALL = """\
@@ -77,8 +62,10 @@ def orders(tmp_path):
     def translated(payload, *rows, more="", zone="Europe/Berlin", assumptions=ASSUMED, sheet=""):
         text = ORDER.format(zone=zone, payload="\n".join(f"  {line}" for line in payload.splitlines())) + more
         mapping = load_text(tmp_path, text, assumptions)
-        cells = [[row.get(label, "1" if label == "ID" else "") for label in COLUMNS] for row in rows or [{}]]
-        return mapping, documents(mapping, table(mapping.plan.tables[0], cells, sheet=sheet))
+        (plan,) = mapping.plan.tables
+        labels = [column.label for column in plan.columns]
+        cells = [[row.get(label, "1" if label == "ID" else "") for label in labels] for row in rows or [{}]]
+        return mapping, documents(mapping, table(plan, cells, sheet=sheet))
 
     return translated
 
