@@ -50,11 +50,8 @@ def test_headers_have_a_size(tmp_path):
             ):
                 with connect() as connection:
                     assert "headers of more than 5000 bytes" in refused(met(connection, pad)), (size, pad[:30])
-
-
-def test_headers_of_the_size_that_is_allowed_pass(tmp_path):
-    with limited(tmp_path, header_bytes_max=5000) as (_, connect), connect() as connection:
-        assert met(connection, request("order.create", ORDER, "X: " + "a" * 4500 + "\r\n")).status == 200
+        with connect() as connection:
+            assert met(connection, request("order.create", ORDER, "X: " + "a" * 4500 + "\r\n")).status == 200
 
 
 def test_headers_have_a_time(tmp_path):
@@ -63,6 +60,8 @@ def test_headers_have_a_time(tmp_path):
             with connect() as connection:
                 assert "did not arrive within 0.3 s" in refused(met(connection, piece))
                 assert met(connection).end in ("closed", "reset")
+        with connect() as silent:
+            assert met(silent) == (b"", "closed")
 
 
 def test_a_byte_now_and_then_does_not_prolong_the_time(tmp_path):
@@ -78,11 +77,6 @@ def test_a_byte_now_and_then_does_not_prolong_the_time(tmp_path):
                 continue
         assert b" 400 " in got
         assert time.monotonic() - started < 20
-
-
-def test_a_connection_that_says_nothing_is_closed(tmp_path):
-    with limited(tmp_path, header_s=0.3) as (_, connect), connect() as connection:
-        assert met(connection) == (b"", "closed")
 
 
 def test_a_body_without_end_is_refused_and_cut_off(tmp_path):

@@ -14,7 +14,7 @@ from exchange_process import TOKEN, served
 from payload_examples import ORDER
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange import Embedded, serve
+from loadsheet.exchange import Embedded, TokenOffice, serve
 from loadsheet.problems import SettingsError
 
 
@@ -126,17 +126,23 @@ def test_the_exchange_listens_on_the_other_loopback_too(tmp_path):
         caller.close()
 
 
-def test_the_token_is_in_no_log_whatever_happens(tmp_path, caplog, capfd):
+def test_no_token_is_kept_or_logged_whatever_happens(tmp_path, caplog, capfd):
     caplog.set_level(logging.DEBUG)
-    secret = "canary-of-the-token"
-    with Embedded(f"sqlite:///{tmp_path / 'exchange.db'}", secret, Assumptions()) as running:
+    operators, database = "canary-of-the-token", f"sqlite:///{tmp_path / 'exchange.db'}"
+    with TokenOffice(database) as office:
+        _, partys = office.add(ORDER["sender_id"])
+    with Embedded(database, operators, Assumptions()) as running:
         caller = OverSocket(running.url)
-        for headers in ({"Authorization": f"Bearer {secret}"}, {"Authorization": f"Bearer {secret}x"}):
+        for secret, status in ((operators, 200), (partys, 200), (operators + "x", 401), (partys + "x", 401)):
+            headers = {"Authorization": f"Bearer {secret}"}
+            assert caller.send("GET", "/tmsapi/getOrders", b"", headers).status == status
             caller.send("POST", "/tmsapi/createOrder", b"{", headers)
             caller.send("GET", f"/tmsapi/getOrders?token={secret}", b"", headers)
             caller.send("BREW", "/", b"", headers)
         caller.close()
-        assert secret not in repr(running)
+        assert operators not in repr(running)
     written = "".join(capfd.readouterr()) + caplog.text
-    assert secret not in written
-    assert secret.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    for secret in (operators, partys):
+        assert secret not in written
+        assert secret.encode() not in kept
