@@ -1,11 +1,8 @@
 """What loadsheet writes can be read by its owner alone, whatever the umask; a setting lets a group in."""
 
 import os
-import subprocess
-import sys
 
 import pytest
-from command import environment
 from command_in_process import loadsheet
 from orders import MAPPINGS, write_orders
 
@@ -13,20 +10,6 @@ from loadsheet.contract import Assumptions
 from loadsheet.exchange import Embedded
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
-
-
-def with_open_umask(folder, *words, **more):
-    """Run `loadsheet WORDS` in a process that lets everybody read and write what it makes."""
-    return subprocess.run(
-        [sys.executable, "-m", "loadsheet", *map(str, words)],
-        cwd=folder,
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        umask=0,
-    )
 
 
 def modes(folder):
@@ -38,16 +21,17 @@ def modes(folder):
     }
 
 
-def run(folder, command=loadsheet, **more):
+def run(folder, **more):
     write_orders(folder / "inbox", 3)
     (folder / "inbox" / "strange.csv").write_text("a;b\n1;2\n", encoding="utf-8")
-    done = command(folder, "run", "--settle", "0", "--mappings", MAPPINGS, **more)
+    done = loadsheet(folder, "run", "--settle", "0", "--mappings", MAPPINGS, **more)
     assert done.returncode in (0, 1), done
     return done
 
 
 def test_reports_state_and_logs_are_closed_to_others_whatever_the_umask(tmp_path):
-    done = run(tmp_path, with_open_umask, LOADSHEET_ALLOW_ROOT="false")
+    os.umask(0)
+    done = run(tmp_path, LOADSHEET_ALLOW_ROOT="false")
     assert done.stderr.count("runs as root") == (1 if os.geteuid() == 0 else 0)
     for name in ("outbox", ".loadsheet"):
         found = modes(tmp_path / name)

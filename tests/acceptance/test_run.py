@@ -173,12 +173,6 @@ def test_check_prints_payloads_and_sends_nothing(house):
     assert not house.state.exists()
 
 
-def test_doctor_finds_everything_in_place_and_says_what_is_not(house):
-    assert house.command("doctor").returncode == 0
-    done = house.command("doctor", "--exchange", NOBODY)
-    assert (done.returncode, "127.0.0.1:9" in done.stdout) == (1, True)
-
-
 def test_a_run_beside_another_is_told_who_holds_the_ledger_and_a_broken_ledger_is_a_fault_told_in_one_line(house):
     house.state.mkdir()
     ledger = house.state / "ledger.db"

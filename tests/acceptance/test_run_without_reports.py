@@ -41,6 +41,7 @@ def told(house):
 
 
 def test_what_a_run_without_reports_did_is_told_by_the_next_one_and_not_again(house):
+    """And the reports of both can be made again."""
     places = in_the_way(house / "outbox")
     failed = loadsheet(house, "run")
     assert failed.returncode == 75, failed.stderr
@@ -58,26 +59,19 @@ def test_what_a_run_without_reports_did_is_told_by_the_next_one_and_not_again(ho
     assert sorted(path.name for path in (folder / "ack").glob("*.json"))
     shown = loadsheet(house, "runs").stdout
     assert f"not finished, told by {folder.name}" in shown
-    shutil.rmtree(folder)
-    again = loadsheet(house, "run")
-    assert again.returncode == 0, again.stderr
-    assert "did not finish" not in again.stderr
-    assert told(house)[0]["entries"] == {}
-
-
-def test_the_reports_of_both_runs_can_be_made_again(house):
-    places = in_the_way(house / "outbox")
-    loadsheet(house, "run")
-    assert loadsheet(house, "run").returncode == 1
-    (_, folder) = told(house)
     before = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     shutil.rmtree(folder)
     assert loadsheet(house, "report", "--run", folder.name).returncode == 0
     assert {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    shutil.rmtree(folder)
+    again = loadsheet(house, "run")
+    assert again.returncode == 0, again.stderr
+    assert "did not finish" not in again.stderr
+    summary, folder = told(house)
+    assert summary["entries"] == {}
+    shutil.rmtree(folder)
     for place in places:
         place.unlink()
-    shutil.rmtree(folder)
-    (dead,) = [place.name for place in places if place.name[:10] == folder.name[:10]]
     assert loadsheet(house, "report", "--run", dead).returncode == 0
     assert told(house)[0]["entries"] == {"accepted": 10, "invalid": 2}
 

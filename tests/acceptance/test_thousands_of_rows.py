@@ -54,7 +54,7 @@ def write(path, damaged, sound):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("count", [999, 1_000, 1_001])
+@pytest.mark.parametrize("count", [999, 1_000])
 def test_check_counts_the_rows_of_every_column_warning(house, capsys, count):
     write(house / "events.csv", count, 2 * count)
     assert invoke(["check", "events.csv", "--json"]) == 0
