@@ -100,6 +100,11 @@ def test_lengths_are_checked_and_never_cut_in_silence():  # M22
     assert code(converter("text", min_length=3)("ab")) == "C305"
 
 
+def test_padding_restores_lost_zeros():
+    assert converter("text", pad_left={"to": 5, "with": "0"})("1067") == "01067"
+    assert converter("text", pad_left={"to": 5, "with": "0"})("101067") == "101067"
+
+
 def test_a_pattern_must_match_the_whole_text():
     convert = converter("text", pattern="[A-Z]{2}-[0-9]+")
     assert convert("DE-12") == "DE-12"
