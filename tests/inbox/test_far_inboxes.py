@@ -496,24 +496,22 @@ class Refusing(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
-        ("AccessDenied", "access denied; grant it"),
-        ("InvalidAccessKeyId", "refuses the credentials"),
-        ("Odd", "the store says: "),
-    ],
-)
-def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch, code, told):
-    monkeypatch.setattr(Refusing, "code", code)
+def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
-    serving = threading.Thread(target=server.serve_forever)
+    serving = threading.Thread(target=server.serve_forever, args=(0.05,))
     serving.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    told = {
+        "AccessDenied": "access denied; grant it",
+        "InvalidAccessKeyId": "refuses the credentials",
+        "Odd": "the store says: ",
+    }
     try:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-        with pytest.raises(FolderError, match=told) as refused:
-            scan(place)
-        assert str(refused.value).startswith(f"{place.inbox_address} could not be listed: ")
+        for code, words in told.items():
+            monkeypatch.setattr(Refusing, "code", code)
+            with pytest.raises(FolderError, match=words) as refused:
+                scan(place)
+            assert str(refused.value).startswith(f"{place.inbox_address} could not be listed: ")
     finally:
         server.shutdown()
         serving.join()

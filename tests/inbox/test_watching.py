@@ -14,7 +14,13 @@ from loadsheet.inbox import archive, claim, scan
 from loadsheet.problems import ExchangeUnreachable, FolderError, LedgerError, MappingError, Problem, TokenRefused
 from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
 
-FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.05, "retry_max_s": 0.2}
+FAST = {"settle_s": 0.03, "poll_s": 0.02, "rescan_s": 30, "retry_s": 0.05, "retry_max_s": 0.2}
+
+
+@pytest.fixture(autouse=True)
+def _short_bursts(monkeypatch):
+    """A burst of events is over after 0.01 s, so that pauses come from the settings of a test."""
+    monkeypatch.setattr("loadsheet.watch.DEBOUNCE_S", 0.01)
 
 
 class Runs:
@@ -73,19 +79,13 @@ def meanwhile(*deeds):
 
 def test_what_is_there_at_the_start_is_taken_and_so_is_what_comes(place):
     drop(place, "early.csv")
+    before = signal.getsignal(signal.SIGTERM)
     runs = Runs(place, lambda runs: "n/late.csv" in runs.taken)
     coming = meanwhile(lambda: bool(runs.taken), lambda: bool(drop(place, "n/late.csv")))
     assert go(place, runs) == signal.SIGTERM
     coming.join()
     assert runs.taken == ["early.csv", "n/late.csv"]
     assert runs.said == []
-
-
-def test_the_handlers_of_signals_are_put_back(place):
-    before = signal.getsignal(signal.SIGTERM)
-    runs = Runs(place, lambda runs: runs.taken)
-    drop(place)
-    go(place, runs)
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -122,13 +122,13 @@ def test_without_any_event_the_rescan_finds_it(tmp_path):
 
 
 def test_files_that_come_one_after_the_other_are_taken_together(tmp_path):
-    place = settings_in(tmp_path, **FAST | {"settle_s": 1.0})
+    place = settings_in(tmp_path, **FAST | {"settle_s": 0.4})
     runs = Runs(place, lambda runs: len(runs.taken) == 10)
 
     def come():
         for number in range(10):
             drop(place, f"{number}.csv")
-            time.sleep(0.1)
+            time.sleep(0.04)
 
     coming = threading.Thread(target=come)
     coming.start()
@@ -155,43 +155,38 @@ def test_a_file_that_never_ends_holds_up_the_others_for_a_while_only(place):
     assert runs.taken == ["a.csv"]
 
 
-def test_a_file_that_waits_causes_no_run_until_something_new_comes(place):
-    runs = Runs(place, lambda runs: "other.csv" in runs.taken, leaves=("waits.csv",))
-    drop(place, "waits.csv")
-    coming = meanwhile(lambda: bool(runs.times), lambda: time.sleep(0.6), lambda: bool(drop(place, "other.csv")))
-    go(place, runs)
+def runs_until_another_comes(place, runs, quiet_s, exit_code=0, earlier=1):
+    """How many runs there are if another file comes `quiet_s` after the first ones (as many as `earlier`)."""
+    coming = meanwhile(
+        lambda: len(runs.times) == earlier, lambda: time.sleep(quiet_s), lambda: bool(drop(place, "other.csv", b"a"))
+    )
+    go(place, runs, run=lambda: runs()._replace(exit_code=exit_code))
     coming.join()
-    assert len(runs.times) == 2
-    assert lies_in(place.inbox) == ["waits.csv"]
+    return len(runs.times)
+
+
+LEFT = {  # what a run leaves in the inbox -> what puts it there, and the exit code of that run
+    "it waits for its companion": (lambda inbox: (inbox / "waits.csv").write_bytes(b"Order"), 0),
+    "it cannot be taken": (lambda inbox: (inbox / "link.csv").symlink_to("nowhere"), 0),
+    "it is stuck and needs someone": (lambda inbox: (inbox / "huge.csv").write_bytes(b"x" * 11), 1),
+}
+
+
+@pytest.mark.parametrize(("put", "exit_code"), LEFT.values(), ids=LEFT)
+def test_a_file_that_a_run_leaves_causes_no_other_run_until_something_new_comes(tmp_path, put, exit_code):
+    place = settings_in(tmp_path, **FAST | {"file_bytes_max": 10})
+    runs = Runs(place, lambda runs: "other.csv" in runs.taken, leaves=("waits.csv",))
+    put(place.inbox)
+    (left,) = lies_in(place.inbox)
+    assert runs_until_another_comes(place, runs, 0.2, exit_code) == 2
+    assert lies_in(place.inbox) == [left]
 
 
 def test_a_file_that_has_waited_too_long_causes_one_more_run(tmp_path):
-    place = settings_in(tmp_path, **FAST | {"companion_wait_s": 2.0, "rescan_s": 0.1})
+    place = settings_in(tmp_path, **FAST | {"companion_wait_s": 0.5, "rescan_s": 0.1})
     runs = Runs(place, lambda runs: "other.csv" in runs.taken, leaves=("waits.csv",))
     drop(place, "waits.csv")
-    coming = meanwhile(lambda: len(runs.times) == 2, lambda: time.sleep(0.5), lambda: bool(drop(place, "other.csv")))
-    go(place, runs)
-    coming.join()
-    assert len(runs.times) == 3
-
-
-def test_what_cannot_be_taken_is_reported_by_one_run(place):
-    runs = Runs(place, lambda runs: "other.csv" in runs.taken)
-    (place.inbox / "link.csv").symlink_to("nowhere")
-    coming = meanwhile(lambda: bool(runs.times), lambda: time.sleep(0.5), lambda: bool(drop(place, "other.csv")))
-    go(place, runs)
-    coming.join()
-    assert len(runs.times) == 2
-
-
-def test_a_file_that_is_stuck_and_needs_someone_is_reported_by_one_run(tmp_path):
-    place = settings_in(tmp_path, **FAST | {"file_bytes_max": 10})
-    runs = Runs(place, lambda runs: "other.csv" in runs.taken)
-    drop(place, "huge.csv", b"x" * 11)
-    coming = meanwhile(lambda: bool(runs.times), lambda: time.sleep(0.5), lambda: bool(drop(place, "other.csv", b"a")))
-    go(place, runs, run=lambda: runs()._replace(exit_code=1))
-    coming.join()
-    assert len(runs.times) == 2
+    assert runs_until_another_comes(place, runs, 0.2, earlier=2) == 3
 
 
 def test_entries_that_are_unfinished_cause_a_run_at_once_and_then_with_growing_pauses(place):
