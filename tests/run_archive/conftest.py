@@ -45,6 +45,7 @@ def nights(tmp_path_factory):
     """The samples with one answer lost; then two of them again, a mended fix workbook, and a file that nobody knows."""
     house = House(tmp_path_factory.mktemp("house"), *THEIRS)
     house.drop(*SOME)
+    shorten(house.settings.inbox / "status_rotterdam_2026-03-05.csv", 31)
     first = house.night({"fault": FaultClass.HTML, "operation": UNANSWERED, "at": (3,)})
     told = [house.last]
     house.drop("acme_orders_2026-03.xlsx", "nordic")
@@ -67,6 +68,11 @@ def little_house(tmp_path_factory):
 def little(little_house):
     """The capsule of that night, quickly replayed."""
     return little_house.capsule(little_house.last.run)
+
+
+def shorten(path, lines):
+    """Leave only the first lines of a file."""
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:lines]))
 
 
 def mend(fix, target):
