@@ -105,16 +105,15 @@ def test_a_reader_sees_what_is_committed_while_another_writes(url):
         assert ready_entries.states(reader, drop) == ["sending", "ready", "ready"]
 
 
-@pytest.mark.parametrize("version", [SCHEMA_VERSION + 1, SCHEMA_VERSION + 7])
-@pytest.mark.parametrize("exclusive", [True, False])
-def test_a_ledger_of_a_newer_program_is_left_alone(url, path, version, exclusive):
+def test_a_ledger_of_a_newer_program_is_left_alone(url, path):
     fill(url)
     with sqlite3.connect(path) as connection:
-        connection.execute("update meta set value = ?", (str(version),))
+        connection.execute("update meta set value = ?", (str(SCHEMA_VERSION + 1),))
     connection.close()
-    words = f"version {version}, this program knows {SCHEMA_VERSION}"
-    with pytest.raises(LedgerError, match=words), open_ledger(url, exclusive=exclusive):
-        pass
+    words = f"version {SCHEMA_VERSION + 1}, this program knows {SCHEMA_VERSION}"
+    for exclusive in (True, False):
+        with pytest.raises(LedgerError, match=words), open_ledger(url, exclusive=exclusive):
+            pass
 
 
 def test_a_database_that_is_no_ledger_is_left_alone(url, path):

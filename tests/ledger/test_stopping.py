@@ -1,5 +1,6 @@
 """A drop with too many errors is recorded whole, and none of it can be sent: in the one transaction that records it."""
 
+import databases
 import pytest
 from ledgers import document, drop_of, left_out, order, plan, send, tender, weight_problem
 
@@ -28,6 +29,7 @@ def states(ledger, drop):
     return [entry.state for entry in ledger.queries.entries_of(drop.id)]
 
 
+@databases.ONLY_SQLITE  # the share is judged before storage; the other tests of this file are on both
 @pytest.mark.parametrize(
     ("good", "bad", "share", "held"),
     [

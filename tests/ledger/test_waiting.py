@@ -1,5 +1,6 @@
 """Children wait for their order or tender, later work for an earlier outcome: who waits, until when, and what comes then."""
 
+import databases
 import ledgers
 import pytest
 import ready_entries
@@ -8,6 +9,7 @@ from ready_entries import Settlement
 from loadsheet.ledger import State, Waits
 from loadsheet.problems import LedgerError
 
+pytestmark = databases.ONLY_SQLITE  # on a server: TestOnPostgres in test_waiting_machine.py
 PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
 
 
