@@ -4,7 +4,7 @@ L1 kill -9 at every point
     test_a_killed_night_is_finished_by_the_next, test_killed_before_every_effect,
     test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing, test_a_run_that_is_killed_while_it_sends_is_told_by_the_next_one
 L2 A second kill while it recovers
-    test_killed_again_while_it_recovers, test_killed_at_random_moments_again_and_again
+    test_killed_again_while_it_recovers
 L3 Loss of power, writes in another order and torn
     test_a_power_loss_keeps_every_call_that_had_left, test_a_power_loss_at_every_write,
     test_every_pragma_is_what_was_asked_for_also_after_a_reopen, test_it_is_durable_in_every_connection
