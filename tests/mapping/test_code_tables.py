@@ -81,15 +81,6 @@ def test_a_wrong_key_beside_it_is_said_once(tmp_path):
     assert codes(document) == ["C308"]
 
 
-def test_padding_comes_before_the_code_table(tmp_path):
-    text = MAPPING.replace("mode]}\npayload", "mode], pad_left: {to: 5}}\npayload")
-    (document,) = made(tmp_path, ["A", "DE", "Road", "1067"], text=text)
-    assert document.key == "A/D-East/2"
-    text = MAPPING.replace("mode]}\npayload", "mode], pad_left: {to: 5, when: 'land == \"DE\"'}}\npayload")
-    padded, plain = made(tmp_path, ["A", "DE", "Road", "1067"], ["B", "SE", "Road", "1067"], text=text)
-    assert (padded.key, plain.key) == ("A/D-East/2", "B/World-1/8")
-
-
 def test_a_table_keyed_by_a_looked_up_column_comes_after_it(tmp_path):
     rates = "country,zip,mode,zone,days\nDE,0*,ROAD,North,3\n"
     text = MAPPING.replace(

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import ASSUMED, accounted, codes, decode, documents, load_text, run, table
+from sheets import ASSUMED, accounted, codes, decode, documents, in_parts, load_text, run, table
 
 from loadsheet.mapping import Document, Ignored, load, translate
 from loadsheet.problems import Problem
@@ -282,11 +282,12 @@ FLAT_ROWS = st.lists(st.tuples(KEYS, st.sampled_from(["Bonn", "Bonn", "Ulm"]), C
 
 
 @settings(deadline=None, max_examples=60)
-@given(rows=FLAT_ROWS, memory_rows=st.sampled_from([0, 3, 100]))
-def test_every_row_is_accounted_for_however_broken_its_cells_are(flat, rows, memory_rows):
+@given(rows=FLAT_ROWS, memory_rows=st.sampled_from([0, 3, 100]), parts=st.integers(1, 4))
+def test_every_row_is_accounted_for_however_broken_its_cells_are(flat, rows, memory_rows, parts):
     found = run(flat, rows, memory_rows=memory_rows)
     assert accounted(found) == sorted(("rows", number) for number in range(2, len(rows) + 2))
     assert spread(found) == spread(run(flat, rows))
+    assert in_parts(flat, {"rows": table(flat.plan.tables[0], rows)}, parts, memory_rows=memory_rows) == found
 
 
 JOIN_KEYS = st.sampled_from(["1", "2", "3", "10", ""])
@@ -297,9 +298,10 @@ JOIN_KEYS = st.sampled_from(["1", "2", "3", "10", ""])
     st.lists(st.tuples(JOIN_KEYS, CELLS), max_size=6),
     st.lists(st.tuples(JOIN_KEYS, CELLS, CELLS), max_size=10),
     st.lists(st.tuples(JOIN_KEYS, CELLS), max_size=4),
-    st.sampled_from([0, 4]),
+    st.tuples(st.sampled_from([0, 4]), st.integers(1, 4)),
 )
-def test_every_row_of_every_table_is_accounted_for(joined, orders, lines, notes, memory_rows):
+def test_every_row_of_every_table_is_accounted_for(joined, orders, lines, notes, divided):
+    memory_rows, parts = divided
     found = run(joined, orders, lines, notes, memory_rows=memory_rows)
     expected = [
         (name, number)
@@ -308,6 +310,11 @@ def test_every_row_of_every_table_is_accounted_for(joined, orders, lines, notes,
     ]
     assert accounted(found) == sorted(expected)
     assert spread(found) == spread(run(joined, orders, lines, notes))
+    tables = {
+        plan.name: table(plan, rows, file=f"{plan.name}.csv")
+        for plan, rows in zip(joined.plan.tables, (orders, lines, notes), strict=True)
+    }
+    assert in_parts(joined, tables, parts, memory_rows=memory_rows) == found
 
 
 def test_documents_come_in_the_order_of_their_first_rows(flat):

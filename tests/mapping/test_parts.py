@@ -1,6 +1,5 @@
 """Parts of a drop are exactly the whole, in its order, for every shape of source; and chunks travel without losing anything."""
 
-import heapq
 import random
 from collections import Counter
 from dataclasses import replace
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import ASSUMED, DROPS, NOW, example, load_text, run, table, tables_of, with_rows
-from test_grouping import FLAT, JOINED
+from sheets import ASSUMED, DROPS, NOW, example, in_parts, load_text, run, table, tables_of, with_rows
+from test_grouping import FLAT
 
 from loadsheet.mapping import Document, Ignored, SourceRow, load_folder, route, translate
 from loadsheet.mapping.documents import Instead
@@ -40,14 +39,6 @@ def shape(name):
 
 
 SHAPES = [*DROPS, *(f"shipped: {path.stem}" for path in sorted((ROOT / "mappings").glob("*.yaml")))]
-
-
-def in_parts(mapping, tables, count, *, stripe=1, **options):
-    """What the parts come to together, each packed and unpacked, in the order of the chunks alone."""
-    wholes = [GroupChunks(Part(number, count, stripe)) for number in range(count)]
-    packed = [[pack(chunk) for chunk in whole.chunks(mapping, tables, now=NOW, **options)] for whole in wholes]
-    chunks = heapq.merge(*[[unpack(one) for one in part] for part in packed], key=lambda chunk: chunk.first)
-    return list(merge_chunks(chunks, lambda: [whole.groups for whole in wholes]))
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -89,41 +80,9 @@ def test_rows_in_any_order_and_grouped_in_any_way_give_the_same_parts(name, seed
     assert in_parts(mapping, mixed, count, stripe=stripe, memory_rows=memory_rows) == whole
 
 
-cell = st.sampled_from(["1", "2", "3", "4", "", "x"])
-flat_rows = st.lists(
-    st.tuples(cell, st.sampled_from(["Ulm", "Bonn"]), st.sampled_from(["a", "Total", ""]), cell).map(list), max_size=25
-)
-joined_rows = st.tuples(
-    st.lists(st.tuples(cell, st.sampled_from(["Ulm", ""])).map(list), max_size=9),
-    st.lists(st.tuples(cell, st.just("a"), cell).map(list), max_size=20),
-    st.lists(st.tuples(cell, st.just("n")).map(list), max_size=6),
-)
-
-
 @pytest.fixture(scope="module")
 def flat(tmp_path_factory):
     return load_text(tmp_path_factory.mktemp("flat"), FLAT)
-
-
-@pytest.fixture(scope="module")
-def joined(tmp_path_factory):
-    return load_text(tmp_path_factory.mktemp("joined"), JOINED)
-
-
-@settings(deadline=None, max_examples=60)
-@given(flat_rows, st.sampled_from([0, 5, 999]), st.integers(1, 4))
-def test_any_rows_of_one_table(flat, rows, memory_rows, count):
-    one = {"rows": table(flat.plan.tables[0], rows)}
-    assert in_parts(flat, one, count, memory_rows=memory_rows) == run(flat, rows, memory_rows=memory_rows)
-
-
-@settings(deadline=None, max_examples=60)
-@given(joined_rows, st.sampled_from([0, 5, 999]), st.integers(1, 4))
-def test_any_rows_of_tables_that_are_joined(joined, rows, memory_rows, count):
-    given_tables = {
-        plan.name: table(plan, own, file=f"{plan.name}.csv") for plan, own in zip(joined.plan.tables, rows, strict=True)
-    }
-    assert in_parts(joined, given_tables, count, memory_rows=memory_rows) == run(joined, *rows, memory_rows=memory_rows)
 
 
 def test_each_row_is_in_one_part_only(flat):
