@@ -9,8 +9,14 @@ from ready_entries import Settlement
 from loadsheet.ledger import State, Waits
 from loadsheet.problems import LedgerError
 
-pytestmark = databases.ONLY_SQLITE  # on a server: TestOnPostgres in test_waiting_machine.py
+ON_BOTH = pytest.mark.parametrize("kind", databases.KINDS)
 PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
+
+
+@pytest.fixture
+def kind():
+    """A file, unless a test is marked ON_BOTH; TestOnPostgres in test_waiting_machine.py goes the common ways on a server."""
+    return "sqlite"
 
 
 def status(ledger, run, number=0, place="dock", **more):
@@ -90,6 +96,7 @@ def test_an_invalid_create_keeps_its_children_waiting_and_says_so(ledger, run):
     assert "its sender has to fix it first" in only(ledger, entry).problems[0].text
 
 
+@ON_BOTH
 def test_a_held_child_is_ready_again_when_its_create_is_planned_and_goes_when_it_is_accepted(ledger):
     first = ledger.begin_run()
     drop = status(ledger, first)
@@ -115,6 +122,7 @@ def test_a_listing_that_shows_the_order_lets_its_children_go_for_good(ledger, ru
     assert ready_entries.states(ledger, drop) == ["accepted"]
 
 
+@ON_BOTH
 def test_orphans_go_where_the_setting_says_so(ledger, run):
     held = status(ledger, run)
     ledger.hold_waiting(run)
@@ -134,6 +142,7 @@ def test_a_child_of_what_was_deleted_waits(ledger, run):
     assert "it was deleted" in only(ledger, drop).problems[0].text
 
 
+@ON_BOTH
 def test_what_was_ready_behind_a_delete_waits_once_that_is_accepted(ledger, run):
     ready_entries.orders(ledger, run, 1)
     assert send(ledger, run) == ["order.create"]
@@ -298,6 +307,7 @@ def test_copies_that_waited_together_are_sent_once(ledger, run):
     assert send(ledger, run) == ["order.create"]
 
 
+@ON_BOTH
 def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order(ledger, run):
     ready_entries.orders(ledger, run, 1)
     send(ledger, run)
@@ -312,6 +322,7 @@ def test_work_behind_an_unknown_outcome_is_held_at_the_end_and_goes_in_its_order
     assert [b"Bonn" in one.payload for one in ledger.ready(10)] == [True, False]
 
 
+@ON_BOTH
 def test_a_changed_create_is_an_update_where_the_mapping_says_so(ledger, run):
     ready_entries.orders(ledger, run, 1)
     send(ledger, run)
@@ -359,6 +370,7 @@ def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(ledger, run, sa
     assert (entry.operation, str(entry.state), code(entry)) == becomes
 
 
+@ON_BOTH
 def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(ledger, run):
     ready_entries.orders(ledger, run, 1)
     send(ledger, run, State.UNKNOWN)
@@ -384,6 +396,7 @@ def stood(ledger, drop):
     return entry.operation, str(entry.state), entry.waits, b"total_packages" in entry.payload
 
 
+@ON_BOTH
 def test_an_upsert_behind_a_create_that_is_refused_creates_in_the_same_run(ledger, run):
     first, second, third = (upsert(ledger, run, city) for city in ("Essen", "Bonn", "Kiel"))
     assert stood(ledger, second) == ("order.update", "ready", Waits.PARENT, False)
@@ -453,6 +466,7 @@ def test_an_upsert_that_waits_creates_nothing_beside_a_later_create(ledger, run)
     assert only(ledger, plain).state is State.ACCEPTED
 
 
+@ON_BOTH
 def test_an_upsert_that_waits_is_unchanged_when_it_comes_again_and_goes_once(ledger, run):
     lost = upsert(ledger, run, "Essen")
     send(ledger, run, State.UNKNOWN)
