@@ -5,6 +5,7 @@ import zipfile
 import pytest
 from reading_corpus import layout, refusal, rows_of, text_file, workbook_parts, write_parts
 
+from loadsheet.reading.layouts import bounds_of
 from loadsheet.reading.opening import read_tops
 from loadsheet.settings import Settings
 
@@ -39,5 +40,5 @@ def test_a_header_once_more_may_be_three_characters_longer_or_shorter(tmp_path, 
     ],
 )
 def test_the_delimiter_that_makes_most_cells_is_taken_and_of_two_alike_the_first(tmp_path, text, delimiter):
-    (top,) = read_tops(text_file(tmp_path, text), "orders.csv", Settings())
+    (top,) = read_tops(text_file(tmp_path, text), "orders.csv", bounds_of(Settings()))
     assert top.delimiter == delimiter

@@ -13,6 +13,7 @@ from xlwt.CompoundDoc import XlsDoc
 
 from loadsheet.problems import FileRefused, Problem
 from loadsheet.reading import open_tables
+from loadsheet.reading.layouts import bounds_of
 from loadsheet.reading.opening import read_tops
 from loadsheet.settings import Settings
 
@@ -144,13 +145,13 @@ def test_the_first_rows_of_every_format_are_shown_without_a_mapping(tmp_path, fo
     plain = WRITERS[form](tmp_path / "plain", [Sheet([["Order", "City"], ["A1", "Ulm"]])])
     packed = text_file(tmp_path, gzip.compress(plain.read_bytes()), "a.gz")
     for path in (plain, packed):
-        (top,) = read_tops(path, path.name, Settings())
+        (top,) = read_tops(path, path.name, bounds_of(Settings()))
         assert top.sheet
         assert top.rows == ((1, ("Order", "City")), (2, ("A1", "Ulm")))
 
 
 def test_the_first_rows_of_a_text_are_shown_under_the_delimiter_that_fits(tmp_path):
-    (top,) = read_tops(text_file(tmp_path, "Order;City\nA1;Ulm, Süd\n"), "orders.csv", Settings())
+    (top,) = read_tops(text_file(tmp_path, "Order;City\nA1;Ulm, Süd\n"), "orders.csv", bounds_of(Settings()))
     assert (top.sheet, top.delimiter) == ("", ";")
     assert top.rows == ((1, ("Order", "City")), (2, ("A1", "Ulm, Süd")))
 

@@ -8,7 +8,7 @@ from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.problems import FileRefused
 from loadsheet.reading import Layout, open_tables
-from loadsheet.reading.layouts import RowFilters
+from loadsheet.reading.layouts import RowFilters, bounds_of
 from loadsheet.reading.workbook import Book, Traits, open_workbook
 from loadsheet.reading.workbook import Sheet as Listed
 from loadsheet.settings import Settings
@@ -102,7 +102,7 @@ def test_of_the_other_sheets_only_the_tops_are_read():
         open_workbook(
             Book("a.xlsx", "workbook", sheets, {}, rows, lambda _: Traits()),
             [layout("Id", row_filters=row_filters)],
-            Settings(),
+            bounds_of(Settings()),
         )
     assert len(seen) < 100
 
