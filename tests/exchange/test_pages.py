@@ -239,14 +239,17 @@ def test_sessions_without_number_are_not_kept(tmp_path):
     with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}")) as store:
 
         def fill(connection):
-            for number in range(SESSIONS_MAX + 20):
+            ends = select(SESSIONS.c.ends).order_by(SESSIONS.c.ends)
+            for number in range(SESSIONS_MAX + 19):
                 session = OpenSession(f"{number:05}", "mark", "form", 2000 + number)
-                session_rows.add(connection, session=session, now=1000 if number < 1015 else 2500)
+                session_rows.add(connection, session=session, now=1000)
+            full = connection.scalars(ends).all()
+            session_rows.add(connection, session=OpenSession("last", "mark", "form", 4000), now=2500)
+            return full, connection.scalars(ends).all()
 
-        asyncio.run(store.change(fill))
-        with store._engine.connect() as connection:
-            rows = connection.execute(select(SESSIONS.c.ends).order_by(SESSIONS.c.ends)).scalars().all()
-    assert rows == list(range(2501, 2000 + SESSIONS_MAX + 20))
+        full, after = asyncio.run(store.change(fill))
+    assert full == list(range(2019, 2000 + SESSIONS_MAX + 19))  # those that end first have gone
+    assert after == [*range(2501, 2000 + SESSIONS_MAX + 19), 4000]  # and those that are over
 
 
 def test_every_page_forbids_scripts_frames_and_other_hosts(visitor):
