@@ -47,7 +47,7 @@ def log_fault(what: str, cause: Exception) -> str:
     """Log an internal error with its traceback; returns the short reason."""
     from loadsheet import run_log  # noqa: PLC0415 (it loads the settings, which the fork server of the readers does without)
 
-    run_log.error(f"{what}: a fault of our own", message=True, exc_info=cause)
+    run_log.error(f"{what}: an internal error", printed=True, exc_info=cause)
     message = run_log.clean(str(cause), _TEXT_MAX)
     return f"{type(cause).__name__}: {message}" if message else type(cause).__name__
 

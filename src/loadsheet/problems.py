@@ -14,7 +14,7 @@ Owns: every code with its title and message template (once, here), and the excep
     │   └── ListingNotServed        75  it answers, but serves no listing
     ├── TokenRefused                77  the exchange answered 401
     ├── DoesNotBalance              70  rows in and fates out differ
-    └── ReportsIncomplete           70  a report could not be written, by a fault of our own
+    └── ReportsIncomplete           70  a report could not be written, by an internal error
 """
 
 from collections.abc import Mapping
@@ -119,7 +119,7 @@ CATALOGUE: dict[str, Kind] = {
     "R237": Kind("Row of a fix file missing", "{key} lacks row {rows} of {of}"),
     "R238": Kind("Several sheets hold the table", "more than one sheet holds rows of the table: {sheets}"),
     "R290": Kind(
-        "Not examined for damage", "a fault of our own kept the columns from being examined for damage: {reason}"
+        "Not examined for damage", "an internal error kept the columns from being examined for damage: {reason}"
     ),
     "R239": Kind("Only a header", "there is a header and no row below it"),
     "R240": Kind(
@@ -205,7 +205,7 @@ CATALOGUE: dict[str, Kind] = {
         "Invalid here, accepted before",
         "this version is invalid; the exchange has the version of {key} that was accepted in run {run}",
     ),
-    "L606": Kind("Rows not accounted for", "a fault of our own: {reason}"),
+    "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
     # what the exchange said
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
     "X702": Kind("Outcome unknown", "it was sent, but the outcome is unknown: {text}"),
@@ -477,6 +477,6 @@ class DoesNotBalance(LoadsheetError):  # noqa: N818
 
 
 class ReportsIncomplete(LoadsheetError):  # noqa: N818
-    """A fault of our own kept some reports from being written. What was sent is recorded, and the ledger can be used."""
+    """An internal error kept some reports from being written. What was sent is recorded, and the ledger can be used."""
 
     exit_code = exit_codes.INTERNAL_ERROR

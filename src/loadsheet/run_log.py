@@ -1,8 +1,8 @@
-"""The journal: what a run says of itself as it goes, in lines with fields, and the stages it goes through.
+"""The log of a run: lines with fields, and the stages of the run with their durations.
 
-Owns: structlog; where lines go (stderr if `monitoring.log_level` wants them there, the run's own file STATE/logs/RUN.jsonl always) and what a line
-may hold: no secret, no body, no control character, no text without end. Any room may speak; while no journal is open, and in threads
-other than the one that opened it, nobody listens and it costs nothing.
+Owns: structlog; where lines go (the run's file STATE/logs/RUN.jsonl always, stderr as `monitoring.log_level` says) and what a line may
+hold: no secret, no body, no control character, and only so much text. Every room may log. While no log is open, and in threads other
+than the one that opened it, lines are dropped at no cost.
 """
 
 import os
@@ -27,14 +27,14 @@ Level = Literal["debug", "info", "warning", "error"]
 
 HIDDEN = "***"
 TEXT_MAX = 500
-"""So many characters of a text are shown, of a traceback eight times as many."""
+"""The most characters of a text in a line; a traceback may have eight times as many."""
 ENTRIES_MAX = 1_000
-"""So many lines about single entries a run writes; its reports tell of all of them."""
+"""The most lines about single entries in the log of a run; its reports list all of them."""
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "off": 60}
 _ITEMS_MAX = 50
-_WAITING_MAX = 200  # lines from before the run had a name
-_SECRET_MIN = 4  # shorter ones are no secrets, and hiding them would make every line unreadable
+_WAITING_MAX = 200  # lines from before the run has a number
+_SECRET_MIN = 4  # hiding shorter ones would make every line unreadable
 _FILE = re.compile(r"\d{4}-\d{2}-\d{2}-\d+\.jsonl")
 _NEVER = frozenset({"authorization", "body", "headers", "password", "payload", "token"})
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[^\s\"',;]+")
@@ -45,16 +45,16 @@ _secrets: set[str] = set()
 
 
 class Spans(Protocol):
-    """Who wants to know when stages and calls began and ended: traces, for one."""
+    """What receives the beginning and the end of stages and calls, such as traces."""
 
     def stage(self, name: str, fields: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """What a stage is inside of."""
+        """A context that lasts as long as a stage."""
 
     def call(self, name: str, seconds: float, fields: Mapping[str, Any]) -> None:
-        """A call to the exchange that took so long and is over now."""
+        """Record a call to the exchange that ends now and took so long."""
 
     def about(self, **fields: Any) -> None:
-        """What is known by now of all that was begun."""
+        """Add fields to all that has begun."""
 
 
 class _Line(NamedTuple):
@@ -64,76 +64,76 @@ class _Line(NamedTuple):
 
 
 def hide(secret: str) -> None:
-    """From now on this text appears in no line, nor as it stands in a URL."""
+    """Hide this text in all lines from now on, also in the form it has in a URL."""
     if len(secret) >= _SECRET_MIN:
         _secrets.update((secret, quote(secret, safe="")))
 
 
 def clean(text: str, most: int = TEXT_MAX) -> str:
-    """A text as it may be shown: secrets hidden, control characters written out, and cut after `most` characters."""
+    """A text that is safe to show: secrets hidden, control characters escaped, cut after `most` characters."""
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     text = _USERINFO.sub(HIDDEN, _BEARER.sub(rf"\1 {HIDDEN}", text))
     if not text.isprintable():
-        text = "".join(sign if sign.isprintable() else _written_out(sign) for sign in text)
+        text = "".join(sign if sign.isprintable() else _escaped(sign) for sign in text)
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
-def _written_out(sign: str) -> str:
+def _escaped(sign: str) -> str:
     return sign.encode("unicode_escape").decode("ascii")
 
 
-def _shown(name: str, value: object) -> object:
-    """A value as it may be shown under this name."""
+def _safe(name: str, value: object) -> object:
+    """The value of a field of this name, as it may stand in a line."""
     if name.casefold() in _NEVER:
         return HIDDEN
     if isinstance(value, bytes | bytearray | memoryview):
         return f"({len(value)} bytes)"
     if isinstance(value, Mapping):
-        return {clean(str(key)): _shown(str(key), inner) for key, inner in list(value.items())[:_ITEMS_MAX]}
+        return {clean(str(key)): _safe(str(key), inner) for key, inner in list(value.items())[:_ITEMS_MAX]}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_shown("", inner) for inner in list(value)[:_ITEMS_MAX]]
+        return [_safe("", inner) for inner in list(value)[:_ITEMS_MAX]]
     if value is None or isinstance(value, bool) or _is_number(value):
         return value
     return clean(str(value) if not isinstance(value, int) else hex(value), TEXT_MAX * (8 if name == "exception" else 1))
 
 
-def _all_shown(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _shown(name, value) for name, value in fields.items()}
+def _all_safe(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _safe(name, value) for name, value in fields.items()}
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a number that every reader of JSON takes."""
+    """Whether it is a number that every reader of JSON accepts."""
     if isinstance(value, float):
         return abs(value) < float("inf")
     return type(value) is int and abs(value) < 2**63
 
 
 def _presentable(_logger: object, _method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The last of structlog's processors before the line is written: nothing that comes after it adds text."""
+    """Order and clean the fields: the last of structlog's processors that adds text."""
     ordered = {name: fields[name] for name in _FIRST if name in fields and fields[name] != ""}
     ordered |= {name: value for name, value in fields.items() if name not in _FIRST}
-    return {clean(name): _shown(name, value) for name, value in ordered.items()}
+    return {clean(name): _safe(name, value) for name, value in ordered.items()}
 
 
 class _FailSafeFile:
-    """A file whose writing may fail: then the run goes on without it."""
+    """A file that drops what cannot be written: a run goes on without its log."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self._failed = file, False
 
     def write(self, text: str) -> None:
-        """Write, or be silent from now on."""
+        """Write; after a failure drop everything."""
         if not self._failed:
             self._try(lambda: self._file.write(text))
 
     def flush(self) -> None:
-        """Have it written."""
+        """Flush; after a failure do nothing."""
         if not self._failed:
             self._try(self._file.flush)
 
     def close(self) -> None:
-        """Write what is left, if that can be done."""
+        """Close; what cannot be written is dropped."""
         self._try(self._file.close)
 
     def _try(self, act: Callable[[], object]) -> None:
@@ -144,7 +144,7 @@ class _FailSafeFile:
 
 
 def _logger(stream: _FailSafeFile, level: str, *, human: bool, colours: bool = False) -> Any:
-    import structlog  # noqa: PLC0415 (a tenth of a second that only commands with a journal take)
+    import structlog  # noqa: PLC0415 (it takes a tenth of a second; only commands with a log load it)
 
     last = (
         structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=0)
@@ -161,7 +161,7 @@ def _logger(stream: _FailSafeFile, level: str, *, human: bool, colours: bool = F
 
 
 class RunLog:
-    """Where the lines of one command, or of one night, go. Made by `opened`."""
+    """The log of one command. `opened` makes it."""
 
     def __init__(
         self, settings: Settings, clock: Callable[[], datetime], spans: Spans | None, beat: Callable[[], None]
@@ -183,11 +183,11 @@ class RunLog:
                 settings.monitoring.log_format == "auto" and not terminal
             )
             colours = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-            told = _FailSafeFile(sys.stderr)
-            self._stderr = _logger(told, settings.monitoring.log_level, human=not self.json, colours=colours)
+            terminal_file = _FailSafeFile(sys.stderr)
+            self._stderr = _logger(terminal_file, settings.monitoring.log_level, human=not self.json, colours=colours)
 
     def began(self, run: str) -> None:
-        """From here on lines are of this run and go into its file, those that were waiting for its name first."""
+        """Write lines to the file of this run from now on, those that waited for its number first."""
         self.close()
         self._bound["run"] = run
         self._entries = 0
@@ -196,7 +196,7 @@ class RunLog:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(folder / f"{run}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
-            self.write_line(_Line("warning", "the run's log file cannot be written", {"reason": error.strerror}))
+            self.write_line(_Line("warning", "the log file of the run cannot be written", {"reason": error.strerror}))
             return
         self._file = _FailSafeFile(os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace"))
         self._run = _logger(self._file, "debug" if self.is_debug else "info", human=False)
@@ -204,11 +204,11 @@ class RunLog:
         for line in waiting:
             self._write(self._run, line)
 
-    def write_line(self, line: _Line, *, said: bool = False) -> None:
-        """Write a line; one that a command says to the person itself goes into the file only."""
+    def write_line(self, line: _Line, *, printed: bool = False) -> None:
+        """Write a line; only to the file if the command itself prints it."""
         self.beat()
         line = self._stamped(line)
-        if self._stderr is not None and not said:
+        if self._stderr is not None and not printed:
             self._write(self._stderr, line)
         if self._run is not None:
             self._write(self._run, line)
@@ -216,16 +216,16 @@ class RunLog:
             self._waiting.append(line)
 
     def write_to_stderr(self, text: str) -> None:
-        """Write a sentence to stderr only, as a line of JSON like all others there, whatever their level."""
+        """Write a sentence to stderr only, as a line of JSON, whatever the level of the log."""
         self._write(_logger(_FailSafeFile(sys.stderr), "debug", human=False), self._stamped(_Line("warning", text, {})))
 
     def entry(self, line: _Line) -> None:
-        """Write a line about one entry, unless there were too many of them."""
+        """Write a line about one entry, unless there are too many of them."""
         self._entries += 1
         if self._entries <= ENTRIES_MAX:
             self.write_line(line)
         elif self._entries == ENTRIES_MAX + 1:
-            self.write_line(_Line("warning", "further entries are told in the reports only", {}))
+            self.write_line(_Line("warning", "further entries are in the reports only", {}))
 
     def _stamped(self, line: _Line) -> _Line:
         moment = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -236,11 +236,11 @@ class RunLog:
 
     @contextmanager
     def stage(self, name: str, fields: Mapping[str, Any]) -> Iterator[None]:
-        """A stage, told when it is over."""
+        """A stage; its line is written at its end."""
         began, ended = time.perf_counter(), {"failed": True}
         self.beat()
         try:
-            with self.spans.stage(name, _all_shown(fields)) if self.spans else nullcontext():
+            with self.spans.stage(name, _all_safe(fields)) if self.spans else nullcontext():
                 yield
             ended = {}
         finally:
@@ -254,16 +254,16 @@ class RunLog:
         self._run = self._file = None
 
 
-_current: ContextVar[RunLog | None] = ContextVar("journal", default=None)
+_current: ContextVar[RunLog | None] = ContextVar("run_log", default=None)
 _last: ContextVar[tuple[TextIO, Settings] | None] = ContextVar("last", default=None)
-"""The stderr that speaks JSON since the last journal was open there, and its settings."""
+"""The stderr for which the last log wrote JSON, and the settings of that log."""
 
 
-class opened:  # noqa: N801 (used as a verb: `with journal.opened(settings):`)
-    """A journal for as long as the block takes. `clock` stamps lines (aware), `spans` hears of stages and calls, `beat` of every sign
+class opened:  # noqa: N801 (used as a verb: `with run_log.opened(settings):`)
+    """A log for as long as the block takes. `clock` stamps lines (aware), `spans` hears of stages and calls, `beat` of every sign
     of life. What ends the block in an exception that is no LoadsheetError is written down with its traceback, secrets hidden.
 
-    Without `anew` a journal that is open already goes on.
+    Without `anew` a log that is open already goes on.
     """
 
     def __init__(
@@ -289,16 +289,16 @@ class opened:  # noqa: N801 (used as a verb: `with journal.opened(settings):`)
         if self._made is None or self._before is None:
             return
         if isinstance(error, KeyboardInterrupt):
-            self._made.write_line(_Line("warning", "interrupted", {}), said=True)
+            self._made.write_line(_Line("warning", "interrupted", {}), printed=True)
         elif isinstance(error, Exception) and not isinstance(error, LoadsheetError):
-            self._made.write_line(_Line("error", "a fault of our own", {"exc_info": error}))
+            self._made.write_line(_Line("error", "an internal error", {"exc_info": error}))
         self._made.close()
         _current.reset(self._before)
         _last.set((sys.stderr, self._made.settings) if self._made.json else None)
 
 
 def _no_heartbeat() -> None:
-    """Nobody counts signs of life."""
+    """Do nothing: no health file is kept."""
 
 
 def _secrets_of(settings: Settings) -> Iterator[str]:
@@ -324,109 +324,109 @@ def _secrets_in(values: Iterable[object]) -> Iterator[SecretStr]:
 
 
 def debug(event: str, **fields: Any) -> None:
-    """A line that only `monitoring.log_level = debug` shows."""
-    if (journal := _current.get()) is not None and journal.is_debug:
-        journal.write_line(_Line("debug", event, fields))
+    """Log for `monitoring.log_level = debug`."""
+    if (log := _current.get()) is not None and log.is_debug:
+        log.write_line(_Line("debug", event, fields))
 
 
 def info(event: str, **fields: Any) -> None:
-    """A line about what went as it should."""
-    if (journal := _current.get()) is not None:
-        journal.write_line(_Line("info", event, fields))
+    """Log what went well."""
+    if (log := _current.get()) is not None:
+        log.write_line(_Line("info", event, fields))
 
 
-def warning(event: str, *, said: bool = False, **fields: Any) -> None:
-    """A line about what somebody may want to look at; `said` if the command itself tells the person of it."""
-    if (journal := _current.get()) is not None:
-        journal.write_line(_Line("warning", event, fields), said=said)
+def warning(event: str, *, printed: bool = False, **fields: Any) -> None:
+    """Log what somebody may want to look at; `printed` if the command itself prints it."""
+    if (log := _current.get()) is not None:
+        log.write_line(_Line("warning", event, fields), printed=printed)
 
 
-def error(event: str, *, said: bool = False, **fields: Any) -> None:
-    """A line about what ended a run; `said` if the command itself tells the person of it."""
-    if (journal := _current.get()) is not None:
-        journal.write_line(_Line("error", event, fields), said=said)
+def error(event: str, *, printed: bool = False, **fields: Any) -> None:
+    """Log what ended a run; `printed` if the command itself prints it."""
+    if (log := _current.get()) is not None:
+        log.write_line(_Line("error", event, fields), printed=printed)
 
 
 def entry(event: str, **fields: Any) -> None:
-    """A line about one entry that needs someone. A run writes `ENTRIES_MAX` of them."""
-    if (journal := _current.get()) is not None:
-        journal.entry(_Line("warning", event, fields))
+    """Log an entry that needs someone; at most `ENTRIES_MAX` in a run."""
+    if (log := _current.get()) is not None:
+        log.entry(_Line("warning", event, fields))
 
 
 def is_open() -> bool:
-    """Whether anybody hears of what is not worth finding out otherwise."""
+    """Whether a log is open: what only the log needs is worth computing."""
     return _current.get() is not None
 
 
 def wants_calls() -> bool:
-    """Whether anybody wants to hear of each call that was made."""
-    return (journal := _current.get()) is not None and (journal.is_debug or journal.spans is not None)
+    """Whether single calls are logged or traced."""
+    return (log := _current.get()) is not None and (log.is_debug or log.spans is not None)
 
 
 def call(name: str, seconds: float, **fields: Any) -> None:
-    """A call to the exchange that took so long and is over now; worth telling only if somebody is `wants_calls`."""
-    if (journal := _current.get()) is None:
+    """Log a call to the exchange that ends now and took so long; see `wants_calls`."""
+    if (log := _current.get()) is None:
         return
-    if journal.spans is not None:
-        journal.spans.call(name, seconds, _all_shown(fields))
-    if journal.is_debug:
-        told = {"operation": name, **fields, "duration_ms": round(1000 * seconds)}
-        journal.write_line(_Line("debug", "call answered", told))
+    if log.spans is not None:
+        log.spans.call(name, seconds, _all_safe(fields))
+    if log.is_debug:
+        logged = {"operation": name, **fields, "duration_ms": round(1000 * seconds)}
+        log.write_line(_Line("debug", "call answered", logged))
 
 
 @contextmanager
 def stage(name: str, **fields: Any) -> Iterator[None]:
-    """A stage of a run: its end is told with how long it took. Serves as a decorator as well."""
-    if (journal := _current.get()) is None:
+    """A stage of a run; its end is logged with its duration. Also a decorator."""
+    if (log := _current.get()) is None:
         yield
         return
-    with journal.stage(name, fields):
+    with log.stage(name, fields):
         yield
 
 
 def began(run: str) -> None:
-    """A run has begun and has this name: from here on lines are of it, and go into its file."""
-    if (journal := _current.get()) is not None:
-        journal.began(run)
-        journal.write_line(_Line("info", "run began", {}))
-        if journal.spans is not None:
-            journal.spans.about(run=run, shipper=journal.settings.shipper)
+    """The run of this number begins: lines go to its file from now on."""
+    if (log := _current.get()) is not None:
+        log.began(run)
+        log.write_line(_Line("info", "run began", {}))
+        if log.spans is not None:
+            log.spans.about(run=run, shipper=log.settings.shipper)
 
 
 def ended(exit_code: int, entries: Mapping[str, int]) -> None:
-    """The run has ended like this."""
-    if (journal := _current.get()) is not None:
-        journal.write_line(_Line("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
-        if journal.spans is not None:
-            journal.spans.about(exit_code=exit_code)
+    """The run ends with this exit code and so many entries by state."""
+    if (log := _current.get()) is not None:
+        log.write_line(_Line("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
+        if log.spans is not None:
+            log.spans.about(exit_code=exit_code)
 
 
 def figure(name: str, value: float) -> None:
-    """A figure that stands nowhere else, for whoever measures the run when it is over."""
-    if (journal := _current.get()) is not None:
-        journal.figures[name] = value
+    """Keep a figure of the run for its measurements."""
+    if (log := _current.get()) is not None:
+        log.figures[name] = value
 
 
 def figures() -> Mapping[str, float]:
-    """The figures that were told since the journal was opened."""
-    return journal.figures if (journal := _current.get()) is not None else {}
+    """The figures since the log was opened."""
+    return log.figures if (log := _current.get()) is not None else {}
 
 
 def say_as_json(text: str) -> bool:
-    """Say a sentence for the person as a line of JSON, if stderr speaks JSON now or did while the last journal was open; whether it
+    """Say a sentence for the person as a line of JSON, if stderr speaks JSON now or did while the last log was open; whether it
     does.
     """
-    journal = _current.get()
-    if journal is None and (last := _last.get()) is not None and last[0] is sys.stderr:
-        journal = RunLog(last[1], lambda: datetime.now(UTC), None, _no_heartbeat)
-    if journal is None or not journal.json:
+    log = _current.get()
+    if log is None and (last := _last.get()) is not None and last[0] is sys.stderr:
+        log = RunLog(last[1], lambda: datetime.now(UTC), None, _no_heartbeat)
+    if log is None or not log.json:
         return False
-    journal.write_to_stderr(text)
+    log.write_to_stderr(text)
     return True
 
 
 def print_notice(text: str) -> None:
-    """A line for the person in front of the screen, on stderr, while a stage is under way."""
+    """Print a line to stderr while a stage is under way."""
     if not say_as_json(text):
         sys.stderr.write(f"{clean(text)}\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""A fault of our own in what comes after sending costs a report at most: never the run, never the ledger, never the next run."""
+"""An internal error in what comes after sending costs a report at most: never the run, never the ledger, never the next run."""
 
 import csv
 import importlib

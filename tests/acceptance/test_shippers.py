@@ -127,7 +127,7 @@ def test_a_fault_of_ours_at_one_shipper_ends_with_70_and_the_others_go_on(house)
         ledger.execute("update entries set problems = 'no JSON at all'")
     write_orders(house.inbox / "acme", 3)
     done = house.run()
-    assert (done.returncode, "acme: a fault of our own" in done.stderr) == (70, True)
+    assert (done.returncode, "acme: an internal error" in done.stderr) == (70, True)
     assert set(states(house, "birch").values()) == {"accepted"}
 
 

@@ -100,7 +100,7 @@ def test_a_fault_is_told_and_the_run_is_tried_again(tmp_path, database_url, ask)
     with working(tmp_path, run=run) as worker:
         until(lambda: ask(STATES) == [("succeeded",)] * 2, worker=worker)
     ours, ledgers = sorted(worker.said[1:3])
-    assert ours.startswith("the run of acme: a fault of our own (ZeroDivisionError)")
+    assert ours.startswith("the run of acme: an internal error (ZeroDivisionError)")
     assert ours.endswith("it is tried again in 1 s")
     assert ledgers == "the run of zeta: the ledger is upside down; it is tried again in 1 s"
     assert "1/0" in Path(ours.split("traceback is in ")[1].split(";")[0]).read_text(encoding="utf-8")

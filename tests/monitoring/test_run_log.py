@@ -272,7 +272,7 @@ def test_a_log_that_cannot_be_opened_is_said_and_the_run_goes_on(tmp_path, capsy
         (here.settings.state / "logs").write_text("in the way", encoding="utf-8")
         assert here.night(2).exit_code == 0
     (line,) = of(
-        [json.loads(line) for line in capsys.readouterr().err.splitlines()], "the run's log file cannot be written"
+        [json.loads(line) for line in capsys.readouterr().err.splitlines()], "the log file of the run cannot be written"
     )
     assert line["reason"]
 
@@ -290,7 +290,7 @@ def test_a_run_in_which_everything_goes_wrong_writes_no_endless_file(quiet):
 
     lines, _ = write_regularly(quiet, speak)
     assert len(of(lines, "entry refused")) == run_log.ENTRIES_MAX
-    assert lines[-1]["event"] == "further entries are told in the reports only"
+    assert lines[-1]["event"] == "further entries are in the reports only"
 
 
 def test_old_logs_are_removed_and_nothing_else(tmp_path):
@@ -374,7 +374,7 @@ def test_a_fault_of_our_own_is_written_with_its_traceback_and_without_the_token(
     with pytest.raises(RuntimeError):
         write_regularly(quiet, speak)
     text = (quiet.state / "logs" / "2026-03-04-01.jsonl").read_text(encoding="ascii")
-    (line,) = of([json.loads(line) for line in text.splitlines()], "a fault of our own")
+    (line,) = of([json.loads(line) for line in text.splitlines()], "an internal error")
     assert "RuntimeError: cannot send ***" in line["exception"]
     assert "in speak" in line["exception"]
     assert TOKEN not in text

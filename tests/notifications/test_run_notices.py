@@ -32,7 +32,7 @@ def test_a_fault_of_ours_is_told_as_such_without_what_it_says(chosen, receiver):
         run_with_hooks(chosen, raising(ZeroDivisionError("Müller GmbH, Dresden")), clock=utc_now, say=print)
     (notice,) = receiver.notices
     assert notice["title"] == "loadsheet: a run failed (exit code 70)"
-    assert "a fault of our own (ZeroDivisionError)" in notice["message"]
+    assert "an internal error (ZeroDivisionError)" in notice["message"]
     assert "Dresden" not in notice["message"]
 
 

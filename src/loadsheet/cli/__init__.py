@@ -129,8 +129,8 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
 
 
 def _say_on_stderr(text: str) -> None:
-    journal = sys.modules.get("loadsheet.run_log")  # if nobody has loaded it, stderr speaks no JSON
-    if journal is None or not journal.say_as_json(f"loadsheet: {text}"):
+    run_log = sys.modules.get("loadsheet.run_log")  # if it is not loaded, stderr has no JSON
+    if run_log is None or not run_log.say_as_json(f"loadsheet: {text}"):
         click.echo(printable(f"loadsheet: {text}"), err=True)
 
 
@@ -145,8 +145,8 @@ def run_to_exit_code(action: Callable[[], int], say: Callable[[str], None] = _sa
     except LoadsheetError as error:
         say(str(error))
         return error.exit_code
-    except Exception as fault:  # noqa: BLE001 (a fault of ours ends as exit 70 and a filed traceback)
-        say(f"a fault of our own ({type(fault).__name__}); the traceback is in {_file_away()}")
+    except Exception as fault:  # noqa: BLE001 (an internal error ends as exit 70 and a filed traceback)
+        say(f"an internal error ({type(fault).__name__}); the traceback is in {_file_away()}")
         return LoadsheetError.exit_code
 
 

@@ -61,7 +61,7 @@ class RunEnd:
             return result
         news = {what: why for what, why in result.undone.items() if what not in before.undone}
         run = result.reports.summary.run
-        say(f"loadsheet: run {run} is recorded; a fault of our own kept this from being done: {fault_summary(news)}")
+        say(f"loadsheet: run {run} is recorded; an internal error kept this from being done: {fault_summary(news)}")
         return self._record(before, result)
 
     def _record(self, before: Result, result: Result) -> Result:

@@ -75,7 +75,7 @@ def watch(
     Holds a ledger in a file while it lives, so that a `loadsheet run` beside it is told so and exits 75. Where the ledger lies on
     PostgreSQL and a worker lives, that does the runs; otherwise they are done here. SIGTERM ends it with 0 after the calls under
     way are finished and settled; what is left is for the next start. What may be over by itself is tried again after growing
-    pauses; a wrong mapping or setting (78), a refused token (77) and a fault of ours (70) end it. Where shippers are declared and
+    pauses; a wrong mapping or setting (78), a refused token (77) and an internal error (70) end it. Where shippers are declared and
     none is named, all are watched, one run after the other; what ends the watch of one is said and ends no other, and the watch is
     over when none is left, with the worst exit code.
     """

@@ -255,7 +255,7 @@ class _WorkerThreads:
             self._say_once(f"{run_of}: {error}; {again}", f"{shipper} {error} {after_s is None}")
         else:
             self._say(
-                f"{run_of}: a fault of our own ({type(error).__name__}), the traceback is in {_file_away(error)}; {again}"
+                f"{run_of}: an internal error ({type(error).__name__}), the traceback is in {_file_away(error)}; {again}"
             )
 
     def _say_once(self, text: str, about: str = "") -> None:

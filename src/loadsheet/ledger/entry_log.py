@@ -1,4 +1,4 @@
-"""What the journal hears of entries: those that need someone, by key and row. All others are only counted, elsewhere."""
+"""Log lines of entries: those that need someone, by key and row."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -11,7 +11,7 @@ _LOGGED = frozenset({State.REFUSED, State.UNKNOWN, State.HELD})
 
 
 def note(queries: LedgerQueries, settlements: Sequence[Settlement]) -> None:
-    """Tell of those settlements, as they were committed, that somebody may have to look at."""
+    """Log those committed settlements that somebody may have to look at."""
     logged = [one for one in settlements if one.state in _LOGGED]
     if not logged or not run_log.is_open():
         return

@@ -57,11 +57,11 @@ def _attended(
             stack.push(partial(_on_fault, settings, began, clock, say, watch_status))
             result = run()
     except LoadsheetError as error:
-        run_log.error("the run could not go on", said=True, exit_code=error.exit_code, reason=str(error))
+        run_log.error("the run could not go on", printed=True, exit_code=error.exit_code, reason=str(error))
         _after(settings, RunOutcome(settings.shipper, began, clock(), error.exit_code, error), say, watch_status)
         raise
     if result.stopped:
-        run_log.warning("the run stopped early", said=True, exit_code=result.exit_code, reason=str(result.stopped))
+        run_log.warning("the run stopped early", printed=True, exit_code=result.exit_code, reason=str(result.stopped))
     summary, folder = result.reports.summary, result.reports.folder
     outcome = RunOutcome(
         settings.shipper, began, clock(), result.exit_code, result.stopped, summary, folder, result.left
@@ -82,7 +82,7 @@ def _on_fault(
     """Run the hooks of a failed run if an internal error ended it; the error itself goes on to become an exit code."""
     kind = raised[0]
     if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, LoadsheetError):
-        fault = LoadsheetError(f"a fault of our own ({kind.__name__})")
+        fault = LoadsheetError(f"an internal error ({kind.__name__})")
         _after(settings, RunOutcome(settings.shipper, began, clock(), fault.exit_code, fault), say, watch_status)
 
 

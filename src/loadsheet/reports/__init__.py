@@ -117,7 +117,7 @@ class Written:
         missing_reports = fault_summary({one.report: one.why for one in summary.missing})
         log = self.state / "logs" / f"{summary.run}.jsonl"
         return ReportsIncomplete(
-            f"run {summary.run}: {counts}; a fault of our own kept reports from being written: {missing_reports}",
+            f"run {summary.run}: {counts}; an internal error kept reports from being written: {missing_reports}",
             todo=f"the details are in {log}; `loadsheet report --run {summary.run}` makes them, after an upgrade if need be",
         )
 

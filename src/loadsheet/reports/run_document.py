@@ -201,7 +201,7 @@ class InboxSummary:
 
 @dataclass(frozen=True, slots=True)
 class MissingReport:
-    """A report that a fault of our own kept from being written."""
+    """A report that an internal error kept from being written."""
 
     report: Annotated[str, _described("Which report, such as workbook or page")]
     why: Annotated[str, _described("The fault, in short; the log of the run has all of it")]

@@ -33,7 +33,7 @@ Step = tuple[str, Callable[[], int]]
 
 def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str], None]) -> None:
     """Remove what is older than the settings want it kept, as far as nobody needs it any more, and back the ledger up once a day; `now` is
-    aware, in UTC. What was removed is counted in the journal and in the ledger; what cannot be done is said, and tried again the next
+    aware, in UTC. What was removed is counted in the log and in the ledger; what cannot be done is said, and tried again the next
     time.
     """
     counts: dict[str, int] = {}
