@@ -187,6 +187,7 @@ def test_m17_a_time_added_to_a_moment_that_has_one_is_how_much_later():
         (SPRING, "at + t'P1D'", "2026-03-30T00:00:00+02:00"),
         (SPRING, "at + t'P1W'", "2026-04-05T00:00:00+02:00"),
         (SPRING, "at + t'P0.5D'", "2026-03-29T13:00:00+02:00"),
+        (AUTUMN - timedelta(days=3), "at + t'P1W'", "2026-10-29T00:00:00+01:00"),
         (SPRING, "at + t'PT24H'", "2026-03-30T01:00:00+02:00"),
         (SPRING, "at + t'P1DT24H'", "2026-03-31T00:00:00+02:00"),
         (SPRING, "at + (t'P1D' + t'PT2H')", "2026-03-30T02:00:00+02:00"),

@@ -9,8 +9,8 @@ import pytest
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import load
 from loadsheet.mapping_tools.column_profiles import Column, Guess
-from loadsheet.mapping_tools.suggest import DraftColumn
-from loadsheet.mapping_tools.template import forms, write_template
+from loadsheet.mapping_tools.suggest import DraftColumn, _unique
+from loadsheet.mapping_tools.template import _bounds, forms, write_template
 from loadsheet.mapping_tools.vocabulary import Reading
 from loadsheet.mapping_tools.yaml_writer import _column
 
@@ -74,6 +74,27 @@ def test_the_title_of_a_sheet_has_31_characters_at_most(tmp_path, length, title)
     (form,) = forms(mapping, mapping.main_role)
     assert form.title == "x" * title
     write_template(mapping, mapping.main_role, tmp_path / "template.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "rule"),
+    [
+        (1, 9, {"criteria": "between", "minimum": 1.0, "maximum": 9.0}),
+        (0, None, {"criteria": ">=", "value": 0.0}),
+        (None, 9, {"criteria": "<=", "value": 9.0}),
+        (None, 0, {"criteria": "<=", "value": 0.0}),
+    ],
+)
+def test_bounds_of_a_column_are_bounds_of_its_cells(low, high, rule):
+    assert _bounds(*(None if one is None else Decimal(one) for one in (low, high))) == rule
+
+
+def test_names_that_are_taken_or_mean_something_in_expressions_are_changed():
+    taken = set()
+    names = ["weight", "weight", "weight", "rows", "rows", "weight_2", "in"]
+    assert [_unique(name, taken) for name in names] == [
+        "weight", "weight_2", "weight_3", "rows_", "rows_2", "weight_2_2", "in_",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
