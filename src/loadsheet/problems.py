@@ -10,6 +10,7 @@ Owns: every code with its title and message template (once, here), and the excep
     ├── FolderError                 75  a folder or disk refuses; the file stays where it was
     ├── LedgerError                 70  the ledger is damaged or contradicts itself
     ├── LedgerBusy                  75  another process holds the ledger
+    ├── RunKilled                   75  a signal ended the process of a worker's run
     ├── ExchangeUnreachable         75  try again later
     │   └── ListingNotServed        75  it answers, but serves no listing
     ├── TokenRefused                77  the exchange answered 401
@@ -440,6 +441,12 @@ class Superseded(LedgerError):  # noqa: N818
 
 class LedgerBusy(LoadsheetError):  # noqa: N818
     """Another process holds the ledger; the message names it."""
+
+    exit_code = exit_codes.TRY_AGAIN
+
+
+class RunKilled(LoadsheetError):  # noqa: N818
+    """The process of a worker's run was killed. The next run goes on where it ended."""
 
     exit_code = exit_codes.TRY_AGAIN
 

@@ -225,7 +225,7 @@ def test_a_second_run_at_the_same_time_names_who_is_at_it(camp):
 
 @pytest.mark.sweep
 def test_a_worker_that_is_asked_to_stop_hands_its_run_on_at_once(tmp_path, born):
-    with pitched(tmp_path, born, databases.server(), takeover_s=60) as camp:
+    with pitched(tmp_path, born, databases.server(), **{"cluster.takeover_s": 60}) as camp:
         first = camp.worker()
         camp.listens()
         camp.start("watch")

@@ -1,4 +1,4 @@
-"""How soon another worker goes on with a run whose process and worker are killed, while each place is taken and other runs wait."""
+"""How soon a run goes on whose process is killed: with its worker, while each place is taken and other runs wait, and alone."""
 
 import json
 import os
@@ -96,6 +96,16 @@ def begin(folder, ask, name):
     return 0
 
 
+def kill_all(ask, workers):
+    """Kill the workers and the runs that hold a ledger."""
+    for worker in workers:
+        worker.kill()
+    for name in SHIPPERS:
+        for (holder,) in ask(f"select holder from loadsheet_{name}.tenures where holder <> ''"):
+            with suppress(ProcessLookupError):
+                os.kill(int(holder.split()[1]), signal.SIGKILL)
+
+
 @pytest.mark.journey
 def test_another_worker_takes_over_in_time_whatever_runs_and_waits(tmp_path, fleet):
     workers = []
@@ -120,9 +130,21 @@ def test_another_worker_takes_over_in_time_whatever_runs_and_waits(tmp_path, fle
         ((holder,),) = fleet("select holder from loadsheet_goes.tenures")
         assert holder.split()[1] == str(runs[1]), "the run that had the only place goes on"
     finally:
-        for worker in workers:
-            worker.kill()
-        for name in SHIPPERS:
-            for (holder,) in fleet(f"select holder from loadsheet_{name}.tenures where holder <> ''"):
-                with suppress(ProcessLookupError):
-                    os.kill(int(holder.split()[1]), signal.SIGKILL)
+        kill_all(fleet, workers)
+
+
+@pytest.mark.journey
+def test_a_worker_goes_on_in_time_with_a_run_whose_process_alone_was_killed(tmp_path, fleet):
+    worker = shared_nursery().start(tmp_path, "worker", LOADSHEET_TOKEN=TOKEN)
+    following = "select 1 from loadsheet_dies.tenures where holder <> '' and holder not like '%{}%'"
+    try:
+        until(lambda: fleet("select 1 from loadsheet_fleet.workers"))
+        run = begin(tmp_path, fleet, "dies")
+        with Slowness() as machine:
+            began = time.monotonic()
+            os.kill(run, signal.SIGKILL)
+            until(lambda: fleet(following.format(run)))
+            took_s = time.monotonic() - began
+        assert took_s <= TAKEOVER_S + START_S * machine.factor, f"{took_s:.2f} s, the machine {machine.factor:.1f}"
+    finally:
+        kill_all(fleet, [worker])

@@ -103,7 +103,7 @@ def house_with_orders(folder, url, exchange_url, **more):
 def test_a_watch_has_a_worker_run_what_comes_and_runs_itself_when_none_lives(tmp_path, database_url, ask, worker):
     accepted = "select count(*) from t.entries where state = 'accepted'"
     with exchange(tmp_path / "exchange.db") as served:
-        house_with_orders(tmp_path, database_url, served.url, takeover_s=2.0, rescan_s=1.0)
+        house_with_orders(tmp_path, database_url, served.url, **{"cluster.takeover_s": 2.0, "watch.rescan_s": 1.0})
         running = worker()
         until(lambda: serving(ask))
         watch = shared_nursery().start(tmp_path, "watch")

@@ -5,6 +5,7 @@ loaded what a run needs (`preload`): loading takes two seconds of a core. The ru
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from loadsheet import exit_codes, run_log
 from loadsheet.cluster.job_queue import Requeue
-from loadsheet.problems import LedgerBusy
+from loadsheet.problems import LedgerBusy, RunKilled
 from loadsheet.settings import Settings
 
 Command = Callable[[list[str]], int]
@@ -31,8 +32,8 @@ def keep_fork_server() -> None:
 def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, command: Command) -> int:
     """Run the ledger of a shipper, due since `due` (aware), through the command line in another process. Returns the exit code.
 
-    Raises LedgerBusy on exit code 75 (try again later), and Requeue if the worker was told to stop first: the process has ended by then,
-    and the next run continues from there.
+    Raises LedgerBusy on exit code 75 (try again later), RunKilled if a signal ended the process, and Requeue if the worker was told to
+    stop first: the process has ended by then, and the next run continues from there.
     """
     run_log.info("a run begins", shipper=settings.shipper, due=due.isoformat())
     keep_fork_server()
@@ -50,6 +51,8 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, comma
         raise Requeue
     if code == exit_codes.TRY_AGAIN:
         raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not go on (exit code 75)")
+    if code is not None and code < 0:
+        raise RunKilled(f"the run of {settings.shipper or 'the ledger'} was killed ({signal.Signals(-code).name})")
     return code or 0
 
 

@@ -30,7 +30,7 @@ from loadsheet.ledger.shared import Engine, recovery
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.workers import WorkerInfo
 from loadsheet.operations.expected_files import local_text, zone_of
-from loadsheet.problems import LoadsheetError
+from loadsheet.problems import LoadsheetError, RunKilled
 from loadsheet.settings import Settings
 
 POLL_S = 0.2
@@ -229,6 +229,8 @@ class _WorkerThreads:
         due = datetime.fromisoformat(arguments["due"])
         try:
             self._run(settings, due, StopSignals(self._stopping))
+        except RunKilled:  # tried again as soon as its ledger is free, but not for ever
+            raise
         except LoadsheetError as error:
             self._requeue_if_in_time(settings, due, error)
             raise
