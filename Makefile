@@ -11,8 +11,9 @@ demo: .venv/demo  ## the samples through the shipped mappings against the embedd
 	@rm -rf .loadsheet/demo && mkdir -p .loadsheet/demo && cp -R inbox_samples .loadsheet/demo/inbox
 	@$(BIN)/loadsheet run --inbox .loadsheet/demo/inbox --mappings mappings --outbox outbox --state .loadsheet/demo/state --settle 0 --exit-zero
 
+# half of the time of a test is waiting: three processes fill two cores
 test: .venv/test lint  ## the whole suite, lint and types included
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n 3 --dist worksteal
 
 sweep: .venv/test  ## the long sweeps that CI runs as well, random examples in full; those that measure go alone
 	@LOADSHEET_EXAMPLES=all $(BIN)/python -m pytest -m "(sweep or examples) and not alone" -n 2 --dist worksteal --timeout 2400
