@@ -2,7 +2,8 @@
 
 Orders a second over the whole of the runs; CPU an order of loadsheet's processes and of PostgreSQL; bytes an order in the database and in its
 write-ahead log; CPU of a run without orders; and how long after a kill -9 of a run and its worker another one has taken over. Everything
-shares this machine's cores: compare ratios.
+shares this machine's cores: compare ratios. `python -m tests.benchmarks.fleet --shippers 1000 --orders 1000 --latency-ms 20` instead runs that many
+shippers with that many orders each over 1, 2 and 3 workers.
 """
 
 import argparse
@@ -108,10 +109,10 @@ class Place:
 
 
 @contextmanager
-def placed(born, database, shippers, orders, **more):
+def placed(born, database, shippers, orders, *, latency_ms=LATENCY_MS, **more):
     folder = Path(tempfile.mkdtemp(prefix="loadsheet-bench-"))
     try:
-        with sink("--keep", "--latency-ms", str(LATENCY_MS)) as (url, _):
+        with sink("--keep", "--latency-ms", str(latency_ms)) as (url, _):
             yield Place(folder, born, database, url, shippers=shippers, orders=orders, **more)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,9 +137,10 @@ def alone(server, born, orders, *, on_a_server):
         return told(orders, wall_s, ours_s=last, server_s=server_cpu_s(server) - server_before, stored=(before, after))
 
 
-def fleet(server, born, workers, shippers, orders):
+def fleet(server, born, workers, shippers, orders, *, latency_ms=LATENCY_MS):
     """Workers over so many shippers, all of whose runs are wanted at the same time."""
-    with placed(born, server.new_database(), shippers, orders, **{"cluster.worker_places": 2}) as place:
+    more = {"latency_ms": latency_ms, "cluster.worker_places": 2}
+    with placed(born, server.new_database(), shippers, orders, **more) as place:
         place.want_all()
         before, server_before, began = place.stored(), server_cpu_s(server), time.perf_counter()
         born = [place.start("worker") for _ in range(workers)]
@@ -183,35 +185,47 @@ def takeover(server, born):
         return float(taken) - killed, unknown
 
 
+def show(name, figures):
+    print("{:32}{:9.0f}{:8.1f}{:24.0f}{:12.0f}{:8.0f}{:8.0f}".format(name, *figures), flush=True)
+
+
+def compare(server, born, orders):
+    """One run and workers over the same number of orders, a run without orders, and a takeover."""
+    show("one run, a file", alone(server, born, orders, on_a_server=False))
+    show("one run, PostgreSQL", alone(server, born, orders, on_a_server=True))
+    for workers, shippers in ((1, 1), (2, 1), (3, 1), (1, 3), (2, 3), (3, 3), (1, 30), (2, 30), (3, 30)):
+        figures = fleet(server, born, workers, shippers, orders // shippers)
+        show(f"{workers} workers, {shippers} shippers", figures)
+    empty = fleet(server, born, 1, 20, 0)
+    print(
+        f"a run without orders: {empty[1] / 20:.2f} s, {empty[2] / 20e6:.2f} s of CPU, PostgreSQL {empty[3] / 20e6:.2f} s"
+    )
+    taken, unknown = takeover(server, born)
+    print(
+        f"after a kill -9 another run had the ledger in {taken:.1f} s (takeover_s {TAKEOVER_S:g}); {unknown} outcomes were unknown"
+    )
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--orders", type=int, default=6_000)
+    parser.add_argument("--orders", type=int, default=6_000, help="in all; with --shippers of each")
+    parser.add_argument("--shippers", type=int, default=0, help="measure only 1, 2 and 3 workers over so many")
+    parser.add_argument("--latency-ms", type=int, default=LATENCY_MS, help="only with --shippers")
     given = parser.parse_args()
-    count = given.orders
+    latency_ms = given.latency_ms if given.shippers else LATENCY_MS
     with running_server() as server, nursery(Path(tempfile.mkdtemp(prefix="loadsheet-says-"))) as born:
         print(
-            f"orders with 3 packages each, a sink that answers after {LATENCY_MS} ms, {CONNECTIONS} connections for all together"
+            f"orders with 3 packages each, a sink that answers after {latency_ms} ms, {CONNECTIONS} connections for all together"
         )
         print(
             f"{'':32}{'orders/s':>9}{'wall s':>8}  CPU us/order:{'loadsheet':>10}{'PostgreSQL':>12}{'bytes':>8}{'WAL':>8}"
         )
-
-        def show(name, figures):
-            print("{:32}{:9.0f}{:8.1f}{:24.0f}{:12.0f}{:8.0f}{:8.0f}".format(name, *figures), flush=True)
-
-        show("one run, a file", alone(server, born, count, on_a_server=False))
-        show("one run, PostgreSQL", alone(server, born, count, on_a_server=True))
-        for workers, shippers in ((1, 1), (1, 3), (2, 3), (3, 3), (1, 30), (3, 30)):
-            figures = fleet(server, born, workers, shippers, count // shippers)
-            show(f"{workers} workers, {shippers} shippers", figures)
-        empty = fleet(server, born, 1, 20, 0)
-        print(
-            f"a run without orders: {empty[1] / 20:.2f} s, {empty[2] / 20e6:.2f} s of CPU, PostgreSQL {empty[3] / 20e6:.2f} s"
-        )
-        taken, unknown = takeover(server, born)
-        print(
-            f"after a kill -9 another run had the ledger in {taken:.1f} s (takeover_s {TAKEOVER_S:g}); {unknown} outcomes were unknown"
-        )
+        if not given.shippers:
+            compare(server, born, given.orders)
+            return
+        for workers in (1, 2, 3):
+            figures = fleet(server, born, workers, given.shippers, given.orders, latency_ms=latency_ms)
+            show(f"{workers} workers, {given.shippers} shippers", figures)
 
 
 if __name__ == "__main__":
