@@ -38,6 +38,7 @@ def _surroundings(folder, variables, typed):
     os.environ.clear()
     os.environ.update(variables)
     sys.stdin = _stream(typed)
+    file_modes._umask_before.clear()  # a test may have called `invoke` itself before
     try:
         yield
     finally:
