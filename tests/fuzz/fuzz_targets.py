@@ -13,11 +13,11 @@ from loadsheet.problems import FileRefused, Where
 from loadsheet.reading.header import check_header, find_header, fold
 from loadsheet.reading.layouts import Layout, WantedColumn
 from loadsheet.reading.opening import open_tables
-from loadsheet.settings import Settings
+from loadsheet.settings import ReadingSettings
 
 SEEDS = Path(__file__).parent / "seeds"
 ASKED = Layout("rows", (WantedColumn("order", ("Order", "Order no.")), WantedColumn("weight", ("Kg",), required=False)))
-SETTINGS = Settings.model_construct(
+BOUNDS = ReadingSettings(
     cell_length_max=1_000, columns_max=100, blank_rows_max=50, record_lines_max=10, inflated_bytes_max=5_000_000
 )
 ROWS_MAX = 10_000
@@ -29,7 +29,7 @@ def read(content: bytes) -> None:
         file.write(content)
         file.flush()
         try:
-            table = open_tables(Path(file.name), "fuzzed", [ASKED], SETTINGS)["rows"]
+            table = open_tables(Path(file.name), "fuzzed", [ASKED], BOUNDS)["rows"]
             for count, row in enumerate(table.rows()):
                 assert len(row.cells) == len(table.header)
                 assert row.problem is None or str(row.problem)
