@@ -19,12 +19,11 @@ FILE = ROOT / "README.md"
 README = FILE.read_text(encoding="utf-8")
 GUIDES = [
     ROOT / "mappings" / "README.md",
-    *sorted((ROOT / "src").rglob("README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in (FILE, *sorted((ROOT / "docs").glob("*.md")))}
 WORDS = "\n".join(path.read_text(encoding="utf-8") for path in (FILE, *GUIDES))
-SETTINGS = ROOT / "src" / "loadsheet" / "settings" / "README.md"
+SETTINGS = ROOT / "docs" / "settings.md"
 MARK = "<!-- settings -->\n"
 
 

@@ -15,7 +15,6 @@ from ruamel.yaml import YAML
 from run_with_every_outcome import night
 from shared_ledger import a_fleet
 
-import loadsheet.operations.monitoring
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.operations.monitoring import NAMES, shipped_file
 from loadsheet.operations.monitoring.cluster_metrics import collect_metrics
@@ -210,6 +209,6 @@ def test_what_is_unknown_is_shown_with_its_last_attempt(questions):
 
 
 def test_the_guide_names_every_metric_that_is_exported_and_no_other(exported):
-    guide = (Path(loadsheet.operations.monitoring.__file__).parent / "README.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
     families = {re.sub(r"_(bucket|count|sum|total|created)$", "", name) for name in exported}
     assert set(re.findall(r"`(loadsheet_\w+)`", guide)) == families

@@ -67,5 +67,5 @@ def test_each_document_stands_in_one_sheet_and_on_the_page_and_run_json_keeps_to
 
 def test_every_verdict_on_an_entry_has_its_place_in_the_order_of_the_rules():
     assert sorted(IN_ORDER) == sorted(verdict for verdict in Verdict if verdict is not Verdict.ONLY_LISTED)
-    readme = (Path(__file__).parents[2] / "src/loadsheet/reports/README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[2] / "docs/reports.md").read_text(encoding="utf-8")
     assert "".join(f"| {verdict} | {MEANINGS[verdict]} |\n" for verdict in IN_ORDER) in readme
