@@ -5,8 +5,11 @@ At the end of a run the sweeps say what they tried, in whatever processes they r
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -20,6 +23,14 @@ if not os.environ.get("CI"):  # where it is set, hypothesis has no deadline eith
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the background: children would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+MEMORY = Path("/dev/shm")
+NEEDED = 6 * 2**30  # bytes; a whole run leaves up to 2 GB
+
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > NEEDED:
+    if not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:  # tests start programs from there
+        # Each commit waits for the disk, and a test makes hundreds: in memory they cost nothing, and are made all the same.
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 TOO_LONG_S = 1.5
 FAR_TOO_LONG_S = 60.0  # a busy machine, and one that stands still for a while, is no reason to fail
@@ -42,6 +53,17 @@ def workspace(tmp_path):
     from workspace import Workspace  # noqa: PLC0415 (only for those who use it)
 
     return Workspace(tmp_path)
+
+
+@pytest.fixture
+def other_volume(tmp_path):
+    """An empty folder on another volume than `tmp_path`."""
+    for place in (MEMORY, Path("/var/tmp")):
+        if place.is_dir() and place.stat().st_dev != tmp_path.stat().st_dev:
+            with tempfile.TemporaryDirectory(prefix="loadsheet-", dir=place) as folder:
+                yield Path(folder)
+            return
+    pytest.skip("this machine has one volume only")
 
 
 @pytest.fixture(autouse=True)

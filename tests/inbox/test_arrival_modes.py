@@ -52,7 +52,6 @@ from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
 
 DAY = date(2026, 3, 4)
-OTHER_VOLUME = Path("/dev/shm")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
 
 MODES = {  # failure mode of arrival -> the tests that hold what is owed, here or in the file that is named
@@ -554,17 +553,10 @@ def test_a_huge_file_is_reported_unread(place, machine):
 
 
 @pytest.fixture
-def apart(tmp_path):
+def apart(tmp_path, other_volume):
     """Settings whose inbox lies on another volume than the rest."""
-    if not OTHER_VOLUME.is_dir() or OTHER_VOLUME.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("this machine has one volume only")
-    folder = OTHER_VOLUME / f"loadsheet-arrival-{os.getpid()}"
-    folder.mkdir()
     (tmp_path / "apart").mkdir()
-    yield settings_in(tmp_path / "apart", inbox=folder)
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.unlink() if not path.is_dir() else path.rmdir()
-    folder.rmdir()
+    return settings_in(tmp_path / "apart", inbox=other_volume)
 
 
 def test_a_claim_across_volumes_is_verified(apart):

@@ -20,7 +20,6 @@ from loadsheet.settings import Settings
 RUN, DAY = "2026-03-04-01", date(2026, 3, 4)
 NOBODY = 65_534
 OUR_OWN = (".loadsheet-inbox", "inboxes.json", "sightings.json", "known/")
-OTHER_VOLUME = Path("/dev/shm")
 
 
 @pytest.fixture
@@ -305,16 +304,9 @@ def test_an_inbox_we_may_not_take_from_says_so_and_keeps_the_file(ordinary):
 
 
 @pytest.fixture
-def apart(place, tmp_path):
+def apart(place, other_volume):
     """The same, but the inbox lies on another volume than state and outbox."""
-    if not OTHER_VOLUME.is_dir() or OTHER_VOLUME.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("this machine has one volume only")
-    folder = OTHER_VOLUME / f"loadsheet-test-{os.getpid()}"
-    folder.mkdir()
-    yield place.model_copy(update={"inbox": folder})
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.unlink() if not path.is_dir() else path.rmdir()
-    folder.rmdir()
+    return place.model_copy(update={"inbox": other_volume})
 
 
 def test_a_file_that_vanishes_before_the_copy_is_nobodys_fault(apart):
