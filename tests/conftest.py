@@ -27,10 +27,17 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # started in the backgrou
 MEMORY = Path("/dev/shm")
 NEEDED = 6 * 2**30  # bytes; a whole run leaves up to 2 GB
 
-if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > NEEDED:
-    if not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:  # tests start programs from there
-        # Each commit waits for the disk, and a test makes hundreds: in memory they cost nothing, and are made all the same.
-        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+def _is_roomy(folder):
+    """Whether a run of the tests fits into a folder, and programs may start from it."""
+    if not folder.is_dir() or shutil.disk_usage(folder).free < NEEDED:
+        return False
+    return not os.statvfs(folder).f_flag & os.ST_NOEXEC
+
+
+if "TMPDIR" not in os.environ and _is_roomy(MEMORY):
+    # Each commit waits for the disk, and a test makes hundreds: in memory they cost nothing, and are made all the same.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 TOO_LONG_S = 1.5
 FAR_TOO_LONG_S = 60.0  # a busy machine, and one that stands still for a while, is no reason to fail
