@@ -746,6 +746,23 @@ def test_a_link_swapped_in_leads_nowhere(place, tmp_path, link):
     assert secret.read_bytes() == b"secret"
 
 
+def test_a_link_replaced_once_it_is_open_leads_nowhere(place, tmp_path, monkeypatch):
+    secret, path = tmp_path / "secret", place.inbox / "a.csv"
+    secret.write_bytes(b"secret")
+    path.hardlink_to(secret)
+    place.inbox.chmod(0o777)
+    fdopen = os.fdopen
+
+    def fdopen_after_the_swap(descriptor, *rest):
+        if secret.stat().st_nlink > 1:  # what is open has one name less from here on
+            drop(place, "a.tmp", b"own").replace(path)
+        return fdopen(descriptor, *rest)
+
+    monkeypatch.setattr(os, "fdopen", fdopen_after_the_swap)
+    assert claim(Candidate("a.csv", path), place, RUN) is None
+    assert path.read_bytes() == b"own"
+
+
 def test_a_folder_swapped_for_a_link_leads_nowhere(place, tmp_path):
     path = drop(place, "shipper/a.csv")
     (candidate,) = scan(place, sleep=lambda _: None).candidates

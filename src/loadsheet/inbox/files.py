@@ -323,7 +323,8 @@ def _copy_and_remove(source: Path, folder: int | None, target: Path, settings: S
     partial = _partial(target, settings)
     with os.fdopen(os.open(_relative_to_parent(source, folder), READ, dir_fd=folder), "rb") as original:
         before = os.fstat(original.fileno())
-        if not stat.S_ISREG(before.st_mode) or is_untrusted_link(before, source):
+        named = _status(source, folder)  # a link that was replaced once it was open has one name less
+        if not stat.S_ISREG(before.st_mode) or not os.path.samestat(named, before) or is_untrusted_link(named, source):
             return False
         try:
             make_folder(partial.parent, settings)
