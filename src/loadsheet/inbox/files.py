@@ -322,9 +322,9 @@ def _copy_and_remove(source: Path, folder: int | None, target: Path, settings: S
     """
     partial = _partial(target, settings)
     with os.fdopen(os.open(_relative_to_parent(source, folder), READ, dir_fd=folder), "rb") as original:
-        before = os.fstat(original.fileno())
-        if not stat.S_ISREG(before.st_mode) or is_untrusted_link(before, source):
-            return False
+        before, named = os.fstat(original.fileno()), _status(source, folder)
+        if not stat.S_ISREG(before.st_mode) or not os.path.samestat(before, named) or is_untrusted_link(named, source):
+            return False  # links are counted by the name: once it leads elsewhere, the open file counts one less
         try:
             make_folder(partial.parent, settings)
             with suppress(FileNotFoundError):
