@@ -12,9 +12,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from loadsheet import object_storage
-from loadsheet.inbox.claims import InboxFile
+from loadsheet.inbox.claims import InboxFile, archived_at
 from loadsheet.inbox.files import folder_error, free_path, make_folder, move, relative_path, remove_empty_folders
-from loadsheet.inbox.objects import archived_at
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import object_storage
-from loadsheet.inbox import objects
+from loadsheet.inbox.claims import (
+    Candidate,
+    fetch_for_reading,
+    list_objects,
+    object_name,
+    object_signature,
+    remove_old_fetched,
+)
 from loadsheet.inbox.files import (
     Verdict,
     check_file,
@@ -41,18 +48,6 @@ _KINDS = (
     (stat.S_ISCHR, "device"),
     (stat.S_ISBLK, "device"),
 )
-
-
-class Candidate(NamedTuple):
-    """A finished file: its name (POSIX path relative to the inbox, as it is shown), where it is, for how many seconds it has been
-    lying there like this, and its signature. One in an object store is an object, and can be read once it was brought (`fetch_objects`).
-    """
-
-    name: str
-    path: Path
-    lain_s: float = 0.0
-    signature: Signature | None = None
-    object: Object | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,17 +284,17 @@ def _list_inbox(settings: Settings) -> _Listing:
     """What lies in the inbox, wherever that is. Raises FolderError."""
     if not settings.inbox_address:
         return _walk(settings.inbox, settings.arrival.ignore)
-    taken = objects.list_objects(settings.inbox_address, settings.arrival.ignore)
+    taken = list_objects(settings.inbox_address, settings.arrival.ignore)
     unreadable = [one for one in taken if _MEANS_VERSION in one.name]
     return _Listing(
         [_object_file(one) for one in taken if one not in unreadable],
-        [_unreadable(objects.name_of(one)) for one in unreadable],
+        [_unreadable(object_name(one)) for one in unreadable],
     )
 
 
 def _object_file(found: Object) -> _InboxFile:
     bare = found.address.rpartition("/")[2]
-    return _InboxFile(objects.name_of(found), found.address, bare, objects.signature_of(found), found)
+    return _InboxFile(object_name(found), found.address, bare, object_signature(found), found)
 
 
 def fetch_objects(found: Scan, settings: Settings) -> Scan:
@@ -308,7 +303,7 @@ def fetch_objects(found: Scan, settings: Settings) -> Scan:
     """
     if not settings.inbox_address:
         return found
-    objects.remove_old_fetched(settings, (one.object for one in found.candidates if one.object))
+    remove_old_fetched(settings, (one.object for one in found.candidates if one.object))
     fetched = object_storage.in_parallel(lambda one: _fetch(one, settings), found.candidates)
     candidates = tuple(one for one in fetched if isinstance(one, Candidate))
     refused = (one for one in fetched if isinstance(one, Problem))
@@ -319,7 +314,7 @@ def _fetch(one: Candidate, settings: Settings) -> Candidate | Problem | None:
     if one.object is None:
         return one
     try:
-        path = objects.fetch_for_reading(one.object, settings)
+        path = fetch_for_reading(one.object, settings)
     except FolderError as error:
         if not isinstance(error.__cause__, PermissionError):
             raise

@@ -25,8 +25,7 @@ from loadsheet.reading.header import (
     mark_stray_rows,
     rows_looked_at,
 )
-from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.tables import Frame, Row, Table, Top, is_blank, with_line_feeds
+from loadsheet.reading.tables import Bounds, Frame, Layout, Row, Table, Top, is_blank, with_line_feeds
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)

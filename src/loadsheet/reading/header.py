@@ -17,8 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.layouts import Layout, WantedColumn
-from loadsheet.reading.tables import Native, Row, is_blank, place
+from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, place
 
 TOP_ROWS = 50
 """How far down a header is looked for unless the mapping gives its row."""

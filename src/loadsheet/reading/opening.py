@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
 from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Gzipped, Kind, Loaded, Source, Zipped, refusal_of, refused
-from loadsheet.reading.layouts import Bounds, Layout
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
     DAMAGED,
@@ -25,7 +24,7 @@ from loadsheet.reading.package import (
     open_package,
     over_limit,
 )
-from loadsheet.reading.tables import Table, Top
+from loadsheet.reading.tables import Bounds, Layout, Table, Top
 from loadsheet.reading.workbook import Book, open_workbook, workbook_tops
 from loadsheet.reading.xls import OLE, open_xls
 from loadsheet.reading.xlsb import open_xlsb

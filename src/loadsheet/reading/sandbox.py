@@ -4,7 +4,6 @@ A file is refused if its reader crashes, loops, hangs or takes too much memory; 
 with its limits. This module knows no file format and loads no library that reads one. Files are read in this process where
 processes cannot be forked (Windows) and with `reading.process = "none"`.
 
-Processes talk over `multiprocessing` connections, in MessagePack: nothing is unpickled, and the length of a message is bounded.
 A disk that fails while a file is read is not the file's fault and refuses nothing: the file is read once more, then the run halts.
 
 The fork server is our own. The one of `multiprocessing` inherits the whole environment, so readers would hold the token; every reader
@@ -25,35 +24,34 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count, islice
-from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-import msgspec
-
 from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
-from loadsheet.reading.layouts import Layout, bounds_of
-from loadsheet.reading.tables import (
-    MESSAGE_BYTES_MAX,
+from loadsheet.reading.messages import (
+    DISK,
+    DONE,
+    END,
+    EXIT,
+    FAILED,
+    FORK,
+    OPEN,
     PLAIN,
+    REFUSED,
+    ROWS,
+    TABLES,
     TYPED,
-    Row,
+    Channel,
     RowDecoder,
-    Table,
     TableDescription,
     check_problem,
     decode,
 )
+from loadsheet.reading.tables import Layout, Row, Table, bounds_of
 
 if TYPE_CHECKING:
     from loadsheet.settings import Settings
-
-OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
-TABLES, END, REFUSED, FAILED, DONE = b"T", b"E", b"R", b"X", b"D"  # replies, beside PLAIN and TYPED
-
-DISK = "disk"
-"""The name of the failure if the reader's disk failed."""
 
 TARGET = "loadsheet.reading.opening:open_tables"
 _SHUTDOWN_TIMEOUT_S = 10.0
@@ -251,51 +249,6 @@ def _socket_pair(wait_s: float) -> tuple[socket.socket, socket.socket]:
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         own_end.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", seconds, microseconds))
     return own_end, child_end
-
-
-class Channel:
-    """One end of a connection between processes: messages, each with a kind of one byte, and descriptors of open files."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self._socket = end  # made beforehand, because a confined process may make none
-        self.connection = Connection(os.dup(end.fileno()))
-
-    def send(self, kind: bytes, content: object, files: Sequence[int] = ()) -> None:
-        """Send a message, with descriptors if the other end takes some with this kind. Raises TimeoutError and OSError."""
-        try:
-            send_message(self.connection, kind, content)
-            if files:
-                socket.send_fds(self._socket, [b"f"], files)
-        except BlockingIOError as error:
-            raise TimeoutError("no answer in time") from error
-
-    def receive(self) -> tuple[bytes, memoryview]:
-        """The kind and the content of the next message. Raises EOFError, TimeoutError, OSError, and ValueError for an invalid one."""
-        try:
-            message = self.connection.recv_bytes(MESSAGE_BYTES_MAX)
-        except BlockingIOError as error:
-            raise TimeoutError("no answer in time") from error
-        except OSError as error:
-            if not self.connection.readable:  # which is how a connection refuses a length
-                raise ValueError("a message is too long") from error
-            raise
-        if not message:
-            raise ValueError("an empty message")
-        return message[:1], memoryview(message)[1:]
-
-    def receive_files(self, files: int) -> list[int]:
-        """The descriptors that come with a message."""
-        return list(socket.recv_fds(self._socket, 1, files)[1])
-
-    def close(self) -> None:
-        """Close this end."""
-        self.connection.close()
-        self._socket.close()
-
-
-def send_message(connection: Connection, kind: bytes, content: object = None) -> None:
-    """Send one message. Values that MessagePack has no form for are sent as text."""
-    connection.send_bytes(kind + msgspec.msgpack.encode(content, enc_hook=str))
 
 
 class _Reader:

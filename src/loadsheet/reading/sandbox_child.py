@@ -31,8 +31,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from loadsheet.problems import FileRefused
-from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.sandbox import (
+from loadsheet.reading.messages import (
     DISK,
     DONE,
     END,
@@ -43,11 +42,13 @@ from loadsheet.reading.sandbox import (
     ROWS,
     TABLES,
     Channel,
-    ExitStatus,
-    Limits,
+    TableDescription,
+    decode,
+    pack_rows,
     send_message,
 )
-from loadsheet.reading.tables import Table, TableDescription, blank_others, decode, pack_rows
+from loadsheet.reading.sandbox import ExitStatus, Limits
+from loadsheet.reading.tables import Bounds, Layout, Table, blank_others
 
 _OPEN_FILES_MAX = 64
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")  # folders of the interpreter and its packages

@@ -25,8 +25,7 @@ from loadsheet.reading.header import (
     fold,
     mark_stray_rows,
 )
-from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.tables import CONTROL, Frame, Row, Table, Top, is_blank, with_line_feeds
+from loadsheet.reading.tables import CONTROL, Bounds, Frame, Layout, Row, Table, Top, is_blank, with_line_feeds
 
 HIDDEN = "hidden_rows: ignore"
 """The rule by which a hidden row is ignored."""

@@ -2,7 +2,7 @@
 
 Not read by openpyxl, because it drops rows whose numbers do not ascend, cannot tell a formula without a saved value from an empty cell in
 one pass, gives needless warnings, decodes `_x005F_` wrongly and takes four times as long (measured). It is used for number formats
-(`number_formats`), and the tests compare our cells with its cells.
+(`number_formats`). The tests compare our cells with those of a second reader, python-calamine.
 """
 
 import re

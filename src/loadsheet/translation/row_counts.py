@@ -20,8 +20,7 @@ from loadsheet.mapping.views import View, wanted_columns
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
-from loadsheet.reading.layouts import ColumnUse
-from loadsheet.reading.tables import CONTROL
+from loadsheet.reading.tables import CONTROL, ColumnUse
 
 
 class CountedTables:

@@ -1,0 +1,240 @@
+"""Messages between processes: requests, replies, rows and problems in MessagePack, and descriptors of open files.
+
+Nothing is unpickled, and the length of a message is bounded. The decoders accept only the types that are named here and raise ValueError
+for anything else, so a hostile reader can do no more than report wrong data about its own file.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, TypeVar, get_args
+
+import msgspec
+
+from loadsheet.problems import CATALOGUE, Problem
+from loadsheet.reading.tables import Native, NativeKind, PlainNumber, Row
+
+OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
+TABLES, END, REFUSED, FAILED, DONE = b"T", b"E", b"R", b"X", b"D"  # replies, beside PLAIN and TYPED
+
+DISK = "disk"
+"""The name of the failure if the reader's disk failed."""
+
+PLAIN, TYPED = b"P", b"N"
+"""Kinds of messages with rows: all cells are texts, or some are `Native`."""
+
+MESSAGE_BYTES_MAX = 1 << 26
+"""The largest message. It holds at least one row."""
+
+MESSAGE_BYTES = 1 << 18
+"""The size at which rows are sent: 500 rows of 40 short cells."""
+
+_LIST_HEAD = struct.Struct(">BI")
+_LIST_OF_MANY = 0xDD  # MessagePack's array 32
+_PAIR = b"\x92"  # and an array of two
+_CACHE_MAX = 20_000
+_KINDS = frozenset(get_args(NativeKind))
+_Value = TypeVar("_Value")
+
+
+class TableDescription(NamedTuple):
+    """A table without its rows."""
+
+    name: str
+    file: str
+    sheet: str
+    header: tuple[str, ...]
+    header_row: int
+    columns: dict[str, int]
+    found: dict[str, str]
+
+    def check(self) -> None:
+        """Raises ValueError for a column outside the header."""
+        if any(not 0 <= position < len(self.header) for position in self.columns.values()):
+            raise ValueError("a column stands outside its header")
+
+
+class _TypedRow(NamedTuple):
+    """A row with `Native` cells. An int stands for one: its place, from 1, in the list before the rows of the message."""
+
+    number: int
+    cells: tuple[str | int, ...]
+    problem: Problem | None = None
+    ignored: str = ""
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=str).encode  # values that MessagePack has no form for become texts
+_decode_plain = msgspec.msgpack.Decoder(list[Row]).decode
+_decode_typed = msgspec.msgpack.Decoder(tuple[list[tuple[str, ...]], list[_TypedRow]]).decode
+
+
+def pack_rows(rows: Iterable[Row]) -> Iterator[bytes | bytearray]:
+    """Messages of about MESSAGE_BYTES, each as soon as it is full: its kind in one byte, then its rows. A message may be overwritten
+    once the next one is asked for. Raises OverflowError for a row larger than a message.
+    """
+    append = msgspec.msgpack.Encoder(enc_hook=str).encode_into
+    start = len(PLAIN) + _LIST_HEAD.size
+    buffer, count, natives = bytearray(PLAIN) + bytes(_LIST_HEAD.size), 0, _NativeCells()
+
+    def message() -> bytes | bytearray:
+        _LIST_HEAD.pack_into(buffer, len(PLAIN), _LIST_OF_MANY, count)
+        cells = natives.encode()
+        return b"".join((TYPED, _PAIR, cells, memoryview(buffer)[len(PLAIN) :])) if cells else buffer
+
+    for row in rows:
+        number, cells, problem, ignored = row
+        append((number, natives.with_references(cells), problem, ignored), buffer, -1)
+        count += 1
+        if len(buffer) > MESSAGE_BYTES:
+            if len(buffer) > MESSAGE_BYTES_MAX:
+                raise OverflowError(f"row {row.number} is larger than {MESSAGE_BYTES_MAX >> 20} MB")
+            yield message()
+            del buffer[start:]
+            count, natives = 0, _NativeCells()
+    if count:
+        yield message()
+
+
+class _NativeCells:
+    """The distinct `Native` cells of a message, each as text, kind and, if it differs from the text, what is shown."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}  # places of plain numbers, by their text
+        self._others: dict[tuple[str, str, str], int] = {}
+        self._cells: list[tuple[str, ...]] = []
+
+    def with_references(self, cells: Sequence[str]) -> list[str | int]:
+        """The cells of a row, with a place for each `Native`."""
+        numbers, others = self._numbers.get, self._others.get
+        return [
+            cell
+            if cell.__class__ is str
+            else (numbers(cell) if cell.__class__ is PlainNumber else others((cell, cell.kind, cell.shown)))  # type: ignore[attr-defined]  # it is native
+            or self._add(cell)
+            for cell in cells
+        ]
+
+    def encode(self) -> bytes:
+        """The list that goes before the rows; empty if there are no such cells."""
+        return _encode(self._cells) if self._cells else b""
+
+    def _add(self, cell: str) -> int:
+        text, kind, shown = str(cell), cell.kind, cell.shown  # type: ignore[attr-defined]  # as above
+        self._cells.append((text, kind) if shown == text else (text, kind, shown))
+        place = len(self._cells)
+        if cell.__class__ is PlainNumber:
+            self._numbers[text] = place
+        else:
+            self._others[text, kind, shown] = place
+        return place
+
+
+class RowDecoder:
+    """Makes rows of messages. Caches `Native` cells, because many sheets repeat them."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._cache: dict[tuple[str, ...], Native] = {}
+
+    def rows(self, kind: bytes, body: bytes | memoryview) -> Iterator[Row]:
+        """The rows of a message, as `pack_rows` makes them. Raises ValueError unless each has a number and texts, as many as the header."""
+        width = self._width
+        rows: Iterable[Row] = _decoded(_decode_plain, body) if kind == PLAIN else self._typed(body)
+        for row in rows:
+            if len(row.cells) != width:
+                raise ValueError(f"row {row.number} is not as wide as its header")
+            if row.problem is not None:
+                check_problem(row.problem)
+            yield row
+
+    def _typed(self, body: bytes | memoryview) -> Iterator[Row]:
+        encoded, rows = _decoded(_decode_typed, body)
+        cache = self._cache
+        natives: list[str] = ["", *[cache.get(parts) or self._native(parts) for parts in encoded]]
+        try:
+            for number, cells, problem, ignored in rows:
+                values = tuple([cell if cell.__class__ is str else natives[cell] for cell in cells])
+                yield Row(number, values, problem, ignored)
+        except IndexError:
+            raise ValueError("a cell that is not in the list") from None
+
+    def _native(self, parts: tuple[str, ...]) -> Native:
+        if len(parts) not in (2, 3) or parts[1] not in _KINDS:
+            raise ValueError("a cell of an unknown kind")
+        if len(self._cache) >= _CACHE_MAX:
+            self._cache.clear()
+        is_plain = parts[1:] == ("number",)
+        cell = PlainNumber(parts[0]) if is_plain else Native(parts[0], parts[1], *parts[2:])  # type: ignore[arg-type]  # just looked up
+        self._cache[parts] = cell
+        return cell
+
+
+def decode(body: bytes | memoryview, kind: type[_Value]) -> _Value:
+    """The value of a message. Raises ValueError unless it is of this type."""
+    value: _Value = _decoded(msgspec.msgpack.Decoder(kind).decode, body)
+    return value
+
+
+def check_problem(problem: Problem) -> Problem:
+    """The problem of a message. Raises ValueError if the catalogue does not have it, or its values do not fit."""
+    try:
+        str(problem)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"a problem that the catalogue does not have: {problem.code[:10]}") from error
+    if problem.code not in CATALOGUE:
+        raise ValueError("a problem that the catalogue does not have")
+    return problem
+
+
+def _decoded(decoder: Callable[[bytes | memoryview], Any], body: bytes | memoryview) -> Any:
+    try:
+        return decoder(body)
+    except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
+        raise ValueError(f"a message that cannot be understood: {error}") from error
+
+
+class Channel:
+    """One end of a connection between processes: messages, each with a kind of one byte, and descriptors of open files."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end  # made beforehand, because a confined process may make none
+        self.connection = Connection(os.dup(end.fileno()))
+
+    def send(self, kind: bytes, content: object, files: Sequence[int] = ()) -> None:
+        """Send a message, with descriptors if the other end takes some with this kind. Raises TimeoutError and OSError."""
+        try:
+            send_message(self.connection, kind, content)
+            if files:
+                socket.send_fds(self._socket, [b"f"], files)
+        except BlockingIOError as error:
+            raise TimeoutError("no answer in time") from error
+
+    def receive(self) -> tuple[bytes, memoryview]:
+        """The kind and the content of the next message. Raises EOFError, TimeoutError, OSError, and ValueError for an invalid one."""
+        try:
+            message = self.connection.recv_bytes(MESSAGE_BYTES_MAX)
+        except BlockingIOError as error:
+            raise TimeoutError("no answer in time") from error
+        except OSError as error:
+            if not self.connection.readable:  # which is how a connection refuses a length
+                raise ValueError("a message is too long") from error
+            raise
+        if not message:
+            raise ValueError("an empty message")
+        return message[:1], memoryview(message)[1:]
+
+    def receive_files(self, files: int) -> list[int]:
+        """The descriptors that come with a message."""
+        return list(socket.recv_fds(self._socket, 1, files)[1])
+
+    def close(self) -> None:
+        """Close this end."""
+        self.connection.close()
+        self._socket.close()
+
+
+def send_message(connection: Connection, kind: bytes, content: object = None) -> None:
+    """Send one message. Values that MessagePack has no form for are sent as text."""
+    connection.send_bytes(kind + msgspec.msgpack.encode(content, enc_hook=str))
