@@ -8,46 +8,30 @@ import random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from reading_corpus import MAIN, attempt, layout, workbook_parts, write_parts
+from reading_corpus import MAIN, attempt, layout, open_one, workbook_parts, write_parts
 
 from loadsheet.problems import FileRefused, column_letters
-from loadsheet.reading import open_tables, package, xml_patterns
+from loadsheet.reading import package, xml_patterns
 from loadsheet.reading.tables import Native
-from loadsheet.reading.xml_patterns import Scanner, texts_of
-from loadsheet.settings import Settings
 
+HEAD = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
 TEXTS = (
-    "Order",
-    "Köln",
-    " a ",
-    "x &amp; &lt;y&gt;",
-    "_x0041__x000D_",
-    "<r><t>ri</t></r><r><t>ch</t></r>",
-    "&#65;",
-    "",
+    *("Order", "Köln", " a ", "x &amp; &lt;y&gt;", "_x0041__x000D_", "<r><t>ri</t></r><r><t>ch</t></r>", "&#65;", ""),
     "4711",
 )
 STYLES = (
     '<numFmts><numFmt numFmtId="170" formatCode="00000"/></numFmts><cellXfs>'
     '<xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/><xf numFmtId="22"/></cellXfs>'
 )
-VALUES = (
-    "<v>1</v>",
-    "<v>45000</v>",
-    "<v>1447296446.7</v>",
-    "<v>1E3</v>",
-    "<v> 7 </v>",
-    "<v/>",
-    "<v></v>",
-    "<v>&#49;</v>",
-    "<v>-1</v>",
-)
+VALUES = ["1", "45000", "1447296446.7", "1E3", " 7 ", "", "&#49;", "-1"]
 FORMULAS = ("<f>A1</f>", '<f t="shared" si="0"/>', "<f>A1&lt;2</f>")
 INLINE = (
-    "<is><t>in</t></is>",
-    '<is><t xml:space="preserve"> a&amp;b </t></is>',
-    "<is><r><t>r</t></r></is>",
-    "<is><t/></is>",
+    *(
+        "<is><t>in</t></is>",
+        '<is><t xml:space="preserve"> a&amp;b </t></is>',
+        "<is><r><t>r</t></r></is>",
+        "<is><t/></is>",
+    ),
 )
 
 style = st.sampled_from(["", ' s="0"', ' s="1"', ' s="2"', ' s="3"', ' s="99"'])
@@ -55,7 +39,7 @@ number = st.builds(
     lambda s, f, v, t: (s + t, f + v),
     style,
     st.sampled_from(["", "", *FORMULAS]),
-    st.sampled_from(VALUES),
+    st.sampled_from(["<v/>", *(f"<v>{value}</v>" for value in VALUES)]),
     st.sampled_from(["", ' t="n"']),
 )
 text = st.builds(lambda s, place: (s + ' t="s"', f"<v>{place}</v>"), style, st.integers(0, len(TEXTS) - 1))
@@ -76,18 +60,7 @@ other = st.sampled_from(
 )
 cells = st.lists(number | text | other, min_size=1, max_size=6)
 odd = st.sampled_from(
-    [
-        "",
-        "",
-        "",
-        "",
-        "\n  ",
-        '<row r="900"/>',
-        "<!-- <row><c/></row> -->",
-        "<?pi?>",
-        ' spans="1:3"',
-        ' ht="15" x:y="&gt;"',
-    ]
+    [*[""] * 4, "\n  ", '<row r="900"/>', "<!-- <row><c/></row> -->", "<?pi?>", ' spans="1:3"', ' ht="15" x:y="&gt;"']
 )
 
 
@@ -107,7 +80,7 @@ def read(folder, rows_xml, *, comment, texts=TEXTS):
         parts[part] = parts[part].replace(f' xmlns="{MAIN}"', f' xmlns="{MAIN}" xmlns:x="urn:x"', 1)
         if comment:
             parts[part] = parts[part].replace("<sheetData>", "<!-- --><sheetData>").replace("<si>", "<!-- --><si>", 1)
-    found = attempt(write_parts(folder / "orders.xlsx", parts), layout("Order"), reading_process="none")
+    found = attempt(write_parts(folder / "orders.xlsx", parts), layout("Order"))
     if not isinstance(found, list):
         return found.code
     return [
@@ -120,8 +93,7 @@ def read(folder, rows_xml, *, comment, texts=TEXTS):
 @example([([("", "<v>1</v>")], "", True)] * 3)
 def test_patterns_and_parser_agree_on_every_row(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("scan")
-    header = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
-    xml = header + "".join(row_xml(number, *row) for number, row in enumerate(rows, 2))
+    xml = HEAD + "".join(row_xml(number, *row) for number, row in enumerate(rows, 2))
     assert read(folder, xml, comment=False) == read(folder, xml, comment=True)
 
 
@@ -135,7 +107,7 @@ def test_patterns_and_parser_agree_over_pieces_of_a_long_sheet(tmp_path):
         (' t="inlineStr"', INLINE[0]),
         (' t="e"', "<v>#REF!</v>"),
     ]
-    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    xml = HEAD
     for number in range(2, 2_500):
         row = chance.choices(kinds, [50, 50, 50, 5, 0.1], k=8)
         xml += row_xml(number, row, "", with_r=True)
@@ -154,7 +126,7 @@ def test_patterns_and_parser_agree_over_pieces_of_a_long_sheet(tmp_path):
 def test_patterns_and_parser_agree_on_rows_that_look_alike(tmp_path_factory, pool, order, size):
     """Small pieces, so that what was learned of some rows is used for others, with cells missing here and there."""
     folder = tmp_path_factory.mktemp("alike")
-    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    xml = HEAD
     for row, (place, mark) in enumerate(order, 2):
         alike = pool[place % len(pool)]
         xml += row_xml(row, alike[: len(alike) - (row % 5 == 0)] or alike, mark, with_r=True)
@@ -165,7 +137,7 @@ def test_patterns_and_parser_agree_on_rows_that_look_alike(tmp_path_factory, poo
 
 def test_rows_that_look_alike_never_see_the_parser(tmp_path, monkeypatch):
     row = [("", "<v>1.5</v>"), (' s="1"', "<f>A1</f><v>45000</v>"), (' t="s"', "<v>1</v>"), (' t="b"', "<v>1</v>")]
-    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    xml = HEAD
     xml += "".join(row_xml(number, row[: 2 + number % 3], "", with_r=True) for number in range(2, 3_000))
     fed = []
     monkeypatch.setattr(package, "_CHUNK", 1_000)
@@ -181,7 +153,7 @@ def test_rows_that_look_alike_never_see_the_parser(tmp_path, monkeypatch):
 def test_a_sheet_of_rows_that_have_little_in_common_is_read_by_cells(tmp_path, monkeypatch, columns):
     chance = random.Random(columns)
     kinds = ["", *(f' s="{style}"' for style in range(90))]
-    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row>'
+    xml = HEAD
     for number in range(2, 90):
         held = "".join(
             f'<c r="{column_letters(place)}{number}"{chance.choice(kinds)}><v>{place}</v></c>'
@@ -194,74 +166,27 @@ def test_a_sheet_of_rows_that_have_little_in_common_is_read_by_cells(tmp_path, m
 
 @pytest.mark.parametrize("text", ["a&unknown;b", "a]]>b", "a\x01b", "a & b", "<b>a</b>", "&#x0;", "\ufffe"])
 def test_shared_texts_that_are_no_xml_are_refused_or_read_alike(tmp_path, text):
-    xml = '<row r="1"><c r="A1" t="s"><v>0</v></c></row><row r="2"><c r="A2" t="s"><v>1</v></c></row>'
+    xml = HEAD + '<row r="2"><c r="A2" t="s"><v>1</v></c></row>'
     both = [read(tmp_path, xml, comment=comment, texts=("Order", f"<t>{text}</t>")) for comment in (False, True)]
     assert both[0] == both[1]
 
 
-@pytest.mark.parametrize(
-    "damage", ["<c r='A3'><v>1</c></v>", "<c r='A3'><v>1</v>", "<row", "&bad;", "\x01", "<c r='3A'><v>1</v></c>"]
+DAMAGE = (
+    *("<c r='A30'><v>1</c></v>", "<c r='A30'><v>1</v>", "<row", "&bad;", "\x01"),
+    *("<c r='A30'><v>1]]></v></c>", "<c r='A30'><v>&bad;</v></c>", "<c r='A30'><v>\x01</v></c>"),
+    *("<c r='A30'><v>1</v></c><b>", "<c r='A30' t='s'><v>1</v></c>\x02", "<c r='A30' s='1' s='1'><v>1</v></c>"),
+    *("<c r='A30'><f t='a' t='b'>1</f><v>1</v></c>", "</row><row r='31' ht='1' ht='1'>"),
 )
-def test_a_damaged_sheet_is_refused_alike(tmp_path, damage):
-    xml = f'<row r="1"><c r="A1" t="s"><v>0</v></c></row><row r="3">{damage}</row>'
-    both = [read(tmp_path, xml.replace("'", '"'), comment=comment) for comment in (False, True)]
-    assert both[0] == both[1]
-    assert both[0] == "R201"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        *(
-            "<c r='A30'><v>1]]></v></c>",
-            "<c r='A30'><v>&bad;</v></c>",
-            "<c r='A30'><v>\x01</v></c>",
-            "<c r='A30'><v>1</v></c><b>",
-        ),
-        *("<c r='A30'><v>1</c></v>", "<c r='A30' t='s'><v>1</v></c>\x02", "<c r='A30' s='1' s='1'><v>1</v></c>"),
-        *("<c r='A30'><f t='a' t='b'>1</f><v>1</v></c>", "</row><row r='31' ht='1' ht='1'>"),
-    ],
-)
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_among_rows_that_look_alike_is_refused_before_a_row_is_given(tmp_path, monkeypatch, damage):
+    damaged = f'<row r="30">{damage}</row>'.replace("'", '"')
+    assert [read(tmp_path, HEAD + damaged, comment=comment) for comment in (False, True)] == ["R201", "R201"]
     monkeypatch.setattr(package, "_CHUNK", 200)
     rows = [f'<row r="{number}"><c r="A{number}" t="s"><v>0</v></c></row>' for number in range(1, 60)]
-    rows[29] = f'<row r="30">{damage}</row>'.replace("'", '"')
+    rows[29] = damaged
     parts = workbook_parts("".join(rows), texts=TEXTS, styles=STYLES)
-    book = write_parts(tmp_path / "orders.xlsx", parts)
     with pytest.raises(FileRefused) as refused:
-        open_tables(book, book.name, [layout("Order")], Settings(reading_process="none"))
+        open_one(write_parts(tmp_path / "orders.xlsx", parts), layout("Order"))
     assert refused.value.problem.code == "R201"
-
-
-class Heard:
-    """A parser that keeps what it is fed."""
-
-    def __init__(self):
-        self.fed = b""
-
-    def Parse(self, data, isfinal=False, /):  # noqa: N802, FBT002 (a parser's)
-        self.fed += data
-
-
-@pytest.mark.parametrize("size", [1, 7, 64, 10_000])
-def test_only_what_is_not_plain_goes_to_the_parser_wherever_pieces_end(size):
-    plain, rich = "<si><t>a &amp; b</t></si>", "<si><r><t>c</t></r></si>"
-    head, tail = "<?xml version='1.0'?><sst>", "</sst><x/>"
-    whole = (head + plain * 50 + rich + plain * 50 + tail).encode()
-    heard, found = Heard(), []
-    scanner = Scanner(heard, b"<si", b"</si>", b"</sst>", lambda piece: found.extend(texts_of(piece)))
-    for begin in range(0, len(whole), size):
-        scanner.Parse(whole[begin : begin + size])
-    scanner.Parse(b"", True)  # noqa: FBT003 (a parser's)
-    assert len(found) + heard.fed.count(b"<si") == 101
-    assert size > len(whole) or len(found) >= 90
-    assert set(found) <= {"a & b"}
-    assert (heard.fed[: len(head)], heard.fed[-len(tail) :]) == (head.encode(), tail.encode())
-
-
-def test_what_follows_a_comment_is_the_parsers():
-    heard = Heard()
-    scanner = Scanner(heard, b"<si", b"</si>", b"</sst>", pytest.fail)
-    scanner.Parse(b"<sst><si><t>a</t></si><!-- <si><t>b</t></si>")
-    scanner.Parse(b"<si><t>c</t></si> --></sst>", True)  # noqa: FBT003 (a parser's)
-    assert heard.fed == b"<sst><si><t>a</t></si><!-- <si><t>b</t></si><si><t>c</t></si> --></sst>"

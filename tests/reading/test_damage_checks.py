@@ -1,6 +1,8 @@
 """What spreadsheet programs did to values is pointed out by column, with the rows and the suspected cause; sound columns are silent."""
 
 import datetime as dt
+import re
+from collections import Counter
 
 import openpyxl
 import pytest
@@ -10,18 +12,19 @@ from reading_corpus import layout, open_one, text_file
 from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.mapping.moments import format_reader
-from loadsheet.reading import Row, Table
-from loadsheet.reading.damage_checks import DamageChecks, examine
-from loadsheet.reading.layouts import ColumnUse
+from loadsheet.reading import DamageChecks, Row, Table
+from loadsheet.reading.damage_checks import group_by_shape, text_shapes
+from loadsheet.reading.tables import ColumnUse
 
 ONE_FOLDER = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def warnings_about(folder, cells, label="Item"):
-    """The warnings about a column of a text file that holds these cells."""
-    lines = "\n".join(f'"{cell}";x' for cell in (label, *cells))
-    table = open_one(text_file(folder, lines), layout(label, delimiters=(";",)))
-    return examine(table)
+def warnings_of(table, uses=None):
+    """The warnings about a table, by a pass over its rows."""
+    damage_checks = DamageChecks(table, uses or {})
+    rows = list(table.rows())
+    assert list(damage_checks.watch(iter(rows))) == rows, "rows pass unchanged"
+    return damage_checks.problems()
 
 
 def warnings_about_workbook(folder, cells, code=""):
@@ -32,7 +35,16 @@ def warnings_about_workbook(folder, cells, code=""):
         if code and isinstance(cell, int | float):
             book.active.cell(book.active.max_row, 1).number_format = code
     book.save(folder / "a.xlsx")
-    return examine(open_one(folder / "a.xlsx", layout("Item")))
+    return warnings_of(open_one(folder / "a.xlsx", layout("Item")))
+
+
+def warnings_about(columns, uses=None):
+    """The warnings about columns that hold these texts, by code."""
+    header = tuple(columns)
+    rows = [Row(number, row) for number, row in enumerate(zip(*columns.values(), strict=True), 2)]
+    places = {label: place for place, label in enumerate(header)}
+    table = Table("rows", "a.csv", "", header, 1, places, lambda: iter(rows), {})
+    return {problem.code: problem for problem in warnings_of(table, uses)}
 
 
 DAMAGED = {
@@ -54,10 +66,10 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_damage_is_pointed_out_with_example_and_rows(tmp_path, case):
+def test_damage_is_pointed_out_with_example_and_rows(case):
     cells, code, example, rows = DAMAGED[case]
-    (warning,) = warnings_about(tmp_path, cells)
-    assert (warning.code, warning.found, warning.level) == (code, example, "warning")
+    ((found, warning),) = warnings_about({"Item": cells}).items()
+    assert (found, warning.found, warning.level) == (code, example, "warning")
     assert warning.values["rows"] == rows
     assert warning.where.column == "Item"
     assert warning.hint
@@ -76,11 +88,25 @@ SOUND = {
     "small scientific numbers": ["1.5E-05"],
     "blank": ["", " "],
 }
+QUIET = {
+    **{case: {"Item": cells} for case, cells in SOUND.items()},
+    "phone numbers of any length": {
+        "Phone": ["01712345678", "0301234567", "030123456", "491712345", "4917123456789"] * 30
+    },
+    "phone numbers with a few long ones": {
+        "Phone": ["0301234567"] * 100 + ["03012345678901"] * 86 + ["301234567"] * 163
+    },
+    "postcodes of two countries": {"Land": ["DE", "CH"] * 50, "PLZ": ["01067", "3012"] * 50},
+    "names like months": {"Name": ["MARTINA 77", "Marchand 12", "A 1", "B 2", "C 3", "Junior 05", "DECKER 10"] * 3},
+    "16 digits, of which every tenth ends in 0": {"Id": [str(4_000_000_000_000_001 + number) for number in range(500)]},
+    "postcodes of many countries": {"Postcode": ["SW1A 1AA", "1012 AB", "00-950", "75001", "D-10115", "K1A 0B1"] * 9},
+    "product codes": {"Code": ["A-17", "12-AB", "7-Z", "3/4", "1E10", "X05-03", "0815", "4711"] * 9},
+}
 
 
-@pytest.mark.parametrize("case", SOUND)
-def test_sound_columns_are_silent(tmp_path, case):
-    assert warnings_about(tmp_path, SOUND[case]) == ()
+@pytest.mark.parametrize("columns", QUIET.values(), ids=QUIET)
+def test_sound_columns_are_silent(columns):
+    assert warnings_about(columns) == {}
 
 
 MIXED = {
@@ -95,27 +121,16 @@ MIXED = {
 
 
 @pytest.mark.parametrize("case", MIXED)
-def test_mixed_date_styles_are_listed_with_their_rows(tmp_path, case):
+def test_mixed_date_styles_are_listed_with_their_rows(case):
     cells, styles = MIXED[case]
-    (warning,) = warnings_about(tmp_path, cells)
-    assert warning.code == "R225"
+    warning = warnings_about({"Item": cells})["R225"]
     assert all(style in warning.values["styles"] for style in styles)
 
 
-def test_zeros_lost_everywhere_are_suspected_where_the_label_speaks_of_a_code(tmp_path):
+def test_zeros_lost_everywhere_are_suspected_where_the_label_speaks_of_a_code():
     cells = ["10115", "8056", "20095", "80331", "99084"]
-    assert [warning.code for warning in warnings_about(tmp_path, cells, "Postal code")] == ["R223"]
-    assert warnings_about(tmp_path, cells, "Weight") == ()
-
-
-def seen(columns, uses=None):
-    """The warnings about columns that hold these texts, by code."""
-    header, cells = tuple(columns), list(zip(*columns.values(), strict=True))
-    rows = [Row(number, row) for number, row in enumerate(cells, 2)]
-    places = {label: place for place, label in enumerate(header)}
-    damage_checks = DamageChecks(Table("rows", "a.csv", "", header, 1, places, lambda: iter(rows), {}), uses or {})
-    assert list(damage_checks.watch(rows)) == rows
-    return {problem.code: problem for problem in damage_checks.problems()}
+    assert list(warnings_about({"Postal code": cells})) == ["R223"]
+    assert warnings_about({"Weight": cells}) == {}
 
 
 GERMAN_CODES = [f"{number:05}" for number in range(10115, 10215)] + ["01067", "04109", "07743"]
@@ -123,7 +138,7 @@ SWISS_CODES = ["3012", "8001", "4051"]
 
 
 def test_padding_is_proposed_where_all_values_but_a_few_have_one_width():
-    warning = seen({"Postal code": [*GERMAN_CODES, "8056"]})["R223"]
+    warning = warnings_about({"Postal code": [*GERMAN_CODES, "8056"]})["R223"]
     assert (warning.values["width"], warning.values["pads_to"]) == (5, 5)
     assert "let the mapping pad" in warning.hint
 
@@ -141,56 +156,36 @@ NOT_TO_BE_PADDED = {
 
 @pytest.mark.parametrize("columns", NOT_TO_BE_PADDED.values(), ids=NOT_TO_BE_PADDED)
 def test_padding_is_not_proposed_where_short_values_may_be_right(columns):
-    warning = seen(columns)["R223"]
+    warning = warnings_about(columns)["R223"]
     assert "pads_to" not in warning.values
     assert "pad" not in warning.hint
 
 
-QUIET = {
-    "phone numbers of any length": {
-        "Phone": ["01712345678", "0301234567", "030123456", "491712345", "4917123456789"] * 30
-    },
-    "phone numbers with a few long ones": {
-        "Phone": ["0301234567"] * 100 + ["03012345678901"] * 86 + ["301234567"] * 163
-    },
-    "postcodes of two countries": {"Land": ["DE", "CH"] * 50, "PLZ": ["01067", "3012"] * 50},
-    "names like months": {"Name": ["MARTINA 77", "Marchand 12", "A 1", "B 2", "C 3", "Junior 05", "DECKER 10"] * 3},
-    "16 digits, of which every tenth ends in 0": {"Id": [str(4_000_000_000_000_001 + number) for number in range(500)]},
-    "postcodes of many countries": {"Postcode": ["SW1A 1AA", "1012 AB", "00-950", "75001", "D-10115", "K1A 0B1"] * 9},
-    "product codes": {"Code": ["A-17", "12-AB", "7-Z", "3/4", "1E10", "X05-03", "0815", "4711"] * 9},
-}
-
-
-@pytest.mark.parametrize("columns", QUIET.values(), ids=QUIET)
-def test_ordinary_columns_are_silent(columns):
-    assert seen(columns) == {}
-
-
 def test_what_excel_made_of_codes_is_found_among_them():
-    assert seen({"Code": ["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"]})["R224"].found == "MAR-77"
+    assert warnings_about({"Code": ["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"]})["R224"].found == "MAR-77"
 
 
 def test_a_column_that_is_padded_or_read_as_numbers_has_lost_no_zeros():
     columns = {"Postal code": [*GERMAN_CODES, "8056"]}
-    assert seen(columns, {"Postal code": ColumnUse(pads_to=5)}) == {}
-    assert seen(columns, {"Postal code": ColumnUse("number")}) == {}
-    assert list(seen(columns, {"Postal code": ColumnUse(pads_to=4)})) == ["R223"]
+    assert warnings_about(columns, {"Postal code": ColumnUse(pads_to=5)}) == {}
+    assert warnings_about(columns, {"Postal code": ColumnUse("number")}) == {}
+    assert list(warnings_about(columns, {"Postal code": ColumnUse(pads_to=4)})) == ["R223"]
 
 
 def test_date_styles_are_named_as_the_column_declares_them():
     formats = [("YY-MM-DD", format_reader("%y-%m-%d", None)), ("DD.MM.YYYY", format_reader("%d.%m.%Y", None))]
     short = ["26-05-19", "05-06-07", "27-12-31"]
-    assert seen({"Day": short}, {"Day": ColumnUse("moment", 0, (formats[0],))}) == {}
-    styles = seen({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})["R225"].values[
-        "styles"
-    ]
+    assert warnings_about({"Day": short}, {"Day": ColumnUse("moment", 0, (formats[0],))}) == {}
+    styles = warnings_about({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})[
+        "R225"
+    ].values["styles"]
     assert styles == "YY-MM-DD (3, rows 2, 3, 4); DD.MM.YYYY (1, row 5)"
 
 
 def test_a_date_among_the_words_of_a_date_column_was_no_text_before():
     columns = {"Day": ["asap", "03-May", "open", "on call", "later"]}
-    assert list(seen(columns)) == ["R224"]
-    assert seen(columns, {"Day": ColumnUse("moment")}) == {}
+    assert list(warnings_about(columns)) == ["R224"]
+    assert warnings_about(columns, {"Day": ColumnUse("moment")}) == {}
 
 
 def test_number_cells_among_texts_with_zeros_have_lost_theirs(tmp_path):
@@ -199,11 +194,9 @@ def test_number_cells_among_texts_with_zeros_have_lost_theirs(tmp_path):
     assert warnings_about_workbook(tmp_path, [1067, 8056, 10115], "00000") == ()
 
 
-def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been(tmp_path):
-    (warning,) = warnings_about(tmp_path, ["M\x92s"])
-    assert "may have been 'M\u2019s'" in warning.hint
-    (warning,) = warnings_about(tmp_path, ["東\x92"])
-    assert "may have been" not in warning.hint
+def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been():
+    assert "may have been 'M\u2019s'" in warnings_about({"Item": ["M\x92s"]})["R226"].hint
+    assert "may have been" not in warnings_about({"Item": ["東\x92"]})["R226"].hint
 
 
 def test_real_dates_among_texts_and_among_dates_as_text(tmp_path):
@@ -227,7 +220,7 @@ def test_numbers_stored_as_text_among_numbers(tmp_path):
 def test_a_long_id_that_is_a_number_has_lost_digits_whatever_its_last_ones_are(tmp_path, form, code):
     kept, long = Typed(123456789012345, code), Typed(376130321109103427, code)
     path = WRITERS[form](tmp_path / f"a.{form}", [Sheet([["Item"], [kept], [long]])])
-    (warning,) = examine(open_one(path, layout("Item")))
+    (warning,) = warnings_of(open_one(path, layout("Item")))
     assert (warning.code, warning.values["rows"]) == ("R222", "row 3")
     assert "lose their last ones" in warning.text
 
@@ -244,16 +237,9 @@ def test_a_whole_number_is_read_as_it_was_written_or_pointed_out(tmp_path, form,
     path = WRITERS[form](tmp_path / f"a.{form}", [Sheet([["Item"], [Typed(number)]])])
     table = open_one(path, layout("Item"))
     ((cell,),) = [row.cells for row in table.rows()]
-    codes = [warning.code for warning in examine(table)]
+    codes = [warning.code for warning in warnings_of(table)]
     assert cell == str(number) or codes == ["R222"]
     assert (codes == ["R222"]) == (number >= 10**15)
-
-
-def test_only_wanted_columns_are_looked_at_and_rows_pass_unchanged(tmp_path):
-    table = open_one(text_file(tmp_path, "Item;Note\nA;4.1E+12\n"), layout("Item"))
-    damage_checks = DamageChecks(table)
-    assert list(damage_checks.watch(table.rows())) == [Row(2, ("A", "4.1E+12"))]
-    assert damage_checks.problems() == ()
 
 
 def test_a_second_pass_shows_the_same_and_many_rows_are_counted_not_listed(tmp_path):
@@ -266,17 +252,107 @@ def test_a_second_pass_shows_the_same_and_many_rows_are_counted_not_listed(tmp_p
         assert warning.values == {"count": 3600, "rows": "rows 2, 3, 4, 5, 6 and 3,595 more"}
 
 
-@given(st.lists(st.text(max_size=20), max_size=30))
-def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
-    rows = [Row(number, (cell,)) for number, cell in enumerate(cells, 2)]
-    damage_checks = DamageChecks(Table("rows", "a.csv", "", ("c",), 1, {"c": 0}, lambda: iter(rows), {}))
-    assert list(damage_checks.watch(rows)) == rows
-    assert all(problem.text and problem.hint for problem in damage_checks.problems())
-
-
 def test_rows_that_begin_with_a_word_for_sums_are_pointed_out():
     columns = {"Order": ["A1", "Total", "A2", "Summe:", "Total Energies"], "Notes": ["x", "", "Total", "", ""]}
-    warning = seen(columns)["R242"]
+    warning = warnings_about(columns)["R242"]
     assert (warning.where.column, warning.values["rows"], warning.found) == ("Order", "rows 3, 5", "Total")
     assert "totals: begins_with" in warning.hint
-    assert seen({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}
+    assert warnings_about({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}
+
+
+@given(st.lists(st.text(max_size=20), max_size=30))
+def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
+    assert all(problem.text and problem.hint for problem in warnings_about({"c": cells}).values())
+
+
+def test_only_wanted_columns_are_looked_at(tmp_path):
+    assert warnings_of(open_one(text_file(tmp_path, "Item;Note\nA;4.1E+12\n"), layout("Item"))) == ()
+
+
+# ---- shapes ----
+
+PIECES = [
+    "0",
+    "00",
+    "7",
+    "12",
+    "13",
+    "31",
+    "2026",
+    "123456789012345",
+    "jan",
+    "Mai",
+    "MAR1",
+    "tor",
+    "x",
+    "e+",
+    "E",
+    "T",
+    "t",
+    "Z",
+    "-",
+    "/",
+    ".",
+    ",",
+    "'",
+    "+",
+    ":",
+    "ü",
+    "Ã¼",
+    "²",
+    "٣",
+]
+PIECES += [" ", "\t", "\x1c", "\xa0", "\x92", "\u200b", "\ufffd", "\udc80", "\u017fep"]
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=7).map("".join)
+TYPED = st.tuples(
+    st.sampled_from(["number", "date", "text"]),
+    st.sampled_from(["007", "12", "1.5", "2026-03-01", "376130321109103427"]),
+)
+OTHERS = [f"{place}-{place * 7}" for place in range(250)]  # so many that they are not looked at one by one
+
+
+def resembling(text, dice):
+    """A text with other digits and letters in the same places."""
+    if dice.random() < 0.3:  # a month where there are letters
+        return re.sub("[A-Za-z]{3}", lambda _: dice.choice(["Mar", "dec", "JAN", "tor"]), text)
+    digits, letters = "0123456789", "abcdefmnrtTE"
+    return "".join(
+        dice.choice(digits if sign in digits else letters if sign.isascii() and sign.isalpha() else sign)
+        for sign in text
+    )
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(TEXTS, min_size=1, max_size=40),
+    st.randoms(use_true_random=False),
+    st.lists(TYPED, max_size=3),
+    st.booleans(),
+)
+def test_together_they_have_the_shapes_of_each(texts, dice, typed, joined):
+    texts = [*texts, *(resembling(text, dice) for text in texts), *(["1\n2"] if joined else [])]
+    cells = [*texts, *OTHERS, *typed, *texts]
+    names, groups = group_by_shape(cells)
+    groups = list(groups)
+    found = Counter()
+    for group in groups:
+        assert cells[list(names).index(group.name)] in (group.example, group.name)
+        found.update(dict.fromkeys(group.shapes, group.times))
+    each = Counter(shape for text in (*texts, *OTHERS, *texts) for shape in text_shapes(text))
+    each.update(shape for one in typed for shape in next(group_by_shape([one])[1]).shapes)
+    assert found == each
+    assert [group.name for group in groups] == list(dict.fromkeys(names))
+
+
+def test_most_texts_of_a_long_column_are_looked_at_once():
+    cells = [f"2026-03-{place % 28 + 1:02} {place % 24:02}:{place % 60:02}" for place in range(4_000)]
+    cells += [f"0{place:07}" for place in range(4_000)] + [f"Hafenstr. {place}" for place in range(4_000)]
+    _, groups = group_by_shape(cells)
+    assert len(list(groups)) < 100
+
+
+def test_very_long_texts_are_looked_at_one_by_one():
+    cells = [f"{place}: {'long ' * 2_000}" for place in range(300)]
+    names, groups = group_by_shape(cells)
+    assert names is cells
+    assert [(group.name, group.times) for group in groups] == [(cell, 1) for cell in cells]

@@ -108,7 +108,7 @@ def test_names_that_would_lead_out_of_a_folder_or_hurt_a_terminal_are_taken_harm
     }  # fmt: skip
     assert all(file.path.is_relative_to(place.state / "fetched") for file in files)
     for file in files:
-        inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
+        inbox.archive(file, place, inbox.claims.day_of(RUN), RUN)
     assert bucket.keys("inbox/") == []
     assert len(bucket.keys("outbox/archive/")) == len(odd)
 
@@ -125,7 +125,7 @@ def test_what_is_ignored_too_large_young_or_without_its_marker_is_left(bucket, t
     bucket.put("inbox/ok.csv.done", b"")
     assert names(scan(marked)) == ["ok.csv"]
     file = first(marked)
-    inbox.archive(file, marked, inbox.objects.day_of(RUN), RUN)
+    inbox.archive(file, marked, inbox.claims.day_of(RUN), RUN)
     assert bucket.keys("inbox/ok") == []
 
 
@@ -181,7 +181,7 @@ def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place)
     assert bucket.keys() == ["inbox/a.csv"]
     file = first(place)
     bucket.put("inbox/a.csv", b"newest")  # after it was planned
-    inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
+    inbox.archive(file, place, inbox.claims.day_of(RUN), RUN)
     assert bucket.get("inbox/a.csv") == b"newest"
     assert bucket.get(f"outbox/archive/2026/03/04/{RUN}/a.csv") == b"new"
 
@@ -196,7 +196,7 @@ def test_a_version_that_comes_in_the_last_moment_is_not_removed_with_the_one_bef
         return answer
 
     monkeypatch.setattr(object_storage, "is_still", late)
-    inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
+    inbox.archive(file, place, inbox.claims.day_of(RUN), RUN)
     assert bucket.get("inbox/a.csv") == b"new"
     assert bucket.get(f"outbox/archive/2026/03/04/{RUN}/a.csv") == b"old"
 
@@ -392,19 +392,19 @@ def test_the_archive_is_a_folder_or_a_place_of_its_own(bucket, tmp_path, store):
     bucket.put("inbox/a.csv", b"a")
     here = bucket.settings(tmp_path, outbox=tmp_path / "outbox")
     file = first(here)
-    target = inbox.archive(file, here, inbox.objects.day_of(RUN), RUN)
+    target = inbox.archive(file, here, inbox.claims.day_of(RUN), RUN)
     assert target == here.state / "archive/2026/03/04" / RUN / "a.csv"
     assert target.read_bytes() == b"a"
     assert bucket.keys() == []
     other = store.bucket()
     bucket.put("inbox/a.csv", b"a")
     there = bucket.settings(tmp_path, archive=f"s3://{other.name}/kept")
-    inbox.archive(first(there), there, inbox.objects.day_of(RUN), RUN)
+    inbox.archive(first(there), there, inbox.claims.day_of(RUN), RUN)
     assert other.keys() == [f"kept/2026/03/04/{RUN}/a.csv"]
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "b.csv").write_bytes(b"b")
     folder = there.model_copy(update={"inbox": tmp_path / "in"})
-    inbox.archive(first(folder), folder, inbox.objects.day_of(RUN), RUN)
+    inbox.archive(first(folder), folder, inbox.claims.day_of(RUN), RUN)
     assert other.get(f"kept/2026/03/04/{RUN}/b.csv") == b"b"
     assert not list((tmp_path / "in").glob("*.csv"))
 
