@@ -256,13 +256,12 @@ def test_rich_text_is_joined_and_phonetic_hints_are_left_out(tmp_path):
     assert cells_of(hand_made(tmp_path / "a.xlsx", row, texts=[rich]), ASKED) == [["A 1", "A 1"]]
 
 
-@pytest.mark.parametrize("head", ["<!-- for the parser -->", ""])
-def test_a_shared_text_without_a_number_is_blank(tmp_path, head):
+def test_a_shared_text_without_a_number_is_blank(tmp_path):
     blank = ['<c r="B{0}" t="s"></c>', '<c r="B{0}" t="s"><v></v></c>', '<c r="B{0}" t="s"><v/></c>']
     rows = "".join(
         f'<row r="{row}"><c r="A{row}" t="s"><v>0</v></c>{cell.format(row)}</row>' for row, cell in enumerate(blank, 2)
     )
-    parts = workbook_parts(f'{head}{HEAD}{rows}<row r="5"><c r="A5" t="s"><v>1</v></c></row>', texts=("A1", ""))
+    parts = workbook_parts(f'{HEAD}{rows}<row r="5"><c r="A5" t="s"><v>1</v></c></row>', texts=("A1", ""))
     assert cells_of(write_parts(tmp_path / "a.xlsx", parts), ASKED) == [["A1", ""]] * 3
 
 
@@ -274,8 +273,7 @@ TWICE = {
 }
 
 
-@pytest.mark.parametrize("head", ["<!-- for the parser -->", ""])
-def test_a_sheet_that_states_a_cell_or_a_row_twice_is_refused(tmp_path, head):
+def test_a_sheet_that_states_a_cell_or_a_row_twice_is_refused(tmp_path):
     cells = {
         "a": '<c r="A2" t="inlineStr"><is><t>A1</t></is></c>',
         "b": '<c r="B2"><v>1</v></c>',
@@ -286,7 +284,7 @@ def test_a_sheet_that_states_a_cell_or_a_row_twice_is_refused(tmp_path, head):
     for case, (rows, what) in TWICE.items():
         twice = rows.format(**cells)
         for xml in (twice, twice + many, many + twice):
-            problem = refusal(hand_made(tmp_path / "a.xlsx", head + xml), ASKED)
+            problem = refusal(hand_made(tmp_path / "a.xlsx", xml), ASKED)
             assert (problem.code, problem.values["what"], problem.where.row) == ("R240", what, 2), case
 
 
@@ -423,11 +421,18 @@ def test_a_missing_part_is_named(tmp_path):
     assert "without a worksheet" in problem.text
 
 
-def test_malformed_xml_is_found_before_a_row_is_used(tmp_path):
-    parts = workbook_parts(HEAD + inline("A1", number=2))
-    parts["xl/worksheets/sheet1.xml"] = parts["xl/worksheets/sheet1.xml"].replace("</sheetData>", "</oops>")
+DAMAGE = (
+    *("<c r='A3'><v>1</c></v>", "<c r='A3'><v>1</v>", "<row", "&bad;", "\x01", "<c r='A3'><v>1]]></v></c>"),
+    *("<c r='A3'><v>&bad;</v></c>", "<c r='A3'><v>\x01</v></c>", "<c r='A3'><v>1</v></c><b>", "</sheetData>"),
+    *("<c r='A3' s='1' s='1'><v>1</v></c>", "<c r='A3'><f t='a' t='b'>1</f></c>", "</row><row r='4' ht='1' ht='1'>"),
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_malformed_xml_is_found_before_a_row_is_used(tmp_path, damage):
+    rows = inline("A1", number=2) + f"<row r='3'>{damage}</row>" + inline("A2", number=4)
     with pytest.raises(FileRefused, match="incomplete or damaged"):
-        open_one(write_parts(tmp_path / "a.xlsx", parts), ASKED)
+        open_one(hand_made(tmp_path / "a.xlsx", rows), ASKED)
 
 
 def test_a_workbook_that_unpacks_to_too_much_is_refused_with_limit_and_size(tmp_path):

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Protocol, TypeVar
+from typing import IO, TypeVar
 from xml.parsers import expat
 
 from loadsheet.problems import FileRefused, Problem, Where
@@ -40,13 +40,6 @@ FAULTS = (
 
 
 T = TypeVar("T")
-
-
-class Parser(Protocol):
-    """What a part is fed to; expat's parsers are such."""
-
-    def Parse(self, data: bytes, isfinal: bool = False, /) -> object:  # noqa: N802, FBT001, FBT002 (expat's names)
-        """Take the next piece."""
 
 
 class Pieces(list[str]):
@@ -91,7 +84,7 @@ class Package:
         except FAULTS as error:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN) from error
 
-    def feed(self, part: str, parser: Parser, found: list[T]) -> Generator[T, None, None]:
+    def feed(self, part: str, parser: expat.XMLParserType, found: list[T]) -> Generator[T, None, None]:
         """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. Raises FileRefused
         for malformed XML, and for content its handlers cannot make sense of (ValueError, LookupError).
         """

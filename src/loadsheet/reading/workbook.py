@@ -33,17 +33,11 @@ HIDDEN = "hidden_rows: ignore"
 _DONE = {"read": "read", "ignore": "ignored"}
 
 
-class Dense(tuple[str, ...]):
-    """The cells of a row from the first column on, blanks between."""
-
-    __slots__ = ()
-
-
 Cells = list[tuple[int, str]]
 """The cells of a row that hold anything: position from 0, value."""
 
-Rows = Generator[tuple[int, Cells | Dense], None, None]
-"""The rows of a sheet that hold anything: number from 1, cells, or the whole row where that is cheaper."""
+Rows = Generator[tuple[int, Cells], None, None]
+"""The rows of a sheet that hold anything: number from 1, cells."""
 
 ROWS_MAX, COLUMNS_MAX = 1_048_576, 16_384
 """The last row and column that a spreadsheet program of today has; a cell that claims to stand further out is damage."""
@@ -139,7 +133,7 @@ class Book:
                     raise self._repeated(sheet, number, f"row {number}")
                 else:
                     disordered.add(number)
-                if not isinstance(cells, Dense) and len(cells) > len(dict(cells)):
+                if len(cells) > len(dict(cells)):
                     times = Counter(position for position, _ in cells)
                     cell = f"{column_letters(times.most_common(1)[0][0])}{number}"
                     raise self._repeated(sheet, number, f"the cell {cell}", cell)
@@ -286,20 +280,16 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
     return header, sum(number < header.top for number in seen)
 
 
-def _are_blank(cells: Cells | Dense) -> bool:
+def _are_blank(cells: Cells) -> bool:
     """Whether the cells hold only white space. The first cell decides for most rows."""
-    if isinstance(cells, Dense):
-        return is_blank(cells)
     for _, value in cells:  # noqa: SIM110 (called for every row, and a generator costs more)
         if value and not value.isspace():
             return False
     return True
 
 
-def _spread(cells: Cells | Dense) -> list[str]:
+def _spread(cells: Cells) -> list[str]:
     """The cells of a row in their places, blanks between."""
-    if isinstance(cells, Dense):
-        return list(cells[: max(position for position, value in enumerate(cells) if value) + 1])
     values = [""] * (max(position for position, _ in cells) + 1)
     for position, value in cells:
         values[position] = value
@@ -340,9 +330,9 @@ class _Body:
                 row = self._row(number, cells)
                 yield Row(number, row.cells, None, HIDDEN) if number in hidden else row
 
-    def _row(self, number: int, cells: Cells | Dense) -> Row:
+    def _row(self, number: int, cells: Cells) -> Row:
         frame, width = self.frame, len(self.frame.header)
-        values: Sequence[str] = cells if isinstance(cells, Dense) and len(cells) == width else _spread(cells)
+        values: Sequence[str] = _spread(cells)
         if len(values) != width:
             if not is_blank(values[width:]):  # cells to the right of the header
                 return frame.ragged(number, values)
@@ -353,7 +343,7 @@ class _Body:
         doubtful = len(together) > frame.cell_length_max or CONTROL.search(together)
         return Row(number, tuple(values), frame.find_damage(number, values) if doubtful else None)
 
-    def _far_below(self, number: int, cells: Cells | Dense, blank: int) -> Row:
+    def _far_below(self, number: int, cells: Cells, blank: int) -> Row:
         hint = "delete the blank rows or what stands below them, or raise reading.blank_rows_max"
         problem = Problem("R214", self.frame.where(number), "", {"blank": blank}, hint)
         return Row(number, self.frame.fit_width(_spread(cells)), problem)
