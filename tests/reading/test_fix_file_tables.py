@@ -19,7 +19,7 @@ from loadsheet.reading.fix_file_tables import (
     mark_of,
     mark_of_text,
 )
-from loadsheet.reading.tables import Native, PlainNumber, Row, Table
+from loadsheet.reading.tables import Native, Row, Table
 
 # ---- the mark of a file ----
 MOST = 10_000_000
@@ -175,7 +175,7 @@ def test_a_column_that_the_original_lacked_and_the_mapping_wants_stands_behind()
 
 
 def test_typed_cells_stay_typed():
-    cells = ("see", "A-1", Native("2026-03-01", "date"), PlainNumber("1.5"), "1:1/1")
+    cells = ("see", "A-1", Native("2026-03-01", "date"), Native("1.5", "number"), "1:1/1")
     rows, _ = taken(fixed([cells]))
     assert rows["rows"][0].natives == ((1, "date", "2026-03-01"), (2, "number", "1.5"))
 

@@ -3,9 +3,6 @@
 Pure, and it changes nothing: rows pass by, and at the end there is one warning for each suspicion and column, with its rows. Only columns
 that the mapping wants are checked. Cells are counted by their shape: digits of a number, a date in some style, text, text in a wrong
 encoding. The shapes of a column together are judged.
-
-Nearly all texts of a long column have one of few outlines (which places hold digits, which letters), and most outlines have one shape:
-then one text of each is enough.
 """
 
 import re
@@ -55,89 +52,14 @@ class Shape(NamedTuple):
 
 _TEXT, FRACTION, _REAL_DATE, _OTHER = Shape("text"), Shape("number"), Shape("real date"), Shape("other")
 _GARBLED, _INVISIBLE = Shape("garbled"), Shape("invisible")
-_FEW = 200  # distinct cells are looked at one by one
-_LONG = 2_000_000  # and so are texts that have more letters together: they would be copied several times
 
 Key = str | tuple[str, str]
 """A cell as it is counted: a text, or the kind of a typed cell and how it is shown."""
 
 
-class ShapeGroup(NamedTuple):
-    """Cells that have the same shapes: what they are counted by, how many times it is there, the first of them, and the shapes."""
-
-    name: Key | bytes
-    times: int
-    example: str
-    shapes: tuple[Shape, ...]
-
-
-def group_by_shape(cells: Sequence[Key]) -> tuple[Sequence[Key | bytes], Iterator[ShapeGroup]]:
-    """For each cell of a column by what it is counted, and the cells that are counted together, by their first ones."""
-    distinct = Counter(cells)
-    texts, outlines = _outlined(cells, distinct) if len(distinct) > _FEW else ((), [])
-    if not outlines:
-        return cells, (_of_one(key, times) for key, times in distinct.items())
-    first = dict(zip(reversed(outlines), reversed(texts), strict=True))
-    each: Any = outlines
-    if len(texts) < len(cells):
-        coming = iter(outlines)
-        each = [next(coming) if isinstance(cell, str) else cell for cell in cells]
-    if varied := {outline for outline in first if not _determines_shape(outline)}:
-        each = [cell if name in varied else name for cell, name in zip(cells, each, strict=True)]
-    return each, (
-        ShapeGroup(name, times, first[name], text_shapes(first[name]))
-        if isinstance(name, bytes)
-        else _of_one(name, times)
-        for name, times in Counter(each).items()
-    )
-
-
-def _of_one(key: Key, times: int) -> ShapeGroup:
-    if isinstance(key, str):
-        return ShapeGroup(key, times, key, text_shapes(key))
-    return ShapeGroup(key, times, key[1], (_native_shape(*key),))
-
-
-def _outlined(cells: Sequence[Key], distinct: Iterable[Key]) -> tuple[Sequence[str], list[bytes]]:
-    """The texts among the cells, and each of them with its signs replaced by what they are: `0` a digit, `z` a zero that it begins with,
-    `T` that letter, `a` any other one, `u` what is not ASCII. No outlines if they are too long, or one holds the sign that joins them.
-    """
-    texts: Any = cells if set(map(type, distinct)) == {str} else [cell for cell in cells if isinstance(cell, str)]
-    if sum(map(len, texts)) > _LONG:
-        return (), []
-    joined = "\n".join(("", *texts)).encode("utf-8", "surrogatepass")
-    outlines = joined.replace(b"\n0", b"\n\xff").translate(_SIGNS).split(b"\n")[1:]
-    return texts, outlines if len(outlines) == len(texts) else []
-
-
-def _signs() -> bytes:
-    table = bytearray(range(256))
-    for sign in range(256):
-        if chr(sign).isdecimal():
-            table[sign] = ord("0")
-        elif chr(sign).isascii() and chr(sign).isalpha():
-            table[sign] = ord("T" if sign in b"Tt" else "a")
-        elif sign > 127 or 0x1C <= sign < 0x20:  # noqa: PLR2004 (bytes of other signs, and what only some take for blank)
-            table[sign] = ord("u")
-    table[0xFF] = ord("z")  # stands in no UTF-8
-    return bytes(table)
-
-
-_SIGNS = _signs()
-_YEAR_FIRST = re.compile(rb"\s*[z0]000(?P<mark>[-/.])00?(?P=mark)00?(?:[T ].*)?", re.DOTALL)
-_VARIED = re.compile(
-    rb"\s*[z0]?0{15,}\s*"  # the last digits count
-    rb"|\s+0+\s*"  # whether it begins with a zero is not seen
-    rb"|\s*[z0]0?([-/.])00?\1.*"  # which number is a day
-    rb"|\s*[z0].*[aT].*"  # an exponent, a month
-    rb"|\s*[aT]+\.?[- ]00\s*",
-    re.DOTALL,
-)
-
-
-def _determines_shape(outline: bytes) -> bool:
-    """Whether all texts of this outline have the same shapes."""
-    return b"u" not in outline and bool(_YEAR_FIRST.fullmatch(outline) or not _VARIED.fullmatch(outline))
+def _cell_shapes(cell: Key) -> tuple[Shape, ...]:
+    """What a cell looks like."""
+    return text_shapes(cell) if isinstance(cell, str) else (_native_shape(*cell),)
 
 
 def _native_shape(kind: str, shown: str) -> Shape:
@@ -373,18 +295,17 @@ class DamageChecks:
             cells: Sequence[Key] = columns[place]
             if self._table.sheet:  # only there cells have types
                 cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
-            names, groups = group_by_shape(cells)
-            fresh: dict[object, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
-            for name, times, example, shapes in groups:
-                for shape in shapes:
+            fresh: dict[Key, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
+            for cell, times in Counter(cells).items():
+                for shape in _cell_shapes(cell):
                     tally = tallies.get(shape)
                     if tally is None:
-                        tally = tallies[shape] = _Tally(example=example)
+                        tally = tallies[shape] = _Tally(example=cell if isinstance(cell, str) else cell[1])
                     tally.count += times
                     if len(tally.rows) < _ROWS_SHOWN:
-                        fresh.setdefault(name, []).append(tally)
+                        fresh.setdefault(cell, []).append(tally)
             if fresh:
-                _note_rows(batch, names, fresh)
+                _note_rows(batch, cells, fresh)
 
     def _column(self, place: int) -> _Column:
         countries = max(map(len, self._countries.values()), default=1)
@@ -396,10 +317,10 @@ class DamageChecks:
         return Problem(code, where, tally.example[:100], problem_values, hint, "warning")
 
 
-def _note_rows(batch: Sequence[Row], names: Sequence[object], fresh: dict[object, list[_Tally]]) -> None:
+def _note_rows(batch: Sequence[Row], cells: Sequence[Key], fresh: dict[Key, list[_Tally]]) -> None:
     wanted = len({id(tally) for tallies in fresh.values() for tally in tallies})
-    for row, name in zip(batch, names, strict=True):
-        for tally in fresh.get(name, ()):
+    for row, cell in zip(batch, cells, strict=True):
+        for tally in fresh.get(cell, ()):
             if len(tally.rows) < _ROWS_SHOWN:
                 tally.rows.append(row.number)
                 wanted -= len(tally.rows) == _ROWS_SHOWN

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 import msgspec
 
 from loadsheet.problems import CATALOGUE, Problem
-from loadsheet.reading.tables import Native, NativeKind, PlainNumber, Row
+from loadsheet.reading.tables import Native, NativeKind, Row
 
 OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
 TABLES, END, REFUSED, FAILED, DONE = b"T", b"E", b"R", b"X", b"D"  # replies, beside PLAIN and TYPED
@@ -101,18 +101,14 @@ class _NativeCells:
     """The distinct `Native` cells of a message, each as text, kind and, if it differs from the text, what is shown."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}  # places of plain numbers, by their text
-        self._others: dict[tuple[str, str, str], int] = {}
+        self._places: dict[tuple[str, str, str], int] = {}
         self._cells: list[tuple[str, ...]] = []
 
     def with_references(self, cells: Sequence[str]) -> list[str | int]:
         """The cells of a row, with a place for each `Native`."""
-        numbers, others = self._numbers.get, self._others.get
+        place_of = self._places.get
         return [
-            cell
-            if cell.__class__ is str
-            else (numbers(cell) if cell.__class__ is PlainNumber else others((cell, cell.kind, cell.shown)))  # type: ignore[attr-defined]  # it is native
-            or self._add(cell)
+            (place_of((cell, cell.kind, cell.shown)) or self._add(cell)) if isinstance(cell, Native) else cell
             for cell in cells
         ]
 
@@ -120,14 +116,10 @@ class _NativeCells:
         """The list that goes before the rows; empty if there are no such cells."""
         return _encode(self._cells) if self._cells else b""
 
-    def _add(self, cell: str) -> int:
-        text, kind, shown = str(cell), cell.kind, cell.shown  # type: ignore[attr-defined]  # as above
-        self._cells.append((text, kind) if shown == text else (text, kind, shown))
-        place = len(self._cells)
-        if cell.__class__ is PlainNumber:
-            self._numbers[text] = place
-        else:
-            self._others[text, kind, shown] = place
+    def _add(self, cell: Native) -> int:
+        text = str(cell)
+        self._cells.append((text, cell.kind) if cell.shown == text else (text, cell.kind, cell.shown))
+        place = self._places[text, cell.kind, cell.shown] = len(self._cells)
         return place
 
 
@@ -165,8 +157,7 @@ class RowDecoder:
             raise ValueError("a cell of an unknown kind")
         if len(self._cache) >= _CACHE_MAX:
             self._cache.clear()
-        is_plain = parts[1:] == ("number",)
-        cell = PlainNumber(parts[0]) if is_plain else Native(parts[0], parts[1], *parts[2:])  # type: ignore[arg-type]  # just looked up
+        cell = Native(parts[0], parts[1], *parts[2:])  # type: ignore[arg-type]  # just looked up
         self._cache[parts] = cell
         return cell
 

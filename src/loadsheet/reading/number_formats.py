@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from openpyxl.styles.numbers import BUILTIN_FORMATS, STRIP_RE, is_date_format, is_timedelta_format
 
-from loadsheet.reading.tables import Native, PlainNumber
+from loadsheet.reading.tables import Native
 
 _PIECE = re.compile(
     r"\"(?P<quoted>[^\"]*)\"|\\(?P<escaped>.)"
@@ -216,7 +216,7 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
     come back as errors or plain numbers, never as something else.
     """
     if how is GENERAL and len(text) <= _PLAIN_LENGTH and _PLAIN.fullmatch(text):
-        return PlainNumber(text)
+        return Native(text, "number")
     number = plain_number(text)
     if number is None:
         return Native("#NUM!", "error")
@@ -226,7 +226,7 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
         return Native(number, "number", f"{how.before}{_in_digits(number, how.digits)}{how.after}")
     if how.sections and (text := with_words(number, how.sections)):
         return Native(number, "number", text)
-    return PlainNumber(number)
+    return Native(number, "number")
 
 
 def plain_number(text: str) -> str | None:

@@ -141,23 +141,6 @@ class Native(str):
         return cell
 
 
-class PlainNumber(Native):
-    """A number that is shown as it is stored. Sheets hold millions of these, so it is made by str alone."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-
-        def __new__(cls, text: str) -> Self: ...  # noqa: D102 (the next line is what it is)
-    else:
-        __new__ = str.__new__
-    kind: NativeKind = "number"
-
-    @property
-    def shown(self) -> str:  # type: ignore[override]  # nobody sets it
-        """The number itself."""
-        return str(self)
-
-
 class Row(NamedTuple):
     """One row: its number from 1 as the sender's program counts lines or rows, its cells (exactly as many as the table has
     columns), the problem that makes it unusable, if any (then `cells` hold what could be read), and the rule by which it is no
