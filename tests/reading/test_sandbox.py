@@ -180,7 +180,7 @@ def test_readers_end_with_their_tables_and_with_their_fork_server(tmp_path):
     fork_server = ForkServer()
     path = text_file(tmp_path, "Order\nA1\n")
     table = opened(path, fork_server)
-    pid = table.rows.reader._pid
+    pid = table.rows.args[0]._pid
     os.kill(pid, 0)
     fork_server.close()
     with pytest.raises(ProcessLookupError):
@@ -188,7 +188,7 @@ def test_readers_end_with_their_tables_and_with_their_fork_server(tmp_path):
     with pytest.raises(FileRefused):
         list(table.rows())
     again = opened(path, fork_server)  # a new one is started
-    reader = again.rows.reader
+    reader = again.rows.args[0]
     assert len(list(again.rows())) == 1
     del again, table
     assert fork_server.kill(reader._pid).code == 0
@@ -212,7 +212,7 @@ asked = Layout("rows", (WantedColumn("Order", ("Order",)),))
 table = sandbox.open_in_sandbox(Path(sys.argv[1]), "a.csv", [asked], Settings(), fork_server)["rows"]
 rows = table.rows()
 next(rows)
-print(table.rows.reader._pid, flush=True)
+print(table.rows.args[0]._pid, flush=True)
 time.sleep(600)
 """
 

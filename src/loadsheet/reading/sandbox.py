@@ -21,7 +21,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count, islice
 from pathlib import Path
@@ -271,17 +270,19 @@ class _Reader:
             for table in descriptions:
                 table.check()
         return {
-            table.name: Table(*table[:6], rows=_Rows(self, table.name, len(table.header)), found=table.found)
+            table.name: Table(
+                *table[:6], rows=partial(_rows_with_retry, self, table.name, len(table.header)), found=table.found
+            )
             for table in descriptions
         }
 
-    def rows(self, table: str, width: int, positions: frozenset[int] | None = None) -> Iterator[Row]:
-        """One pass over the rows of a table, by a process of its own. With `positions`, only these cells."""
+    def rows(self, table: str, width: int) -> Iterator[Row]:
+        """One pass over the rows of a table, by a process of its own."""
         number = next(self._numbers)
         own_end, child_end = _socket_pair(self._limits.wall_s)
         with closing(Channel(own_end)) as channel:
             with child_end, self._lock, self._failures(self._kill):
-                self._channel.send(ROWS, (number, table, positions), [child_end.fileno()])
+                self._channel.send(ROWS, (number, table), [child_end.fileno()])
             decoder = RowDecoder(width)
             with self._failures(partial(self._exit_of_stream, number)):
                 while True:
@@ -363,34 +364,17 @@ class _Reader:
         raise FileRefused(Problem("R233", Where(self._name), "", {"reason": reason}, _SAVE_AGAIN))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """`Table.rows` of a file in the sandbox. Keeps its reader alive."""
-
-    reader: _Reader
-    table: str
-    width: int
-
-    def __call__(self) -> Iterator[Row]:
-        """The rows, read again from the start. Raises FileRefused if the reader fails on the way."""
-        return _rows_with_retry(partial(self.reader.rows, self.table, self.width))
-
-    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
-        """The rows with only the cells at these positions."""
-        return _rows_with_retry(partial(self.reader.rows, self.table, self.width, positions))
-
-
 class DiskFault(FolderError):  # noqa: N818
     """A disk failed to read a file. The file stays where it was."""
 
 
-def _rows_with_retry(rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    """The rows, with one retry: if the disk fails, they are read from the start again and the first ones skipped. Raises DiskFault
-    if it fails again.
+def _rows_with_retry(reader: _Reader, table: str, width: int) -> Iterator[Row]:
+    """The rows of a table, with one retry: if the disk fails, they are read from the start again and the first ones skipped. Raises
+    DiskFault if it fails again, and FileRefused if the reader fails on the way.
     """
     count = 0
     try:
-        for count, row in enumerate(rows(), start=1):  # noqa: B007 (the count is for the second try)
+        for count, row in enumerate(reader.rows(table, width), start=1):  # noqa: B007 (the count is for the second try)
             yield row
     except DiskFault:
-        yield from islice(rows(), count, None)
+        yield from islice(reader.rows(table, width), count, None)

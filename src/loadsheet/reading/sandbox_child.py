@@ -48,7 +48,7 @@ from loadsheet.reading.messages import (
     send_message,
 )
 from loadsheet.reading.sandbox import ExitStatus, Limits
-from loadsheet.reading.tables import Bounds, Layout, Table, blank_others
+from loadsheet.reading.tables import Bounds, Layout, Table
 
 _OPEN_FILES_MAX = 64
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")  # folders of the interpreter and its packages
@@ -344,9 +344,9 @@ def _run_reader(file: int, control: int, target: Target) -> None:
                 tables = _open_tables(decode(body, OpenRequest), file, target)
                 channel.send(TABLES, [_describe(table) for table in tables.values()])
             elif kind == ROWS:
-                number, name, positions = decode(body, tuple[int, str, frozenset[int] | None])
+                number, name = decode(body, tuple[int, str])
                 (out,) = channel.receive_files(1)
-                streams[number] = _fork_stream(channel, out, tables[name], positions)
+                streams[number] = _fork_stream(channel, out, tables[name])
             else:
                 channel.send(DONE, _exit_status(*os.wait4(streams.pop(decode(body, int)), 0)[1:]))
         with suppress(PermissionError):  # where seccomp is, the streams die with us anyway
@@ -371,8 +371,8 @@ def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, T
     return target(path, request.name, request.layouts, request.bounds)
 
 
-def _fork_stream(channel: Channel, out: int, table: Table, positions: frozenset[int] | None) -> int:
-    """Fork a process that streams the rows of a table into `out`; with `positions`, only these cells."""
+def _fork_stream(channel: Channel, out: int, table: Table) -> int:
+    """Fork a process that streams the rows of a table into `out`."""
     pid = os.fork()
     if pid:
         os.close(out)
@@ -381,8 +381,7 @@ def _fork_stream(channel: Channel, out: int, table: Table, positions: frozenset[
     connection = Connection(out, readable=False)
     with _ErrorReporter(connection):
         confine_further()
-        rows = table.rows()
-        for message in pack_rows(rows if positions is None else blank_others(rows, positions, len(table.header))):
+        for message in pack_rows(table.rows()):
             connection.send_bytes(message)
         send_message(connection, END)
     raise AssertionError  # the process has ended

@@ -7,9 +7,9 @@ The mapping builds the layouts; reading never sees a mapping file.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from loadsheet.problems import Problem, Where, column_letters
 
@@ -192,14 +192,6 @@ class Table:
     at: tuple[int, ...] = ()
     first_name: str = ""
 
-    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
-        """The rows, read anew; of their cells only those at these positions need be there. Faster than `rows` where that can be."""
-        return self.rows.partial_rows(positions) if isinstance(self.rows, PartialRows) else self.rows()
-
-    def with_rows(self, rows: Callable[[], Iterator[Row]]) -> Self:
-        """The table with another source of the same rows, such as one that counts them. Partial rows bypass it."""
-        return replace(self, rows=_ObservedRows(rows, self.rows) if isinstance(self.rows, PartialRows) else rows)
-
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
         found = place(self.file, self.sheet, self.header, row, column)
@@ -207,29 +199,6 @@ class Table:
             stands = self.at[column]
             found = replace(found, cell=f"{column_letters(stands)}{row}" if stands >= 0 else "")
         return replace(found, path=path) if path else found
-
-
-@runtime_checkable
-class PartialRows(Protocol):
-    """`Table.rows` that can also give a few cells of each row alone; the others are blank."""
-
-    def __call__(self) -> Iterator[Row]: ...  # noqa: D102 (as of any rows)
-
-    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]: ...  # noqa: D102 (as said above)
-
-
-@dataclass(frozen=True, slots=True)
-class _ObservedRows:
-    """Rows with an observer on full passes; partial rows come from the original source."""
-
-    rows: Callable[[], Iterator[Row]]
-    partial_source: PartialRows
-
-    def __call__(self) -> Iterator[Row]:
-        return self.rows()
-
-    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
-        return self.partial_source.partial_rows(positions)
 
 
 class Top(NamedTuple):
@@ -241,16 +210,6 @@ class Top(NamedTuple):
     rows: tuple[tuple[int, tuple[str, ...]], ...]
     encoding: str = ""
     delimiter: str = ""
-
-
-def blank_others(rows: Iterable[Row], positions: frozenset[int], width: int) -> Iterator[Row]:
-    """The rows with only the cells at these positions; the others are blank."""
-    kept, blank = sorted(positions), [""] * width
-    for number, cells, problem, ignored in rows:
-        few = blank.copy()
-        for position in kept:
-            few[position] = cells[position]
-        yield Row(number, tuple(few), problem, ignored)
 
 
 def place(file: str, sheet: str, header: tuple[str, ...], row: int, column: int | None = None) -> Where:

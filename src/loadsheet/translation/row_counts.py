@@ -8,6 +8,7 @@ control character in a heading.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from loadsheet.mapping.compile import Mapping as CompiledMapping
@@ -33,7 +34,7 @@ class CountedTables:
         self._damage_checks = {
             name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items() if damage_checks
         }
-        self.tables = {name: table.with_rows(self._counting(table)) for name, table in tables.items()}
+        self.tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
 
     def notes(self) -> dict[str, TableNotes]:
         """What was found in each table; known after its rows were read."""
