@@ -24,7 +24,7 @@ from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
 from loadsheet.reading import Native, Row, messages, open_tables, sandbox, start_fork_server
-from loadsheet.reading.messages import Channel, RowDecoder, TableDescription, decode, pack_rows
+from loadsheet.reading.messages import Channel, TableDescription, decode, pack_rows, unpack_rows
 from loadsheet.reading.sandbox import DiskFault, ExitStatus, ForkServer, open_in_sandbox
 from loadsheet.reading.tables import Table, bounds_of
 from loadsheet.settings import Settings
@@ -291,14 +291,13 @@ ROWS = st.lists(st.builds(Row, st.integers(1, 10**9), st.tuples(CELLS, CELLS), P
 
 
 def sent(rows):
-    return [(bytes(message[:1]), bytes(message[1:])) for message in pack_rows(rows)]
+    return [bytes(message[1:]) for message in pack_rows(rows)]
 
 
 @given(ROWS)
 @settings(max_examples=100, deadline=None)
 def test_rows_are_the_same_after_the_wire(rows):
-    reader = RowDecoder(2)
-    back = [row for kind, body in sent(rows) for row in reader.rows(kind, body)]
+    back = [row for body in sent(rows) for row in unpack_rows(body, 2)]
     assert back == rows
     assert [row.shown for row in back] == [row.shown for row in rows]
     assert [[getattr(cell, "kind", "") for cell in row.cells] for row in back] == [
@@ -306,15 +305,14 @@ def test_rows_are_the_same_after_the_wire(rows):
     ]
 
 
-@given(st.binary(max_size=200) | ROWS.map(lambda rows: b"".join(body for _, body in sent(rows))), st.data())
+@given(st.binary(max_size=200) | ROWS.map(lambda rows: b"".join(sent(rows))), st.data())
 @settings(max_examples=200, deadline=None)
 def test_any_bytes_on_the_wire_give_what_they_should_or_a_value_error(body, data):
     if body:
         place = data.draw(st.integers(0, len(body) - 1))
         body = body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]
     readers = [
-        lambda: list(RowDecoder(2).rows(messages.PLAIN, body)),
-        lambda: list(RowDecoder(2).rows(messages.TYPED, body)),
+        lambda: list(unpack_rows(body, 2)),
         lambda: [table.check() for table in decode(body, list[TableDescription])],
         lambda: messages.check_problem(decode(body, Problem)),
         lambda: decode(body, tuple[str, str]),
@@ -371,12 +369,12 @@ def test_a_reader_that_stops_within_a_message_is_not_awaited_for_longer_than_all
 def test_the_wire_carries_everything_that_tables_and_rows_have():
     known_later = {"at", "first_name"}  # our own process gives a fix file the shape of its original
     assert set(TableDescription._fields) == set(Table.__slots__) - {"rows"} - known_later
-    assert messages._TypedRow._fields == Row._fields
+    assert messages._PackedRow._fields == Row._fields
 
 
 def test_many_small_rows_go_in_frames_of_a_bounded_size():
     rows = [Row(number, ("x" * 100, "y")) for number in range(20_000)]
-    lengths = [len(body) for _, body in sent(rows)]
+    lengths = [len(body) for body in sent(rows)]
     assert len(lengths) > 1
     assert max(lengths) < 2 * messages.MESSAGE_BYTES
 

@@ -17,13 +17,10 @@ from loadsheet.problems import CATALOGUE, Problem
 from loadsheet.reading.tables import Native, NativeKind, Row
 
 OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
-TABLES, END, REFUSED, FAILED, DONE = b"T", b"E", b"R", b"X", b"D"  # replies, beside PLAIN and TYPED
+TABLES, BATCH, END, REFUSED, FAILED, DONE = b"T", b"B", b"E", b"R", b"X", b"D"  # replies
 
 DISK = "disk"
 """The name of the failure if the reader's disk failed."""
-
-PLAIN, TYPED = b"P", b"N"
-"""Kinds of messages with rows: all cells are texts, or some are `Native`."""
 
 MESSAGE_BYTES_MAX = 1 << 26
 """The largest message. It holds at least one row."""
@@ -33,8 +30,6 @@ MESSAGE_BYTES = 1 << 18
 
 _LIST_HEAD = struct.Struct(">BI")
 _LIST_OF_MANY = 0xDD  # MessagePack's array 32
-_PAIR = b"\x92"  # and an array of two
-_CACHE_MAX = 20_000
 _KINDS = frozenset(get_args(NativeKind))
 _Value = TypeVar("_Value")
 
@@ -56,110 +51,63 @@ class TableDescription(NamedTuple):
             raise ValueError("a column stands outside its header")
 
 
-class _TypedRow(NamedTuple):
-    """A row with `Native` cells. An int stands for one: its place, from 1, in the list before the rows of the message."""
+class _PackedRow(NamedTuple):
+    """A `Row` in a message; a `Native` is its text, its kind and, if it differs from the text, what is shown."""
 
     number: int
-    cells: tuple[str | int, ...]
+    cells: tuple[str | tuple[str, ...], ...]
     problem: Problem | None = None
     ignored: str = ""
 
 
-_encode = msgspec.msgpack.Encoder(enc_hook=str).encode  # values that MessagePack has no form for become texts
-_decode_plain = msgspec.msgpack.Decoder(list[Row]).decode
-_decode_typed = msgspec.msgpack.Decoder(tuple[list[tuple[str, ...]], list[_TypedRow]]).decode
+def _pack(value: object) -> object:
+    """A `Native`, or as text another value that MessagePack has no form for."""
+    if not isinstance(value, Native):
+        return str(value)
+    text = str(value)
+    return (text, value.kind) if value.shown == text else (text, value.kind, value.shown)
 
 
-def pack_rows(rows: Iterable[Row]) -> Iterator[bytes | bytearray]:
+_decode_rows = msgspec.msgpack.Decoder(list[_PackedRow]).decode
+
+
+def pack_rows(rows: Iterable[Row]) -> Iterator[bytearray]:
     """Messages of about MESSAGE_BYTES, each as soon as it is full: its kind in one byte, then its rows. A message may be overwritten
     once the next one is asked for. Raises OverflowError for a row larger than a message.
     """
-    append = msgspec.msgpack.Encoder(enc_hook=str).encode_into
-    start = len(PLAIN) + _LIST_HEAD.size
-    buffer, count, natives = bytearray(PLAIN) + bytes(_LIST_HEAD.size), 0, _NativeCells()
-
-    def message() -> bytes | bytearray:
-        _LIST_HEAD.pack_into(buffer, len(PLAIN), _LIST_OF_MANY, count)
-        cells = natives.encode()
-        return b"".join((TYPED, _PAIR, cells, memoryview(buffer)[len(PLAIN) :])) if cells else buffer
-
+    append = msgspec.msgpack.Encoder(enc_hook=_pack).encode_into
+    start = len(BATCH) + _LIST_HEAD.size
+    buffer, count = bytearray(BATCH) + bytes(_LIST_HEAD.size), 0
     for row in rows:
-        number, cells, problem, ignored = row
-        append((number, natives.with_references(cells), problem, ignored), buffer, -1)
+        append(row, buffer, -1)
         count += 1
+        if len(buffer) > MESSAGE_BYTES_MAX:
+            raise OverflowError(f"row {row.number} is larger than {MESSAGE_BYTES_MAX >> 20} MB")
         if len(buffer) > MESSAGE_BYTES:
-            if len(buffer) > MESSAGE_BYTES_MAX:
-                raise OverflowError(f"row {row.number} is larger than {MESSAGE_BYTES_MAX >> 20} MB")
-            yield message()
+            _LIST_HEAD.pack_into(buffer, len(BATCH), _LIST_OF_MANY, count)
+            yield buffer
             del buffer[start:]
-            count, natives = 0, _NativeCells()
+            count = 0
     if count:
-        yield message()
+        _LIST_HEAD.pack_into(buffer, len(BATCH), _LIST_OF_MANY, count)
+        yield buffer
 
 
-class _NativeCells:
-    """The distinct `Native` cells of a message, each as text, kind and, if it differs from the text, what is shown."""
-
-    def __init__(self) -> None:
-        self._places: dict[tuple[str, str, str], int] = {}
-        self._cells: list[tuple[str, ...]] = []
-
-    def with_references(self, cells: Sequence[str]) -> list[str | int]:
-        """The cells of a row, with a place for each `Native`."""
-        place_of = self._places.get
-        return [
-            (place_of((cell, cell.kind, cell.shown)) or self._add(cell)) if isinstance(cell, Native) else cell
-            for cell in cells
-        ]
-
-    def encode(self) -> bytes:
-        """The list that goes before the rows; empty if there are no such cells."""
-        return _encode(self._cells) if self._cells else b""
-
-    def _add(self, cell: Native) -> int:
-        text = str(cell)
-        self._cells.append((text, cell.kind) if cell.shown == text else (text, cell.kind, cell.shown))
-        place = self._places[text, cell.kind, cell.shown] = len(self._cells)
-        return place
+def unpack_rows(body: bytes | memoryview, width: int) -> Iterator[Row]:
+    """The rows of a message, as `pack_rows` makes them. Raises ValueError unless each has a number and as many cells as the header."""
+    for number, cells, problem, ignored in _decoded(_decode_rows, body):
+        if len(cells) != width:
+            raise ValueError(f"row {number} is not as wide as its header")
+        if problem is not None:
+            check_problem(problem)
+        values = tuple([cell if cell.__class__ is str else _native(cell) for cell in cells])
+        yield Row(number, values, problem, ignored)
 
 
-class RowDecoder:
-    """Makes rows of messages. Caches `Native` cells, because many sheets repeat them."""
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._cache: dict[tuple[str, ...], Native] = {}
-
-    def rows(self, kind: bytes, body: bytes | memoryview) -> Iterator[Row]:
-        """The rows of a message, as `pack_rows` makes them. Raises ValueError unless each has a number and texts, as many as the header."""
-        width = self._width
-        rows: Iterable[Row] = _decoded(_decode_plain, body) if kind == PLAIN else self._typed(body)
-        for row in rows:
-            if len(row.cells) != width:
-                raise ValueError(f"row {row.number} is not as wide as its header")
-            if row.problem is not None:
-                check_problem(row.problem)
-            yield row
-
-    def _typed(self, body: bytes | memoryview) -> Iterator[Row]:
-        encoded, rows = _decoded(_decode_typed, body)
-        cache = self._cache
-        natives: list[str] = ["", *[cache.get(parts) or self._native(parts) for parts in encoded]]
-        try:
-            for number, cells, problem, ignored in rows:
-                values = tuple([cell if cell.__class__ is str else natives[cell] for cell in cells])
-                yield Row(number, values, problem, ignored)
-        except IndexError:
-            raise ValueError("a cell that is not in the list") from None
-
-    def _native(self, parts: tuple[str, ...]) -> Native:
-        if len(parts) not in (2, 3) or parts[1] not in _KINDS:
-            raise ValueError("a cell of an unknown kind")
-        if len(self._cache) >= _CACHE_MAX:
-            self._cache.clear()
-        cell = Native(parts[0], parts[1], *parts[2:])  # type: ignore[arg-type]  # just looked up
-        self._cache[parts] = cell
-        return cell
+def _native(parts: tuple[str, ...]) -> Native:
+    if len(parts) not in (2, 3) or parts[1] not in _KINDS:
+        raise ValueError("a cell of an unknown kind")
+    return Native(*parts)  # type: ignore[arg-type]  # just looked up
 
 
 def decode(body: bytes | memoryview, kind: type[_Value]) -> _Value:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
 from loadsheet.reading.messages import (
+    BATCH,
     DISK,
     DONE,
     END,
@@ -36,16 +37,14 @@ from loadsheet.reading.messages import (
     FAILED,
     FORK,
     OPEN,
-    PLAIN,
     REFUSED,
     ROWS,
     TABLES,
-    TYPED,
     Channel,
-    RowDecoder,
     TableDescription,
     check_problem,
     decode,
+    unpack_rows,
 )
 from loadsheet.reading.tables import Layout, Row, Table, bounds_of
 
@@ -283,12 +282,11 @@ class _Reader:
         with closing(Channel(own_end)) as channel:
             with child_end, self._lock, self._failures(self._kill):
                 self._channel.send(ROWS, (number, table), [child_end.fileno()])
-            decoder = RowDecoder(width)
             with self._failures(partial(self._exit_of_stream, number)):
                 while True:
                     kind, body = channel.receive()
-                    if kind in (PLAIN, TYPED):
-                        yield from decoder.rows(kind, body)
+                    if kind == BATCH:
+                        yield from unpack_rows(body, width)
                     elif kind == END:
                         return
                     else:
