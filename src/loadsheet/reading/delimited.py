@@ -170,12 +170,7 @@ class _Body:
         try:
             with self.text.open() as stream:
                 lines = islice(stream, after, None)
-                if self.text.quotes:
-                    yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
-                else:
-                    reader = csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE)
-                    for number, cells in enumerate(reader, after + 1):
-                        yield _Record(number, cells, "", 1)
+                yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
         except (OSError, UnicodeDecodeError) as error:
             raise refused(
                 self.frame.file, f"it changed or vanished while it was read ({error})", "send it again"

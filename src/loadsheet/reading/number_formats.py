@@ -215,8 +215,6 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
     noise of binary arithmetic), or, for whole numbers, those that are stored. Dates outside the calendar and texts that are no number
     come back as errors or plain numbers, never as something else.
     """
-    if how is GENERAL and len(text) <= _PLAIN_LENGTH and _PLAIN.fullmatch(text):
-        return Native(text, "number")
     number = plain_number(text)
     if number is None:
         return Native("#NUM!", "error")
