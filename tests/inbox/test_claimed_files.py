@@ -113,12 +113,16 @@ def test_of_two_processes_one_claims_each_file(place, runs):
     assert kept == sorted(str(number).encode() for number in range(100))
 
 
-def test_claims_of_a_killed_run_come_first_and_the_inbox_waits(place):
+def test_claims_of_a_killed_run_come_first_the_inbox_waits_and_half_made_copies_go(place):
     claimed(place, "z.csv", b"old")
     drop(place, "z.csv", b"new")
     drop(place, "a.csv")
+    half = place.state / "copying" / "7.tmp"
+    half.parent.mkdir()
+    half.write_bytes(b"half")
     first = found_now(place)
     assert names(first) == ["z.csv", "a.csv"]
+    assert not half.exists()
     file = claim(first.candidates[0], place, "next")
     assert (file.path, file.path.read_bytes()) == (place.state / "work" / "next" / "z.csv", b"old")
     assert not (place.state / "work" / RUN).exists()
@@ -126,30 +130,17 @@ def test_claims_of_a_killed_run_come_first_and_the_inbox_waits(place):
     assert names(found_now(place)) == ["z.csv", "a.csv"]  # in the order in which they came
 
 
-def test_half_made_copies_of_a_killed_run_are_thrown_away(place):
-    (place.state / "copying").mkdir(parents=True)
-    (place.state / "copying" / "7.tmp").write_bytes(b"half")
-    assert found_now(place).candidates == ()
-    assert lies_in(place.state) == []
-
-
-def test_a_file_that_may_not_be_read_is_put_back(ordinary):
+def test_a_file_we_may_not_read_or_take_stays_and_says_why(ordinary):
     path = drop(ordinary)
     path.chmod(0)
     with pytest.raises(FolderError, match=r"orders\.csv could not be read: permission denied; grant it"):
         claim(Candidate("orders.csv", path), ordinary, RUN)
-    assert lies_in(ordinary.inbox) == ["orders.csv"]
-
-
-def test_an_inbox_we_may_not_take_from_says_so_and_keeps_the_file(ordinary):
-    place = ordinary
-    path = drop(place)
-    place.inbox.chmod(0o555)
+    path.chmod(0o644)
+    ordinary.inbox.chmod(0o555)
     with pytest.raises(FolderError, match=r"orders\.csv could not be moved: permission denied; grant it"):
-        claim(Candidate("orders.csv", path), place, RUN)
-    place.inbox.chmod(0o755)
-    assert lies_in(place.inbox) == ["orders.csv"]
-    assert lies_in(place.state) == []
+        claim(Candidate("orders.csv", path), ordinary, RUN)
+    ordinary.inbox.chmod(0o755)
+    assert (lies_in(ordinary.inbox), lies_in(ordinary.state)) == (["orders.csv"], [])
 
 
 def test_a_claim_across_volumes_is_verified(apart):
@@ -263,13 +254,14 @@ def test_a_late_write_is_noticed_and_the_file_goes_back(place):
     assert lies_in(place.state) == []
 
 
-def test_a_file_that_goes_back_overwrites_no_new_one(place):
-    path = drop(place, content=b"old")
-    file = claim(Candidate("orders.csv", path), place, RUN)
-    drop(place, content=b"new")
+def test_what_the_shipper_drops_afterwards_changes_nothing_and_is_never_overwritten(place):
+    file = claimed(place, content=b"old")
+    drop(place, content=b"new").unlink()
+    assert file.path.read_bytes() == b"old"
+    path = drop(place, content=b"new")
     give_back(file, place)
     assert path.read_bytes() == b"new"
-    assert [candidate.path.read_bytes() for candidate in scan(place, sleep=lambda _: None).candidates] == [b"old"]
+    assert [candidate.path.read_bytes() for candidate in found_now(place).candidates] == [b"old"]
 
 
 def test_both_contents_of_a_file_replaced_at_any_moment_arrive(place):
@@ -325,14 +317,6 @@ def test_files_that_vanish_under_our_hands_are_nobodys_fault(place):
     shipper.join()
 
 
-def test_what_the_shipper_does_afterwards_changes_nothing(place):
-    path = drop(place)
-    file = claim(Candidate("orders.csv", path), place, RUN)
-    drop(place, content=b"edited")
-    path.unlink()
-    assert archive(file, place, DAY, RUN).read_bytes() == b"Order\nA1\n"
-
-
 # ---- names and kinds ----
 
 
@@ -378,9 +362,7 @@ def test_endless_names_are_cut_and_stay_apart(place):
     assert one != other
     assert max(len(os.fsencode(one)), len(os.fsencode(other))) <= 240
     assert one.endswith(".csv")
-    drop(place, "n" * 251 + ".csv")
-    file = claim(found_now(place).candidates[0], place, RUN)
-    assert archive(file, place, DAY, RUN).suffix == ".csv"
+    assert archive(claimed(place, shown_name(Path("n" * 251 + ".csv"))), place, DAY, RUN).suffix == ".csv"
 
 
 def test_names_that_differ_in_case_or_composition_are_two_files(place):
@@ -478,18 +460,6 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(place, tmp_path):
     assert (elsewhere / "a.csv").exists()
 
 
-def test_what_is_ours_is_closed_to_the_rest_of_the_world(place):
-    before = os.umask(0)
-    try:
-        drop(place)
-        (file,) = taken(place)
-        archive(file, place, DAY, RUN)
-    finally:
-        os.umask(before)
-    folders = [path for top in ("work", "archive") for path in (place.state / top, *(place.state / top).rglob("*"))]
-    assert [path for path in folders if path.exists() and path.stat().st_mode & 0o007] == []
-
-
 # ---- the same again ----
 
 
@@ -505,51 +475,52 @@ def test_the_same_name_is_another_arrival_and_the_same_bytes_are_known(place):
 
 
 def test_a_bad_file_dropped_again_and_again_is_counted(place):
-    problems = [Problem("R201", values={"reason": "it is a PDF document"})]
-    places = []
-    for number in range(12):
-        drop(place, "a.pdf", b"%PDF")
-        (file,) = taken(place)
-        places.append(set_aside(file, place, f"run-{number}", problems))
+    places = [
+        set_aside(claimed(place, "a.pdf", b"%PDF"), place, f"run-{number}", [Problem("R202")]) for number in range(4)
+    ]
     assert set(places) == {place.outbox / "run-0" / "set-aside" / "a.pdf"}
     assert lies_in(place.outbox) == ["run-0/set-aside/a.pdf", "run-0/set-aside/a.pdf.why.txt"]
     reasons = places[0].with_name("a.pdf.why.txt").read_text(encoding="utf-8").splitlines()
-    assert reasons[-1] == "Dropped again 11 times; the last time for run run-11."
+    assert reasons[-1] == "Dropped again 3 times; the last time for run run-3."
     assert lies_in(place.state) == []
 
 
-def test_a_bad_file_is_set_aside_anew_where_the_first_was_changed_or_fetched(place):
-    problems = [Problem("R202")]
-    drop(place, "a.csv", b"?")
-    first = set_aside(taken(place)[0], place, "one", problems)
+def test_a_bad_file_is_set_aside_anew_where_the_first_was_changed_or_fetched_or_is_another(place):
+    first = set_aside(claimed(place, "a.csv", b"?"), place, "one", [Problem("R202")])
     first.write_bytes(b"edited")
-    drop(place, "a.csv", b"?")
-    second = set_aside(taken(place)[0], place, "two", problems)
+    second = set_aside(claimed(place, "a.csv", b"?"), place, "two", [Problem("R202")])
     second.unlink()
-    drop(place, "a.csv", b"?")
-    third = set_aside(taken(place)[0], place, "three", problems)
-    assert [path.parts[-3] for path in (first, second, third)] == ["one", "two", "three"]
-    assert first.read_bytes() == b"edited"
+    third = set_aside(claimed(place, "a.csv", b"?"), place, "three", [Problem("R202")])
+    fourth = set_aside(claimed(place, "a.csv", b"!"), place, "three", [Problem("R202")])
+    assert [path.parts[-3] for path in (first, second, third, fourth)] == ["one", "two", "three", "three"]
+    assert [path.read_bytes() for path in (first, third, fourth)] == [b"edited", b"?", b"!"]
+    assert sorted(path.name for path in fourth.parent.iterdir()) == [
+        *("a.csv", "a.csv.why.txt", "a~2.csv", "a~2.csv.why.txt")
+    ]
 
 
 # ---- archive and set aside ----
 
 
-def test_the_archive_keeps_the_original_bytes_read_only_by_day_and_run(place):
-    content = bytes(range(256)) * 100
-    target = archive(claimed(place, "nordic/orders.csv", content), place, DAY, RUN)
+def test_the_archive_keeps_the_original_bytes_read_only_by_day_and_run_closed_to_others(place):
+    content, before = bytes(range(256)) * 100, os.umask(0)
+    try:
+        target = archive(claimed(place, "nordic/orders.csv", content), place, DAY, RUN)
+    finally:
+        os.umask(before)
     assert target == place.state / "archive" / "2026" / "03" / "04" / RUN / "nordic" / "orders.csv"
     assert target.read_bytes() == content
     assert target.stat().st_mode & 0o777 == 0o400
     assert lies_in(place.state / "work") == []
+    ours = [path for top in ("work", "archive") for path in (place.state / top, *(place.state / top).rglob("*"))]
+    assert [path for path in ours if path.exists() and path.stat().st_mode & 0o007] == []
 
 
 def test_files_are_set_aside_across_volumes(apart, place):
-    file = claimed(place)
     there = place.model_copy(update={"outbox": apart.inbox / "outbox"})
-    target = set_aside(file, there, RUN, [Problem("R202")])
+    target = set_aside(claimed(place), there, RUN, [Problem("R202")])
     assert target.read_bytes() == b"Order\nA1\n"
-    assert sorted(path.name for path in target.parent.iterdir()) == ["orders.csv", "orders.csv.why.txt"]
+    assert lies_in(there.outbox) == [f"{RUN}/set-aside/orders.csv", f"{RUN}/set-aside/orders.csv.why.txt"]
     assert lies_in(place.state) == []
 
 
@@ -572,32 +543,24 @@ def test_a_file_set_aside_has_its_reasons_in_plain_words_beside_it(place):
     assert re.search(r"SHA-256 [0-9a-f]{64}", text)
 
 
-def test_two_files_of_one_name_are_set_aside_side_by_side(place):
-    for content in (b"one", b"two"):
-        set_aside(claimed(place, content=content), place, RUN, [Problem("R202")])
-    assert [Path(name).name for name in lies_in(place.outbox)] == [
-        "orders.csv", "orders.csv.why.txt", "orders~2.csv", "orders~2.csv.why.txt",
-    ]  # fmt: skip
-
-
-def test_an_archive_that_cannot_be_written_leaves_the_claim(place):
-    file = claimed(place)
-    (place.state / "archive").write_text("a file where the folder should be")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_what_cannot_be_put_away_keeps_its_claim_and_leaves_nothing_behind(place):
+    file, problems = claimed(place), [Problem("R202")]
+    for top in (place.state / "archive", place.outbox):
+        top.write_text("a file where the folder should be")
     with pytest.raises(FolderError, match=r"orders\.csv could not be moved"):
         archive(file, place, DAY, RUN)
-    assert file.path.read_bytes() == b"Order\nA1\n"
-
-
-def test_an_outbox_that_cannot_be_written_leaves_the_claim_and_no_reasons(place):
-    file = claimed(place)
-    place.outbox.write_text("a file where the folder should be")
     with pytest.raises(FolderError, match=r"orders\.csv could not be set aside"):
-        set_aside(file, place, RUN, [Problem("R202")])
-    assert file.path.exists()
-
-
-def test_a_claim_that_somebody_took_away_is_said(place):
-    file = claimed(place)
+        set_aside(file, place, RUN, problems)
+    for top in (place.state / "archive", place.outbox):
+        top.unlink()
+    aside = place.outbox / RUN / "set-aside"
+    aside.mkdir(parents=True)
+    (aside / ".orders.csv.why.txt.tmp").symlink_to("/dev/full")
+    with pytest.raises(FolderError, match="the disk is full; make room and run again"):
+        set_aside(file, place, RUN, problems)
+    assert lies_in(place.outbox) == []
+    assert file.path.read_bytes() == b"Order\nA1\n"
     file.path.unlink()
     with pytest.raises(FolderError, match="somebody moved it"):
         archive(file, place, DAY, RUN)
@@ -611,24 +574,13 @@ def test_every_refusal_of_the_system_says_what_to_do(code):
     assert "/x/a.csv" in text
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_reasons_that_find_no_room_leave_the_claim(place):
-    file = claimed(place)
-    folder = place.outbox / RUN / "set-aside"
-    folder.mkdir(parents=True)
-    (folder / ".orders.csv.why.txt.tmp").symlink_to("/dev/full")
-    with pytest.raises(FolderError, match="the disk is full; make room and run again"):
-        set_aside(file, place, RUN, [Problem("R202")])
-    assert file.path.exists()
-    assert lies_in(place.outbox) == []
-
-
-def test_old_originals_are_removed_but_for_those_that_are_needed(tmp_path):
+def test_old_originals_are_removed_but_for_those_that_are_needed_or_not_ours(tmp_path):
     place = settings_in(tmp_path, archive_days=30)
-    kept = {}
-    for name, day in [("old", date(2026, 1, 1)), ("needed", date(2026, 1, 1)), ("young", date(2026, 2, 2))]:
-        drop(place, f"{name}.csv", name.encode())
-        kept[name] = archive(taken(place)[0], place, day, RUN)
+    notes = place.state / "archive" / "2026" / "notes" / "a.txt"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("mine")
+    days = {"old": date(2026, 1, 1), "needed": date(2026, 1, 1), "young": date(2026, 2, 2)}
+    kept = {name: archive(claimed(place, f"{name}.csv", name.encode()), place, day, RUN) for name, day in days.items()}
     assert purge(place.model_copy(update={"archive_days": 0}), DAY, ()) == 0
     assert purge(place, DAY, [kept["needed"]]) == 1
     assert [name for name, path in kept.items() if path.exists()] == ["needed", "young"]
@@ -636,15 +588,5 @@ def test_old_originals_are_removed_but_for_those_that_are_needed(tmp_path):
     assert sorted(mark.resolve() for mark in marks.rglob("*/*")) == sorted(kept[name] for name in ("needed", "young"))
     assert purge(place, date(2026, 3, 5), ()) == 2
     assert not marks.exists(), "nothing leads to what is not kept any more"
-    assert not list((place.state / "archive").iterdir())
-    drop(place, "old.csv", b"old")
-    assert find_archived_copy(taken(place)[0], place) == ""
-
-
-def test_what_is_not_ours_in_the_archive_stays(tmp_path):
-    place = settings_in(tmp_path, archive_days=1)
-    notes = place.state / "archive" / "2026" / "notes" / "a.txt"
-    notes.parent.mkdir(parents=True)
-    notes.write_text("mine")
-    assert purge(place, DAY, ()) == 0
-    assert notes.exists()
+    assert lies_in(place.state / "archive") == ["2026/notes/a.txt"]
+    assert find_archived_copy(claimed(place, "old.csv", b"old"), place) == ""
