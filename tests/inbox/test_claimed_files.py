@@ -562,7 +562,7 @@ def test_what_cannot_be_put_away_keeps_its_claim_and_leaves_nothing_behind(place
     assert lies_in(place.outbox) == []
     assert file.path.read_bytes() == b"Order\nA1\n"
     file.path.unlink()
-    with pytest.raises(FolderError, match="somebody moved it"):
+    with pytest.raises(FolderError, match="another program moved it"):
         archive(file, place, DAY, RUN)
 
 

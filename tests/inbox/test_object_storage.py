@@ -102,7 +102,7 @@ def test_an_original_is_read_where_it_is_kept(top, tmp_path):
         assert object_storage.local_copy(kept_as, settings).read_bytes() == CONTENT
     object_storage.remove([found.address])
     assert not object_storage.is_kept(found.address)
-    with pytest.raises(FolderError, match="is not there any more"):
+    with pytest.raises(FolderError, match="does not exist any more"):
         object_storage.local_copy(found.address, settings)
     here = tmp_path / "here.csv"
     assert not object_storage.is_kept(str(here))
@@ -548,7 +548,7 @@ def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch):
     serving.start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
     told = {
-        "AccessDenied": "access denied; grant it",
+        "AccessDenied": "access denied; give these credentials access",
         "InvalidAccessKeyId": "refuses the credentials",
         "Odd": "the store says: ",
     }
@@ -569,7 +569,7 @@ def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch):
     [
         (OSError(errno.ENOSPC, "no space"), "the disk of this machine is full; make room"),
         (OSError(errno.EDQUOT, "quota"), "the disk of this machine is full; make room"),
-        (OSError("SlowDown: please"), "the store asks to be asked less often (SlowDown: please)"),
+        (OSError("SlowDown: please"), "too many requests at this store (SlowDown: please)"),
         (OSError("timed out"), "the store did not answer in time (timed out)"),
         (OSError("at https://me:secret@far/x"), "the store says: at https://far/x"),
         (OSError(""), "the store says: OSError"),
@@ -585,14 +585,14 @@ def test_a_bucket_that_is_gone_ends_the_intake_with_a_sentence(bucket, place, tm
     put_orders(bucket, tmp_path)
     with taking(place, lambda what: bucket.drop() if what == "archived" else None) as (ledger, taken):
         assert isinstance(taken.fault, FolderError)
-        assert f"s3://{bucket.name} is not there; make it, or set another place" in str(taken.fault)
+        assert f"s3://{bucket.name} does not exist; create it or set another place" in str(taken.fault)
         assert ledger.queries.count_in(State.READY) == 5
     with pytest.raises(FolderError, match="could not be listed"):
         scan(place)
 
 
 def test_a_kind_of_store_that_nobody_knows_and_libraries_that_are_missing_are_told(tmp_path, monkeypatch, capsys):
-    with pytest.raises(SettingsError, match=r"nosuch:// is no kind of store that is known"):
+    with pytest.raises(SettingsError, match=r"nosuch:// is not a known kind of store"):
         scan(Settings(inbox="nosuch://bucket/in", state=tmp_path))
     monkeypatch.chdir(tmp_path)
     code = invoke(

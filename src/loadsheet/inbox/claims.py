@@ -62,15 +62,15 @@ class SingleProcessClaims:
     """The claims of a ledger that only one process holds: its lock is claim enough."""
 
     def take(self, place: str, name: str, version: str, run: str) -> bool:  # noqa: ARG002 (as the others)
-        """Nobody else is there."""
+        """Always: there is no other process."""
         return True
 
     def holds(self, place: str, name: str, version: str) -> bool:  # noqa: ARG002
-        """Nobody else is there."""
+        """Always: there is no other process."""
         return True
 
     def release(self, place: str, name: str, version: str) -> None:
-        """Nothing was noted."""
+        """Does nothing."""
 
 
 SINGLE_PROCESS = SingleProcessClaims()
@@ -78,7 +78,7 @@ SINGLE_PROCESS = SingleProcessClaims()
 
 class Candidate(NamedTuple):
     """A finished file: its name (POSIX path relative to the inbox, as it is shown), where it is, for how many seconds it has been
-    lying there like this, and its signature. One in an object store is an object, and can be read once it was brought (`fetch_objects`).
+    lying there like this, and its signature. One in an object store is an object, and can be read once it was fetched (`fetch_objects`).
     """
 
     name: str
@@ -104,7 +104,7 @@ class ClaimedObject:
 
     @property
     def stored_at(self) -> str:
-        """Where its bytes are safe until it is put away, as the ledger names it."""
+        """Where its bytes are safe until it is archived or set aside, as the ledger names it."""
         return object_storage.kept_at(self.object)
 
     @property
@@ -144,9 +144,9 @@ class ClaimedObject:
         if self.kept:
             object_storage.remove([self.kept])
 
-    def let_go(self) -> None:
+    def remove_from_inbox(self) -> None:
         """Remove the version, which is kept elsewhere, from the inbox, with its done-marker; a newer one stays. Raises FolderError, and
-        then the claim stays, too.
+        then keeps the claim.
         """
         object_storage.remove_version(self.object)
         if self.settings.arrival.done_marker and object_storage.look(self.object.address) is None:
@@ -179,18 +179,18 @@ class InboxFile:
 
     @property
     def stored_at(self) -> str:
-        """Where its bytes are safe until it is put away, as the ledger names it."""
+        """Where its bytes are safe until it is archived or set aside, as the ledger names it."""
         return self.claimed_object.stored_at if self.claimed_object else str(self.path)
 
 
 def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = SINGLE_PROCESS) -> InboxFile | None:
     """Move a file into the work area of `run`, in one step, and hash it there; an object is claimed in `claims` instead. None if it
-    vanished, is no regular file any more, or is being written to or claimed by others: it is left where it is. Raises FolderError, and
+    vanished, is no longer a regular file, or others write to it or have claimed it: then it stays where it is. Raises FolderError, and
     the file stays where it was.
     """
     if candidate.object is not None:
         held = _claim_object(candidate.object, candidate.path, settings, run, claims)
-        return file_of_object(candidate.name, held) if held else None
+        return _file_of_object(candidate.name, held) if held else None
     target = free_path(settings.state / "work" / run / relative_path(candidate.name))
     if not move(candidate.path, target, settings, candidate.name, copy=_has_hard_links(candidate.path)):
         return None
@@ -209,7 +209,7 @@ def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = S
     return file
 
 
-def file_of_object(name: str, held: ClaimedObject) -> InboxFile:
+def _file_of_object(name: str, held: ClaimedObject) -> InboxFile:
     """The claimed version of an object as a file, by its copy on this machine."""
     found, path = held.object, held.path
     with path.open("rb") as copy:
@@ -218,8 +218,8 @@ def file_of_object(name: str, held: ClaimedObject) -> InboxFile:
 
 
 def is_unchanged(file: InboxFile) -> bool:
-    """Whether a claimed file is still what it was when it was claimed: nobody wrote to it through a handle from before, and nobody
-    replaced the object in the inbox or took it over. Raises FolderError if the store cannot be asked.
+    """Whether a claimed file is unchanged: not written to through a handle opened earlier; an object neither replaced in the inbox nor
+    claimed by another machine. Raises FolderError if the store cannot be reached.
     """
     if file.claimed_object is not None and not file.claimed_object.is_ours():
         return False
@@ -258,7 +258,7 @@ def _hashed(candidate: Candidate, path: Path) -> InboxFile | None:
         before = os.fstat(file.fileno())
         seen = signature_of(before)
         leases = shows_open_writers(file_system_of(path.parent))
-        linked = before.st_nlink > 1  # since it was looked at: else it would be a copy
+        linked = before.st_nlink > 1  # linked since the check above: else it would be a copy
         if seen is None or linked or (leases and is_written_to(file.fileno())):
             return None
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -297,7 +297,7 @@ def list_objects(address: str, patterns: Sequence[str]) -> list[Object]:
 
 
 def fetch_for_reading(found: Object, settings: Settings) -> Path | None:
-    """Fetch an object to this machine, to be looked into before it is claimed; None if it is gone or replaced. Raises FolderError."""
+    """Fetch an object to this machine, to read it before it is claimed; None if it is gone or replaced. Raises FolderError."""
     path = (
         _fetch_folder(settings)
         / object_storage.digest(f"{found.address} {found.version}")
@@ -307,7 +307,7 @@ def fetch_for_reading(found: Object, settings: Settings) -> Path | None:
 
 
 def remove_old_fetched(settings: Settings, wanted: Iterable[Object]) -> None:
-    """Remove what was fetched for earlier looks and is not wanted any more, and what others fetched to read it, after a day."""
+    """Remove what earlier scans fetched and this one does not need, and what was fetched for other readers more than a day ago."""
     keep = {object_storage.digest(f"{one.address} {one.version}") for one in wanted}
     for folder in (folder for folder in _fetch_folder(settings).glob("*") if folder.name not in keep):
         shutil.rmtree(folder, ignore_errors=True)
@@ -318,13 +318,13 @@ def remove_old_fetched(settings: Settings, wanted: Iterable[Object]) -> None:
 
 
 def remove_fetched(settings: Settings) -> None:
-    """Remove what was fetched to read it; it can be fetched again."""
+    """Remove the copies fetched for reading; they can be fetched again."""
     for folder in (settings.state / FETCHED).glob("[bk]*/*"):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _claim_object(found: Object, path: Path, settings: Settings, run: str, claims: Claims) -> ClaimedObject | None:
-    """Claim a version that was brought to `path`, and keep it in the archive of a store; None if somebody else has it, or it is gone.
+    """Claim a version that was fetched to `path`, and copy it to the archive of a store; None if another process has it, or it is gone.
     Raises FolderError; then nothing is claimed.
     """
     claimed = ClaimedObject(found, settings, run, claims)
@@ -338,8 +338,9 @@ def _claim_object(found: Object, path: Path, settings: Settings, run: str, claim
             claimed.archive_now()
             taken = True
     except OSError as error:
-        told = f"{claimed.name} could not be taken ({error.strerror})"
-        raise FolderError(f"{told}; see to {settings.state}, and run again") from error
+        raise FolderError(
+            f"{claimed.name} could not be claimed ({error.strerror}); check the state folder {settings.state} and run again"
+        ) from error
     finally:
         if not taken:
             claims.release(settings.inbox_address, claimed.name, found.version)
@@ -349,7 +350,7 @@ def _claim_object(found: Object, path: Path, settings: Settings, run: str, claim
 def restore_claim(
     kept_as: str, arrived: datetime, settings: Settings, run: str, claims: Claims
 ) -> ClaimedObject | None:
-    """The claimed version that the ledger names and that was not put away; None if it names something else."""
+    """The claimed version that the ledger names and that is not archived yet; None if the ledger names something else."""
     address, version = object_storage.split_kept_as(kept_as)
     top = f"{settings.inbox_address}/"
     if not version or not address.startswith(top):
@@ -364,7 +365,7 @@ def archived_at(name: str, settings: Settings, day: date, run: str) -> Path:
 
 
 def day_of(run: str) -> date:
-    """The day of a run: it is called by it."""
+    """The day of a run, with which its name begins."""
     return date.fromisoformat(run[:10])
 
 

@@ -331,7 +331,7 @@ class _Reader:
         failure, text = decode(body, tuple[str, str])
         if failure == DISK:
             raise DiskFault(
-                f"{self._name} cannot be read from its disk ({text}); nothing of it was used, it stays where it was"
+                f"{self._name} cannot be read from its disk ({text}); nothing of it was used, and it stays where it was"
             )
         if failure in _MEMORY_ERRORS:
             self._raise_over_limit(f"it needs more memory than {self._limits.memory_mb:,} MB", "reading.memory_mb")
