@@ -25,7 +25,7 @@ from loadsheet.reading.header import (
     mark_stray_rows,
     rows_looked_at,
 )
-from loadsheet.reading.tables import Bounds, Frame, Layout, Row, Table, Top, is_blank, with_line_feeds
+from loadsheet.reading.tables import Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)
@@ -111,8 +111,8 @@ def _open_table(text: Survey, name: str, layout: Layout, bounds: Bounds) -> Tabl
     if not start.header.is_complete:
         _refuse_with_cause(text, name, layout, bounds, start)
     check_header(start.header, layout, Where(name), bounds.columns_max)
-    frame = Frame(name, "", start.header.labels, bounds.cell_length_max)
-    body = _Body(text, layout, start, bounds.record_lines_max, frame)
+    checks = RowChecks(name, "", start.header.labels, bounds.cell_length_max)
+    body = _Body(text, layout, start, bounds.record_lines_max, checks)
     body.check_quotes()
     notes = {
         "format": "delimited text",
@@ -133,14 +133,14 @@ class _Body:
     layout: Layout
     start: _Start
     lines_max: int
-    frame: Frame
+    checks: RowChecks
 
     def check_quotes(self) -> None:
         """Raises FileRefused for a quote that is never closed, or that swallows rows."""
         if self.text.quotes:
             for record in self._records():
                 if record.fault == "open":
-                    raise _never_closed(self.frame.file, self.start.dialect.delimiter, record)
+                    raise _never_closed(self.checks.file, self.start.dialect.delimiter, record)
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused only if the file changed since it was opened, or cannot be read any more."""
@@ -148,8 +148,8 @@ class _Body:
 
     def _rows(self) -> Iterator[Row | None]:
         """The rows, None for each blank one."""
-        frame, width = self.frame, len(self.frame.header)
-        doubtful = self.text.controls or self.text.longest_line > frame.cell_length_max
+        checks, width = self.checks, len(self.checks.header)
+        doubtful = self.text.controls or self.text.longest_line > checks.cell_length_max
         for number, cells, fault, lines in self._records():
             if len(cells) != width or fault or not cells[0].strip():
                 if is_blank(cells):
@@ -159,10 +159,10 @@ class _Body:
                     yield self._broken_row(number, cells, fault, lines)
                     continue
                 if len(cells) < width or not is_blank(cells[width:]):
-                    yield frame.ragged(number, cells)
+                    yield checks.ragged(number, cells)
                     continue
                 del cells[width:]
-            problem = frame.find_damage(number, cells) if doubtful or lines > 1 else None
+            problem = checks.find_damage(number, cells) if doubtful or lines > 1 else None
             yield Row(number, tuple(cells), problem)
 
     def _records(self) -> Iterator[_Record]:
@@ -173,16 +173,16 @@ class _Body:
                 yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
         except (OSError, UnicodeDecodeError) as error:
             raise refused(
-                self.frame.file, f"it changed or vanished while it was read ({error})", "send it again"
+                self.checks.file, f"it changed or vanished while it was read ({error})", "send it again"
             ) from error
 
     def _broken_row(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
         if fault == "open":
-            raise _never_closed(self.frame.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
+            raise _never_closed(self.checks.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
         hint = "quotes inside a value are doubled, and the whole value stands in quotes"
         text = self.start.dialect.delimiter.join(cells)[:100]
-        problem = Problem("R213", self.frame.where(number), text, {}, hint, also=self.frame.every_cell(number))
-        return Row(number, self.frame.fit_width(cells), problem)
+        problem = Problem("R213", self.checks.where(number), text, {}, hint, also=self.checks.every_cell(number))
+        return Row(number, self.checks.fit_width(cells), problem)
 
 
 def _never_closed(file: str, delimiter: str, record: _Record) -> FileRefused:

@@ -229,8 +229,8 @@ OF_ONE_CELL = frozenset({"R209", "R212"})
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """What the rows of a table are held against: its file, sheet and header, and the longest cell that is read."""
+class RowChecks:
+    """Checks that the rows of a table are as wide as its header and their cells sound. Knows file, sheet, header and the longest cell read."""
 
     file: str
     sheet: str

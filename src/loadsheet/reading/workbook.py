@@ -25,7 +25,7 @@ from loadsheet.reading.header import (
     fold,
     mark_stray_rows,
 )
-from loadsheet.reading.tables import CONTROL, Bounds, Frame, Layout, Row, Table, Top, is_blank, with_line_feeds
+from loadsheet.reading.tables import CONTROL, Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
 
 HIDDEN = "hidden_rows: ignore"
 """The rule by which a hidden row is ignored."""
@@ -184,8 +184,8 @@ def _find_table(book: Book, layout: Layout, bounds: Bounds) -> "_Body":
 
 def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], bounds: Bounds) -> "_Body":
     header, above = found
-    frame = Frame(book.name, sheet.title, header.labels, bounds.cell_length_max)
-    return _Body(book, sheet, layout, header, frame, bounds.blank_rows_max, above)
+    checks = RowChecks(book.name, sheet.title, header.labels, bounds.cell_length_max)
+    return _Body(book, sheet, layout, header, checks, bounds.blank_rows_max, above)
 
 
 def _refuse_ambiguous_sheets(body: "_Body", bounds: Bounds, chosen: Container[str]) -> None:
@@ -304,7 +304,7 @@ class _Body:
     sheet: Sheet
     layout: Layout
     header: Header
-    frame: Frame
+    checks: RowChecks
     blank_rows_max: int
     above: int
     hidden: Spans = NO_ROWS
@@ -331,19 +331,19 @@ class _Body:
                 yield Row(number, row.cells, None, HIDDEN) if number in hidden else row
 
     def _row(self, number: int, cells: Cells) -> Row:
-        frame, width = self.frame, len(self.frame.header)
+        checks, width = self.checks, len(self.checks.header)
         values: Sequence[str] = _spread(cells)
         if len(values) != width:
             if not is_blank(values[width:]):  # cells to the right of the header
-                return frame.ragged(number, values)
-            values = frame.fit_width(values)
+                return checks.ragged(number, values)
+            values = checks.fit_width(values)
         together = "".join(values)
         if "\r" in together:
             values = with_line_feeds(values)
-        doubtful = len(together) > frame.cell_length_max or CONTROL.search(together)
-        return Row(number, tuple(values), frame.find_damage(number, values) if doubtful else None)
+        doubtful = len(together) > checks.cell_length_max or CONTROL.search(together)
+        return Row(number, tuple(values), checks.find_damage(number, values) if doubtful else None)
 
     def _far_below(self, number: int, cells: Cells, blank: int) -> Row:
         hint = "delete the blank rows or what stands below them, or raise reading.blank_rows_max"
-        problem = Problem("R214", self.frame.where(number), "", {"blank": blank}, hint)
-        return Row(number, self.frame.fit_width(_spread(cells)), problem)
+        problem = Problem("R214", self.checks.where(number), "", {"blank": blank}, hint)
+        return Row(number, self.checks.fit_width(_spread(cells)), problem)
