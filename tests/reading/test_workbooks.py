@@ -217,26 +217,34 @@ def test_two_sheets_that_hold_the_table_are_refused_unless_one_is_named(tmp_path
     assert open_one(path, layout("Id", sheets=("Week 11",))).sheet == "Week 11"
 
 
-def test_the_sheet_that_is_read_may_be_the_empty_one_of_two(tmp_path):
-    path = written(tmp_path, Sheet([HEAD], "Week 10"), WEEK_11)
-    assert refusal(path, ASKED).values["sheets"] == "Week 10, Week 11"
+TOTALS = layout("Id", "City", optional=("City",), row_filters=RowFilters(totals=("total",)))
+WEIGHT = layout("Id", "City", "Weight", optional=("City", "Weight"))
+GUIDE = Sheet([["Id", "required", "the number of the order"], ["City", "optional", ""]], "Guide")
+BOTH = "Week 10, Week 11"
+SHEETS = {  # the sheets of a workbook, what is asked for, and which is read or, of several, not told apart
+    "a header without rows": ((WEEK_10, Sheet([HEAD], "Week 12")), TOTALS, "Week 10"),
+    "units and totals alone": ((WEEK_10, Sheet([HEAD, ["(no.)", "(name)"], ["total", "2"]], "Sums")), TOTALS, "Week 10"),
+    "other columns": ((WEEK_10, Sheet([["City", "Count"], ["Ulm", "2"]], "Cities")), TOTALS, "Week 10"),
+    "a summary": ((WEEK_10, Sheet([["Id", "Orders"], ["A1", Typed(3)]], "Summary")), TOTALS, "Week 10"),
+    "a hidden sheet": ((WEEK_10, Sheet([HEAD, ["A9", "Trier"]], "Old", hidden=True)), TOTALS, "Week 10"),
+    "a header too far down": ((WEEK_10, Sheet([*[["note"]] * 60, HEAD, ["A9", "Trier"]], "Deep")), TOTALS, "Week 10"),
+    "a page that explains the only column": ((WEEK_10, GUIDE), layout("Id"), "Week 10"),
+    "the most columns where none is required": (
+        (WEEK_10, Sheet([["City"], ["Ulm"]], "Cities")), layout("Id", "City", optional=("Id", "City")), "Week 10"),
+    "the same labels": ((WEEK_10, GUIDE, WEEK_11), layout("Id"), BOTH),
+    "the first one empty": ((Sheet([HEAD], "Week 10"), WEEK_11), ASKED, BOTH),
+    "a column that one of them lacks": ((Sheet([[*HEAD, "Weight"], ["A1", "Ulm", "5"]], "Week 10"), WEEK_11), WEIGHT, BOTH),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        Sheet([HEAD], "Week 12"),
-        Sheet([HEAD, ["(no.)", "(name)"], ["total", "2"]], "Units and totals alone"),
-        Sheet([["City", "Count"], ["Ulm", "2"]], "Other columns"),
-        Sheet([["Id", "Orders"], ["A1", Typed(3)]], "A summary by Id"),
-        Sheet([HEAD, ["A9", "Trier"]], "Old", hidden=True),
-        Sheet([*[["note"]] * 60, HEAD, ["A9", "Trier"]], "Header too far down"),
-    ],
-    ids=lambda sheet: sheet.title,
-)
-def test_a_sheet_without_rows_of_the_table_or_hidden_changes_nothing(tmp_path, other):
-    asked = layout("Id", "City", optional=("City",), row_filters=RowFilters(totals=("total",)))
-    assert open_one(written(tmp_path, WEEK_10, other), asked).sheet == "Week 10"
+@pytest.mark.parametrize("case", SHEETS)
+def test_the_one_sheet_that_holds_the_table_is_read_and_of_several_none(tmp_path, case):
+    sheets, asked, expected = SHEETS[case]
+    path = written(tmp_path, *sheets)
+    if expected == BOTH:
+        assert refusal(path, asked).values["sheets"] == BOTH
+    else:
+        assert open_one(path, asked).sheet == expected
 
 
 def test_a_workbook_whose_sheets_are_all_hidden_is_refused_by_saying_so(tmp_path):
@@ -244,18 +252,6 @@ def test_a_workbook_whose_sheets_are_all_hidden_is_refused_by_saying_so(tmp_path
     problem = refusal(write_parts(tmp_path / "a.xlsx", parts), ASKED)
     assert problem.text == "the file cannot be read: all its sheets are hidden: Week 10, Week 11"
     assert problem.hint == "unhide the sheet that holds the table, or name it in the mapping (sheet: ...)"
-
-
-def test_a_page_that_explains_the_only_column_is_no_table_and_a_sheet_with_the_same_labels_is(tmp_path):
-    guide = Sheet([["Id", "required", "the number of the order"], ["City", "optional", ""]], "Guide")
-    assert open_one(written(tmp_path, WEEK_10, guide), layout("Id")).sheet == "Week 10"
-    assert refusal(written(tmp_path, WEEK_10, guide, WEEK_11), layout("Id")).values["sheets"] == "Week 10, Week 11"
-
-
-def test_a_column_that_need_not_be_there_may_lack_on_one_of_them(tmp_path):
-    asked = layout("Id", "City", "Weight", optional=("City", "Weight"))
-    whole = Sheet([["Id", "City", "Weight"], ["A1", "Ulm", "5"]], "Week 10")
-    assert refusal(written(tmp_path, whole, WEEK_11), asked).values["sheets"] == "Week 10, Week 11"
 
 
 def test_a_sheet_that_another_table_is_read_from_is_not_lost(tmp_path):
@@ -266,11 +262,6 @@ def test_a_sheet_that_another_table_is_read_from_is_not_lost(tmp_path):
     path = written(tmp_path, WEEK_10, WEEK_11, Sheet([["Id", "Kind"], ["A1", "PAL"]], "Packages"))
     with pytest.raises(FileRefused, match=r"R238.*: Week 10, Week 11 "):
         open_tables(path, "a.xlsx", layouts, Settings())
-
-
-def test_without_a_required_column_the_sheet_with_most_columns_is_read(tmp_path):
-    asked = layout("Id", "City", optional=("Id", "City"))
-    assert open_one(written(tmp_path, WEEK_10, Sheet([["City"], ["Ulm"]], "Cities")), asked).sheet == "Week 10"
 
 
 def test_of_the_other_sheets_only_the_tops_are_read():

@@ -100,15 +100,10 @@ class Survey:
         return self.encoding.upper() + (" (by its byte order mark)" if self.mark else "")
 
     def open(self) -> TextIOWrapper:
-        """The text from its beginning; lines keep the ends they have."""
-        return open_text(self.source, self.encoding, self.mark)
-
-
-def open_text(source: Source, encoding: str, mark: int) -> TextIOWrapper:
-    """The text after a byte order mark of `mark` bytes; lines end with CR, LF or CR LF and keep them."""
-    raw = source.open("rb")
-    raw.seek(mark)
-    return TextIOWrapper(raw, encoding, "strict", newline="")
+        """The text after its byte order mark; lines end with CR, LF or CR LF and keep them."""
+        raw = self.source.open("rb")
+        raw.seek(self.mark)
+        return TextIOWrapper(raw, self.encoding, "strict", newline="")
 
 
 def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:

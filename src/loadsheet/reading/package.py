@@ -274,9 +274,9 @@ def check_parts(archive: zipfile.ZipFile, stream: IO[bytes], name: str, inflated
         raise _too_many_parts(len(entries), name)
     for entry in entries:
         if entry.flag_bits & _ENCRYPTED:
-            raise _refused(name, "it is locked with a password", "send it without a password")
+            raise refused(name, "it is locked with a password", "send it without a password")
         if entry.compress_type not in _METHODS:
-            raise _refused(name, f"its part {entry.filename} is packed in a way that workbooks do not use")
+            raise refused(name, f"its part {entry.filename} is packed in a way that workbooks do not use", SEND_AGAIN)
     inflated = sum(entry.file_size for entry in entries)
     if inflated > inflated_bytes_max:
         raise over_limit(name, f"it unpacks to {inflated:,} bytes", inflated_bytes_max, "reading.inflated_bytes_max")
@@ -306,10 +306,6 @@ def _has_rows(part: str) -> bool:
 
 def _too_many_parts(parts: int, name: str) -> FileRefused:
     return over_limit(name, f"it holds {parts:,} parts", PARTS_MAX, "a fixed limit", SEND_AGAIN)
-
-
-def _refused(name: str, reason: str, hint: str = SEND_AGAIN) -> FileRefused:
-    return FileRefused(Problem("R201", Where(name), "", {"reason": reason}, hint))
 
 
 def _check_part_headers(

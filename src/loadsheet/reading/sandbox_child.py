@@ -299,7 +299,7 @@ class _RunningReaders:
 _DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
 
 
-def find_disk_error(error: BaseException | None) -> OSError | None:
+def _find_disk_error(error: BaseException | None) -> OSError | None:
     """The error of a disk in this error's chain of causes; None if there is none."""
     seen = set()
     while error is not None and id(error) not in seen:
@@ -321,7 +321,7 @@ class _ErrorReporter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
-            fault = find_disk_error(error)
+            fault = _find_disk_error(error)
             if fault is not None:
                 send_message(self._connection, FAILED, (DISK, str(fault.strerror)))
             elif isinstance(error, FileRefused):
