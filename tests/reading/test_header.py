@@ -28,8 +28,7 @@ SAME = {  # labels that are one label
     "delai de livraison": ["Délai\u00a0de\u2009livraison"],
     "jour d'enlevement": ["Jour d\u2019enlèvement"],
     'ship-to - "name': ["Ship\u2011to \u2013 \u201cname\u201d"],
-    "order #": ["Order #"],  # not the same as Order
-    "weight (lb)": ["Weight (lb)"],
+    **{label: [label.title()] for label in ("order", "order #", "weight (kg)", "weight (lb)", "item1", "item2")},
 }
 
 
