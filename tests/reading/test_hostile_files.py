@@ -53,17 +53,17 @@ def test_names_of_parts_never_become_paths(tmp_path):
 
 def test_an_honest_table_whose_rows_repeat_each_other_is_read_whatever_it_shrinks_by(tmp_path):
     cells = "".join(f'<c r="{column}0000" s="0" t="n"><v>1000</v></c>' for column in "BCDEFGHIJKLMNOPQRSTUVWXYZ")
-    rows = "".join(f'<row r="{number}"><c r="A0"><v>{number}</v></c>{cells}</row>' for number in range(2, 15_000))
+    rows = "".join(f'<row r="{number}"><c r="A0"><v>{number}</v></c>{cells}</row>' for number in range(2, 11_500))
     head = inline("Order", *"BCDEFGHIJKLMNOPQRSTUVWXYZ", number=1)
     path = write_parts(tmp_path / "a.xlsx", workbook_parts(head + rows))
     with zipfile.ZipFile(path) as archive:
         sheet = archive.getinfo("xl/worksheets/sheet1.xml")
-    assert sheet.file_size > 100 * sheet.compress_size
-    assert len(cells_of(path, ASKED)) == 14_998
+    assert sheet.file_size > max(100 * sheet.compress_size, 10_000_000)
+    assert len(cells_of(path, ASKED)) == 11_498
 
 
 def test_a_row_of_endless_cells_is_refused(tmp_path):
-    cells = '<c r="A2"><v>1</v></c>' * 500_000
+    cells = '<c r="A2"><v>1</v></c>' * 20_000
     path = write_parts(tmp_path / "a.xlsx", workbook_parts(f'{inline("Order", number=1)}<row r="2">{cells}</row>'))
     assert "more cells than columns" in refusal(path, ASKED).text
 

@@ -22,7 +22,8 @@ DAMAGED = "it is incomplete or damaged"
 SEND_AGAIN = "save it anew in the program it comes from and send it again"
 
 _CHUNK = 1 << 17
-_PIECES_MAX = 1_000  # of 8 KB; a cell of Excel has 32,767 characters
+_TEXT_LENGTH_MAX = 1 << 23  # a cell of Excel has 32,767 characters
+_FEW_PIECES = 8  # of a few KB each, or of a whole chunk
 _PROLOGUE_MAX, _PROLOGUE_CHUNK = 1 << 16, 1 << 10  # what stands before the first element of a part
 
 FAULTS = (
@@ -50,10 +51,10 @@ class Pieces(list[str]):
         self._name = name
 
     def append(self, piece: str, /) -> None:
-        """Take a piece, which a parser makes of some thousand characters at most."""
-        if len(self) >= _PIECES_MAX:
-            limit = f"{_PIECES_MAX:,} pieces of text"
-            raise over_limit(self._name, "a cell of it never ends", limit, "a fixed limit", SEND_AGAIN)
+        """Take the next piece."""
+        if len(self) > _FEW_PIECES and sum(map(len, self)) > _TEXT_LENGTH_MAX:
+            limit = f"{_TEXT_LENGTH_MAX:,} characters"
+            raise over_limit(self._name, "one of its cells never ends", limit, "a fixed limit", SEND_AGAIN)
         super().append(piece)
 
 

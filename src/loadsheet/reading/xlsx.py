@@ -34,7 +34,7 @@ class Dictionary:
 def read_texts(package: Package, part: str) -> Iterator[str]:
     """The shared texts of a workbook in order: rich text joined, phonetic hints left out, `_x000D_` and the like decoded."""
     found: list[str] = []
-    pieces: list[str] = []
+    pieces = Pieces(package.name)
     parser = safe_parser()
     phonetic = False
 
