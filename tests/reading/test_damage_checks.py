@@ -46,12 +46,7 @@ def warnings_about(columns, uses=None):
 
 DAMAGED = {
     "ids in scientific notation": (["4012345678901", "4.01235E+12", "4,01E+12"], "R221", "4.01235E+12", "rows 3, 4"),
-    "more digits than a number keeps": (
-        ["123456789012345000", "350000000000000000012"],
-        "R222",
-        "123456789012345000",
-        "row 2",
-    ),
+    "more digits than a number keeps": (["123456789012345000", "350000000000000000012"], "R222", "123456789012345000", "row 2"),
     "leading zeros here and not there": (["01067", "8056", "04109", "99084"], "R223", "8056", "row 3"),
     "texts turned into dates": (["A-17", "03-May", "12-99", "Mar-01", "7-Z", "B"], "R224", "03-May", "rows 3, 5"),
     "a German month": (["A-17", "03. Mai", "12-99", "C"], "R224", "03. Mai", "row 3"),
@@ -59,7 +54,7 @@ DAMAGED = {
     "letters that are gone": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
     "a Western code page read as another": (["M\x92s", "M\u2019s", "x\x85"], "R226", "M\x92s", "rows 2, 4"),
     "an invisible mark": (["A1", "A1\u200b", "\u202eA1"], "R228", "A1\u200b", "rows 3, 4"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", DAMAGED)
@@ -108,13 +103,10 @@ def test_sound_columns_are_silent(columns):
 
 MIXED = {
     "ISO beside points": (["2026-05-28", "19.05.2026"], ["Y-M-D (1, row 2)", "D.M.YYYY (1, row 3)"]),
-    "day first beside month first": (
-        ["31/12/2026", "12/31/2026", "01/02/2026"],
-        ["D/M/YYYY (2, rows 2, 4)", "M/D/YYYY (1, row 3)"],
-    ),
+    "day first beside month first": (["31/12/2026", "12/31/2026", "01/02/2026"], ["D/M/YYYY (2, rows 2, 4)", "M/D/YYYY (1, row 3)"]),
     "months by name": (["02-Jun-06", "2006-06-02 10:00"], ["D-month-Y", "Y-M-D"]),
     "short years": (["26-05-19", "2026-05-19"], ["D-M-YY", "Y-M-D"]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", MIXED)
@@ -144,11 +136,8 @@ NOT_TO_BE_PADDED = {
     "many are shorter": {"Postal code": ["01067", "04109", *SWISS_CODES]},
     "some are longer": {"Postal code": [*GERMAN_CODES, "8056", "123456"]},
     "texts stand among them": {"Postal code": [*GERMAN_CODES, "8056", "SW1A 1AA"]},
-    "few of another country": {
-        "Country": ["DE"] * len(GERMAN_CODES) + ["CH"] * 3,
-        "Postal code": [*GERMAN_CODES, *SWISS_CODES],
-    },
-}
+    "few of another country": {"Country": ["DE"] * len(GERMAN_CODES) + ["CH"] * 3, "Postal code": [*GERMAN_CODES, *SWISS_CODES]},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("columns", NOT_TO_BE_PADDED.values(), ids=NOT_TO_BE_PADDED)

@@ -56,14 +56,8 @@ FOREIGN = {
     "cut gzip": (gzip.compress(b"Order\nA1\n" * 99)[:-9], "incomplete or damaged"),
     "gzip with a flipped bit": (gzip.compress(b"Order\nA1\n")[:-6] + bytes(6), "incomplete or damaged"),
     "docx": (zipped({"word/document.xml": "<w/>"}), "a Word document"),
-    "odt": (
-        zipped({"mimetype": "application/vnd.oasis.opendocument.text"}),
-        "an OpenDocument file that is no spreadsheet",
-    ),
-    "locked ods": (
-        zipped({"mimetype": KIND, "META-INF/manifest.xml": LOCKED, "content.xml": "?"}),
-        "password-protected",
-    ),
+    "odt": (zipped({"mimetype": "application/vnd.oasis.opendocument.text"}), "an OpenDocument file that is no spreadsheet"),
+    "locked ods": (zipped({"mimetype": KIND, "META-INF/manifest.xml": LOCKED, "content.xml": "?"}), "password-protected"),
     "doc": (OLE + "WordDocument".encode("utf-16-le") + bytes(48), "an old Word document"),
     "damaged xls": (OLE + "Workbook".encode("utf-16-le") + bytes(48), "incomplete or damaged"),
     "locked xls": (bare_xls(FILEPASS), "password-protected"),
@@ -81,16 +75,13 @@ FOREIGN = {
     "html with XML head": (b'<?xml version="1.0"?>\n<!DOCTYPE html><html>', "a web page (HTML)"),
     "html in UTF-16": ("<table><tr><td>Order".encode("utf-16"), "a web page (HTML)"),
     "xml": (b'<?xml version="1.0"?><Workbook/>', "an XML document"),
-    "XML of Excel 2003": (
-        b'<?xml version="1.0"?>\n<?mso-application progid="Excel.Sheet"?><Workbook/>',
-        "an XML spreadsheet of Excel 2003",
-    ),
+    "XML of Excel 2003": (b'<?xml version="1.0"?>\n<?mso-application progid="Excel.Sheet"?><Workbook/>', "an XML spreadsheet of Excel 2003"),
     "flat ods": (b'<?xml version="1.0"?>\n<office:document xmlns:office="x">', "a flat OpenDocument file"),
     "mhtml": (b"MIME-Version: 1.0\nContent-Type: multipart/related", "a web archive (MHTML)"),
     "sylk": (b"ID;PWXL;N;E\nB;Y2;X1", "a SYLK file"),
     "noise": (bytes(range(256)) * 20, "the text is not UTF-8"),
     "zeros": (bytes(5000), "binary data"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
@@ -118,7 +109,7 @@ PACKED = {
     "zip of one file with another name": lambda inner: zipped({"orders": "Order\nA1\n"}),
     "gzip of a workbook": gzip.compress,
     "zip of a workbook": lambda inner: zipped({"orders.xlsx": inner}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", PACKED)

@@ -194,17 +194,14 @@ WRONG = {  # the rows as order and mark, and what is wrong with each
     ),
     "a row that was emptied": ([("A-1", "1:1/2"), ("", "1:2/2")], {2: LACKS.format("A-1", "2 of 2")}),
     "a row that may be deleted is missing": ([("A-3", "3:1/3")], {}),
-    "a row that may be deleted is there twice": (
-        [("A-3", "3:1/3"), ("A-3", "3:1/3")],
-        dict.fromkeys((2, 3), MORE_THAN_ONCE.format("A-3", "2, 3")),
-    ),
+    "a row that may be deleted is there twice": ([("A-3", "3:1/3"), ("A-3", "3:1/3")], dict.fromkeys((2, 3), MORE_THAN_ONCE.format("A-3", "2, 3"))),
     "an entry that is not there at all": ([("A-1", "1:1/1"), ("B-7", "77:1/1")], {}),
     "rows without mark": ([("A-9", ""), ("A-9", "")], {}),
     **{
         f"no mark of ours: {text[:12]}": ([("A-1", text), ("A-1", text)], {})
         for text in ("x", "1:0/2", "1:3/2", "1:1/99999999", "9" * 70 + ":1/1", "1:1/1x", "-1:1/1")
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("rows", "expected"), WRONG.values(), ids=WRONG)

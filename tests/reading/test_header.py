@@ -11,16 +11,7 @@ from loadsheet.reading import Layout, WantedColumn, fold
 from loadsheet.reading.header import find_header
 
 SAME = {  # labels that are one label
-    "strasse": [
-        "Straße",
-        "STRASSE",
-        " strasse * ",
-        "Stras\u00adse:",
-        "\ufeffStraße",
-        "'Straße'",
-        "Straße.",
-        "\nStraße\u00a0",
-    ],
+    "strasse": ["Straße", "STRASSE", " strasse * ", "Stras\u00adse:", "\ufeffStraße", "'Straße'", "Straße.", "\nStraße\u00a0"],
     "order no": ["Order\nno.", "order no"],
     "gewicht (kg)": ["Gewicht  (kg)"],
     "empfanger": ["Empfänger"],
@@ -29,7 +20,7 @@ SAME = {  # labels that are one label
     "jour d'enlevement": ["Jour d\u2019enlèvement"],
     'ship-to - "name': ["Ship\u2011to \u2013 \u201cname\u201d"],
     **{label: [label.title()] for label in ("order", "order #", "weight (kg)", "weight (lb)", "item1", "item2")},
-}
+}  # fmt: skip
 
 
 def test_labels_are_compared_without_case_accents_space_and_punctuation_around():
@@ -186,14 +177,8 @@ FOUND = {  # the text, the labels that are asked for, how, where they are found,
         (0, 1),
         4,
     ),
-    "the first row of data is no declared row of the header": (
-        "Order,City\n,Ulm\nA2,Bonn\n",
-        ("Order", "City"),
-        {"header_rows": 2},
-        (0, 1),
-        2,
-    ),
-}
+    "the first row of data is no declared row of the header": ("Order,City\n,Ulm\nA2,Bonn\n", ("Order", "City"), {"header_rows": 2}, (0, 1), 2),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FOUND)

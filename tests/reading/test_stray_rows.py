@@ -30,63 +30,28 @@ CASES = {  # the labels, the rules, the text, and the fate of each row
     "a unit and a value": ("Order,Kg,M", {}, ",kg,3\nA1,2,3", {2: "row", 3: "row"}),
     "numbers in brackets": ("Order,Kg,M", {}, "(12),(3),(4)\nA1,2,3", {2: "row", 3: "row"}),
     "an order named as a unit": ("Order,Kg,M", {}, "kg,kg,m\nA1,2,3", {2: "row", 3: "row"}),
-    "units declared": (
-        "Order,Kg",
-        {"units_row": True},
-        "text,number\nA1,2",
-        {2: "units_row: the first row under the header", 3: "row"},
-    ),
+    "units declared": ("Order,Kg", {"units_row": True}, "text,number\nA1,2", {2: "units_row: the first row under the header", 3: "row"}),
     "units denied": ("Order,Kg", {"units_row": False}, ",kg\nA1,2", {2: "row", 3: "row"}),
-    "comments": (
-        "Order,City",
-        {"comment": "#"},
-        '# it\'s 5" long\nA1,"Ulm"\n  #,x,y,z\nA#2,Bonn',
-        {2: "comment: #", 3: "row", 4: "comment: #", 5: "row"},
-    ),
-    "a comment mark inside a value": (
-        "Order,City",
-        {"comment": "#"},
-        'A1,"Ulm\n#5"\nA2,Bonn',
-        {2: "row", 4: "row"},
-    ),
+    "comments": ("Order,City", {"comment": "#"}, '# it\'s 5" long\nA1,"Ulm"\n  #,x,y,z\nA#2,Bonn', {2: "comment: #", 3: "row", 4: "comment: #", 5: "row"}),
+    "a comment mark inside a value": ("Order,City", {"comment": "#"}, 'A1,"Ulm\n#5"\nA2,Bonn', {2: "row", 4: "row"}),
     "totals by whole words": (
         "Order,City,Kg",
         {"totals": ("Total", "Summe")},
         "A1,Ulm,1\nTotal Ulm:,,1\nB1,Bonn,2\n,SUMME,3\nTotally,Köln,4",
         {2: "row", 3: "totals: begins with total", 4: "row", 5: "totals: begins with summe", 6: "row"},
     ),
-    "a footer": (
-        "Order,City",
-        {"footer": ("Source",)},
-        "A1,Ulm\n\nSource: Acme\nB1,Bonn\na,b,c,d",
-        {2: "row", 4: FOOTER, 5: FOOTER, 6: FOOTER},
-    ),
+    "a footer": ("Order,City", {"footer": ("Source",)}, "A1,Ulm\n\nSource: Acme\nB1,Bonn\na,b,c,d", {2: "row", 4: FOOTER, 5: FOOTER, 6: FOOTER}),
     "a note without a rule": ("Order,City", {}, "A1,Ulm\n\nSource: Acme", {2: "row", 4: "R205"}),
-    "the header again": (
-        "Order,City",
-        {},
-        "A1,Ulm\nOrder,City \nA2,Bonn\nOrder,Berlin",
-        {2: "row", 3: AGAIN, 4: "row", 5: "row"},
-    ),
+    "the header again": ("Order,City", {}, "A1,Ulm\nOrder,City \nA2,Bonn\nOrder,Berlin", {2: "row", 3: AGAIN, 4: "row", 5: "row"}),
     "the header in capitals": ("Order,Ship to", {}, "ORDER,SHIP TO\nA1,x", {2: AGAIN, 3: "row"}),
     "the header with other punctuation": ("Order,Ship to", {}, "Order ,Ship  to *\nA1,x", {2: AGAIN, 3: "row"}),
-    "the header of a second file": (
-        "Order,Ship to",
-        {},
-        "A1,x\n\ufeffOrder,Ship to\nA2,y",
-        {2: "row", 3: AGAIN, 4: "row"},
-    ),
+    "the header of a second file": ("Order,Ship to", {}, "A1,x\n\ufeffOrder,Ship to\nA2,y", {2: "row", 3: AGAIN, 4: "row"}),
     "and quoted": ("Order,Ship to", {}, 'A1,x\n\ufeff"Order","Ship to"\nA2,y', {2: "row", 3: AGAIN, 4: "row"}),
     "the header three signs longer": ("Order,City", {}, "Order   ,City\nA1,Ulm", {2: AGAIN, 3: "row"}),
     "the header three signs shorter": ("Order * ,City", {}, "Order,City\nA1,Ulm", {2: AGAIN, 3: "row"}),
     "the header over two lines": ("Order,City", {}, '"Order\n  ",City\nA1,Ulm', {2: AGAIN, 4: "row"}),
-    "the only label, letter by letter": (
-        "Note",
-        {},
-        "note\nNote\n\ufeffNote",
-        {2: "row", 3: AGAIN, 4: AGAIN},
-    ),
-}
+    "the only label, letter by letter": ("Note", {}, "note\nNote\n\ufeffNote", {2: "row", 3: AGAIN, 4: AGAIN}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("header", "rules", "text", "expected"), CASES.values(), ids=CASES)

@@ -70,12 +70,7 @@ VALUES = {  # what is written: what is read, its kind, what is shown
     "money": (Typed(1234.5, "#,##0.00"), "1234.5", "number", "1234.5"),
     "per cent": (Typed(0.25, "0%"), "0.25", "number", "0.25"),
     "a date": (Typed(DAY, "yyyy-mm-dd"), "2026-03-01", "date", "2026-03-01"),
-    "a date with time": (
-        Typed(DAY + 0.354166667, "yyyy-mm-dd hh:mm"),
-        "2026-03-01 08:30:00",
-        "datetime",
-        "2026-03-01 08:30:00",
-    ),
+    "a date with time": (Typed(DAY + 0.354166667, "yyyy-mm-dd hh:mm"), "2026-03-01 08:30:00", "datetime", "2026-03-01 08:30:00"),
     "midnight": (Typed(DAY, "yyyy-mm-dd hh:mm"), "2026-03-01 00:00:00", "datetime", "2026-03-01 00:00:00"),
     "a time": (Typed(0.354166667, "hh:mm:ss"), "08:30:00", "time", "08:30:00"),
     "a duration": (Typed(1.25, "[h]:mm:ss"), "1.25", "number", "30:00:00"),
@@ -83,7 +78,7 @@ VALUES = {  # what is written: what is read, its kind, what is shown
     "yes": (Typed(value=True), "true", "flag", "true"),
     "no": (Typed(value=False), "false", "flag", "false"),
     **{text: (error(text), text, "error", text) for text in ERROR_CODES},
-}
+}  # fmt: skip
 
 
 def written(folder, *sheets, form="xlsx", **more):
