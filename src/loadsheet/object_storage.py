@@ -102,7 +102,7 @@ def is_still(found: Object) -> bool:
 
 
 def fetch(found: Object, target: Path) -> bool:
-    """Fetch this version of an object to a file, which is there whole or not at all; False if the store has it no more. Raises FolderError."""
+    """Fetch this version of an object to a file, atomically; False if the store no longer has it. Raises FolderError."""
     store, path = _store(found.address)
     part = target.with_name(f".{digest(target.name)}.{os.getpid()}.{get_ident()}.tmp")
     with _errors_translated(found.address, "fetched"):
@@ -131,7 +131,7 @@ def read(address: str) -> bytes:
 
 
 def put(source: Path, address: str) -> None:
-    """Put a file into a store, replacing what is there. Raises FolderError."""
+    """Upload a file, replacing the object at the address. Raises FolderError."""
     store, path = _store(address)
     with _errors_translated(address, "written"):
         store.put_file(str(source), path)

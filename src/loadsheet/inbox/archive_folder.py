@@ -283,7 +283,7 @@ def _count_duplicate(before: Path, file: InboxFile, settings: Settings, run: str
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a text so that it is there whole or not at all."""
+    """Write a text atomically."""
     unfinished = path.with_name(f".{path.name[:80]}.tmp")
     try:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")

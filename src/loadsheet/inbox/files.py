@@ -112,7 +112,7 @@ class Verdict(StrEnum):
     """The result of checking a file."""
 
     WHOLE = "whole"
-    WRITTEN_TO = "written to"  # somebody has it open for writing, or it is another one than was seen
+    WRITTEN_TO = "written to"  # open for writing, or replaced since it was seen
     EMPTY = "is empty"
     CUT_OFF = "is a workbook without its end"
     UNREADABLE = "unreadable"
@@ -199,7 +199,7 @@ def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
 
 
 def shows_open_writers(kind: str) -> bool:
-    """Whether a lease on such a file system is refused exactly while somebody has the file open for writing."""
+    """Whether such a file system refuses a lease exactly while a process has the file open for writing."""
     return kind in _LOCAL
 
 

@@ -255,7 +255,7 @@ class _InboxScan:
         return None  # or it is gone, which the caller sees for itself
 
     def _is_marked(self, seen: _InboxFile) -> bool:
-        """Whether its done-marker is there and was made after it."""
+        """Whether its done-marker exists and was created after it."""
         pattern = self._settings.arrival.done_marker
         marker = self._markers.get(os.path.join(os.path.dirname(seen.path), done_marker_name(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
         written_ns = min(seen.signature.changed_ns, seen.signature.status_changed_ns)

@@ -81,7 +81,7 @@ class Sightings:
     @classmethod
     def read(cls, state: Path, now: float, *, boot_id: Path = _BOOT) -> Self:
         """The memory kept in a state folder; `now` is `uptime()`, and what was seen later than now was not. Where the system has no
-        `boot_id`, that alone tells an earlier start of the machine.
+        `boot_id`, only that shows an earlier start of the machine.
         """
         path, boot = state / _FILE, _boot(boot_id)
         try:

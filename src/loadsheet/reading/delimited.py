@@ -37,8 +37,8 @@ Fault = Literal["", "open", "stray"]
 
 
 class _Dialect(NamedTuple):
-    """How values are told apart: the delimiter, the quote and the escape, the last two perhaps empty; and what a line that is
-    no record but a comment begins with (empty: no line does).
+    """The delimiter, the quote and the escape, the last two perhaps empty; and what a comment line begins with (empty: there are
+    none).
     """
 
     delimiter: str
@@ -194,8 +194,8 @@ def _never_closed(file: str, delimiter: str, record: _Record) -> FileRefused:
 
 
 def _refuse_with_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, start: _Start) -> None:
-    """Raises FileRefused if it can be told why a header is not complete: a quote in it that is never closed, or another delimiter
-    than the mapping names.
+    """Raises FileRefused if the cause of an incomplete header is known: a quote in it that is never closed, or another delimiter than
+    the mapping names.
     """
     for dialect, records in _tops(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records), layout)
@@ -292,7 +292,7 @@ def _quoted_records(
     lines: Iterable[str], dialect: _Dialect, first: int, lines_max: int, width: int
 ) -> Iterator[_Record]:
     """The records of lines that start with line number `first`. After a broken one reading goes on with the line after its
-    first. With a `width`, records whose every line looks like a row of so many cells count as broken too.
+    first. With a `width`, records whose every line looks like a row of that many cells count as broken too.
     """
     csv.field_size_limit(
         max(csv.field_size_limit(), 2 * _RECORD_LENGTH_MAX)

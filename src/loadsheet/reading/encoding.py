@@ -64,7 +64,7 @@ class Loaded:
 _CHUNK = 1 << 18
 _CONTROLS = bytes(code for code in range(128) if CONTROL.match(chr(code)))
 LINE_LENGTH_MAX = 1 << 20
-"""A line of text may hold so many characters at most: reading goes by lines, so this bounds memory."""
+"""The longest line of text in characters: files are read line by line, so this bounds memory."""
 
 _BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -109,7 +109,7 @@ class Survey:
 def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:
     """Read the file from end to end in the encoding it is in. `marks` are the characters that count as quotes.
 
-    Raises FileRefused if it is in none of `encodings` (the first failure is told, with offset and line), is damaged UTF-8 that
+    Raises FileRefused if it is in none of `encodings` (the first failure is reported, with offset and line), is damaged UTF-8 that
     only a later one of them takes, contradicts its byte order mark, holds binary data, or has a line that never ends.
     """
     with source.open("rb") as raw:

@@ -71,7 +71,7 @@ def sections_of(code: str) -> tuple[Section, ...]:
 
 
 def with_words(number: str, sections: tuple[Section, ...]) -> str:
-    """A number in plain digits as it is seen, all digits of it, with its words; empty if it is seen without any."""
+    """A number in plain digits as it is shown, all digits of it, with its words; empty if it is shown without words."""
     value = Decimal(number)
     section = _section_for(value, sections)
     if not section.has_words:

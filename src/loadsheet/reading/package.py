@@ -220,7 +220,7 @@ PARTS_MAX = 10_000
 RATIO_MAX = 100  # what shrinks more than this ...
 RATIO_OF_TABLES_MAX = 500  # ... or, if it holds a table, whose rows may repeat much of each other, than this ...
 RATIO_GRACE = 10_000_000  # ... and unpacks to more than this is a bomb
-_SHEETS = "worksheets/"  # their readers bear whatever they unpack to: only their size counts
+_SHEETS = "worksheets/"  # their readers stream them: only their size counts
 
 _SPLIT = "send it in several files, or as CSV"
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}

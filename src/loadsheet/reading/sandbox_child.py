@@ -6,7 +6,7 @@ forks a process that streams them, so that shared texts and encoding are read on
 however it ends, because their sockets close.
 
 The limits: everywhere but on Windows memory, CPU time and open files; no file is written, no core dumped (macOS accepts the memory
-limit and does not keep it). On Linux also, as far as the kernel has them, Landlock and seccomp. Landlock allows to open the given
+limit but does not enforce it). On Linux also Landlock and seccomp, if the kernel has them. Landlock allows to open the given
 file and the installed program, and to change nothing. seccomp forbids sockets, programs and other processes, and forks once
 rows are streamed. An audit hook of the interpreter refuses the same as a second line. The process cannot undo any of it.
 """
@@ -311,7 +311,7 @@ def _find_disk_error(error: BaseException | None) -> OSError | None:
 
 
 class _ErrorReporter:
-    """Reports an exception to the parent and ends the process in any case: no caller is there to catch it."""
+    """Reports an exception to the parent and always ends the process: there is no caller to catch it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -366,7 +366,7 @@ def _requests(channel: Channel) -> Iterator[tuple[bytes, memoryview]]:
 def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, Table]:
     """Confine this process, then read the tables of the file behind a descriptor."""
     confine(request.limits, file)
-    reopened = Path(f"/proc/self/fd/{file}")  # the file itself, whatever its name leads to by now
+    reopened = Path(f"/proc/self/fd/{file}")  # the file itself, even if its name leads elsewhere by now
     path = reopened if reopened.exists() else Path(request.path)
     return target(path, request.name, request.layouts, request.bounds)
 

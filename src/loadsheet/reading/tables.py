@@ -154,7 +154,7 @@ class Row(NamedTuple):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The cells as plain texts, as their sender sees them: what is kept of a row and given back to its sender."""
+        """The cells as plain texts, as their sender sees them. The ledger keeps these, and reports show them."""
         return tuple([cell.shown if isinstance(cell, Native) else cell for cell in self.cells])
 
     @property
@@ -247,7 +247,7 @@ class RowChecks:
         return (*cells[:width], *("",) * (width - len(cells)))
 
     def ragged(self, number: int, cells: Sequence[str]) -> Row:
-        """A row with too few or too many cells. In a text nobody knows which value is in the wrong column, so all of them take part."""
+        """A row with too few or too many cells. In a text file any value may be in the wrong column, so the problem names all cells."""
         width = len(self.header)
         beyond = [place for place in range(width, len(cells)) if cells[place].strip()]
         surplus = ", ".join(cells[place] for place in beyond)[:100]

@@ -93,7 +93,7 @@ class Traits:
     silent: int = 0
 
     def describe(self, rows: str, columns_are: str) -> dict[str, str]:
-        """In words, for `Table.found`, with what is done with hidden rows and columns; what there is not is not told."""
+        """In words, for `Table.found`, with what is done with hidden rows and columns; only what the sheet has."""
         columns = self.hidden_columns
         letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
         return {

@@ -246,7 +246,7 @@ def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
 def _read_main(
     package: Package, main: str, relations: dict[str, tuple[str, str]]
 ) -> tuple[list[Sheet], dict[str, str]]:
-    """The worksheets, and what is told of the workbook. Chart, dialog and macro sheets are no worksheets."""
+    """The worksheets, and notes on the workbook. Chart, dialog and macro sheets are left out."""
     sheets: list[Sheet] = []
     notes: dict[str, str] = {}
     for tag, attributes in package.elements(main):
