@@ -49,7 +49,7 @@ A6 test_the_same_name_is_another_arrival_and_the_same_bytes_are_known
 A7 test_the_same_name_is_another_arrival_and_the_same_bytes_are_known test_the_same_bytes_again_are_said_to_be_known acceptance/test_watch.py
 A8 ledger/test_planning.py
 A9 test_both_contents_of_a_file_replaced_at_any_moment_arrive
-A10 test_files_that_vanish_under_our_hands_are_nobodys_fault
+A10 test_files_that_vanish_during_a_scan_or_claim_are_no_error
 A11 test_an_empty_file_is_given_time
 A12 test_a_huge_file_is_reported_unread
 A13 test_a_swarm_is_found_in_the_order_of_arrival acceptance/test_watch_swarm.py
@@ -185,7 +185,7 @@ def test_a_done_marker_must_name_its_file(pattern):
         Settings(done_marker=pattern)
 
 
-def test_of_two_files_shown_under_one_name_the_second_is_told_and_taken_next(place, machine):
+def test_of_two_files_shown_under_one_name_the_second_is_reported_and_claimed_next(place, machine):
     for name in ("a\nb.csv", "a%0Ab.csv"):
         drop(place, name, name.encode())
     found = settled(place, machine)

@@ -291,7 +291,7 @@ def test_both_contents_of_a_file_replaced_at_any_moment_arrive(place):
     assert arrived[-1] == max(written, key=lambda content: int(content[: len(content) // 50]))
 
 
-def test_files_that_vanish_under_our_hands_are_nobodys_fault(place):
+def test_files_that_vanish_during_a_scan_or_claim_are_no_error(place):
     stop = threading.Event()
 
     def come_and_go():

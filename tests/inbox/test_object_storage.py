@@ -591,7 +591,7 @@ def test_a_bucket_that_is_gone_ends_the_intake_with_a_sentence(bucket, place, tm
         scan(place)
 
 
-def test_a_kind_of_store_that_nobody_knows_and_libraries_that_are_missing_are_told(tmp_path, monkeypatch, capsys):
+def test_an_unknown_kind_of_store_and_missing_libraries_are_reported(tmp_path, monkeypatch, capsys):
     with pytest.raises(SettingsError, match=r"nosuch:// is not a known kind of store"):
         scan(Settings(inbox="nosuch://bucket/in", state=tmp_path))
     monkeypatch.chdir(tmp_path)

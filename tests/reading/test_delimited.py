@@ -64,7 +64,7 @@ def test_a_bad_byte_is_named_by_offset_and_line(tmp_path, place, encoding):
     assert "source.encoding" in problem.hint
 
 
-def test_without_a_fitting_encoding_the_first_failure_is_told(tmp_path):
+def test_without_a_fitting_encoding_the_first_failure_is_reported(tmp_path):
     path = text_file(tmp_path, "Order\nKöln\n", encoding="cp1252")
     assert refusal(path, layout("Order", encodings=("utf-8-sig", "ascii"))).values["encoding"] == "UTF-8"
 

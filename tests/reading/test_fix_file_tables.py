@@ -235,7 +235,7 @@ def test_without_the_original_all_columns_but_the_marks_are_kept():
     assert table.header == ("What to fix", *HEADER)
 
 
-def test_tables_with_and_without_marks_are_told_apart():
+def test_tables_with_marks_are_known():
     rows = [row("A-1", ""), row("A-1", "1:1/2")]
     assert has_row_marks(fixed(rows).source)
     assert first_mark(fixed(rows).source) == RowMark(1, 1, 2)

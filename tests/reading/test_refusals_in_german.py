@@ -51,7 +51,7 @@ def cut_off(folder):
     ],
     ids=["two sheets", "hidden sheets", "a cell beyond", "another delimiter", "cut off"],
 )
-def test_what_is_refused_is_told_in_german(tmp_path, refused, parts):
+def test_refusals_are_worded_in_german(tmp_path, refused, parts):
     message = word_problem(refused(tmp_path), GERMAN, {})
     whole = f"{message.text} {message.todo}".casefold()
     assert [part for part in parts if part.casefold() not in whole] == [], whole

@@ -296,7 +296,7 @@ def sent(rows):
 
 @given(ROWS)
 @settings(max_examples=100, deadline=None)
-def test_rows_are_the_same_after_the_wire(rows):
+def test_rows_are_the_same_after_a_message(rows):
     back = [row for body in sent(rows) for row in unpack_rows(body, 2)]
     assert back == rows
     assert [row.shown for row in back] == [row.shown for row in rows]
@@ -307,7 +307,7 @@ def test_rows_are_the_same_after_the_wire(rows):
 
 @given(st.binary(max_size=200) | ROWS.map(lambda rows: b"".join(sent(rows))), st.data())
 @settings(max_examples=200, deadline=None)
-def test_any_bytes_on_the_wire_give_what_they_should_or_a_value_error(body, data):
+def test_any_bytes_of_a_message_give_what_they_should_or_a_value_error(body, data):
     if body:
         place = data.draw(st.integers(0, len(body) - 1))
         body = body[:place] + data.draw(st.binary(max_size=3)) + body[place + 1 :]
@@ -366,7 +366,7 @@ def test_a_reader_that_stops_within_a_message_is_not_awaited_for_longer_than_all
             channel.receive()
 
 
-def test_the_wire_carries_everything_that_tables_and_rows_have():
+def test_messages_have_all_fields_of_tables_and_rows():
     known_later = {"at", "first_name"}  # our own process gives a fix file the shape of its original
     assert set(TableDescription._fields) == set(Table.__slots__) - {"rows"} - known_later
     assert messages._PackedRow._fields == Row._fields

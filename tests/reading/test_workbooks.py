@@ -116,7 +116,7 @@ def test_gaps_rows_and_addresses_are_the_same_in_every_format(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", WRITERS)
-def test_what_is_hidden_or_merged_is_read_and_told_in_every_format(tmp_path, form):
+def test_what_is_hidden_or_merged_is_read_and_reported_in_every_format(tmp_path, form):
     rows = [["Id", "Value", "More"], ["A1", "m", None], ["A2", None, "z"]]
     sheet = Sheet(rows, hidden_rows=(2,), hidden_columns=(2,), merged=((1, 1, 2, 1),), filtered=form != "xls")
     cover = Sheet([["About"]], "Cover")

@@ -440,7 +440,7 @@ def test_parts_of_the_same_name_locked_parts_and_odd_packing_are_refused(tmp_pat
     assert "locked with a password" in refusal(tmp_path / "locked.xlsx", ASKED).text
 
 
-def test_manual_calculation_macros_and_links_are_told(tmp_path):
+def test_manual_calculation_macros_and_links_are_reported(tmp_path):
     parts = workbook_parts(inline("Order", number=1) + inline("A", number=2))
     parts["xl/workbook.xml"] = parts["xl/workbook.xml"].replace(
         "</workbook>",
