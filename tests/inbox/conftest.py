@@ -1,5 +1,6 @@
 """Inboxes over empty folders, a machine whose clock a test moves, and a user who may not read and move everything."""
 
+import codecs
 import os
 import shutil
 import tempfile
@@ -33,6 +34,7 @@ def ordinary():
     """Settings for an ordinary user: the superuser may read and move everything."""
     top = Path(tempfile.mkdtemp())
     (top / "inbox").mkdir()
+    codecs.lookup("ascii")  # loaded from files that only the superuser may read
     superuser = os.geteuid() == 0
     if superuser:
         for path in (top, top / "inbox"):
