@@ -275,50 +275,31 @@ def test_ten_thousand_files_at_once_are_all_taken(tmp_path):
     assert lies_in(place.inbox) == []
 
 
-def test_one_of_several_that_cannot_go_on_leaves_and_the_others_are_served(tmp_path):
+def test_one_of_several_that_cannot_go_on_leaves_the_others_are_served_and_the_last_one_ends_the_watch(tmp_path):
     places = []
     for name in ("acme", "birch"):
         (tmp_path / name).mkdir()
         places.append(settings_in(tmp_path / name, **FAST))
         drop(places[-1], f"{name}.csv")
-    runs = Runs(places[1], lambda runs: "late.csv" in runs.taken)
-    said, closed = [], []
+    said, closed, runs = [], [], Runs(places[1], lambda _: False)
 
     def refused():
         drop(places[1], "late.csv")
         raise TokenRefused("the exchange refused the token")
 
-    with WakeEvents(places, said.append) as wake_events:
-        watches = [
-            Watch(places[0], refused, lambda: 0, said.append, closed.append),
-            Watch(places[1], runs, runs.unfinished, runs.say),
-        ]
-        assert watch(watches, wake_events) == signal.SIGTERM
-        assert [listener.settings for listener in wake_events.listeners] == [places[1]]
-    assert runs.taken == ["birch.csv", "late.csv"]
+    def served():
+        if "late.csv" in runs.taken:
+            assert [listener.settings for listener in wake_events.listeners] == [places[1]]
+            raise MappingError("no such column")
+        return runs()
+
+    watches = [
+        Watch(places[0], refused, lambda: 0, said.append, closed.append),
+        Watch(places[1], served, lambda: 1, runs.say),
+    ]
+    with WakeEvents(places, said.append) as wake_events, pytest.raises(MappingError):
+        watch(watches, wake_events)
+    assert set(runs.taken) == {"birch.csv", "late.csv"}
     (line,) = said
     assert line.endswith("; this shipper is watched no more (exit code 77), the others are")
     assert [why.exit_code for why in closed] == [77]
-
-
-def test_the_last_of_several_that_cannot_go_on_ends_the_watch(tmp_path):
-    places = []
-    for name in ("acme", "birch"):
-        (tmp_path / name).mkdir()
-        places.append(settings_in(tmp_path / name, **FAST))
-        drop(places[-1])
-
-    def fails(error):
-        def run():
-            raise error
-
-        return run
-
-    said = []
-    errors = [LedgerError("it is damaged"), MappingError("no such column")]
-    with WakeEvents(places, said.append) as wake_events, pytest.raises(MappingError):
-        watch(
-            [Watch(place, fails(error), lambda: 0, said.append) for place, error in zip(places, errors, strict=True)],
-            wake_events,
-        )
-    assert len(said) == 1
