@@ -35,9 +35,6 @@ _SHAPES = re.compile(
 )
 _INVISIBLE_CHARACTERS = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MONTHS, DIGITS_KEPT = 12, 15
-_MONTHS_BEGIN = {"jan", "feb", "mar", "mär", "mrz", "apr", "mai", "may", "maj", "jun", "jui", "jul", "aug", "sep"} | {
-    *("oct", "okt", "nov", "dec", "dez", "fév", "avr", "aoû", "déc")
-}
 _NO_LETTER = re.compile(
     "[\ufffd\x80-\x9f]"
 )  # the latter are quotes and dashes of Windows in a code page that has none there
@@ -76,8 +73,6 @@ def text_shapes(cell: str) -> tuple[Shape, ...]:
         return ()
     if text.isdecimal():
         shape = _digits_shape(text, "digits")
-    elif text[0].isalpha() and text[:3].lower() not in _MONTHS_BEGIN:  # most texts; the pattern costs more
-        shape = _TEXT
     else:
         found = _SHAPES.fullmatch(text)
         shape = _matched_shape(found) if found else _TEXT
