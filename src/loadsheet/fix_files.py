@@ -29,7 +29,7 @@ from loadsheet.reading.fix_file_tables import (
     mark_of,
     mark_of_text,
 )
-from loadsheet.reading.layouts import RowFilters
+from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
 
 FIX_ROLE = "fix"

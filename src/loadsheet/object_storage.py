@@ -37,14 +37,14 @@ _COPIED_AT_ONCE = 5 * 2**30 - 1  # the most that S3 copies in one request
 _ENVIRONMENT = re.compile(r"AWS_|LOADSHEET_|FSSPEC_|GOOGLE_|AZURE_")
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+@")
 _ADVICE = (
-    (("accessdenied", "forbidden", "access denied"), "access denied; grant it to whose credentials these are"),
+    (("accessdenied", "forbidden", "access denied"), "access denied; give these credentials access to it"),
     (
         ("invalidaccesskey", "signaturedoesnotmatch", "expiredtoken", "invalidtoken"),
         "the store refuses the credentials; renew them",
     ),
     (
         ("slowdown", "throttl", "toomanyrequests", "reduce your request rate", "503"),
-        "the store asks to be asked less often",
+        "too many requests at this store",
     ),
     (("could not connect", "connectionerror", "connect timeout"), "the store cannot be reached"),
     (("timeout", "timed out"), "the store did not answer in time"),
@@ -87,7 +87,7 @@ def names_in(address: str) -> list[str]:
 def look(address: str) -> Object | None:
     """The object at an address as it is now; None if there is none. Raises FolderError."""
     store, path = _store(address)
-    with _errors_translated(address, "looked at"):
+    with _errors_translated(address, "checked"):
         try:
             found = store.info(path)
         except FileNotFoundError:
@@ -102,7 +102,7 @@ def is_still(found: Object) -> bool:
 
 
 def fetch(found: Object, target: Path) -> bool:
-    """Fetch this version of an object to a file, which is there whole or not at all; False if the store has it no more. Raises FolderError."""
+    """Fetch this version of an object to a file, atomically; False if the store no longer has it. Raises FolderError."""
     store, path = _store(found.address)
     part = target.with_name(f".{digest(target.name)}.{os.getpid()}.{get_ident()}.tmp")
     with _errors_translated(found.address, "fetched"):
@@ -131,7 +131,7 @@ def read(address: str) -> bytes:
 
 
 def put(source: Path, address: str) -> None:
-    """Put a file into a store, replacing what is there. Raises FolderError."""
+    """Upload a file, replacing the object at the address. Raises FolderError."""
     store, path = _store(address)
     with _errors_translated(address, "written"):
         store.put_file(str(source), path)
@@ -193,7 +193,7 @@ def remove(addresses: Iterable[str]) -> None:
 
 
 def in_parallel(action: Any, items: Iterable[Any]) -> list[Any]:
-    """What a deed gives for each of these, several at the same time, in their order. Raises what the first that fails raises."""
+    """The results of an action for each item, in order, several at the same time. Raises the first error."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
         return list(threads.map(action, items))
 
@@ -206,7 +206,7 @@ def local_copy(kept_as: str, settings: Settings) -> Path:
         return Path(kept_as)
     found = look(split_kept_as(kept_as)[0])
     if found is None:
-        raise FolderError(f"{kept_as} is not there any more")
+        raise FolderError(f"{kept_as} does not exist any more")
     target = settings.state / "fetched" / "kept" / digest(f"{found.address} {found.version}") / "original"
     if not target.is_file() and not fetch(found, target):
         raise FolderError(f"{kept_as} changed while it was fetched; try again")
@@ -214,7 +214,7 @@ def local_copy(kept_as: str, settings: Settings) -> Path:
 
 
 def is_kept(kept_as: str) -> bool:
-    """Whether an original exists where it should be kept. Raises FolderError if the store cannot be reached."""
+    """Whether an original exists where it should be. Raises FolderError if the store cannot be reached."""
     return look(split_kept_as(kept_as)[0]) is not None if "://" in kept_as else Path(kept_as).exists()
 
 
@@ -275,7 +275,7 @@ def _file_system(scheme: str, _process: int, _environment_hash: int) -> Any:
         ) from error
     except ValueError as error:
         raise SettingsError(
-            f"{scheme}:// is no kind of store that is known; write an address such as s3://bucket/prefix"
+            f"{scheme}:// is not a known kind of store; write an address such as s3://bucket/prefix"
         ) from error
 
 
@@ -287,7 +287,7 @@ def _errors_translated(address: str, action: str) -> Iterator[None]:
     except FileNotFoundError as error:
         bucket = "/".join(address.split("/")[:3])
         raise FolderError(
-            f"{address} could not be {action}: {bucket} is not there; make it, or set another place"
+            f"{address} could not be {action}: {bucket} does not exist; create it or set another place"
         ) from error
     except _refusals() as error:
         if type(error).__name__ in (
@@ -298,11 +298,9 @@ def _errors_translated(address: str, action: str) -> Iterator[None]:
         ):
             message = f"{address} could not be {action}: there are no credentials for it"
             raise SettingsError(
-                f"{message}; give them by the environment (AWS_ACCESS_KEY_ID and so on) or a role"
+                f"{message}; set them in the environment (AWS_ACCESS_KEY_ID and so on) or use a role"
             ) from error
-        raise FolderError(
-            f"{address} could not be {action}: {_reason(error)}; it is tried again by the next run"
-        ) from error
+        raise FolderError(f"{address} could not be {action}: {_reason(error)}; the next run tries again") from error
 
 
 def _reason(error: BaseException) -> str:

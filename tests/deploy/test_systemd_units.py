@@ -83,10 +83,10 @@ def test_behind_the_units_filter_files_are_still_read_by_processes_that_can_do_n
     """Without the calls of Landlock in the filter the reading processes would be unprotected; that test would be skipped then."""
     unit = deployed("systemd", *ZONE) / "loadsheet.service"
     launcher = ROOT / "tests" / "support" / "systemd_filter.py"
-    suite = ROOT / "tests" / "reading" / "test_reading_isolation.py"
+    suite = ROOT / "tests" / "reading" / "test_sandbox.py"
     chosen = [
         "-k",
-        "can_do_nothing or needs_too_much_memory or rows_come_back",
+        "can_do_nothing or allocate or rows_come_back",
         "-p",
         "no:randomly",
         "-p",

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from loadsheet.problems import FileRefused, Where
 from loadsheet.reading.header import check_header, find_header, fold
-from loadsheet.reading.layouts import Layout, WantedColumn
 from loadsheet.reading.opening import open_tables
+from loadsheet.reading.tables import Layout, WantedColumn
 from loadsheet.settings import ReadingSettings
 
 SEEDS = Path(__file__).parent / "seeds"

@@ -89,25 +89,21 @@ def test_what_is_there_at_the_start_is_taken_and_so_is_what_comes(place):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_on_a_network_share_the_watch_polls_and_says_so_once(place, tmp_path):
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text("30 22 0:40 / / rw - nfs4 server:/export rw\n")
+SHARE = "30 22 0:40 / / rw - nfs4 server:/export rw\n"
+POLLED = {"network share or a shared folder (nfs4)": {}, "watch.method is polling": {"watch_with": "polling"}}
+
+
+@pytest.mark.parametrize("said", POLLED)
+def test_on_a_network_share_or_on_demand_the_watch_polls_and_says_so_once(tmp_path, said):
+    place, mounts = settings_in(tmp_path, **FAST, **POLLED[said]), tmp_path / "mountinfo"
+    mounts.write_text("" if POLLED[said] else SHARE)
     runs = Runs(place, lambda runs: len(runs.taken) == 2)
     coming = meanwhile(lambda: bool(drop(place, "a.csv")), lambda: bool(runs.taken), lambda: bool(drop(place, "b.csv")))
     go(place, runs, mounts=mounts)
     coming.join()
     assert runs.taken == ["a.csv", "b.csv"]
     assert len(runs.said) == 1
-    assert "network share or a shared folder (nfs4)" in runs.said[0]
-
-
-def test_polling_can_be_demanded(tmp_path):
-    place = settings_in(tmp_path, watch_with="polling", **FAST)
-    runs = Runs(place, lambda runs: runs.taken)
-    coming = meanwhile(lambda: bool(runs.said), lambda: bool(drop(place, "a.csv")))
-    go(place, runs)
-    coming.join()
-    assert (runs.taken, "watch.method is polling" in runs.said[0]) == (["a.csv"], True)
+    assert said in runs.said[0]
 
 
 def test_without_any_event_the_rescan_finds_it(tmp_path):
@@ -122,16 +118,11 @@ def test_without_any_event_the_rescan_finds_it(tmp_path):
 
 
 def test_files_that_come_one_after_the_other_are_taken_together(tmp_path):
-    place = settings_in(tmp_path, **FAST | {"settle_s": 0.4})
+    place = settings_in(tmp_path, **FAST | {"settle_s": 0.2})
     runs = Runs(place, lambda runs: len(runs.taken) == 10)
-
-    def come():
-        for number in range(10):
-            drop(place, f"{number}.csv")
-            time.sleep(0.04)
-
-    coming = threading.Thread(target=come)
-    coming.start()
+    coming = meanwhile(
+        *[step for n in range(10) for step in (lambda n=n: bool(drop(place, f"{n}.csv")), lambda: time.sleep(0.02))]
+    )
     go(place, runs)
     coming.join()
     assert len(runs.times) <= 3
@@ -165,21 +156,16 @@ def runs_until_another_comes(place, runs, quiet_s, exit_code=0, earlier=1):
     return len(runs.times)
 
 
-LEFT = {  # what a run leaves in the inbox -> what puts it there, and the exit code of that run
-    "it waits for its companion": (lambda inbox: (inbox / "waits.csv").write_bytes(b"Order"), 0),
-    "it cannot be taken": (lambda inbox: (inbox / "link.csv").symlink_to("nowhere"), 0),
-    "it is stuck and needs someone": (lambda inbox: (inbox / "huge.csv").write_bytes(b"x" * 11), 1),
-}
-
-
-@pytest.mark.parametrize(("put", "exit_code"), LEFT.values(), ids=LEFT)
-def test_a_file_that_a_run_leaves_causes_no_other_run_until_something_new_comes(tmp_path, put, exit_code):
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_files_that_a_run_leaves_cause_no_other_run_until_something_new_comes(tmp_path, exit_code):
+    """One that waits for its companion, one that cannot be taken, and one that is too large; with 1 they need someone."""
     place = settings_in(tmp_path, **FAST | {"file_bytes_max": 10})
     runs = Runs(place, lambda runs: "other.csv" in runs.taken, leaves=("waits.csv",))
-    put(place.inbox)
-    (left,) = lies_in(place.inbox)
+    drop(place, "waits.csv", b"Order")
+    (place.inbox / "link.csv").symlink_to("nowhere")
+    drop(place, "huge.csv", b"x" * 11)
     assert runs_until_another_comes(place, runs, 0.2, exit_code) == 2
-    assert lies_in(place.inbox) == [left]
+    assert lies_in(place.inbox) == ["huge.csv", "link.csv", "waits.csv"]
 
 
 def test_a_file_that_has_waited_too_long_causes_one_more_run(tmp_path):
@@ -221,7 +207,6 @@ def test_what_may_be_over_by_itself_is_tried_again_and_said_once(place):
 @pytest.mark.parametrize("error", [TokenRefused("401"), MappingError("no such column"), LedgerError("it is damaged")])
 def test_what_is_not_over_by_itself_ends_the_watch(place, error):
     drop(place)
-    runs = Runs(place, lambda _: False)
 
     def run():
         if isinstance(error, TokenRefused):
@@ -229,7 +214,7 @@ def test_what_is_not_over_by_itself_ends_the_watch(place, error):
         raise error
 
     with pytest.raises(type(error)):
-        go(place, runs, run=run)
+        go(place, Runs(place, lambda _: False), run=run)
 
 
 def test_an_inbox_that_is_unmounted_is_said_and_the_watch_goes_on_when_it_is_back(tmp_path):
@@ -290,50 +275,31 @@ def test_ten_thousand_files_at_once_are_all_taken(tmp_path):
     assert lies_in(place.inbox) == []
 
 
-def test_one_of_several_that_cannot_go_on_leaves_and_the_others_are_served(tmp_path):
+def test_one_of_several_that_cannot_go_on_leaves_the_others_are_served_and_the_last_one_ends_the_watch(tmp_path):
     places = []
     for name in ("acme", "birch"):
         (tmp_path / name).mkdir()
         places.append(settings_in(tmp_path / name, **FAST))
         drop(places[-1], f"{name}.csv")
-    runs = Runs(places[1], lambda runs: "late.csv" in runs.taken)
-    said, closed = [], []
+    said, closed, runs = [], [], Runs(places[1], lambda _: False)
 
     def refused():
         drop(places[1], "late.csv")
         raise TokenRefused("the exchange refused the token")
 
-    with WakeEvents(places, said.append) as wake_events:
-        watches = [
-            Watch(places[0], refused, lambda: 0, said.append, closed.append),
-            Watch(places[1], runs, runs.unfinished, runs.say),
-        ]
-        assert watch(watches, wake_events) == signal.SIGTERM
-        assert [listener.settings for listener in wake_events.listeners] == [places[1]]
-    assert runs.taken == ["birch.csv", "late.csv"]
+    def served():
+        if "late.csv" in runs.taken:
+            assert [listener.settings for listener in wake_events.listeners] == [places[1]]
+            raise MappingError("no such column")
+        return runs()
+
+    watches = [
+        Watch(places[0], refused, lambda: 0, said.append, closed.append),
+        Watch(places[1], served, lambda: 1, runs.say),
+    ]
+    with WakeEvents(places, said.append) as wake_events, pytest.raises(MappingError):
+        watch(watches, wake_events)
+    assert set(runs.taken) == {"birch.csv", "late.csv"}
     (line,) = said
     assert line.endswith("; this shipper is watched no more (exit code 77), the others are")
     assert [why.exit_code for why in closed] == [77]
-
-
-def test_the_last_of_several_that_cannot_go_on_ends_the_watch(tmp_path):
-    places = []
-    for name in ("acme", "birch"):
-        (tmp_path / name).mkdir()
-        places.append(settings_in(tmp_path / name, **FAST))
-        drop(places[-1])
-
-    def fails(error):
-        def run():
-            raise error
-
-        return run
-
-    said = []
-    errors = [LedgerError("it is damaged"), MappingError("no such column")]
-    with WakeEvents(places, said.append) as wake_events, pytest.raises(MappingError):
-        watch(
-            [Watch(place, fails(error), lambda: 0, said.append) for place, error in zip(places, errors, strict=True)],
-            wake_events,
-        )
-    assert len(said) == 1

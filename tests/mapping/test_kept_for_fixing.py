@@ -12,7 +12,7 @@ from loadsheet.mapping.column_guides import language_of
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.routing import is_for
 from loadsheet.mapping.yamlfile import source_texts, write_source
-from loadsheet.reading.tables import Native, PlainNumber
+from loadsheet.reading.tables import Native
 
 ROOT = Path(__file__).parents[2]
 MAPPING = """\
@@ -46,7 +46,14 @@ def mapping(tmp_path):
 
 
 def cells(first):
-    return [first, Native("2026-03-01", "date"), PlainNumber("7"), Native("#N/A", "error"), "x", Native("true", "flag")]
+    return [
+        first,
+        Native("2026-03-01", "date"),
+        Native("7", "number"),
+        Native("#N/A", "error"),
+        "x",
+        Native("true", "flag"),
+    ]
 
 
 NATIVES = ((1, "date", "2026-03-01"), (2, "number", "7"), (5, "flag", "true"))

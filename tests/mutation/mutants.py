@@ -29,7 +29,11 @@ from tests.mutation.places import ROOMS, ROOT, Mutant, changed_lines, drawn_for,
 
 TESTS_OF = {  # where they are not, or not all, in tests/ROOM
     "dispatch": ("dispatch", "exchange/test_probe.py"),
-    "object_storage": ("inbox/test_far_inboxes.py", "inbox/test_whole_objects.py", "retention/test_kept_in_stores.py"),
+    "object_storage": (
+        "inbox/test_inbox_in_object_storage.py",
+        "inbox/test_object_storage.py",
+        "retention/test_kept_in_stores.py",
+    ),
     "annotations": ("reports/test_annotations.py",),
 }
 SLOW = {"acceptance", "exchange", "cluster", "house", "oracle", "proofs"}  # used for no room but their own

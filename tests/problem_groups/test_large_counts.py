@@ -10,7 +10,7 @@ from loadsheet.problem_groups import Causes
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reading import Row, Table
 from loadsheet.reading.damage_checks import DamageChecks
-from loadsheet.reading.tables import PlainNumber
+from loadsheet.reading.tables import Native
 from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 
@@ -24,7 +24,7 @@ DAMAGED = {
     "R224": (lambda _: "03-May", ("A-17", "B") * A_MILLION),
     "R225": (lambda _: "31.12.2026", ("2026-12-31",)),
     "R226": (lambda _: "MÃ¼ller", ()),
-    "R227": (lambda _: "3.7", (PlainNumber("3.5"), PlainNumber("4.5"))),
+    "R227": (lambda _: "3.7", (Native("3.5", "number"), Native("4.5", "number"))),
     "R228": (lambda _: "A1\u200b", ()),
 }
 """By code: the cell that shows it, and those among which it does."""

@@ -95,13 +95,13 @@ def with_large(path, large, *names):
 
 
 def one_large_part(path):
-    return with_large(path, repeated(" ", 150), "xl/media/x.xml")
+    return with_large(path, repeated(" ", 80), "xl/media/x.xml")
 
 
 def one_large_sheet(path):
     name = "xl/worksheets/sheet1.xml"
     before, after = workbook_parts(ROWS + inline("@", number=3))[name].split("@")
-    return with_large(path, repeated("x", 150, before, after), name)
+    return with_large(path, repeated("x", 80, before, after), name)
 
 
 def many_parts_below_the_grace(path):
@@ -175,12 +175,12 @@ def nested(path):
 
 
 def a_gzip_of_one_letter(path):
-    path.write_bytes(b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + repeated("a\n", 150, "Order\n")[0] + bytes(8))
+    path.write_bytes(b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + repeated("a\n", 80, "Order\n")[0] + bytes(8))
     return path
 
 
 def a_zip_of_one_letter(path):
-    path.write_bytes(hand_packed([("orders.csv", 8, *repeated("a\n", 150, "Order\n"))], [_as_it_is]))
+    path.write_bytes(hand_packed([("orders.csv", 8, *repeated("a\n", 80, "Order\n"))], [_as_it_is]))
     return path
 
 

@@ -22,8 +22,10 @@ def layout(*labels, optional=(), **more):
     return Layout("rows", wanted(*labels, optional=optional), **more)
 
 
-def open_one(path, asked, **settings):
-    return open_tables(path, path.name, [asked], Settings(**settings))[asked.name]
+def open_one(path, asked, reading_process="none", **settings):
+    """The table of a file, read in this process unless a test is about another one."""
+    chosen = Settings(reading_process=reading_process, **settings)
+    return open_tables(path, path.name, [asked], chosen)[asked.name]
 
 
 def rows_of(path, asked, **settings):

@@ -7,10 +7,19 @@ could harm a path or a terminal are written as %XX. Knows nothing of a file's co
 """
 
 from loadsheet.inbox.archive_folder import archive, find_archived_copy, find_moved, move_archive_mark, purge, set_aside
-from loadsheet.inbox.claims import InboxFile, claim, give_back, is_unchanged
+from loadsheet.inbox.claims import (
+    SINGLE_PROCESS,
+    Candidate,
+    Claims,
+    InboxFile,
+    claim,
+    give_back,
+    is_unchanged,
+    remove_fetched,
+    restore_claim,
+)
 from loadsheet.inbox.files import remove_empty_folders, shown_name
-from loadsheet.inbox.objects import SINGLE_PROCESS, Claims, remove_fetched, restore_claim
-from loadsheet.inbox.scanner import Candidate, Scan, fetch_objects, files_outside, peek, quick_scan, scan
+from loadsheet.inbox.scanner import Scan, fetch_objects, files_outside, peek, quick_scan, scan
 from loadsheet.inbox.sightings import check_inbox, make_inbox
 
 __all__ = [

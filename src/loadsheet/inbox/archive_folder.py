@@ -1,6 +1,6 @@
-"""Where a claimed file goes when it is done with: the archive of its day, or the outbox with the reasons; and how long it is kept.
+"""Where a claimed file goes: to the archive of its day, or to the outbox with the reasons; and how long it is kept.
 
-Nothing is ever overwritten. What was kept once is found again by its bytes, in `STATE/known/`: links that are named by the SHA-256.
+Nothing is ever overwritten. Kept files are found by their bytes, in `STATE/known/`: links named by the SHA-256.
 """
 
 import hashlib
@@ -12,9 +12,8 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from loadsheet import object_storage
-from loadsheet.inbox.claims import InboxFile
+from loadsheet.inbox.claims import InboxFile, archived_at
 from loadsheet.inbox.files import folder_error, free_path, make_folder, move, relative_path, remove_empty_folders
-from loadsheet.inbox.objects import archived_at
 from loadsheet.problems import FolderError, Problem
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of
@@ -25,7 +24,7 @@ _DUPLICATE_LINE = re.compile(r"^Dropped again (\d+) times?; .*$", re.MULTILINE)
 
 
 def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
-    """Move a claimed file into the archive of `day`, read-only, and say where it is; an object goes from the inbox only then. Nothing is
+    """Move a claimed file into the archive of `day`, read-only, and return its place; then remove an object from the inbox. Nothing is
     ever overwritten. Raises FolderError, and the file stays where it was.
     """
     target = archived_at(file.name, settings, day, run)
@@ -39,18 +38,18 @@ def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
             target.chmod(0o400)
     _write_mark(_mark_path(settings, "archived", file.sha256), target)
     if file.claimed_object is not None:
-        file.claimed_object.let_go()
+        file.claimed_object.remove_from_inbox()
     return target
 
 
 def find_archived_copy(file: InboxFile, settings: Settings) -> str:
-    """RUN/NAME of the archived file that has the same bytes; empty if there is none, or not any more."""
+    """RUN/NAME of the archived file with the same bytes; empty if there is none."""
     kept = _read_mark(_mark_path(settings, "archived", file.sha256))
     return "/".join(kept.parts[-(1 + len(relative_path(file.name).parts)) :]) if kept is not None else ""
 
 
 def find_moved(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
-    """Where the bytes of a file lie that a killed run had moved out of its work area without noting it; None if nowhere."""
+    """Where a killed run moved a file without recording it; None if it did not."""
     marks = (_mark_path(settings, "archived", file.sha256), _aside_mark(file, settings))
     places = [archived_at(file.name, settings, day, run), _beside_reports(file, settings, run), *map(_read_mark, marks)]
     found = next((place for place in places if place is not None and _has_same_bytes(place, file)), None)
@@ -61,7 +60,7 @@ def find_moved(file: InboxFile, settings: Settings, day: date, run: str) -> Path
     if found is not None and found.is_relative_to(settings.outbox_here):
         return _release_object(file, _published(found, settings))
     if found is not None and file.claimed_object is not None:
-        file.claimed_object.let_go()
+        file.claimed_object.remove_from_inbox()
     return found
 
 
@@ -72,7 +71,7 @@ def purge(
     before_removal: Callable[[Sequence[Path]], None] = lambda _: None,
 ) -> int:
     """Remove archived files of days more than `retention.archive_days` before `today`, but for those that are `needed`; returns how many. With
-    `retention.archive_days` 0 none. `before_removal` hears of those of each folder before they go. What cannot be removed stays for the next time.
+    `retention.archive_days` 0 none. `before_removal` is called with the files of each folder before they are removed. What cannot be removed stays for the next time.
     """
     removed = 0
     if not settings.retention.archive_days:
@@ -94,7 +93,7 @@ def purge(
                     removed += 1
                     remove_empty_folders(path.parent, top)
     for folder in (folder for depth in _DEPTHS for folder in top.glob(depth)):
-        remove_empty_folders(folder, top)  # one that a killed run had emptied
+        remove_empty_folders(folder, top)  # a killed run had emptied it
     if removed:
         _remove_dead_marks(settings)
     return removed
@@ -157,15 +156,15 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
 
 
 def _release_object(file: InboxFile, place: Path) -> Path:
-    """Have an object that lies aside go from the inbox, and from the archive."""
+    """Remove an object that was set aside from the archive and from the inbox."""
     if file.claimed_object is not None:
         file.claimed_object.remove_from_archive()
-        file.claimed_object.let_go()
+        file.claimed_object.remove_from_inbox()
     return place
 
 
 def _published(place: Path, settings: Settings) -> Path:
-    """Where a file that lies aside on this machine lies for everybody: put there with its reasons, if the outbox is in a store."""
+    """The place of a file that was set aside on this machine; if the outbox is in a store, uploads it there with its reasons."""
     if not settings.outbox_address or not place.is_relative_to(settings.outbox_here):
         return place
     far = settings.outbox / place.relative_to(settings.outbox_here)
@@ -175,7 +174,7 @@ def _published(place: Path, settings: Settings) -> Path:
 
 
 def _put(file: InboxFile, address: str) -> None:
-    """See to it that an address has the bytes of a file. The place is of this run alone, so what lies there was put there for it."""
+    """Upload a file unless its bytes are at the address. The place belongs to this run alone, so an earlier try put them there."""
     there = object_storage.look(address)
     if there is None or there.size != file.size:
         object_storage.put(file.path, address)
@@ -199,7 +198,7 @@ def _has_same_bytes(place: Path, file: InboxFile) -> bool:
     if address := address_of(place):
         there = (
             None if file.claimed_object else object_storage.look(address)
-        )  # of an object the archive has a copy from the beginning
+        )  # the archive has a copy of an object from its claim on
         return there is not None and there.size == file.size
     try:
         with place.open("rb") as kept:
@@ -210,7 +209,7 @@ def _has_same_bytes(place: Path, file: InboxFile) -> bool:
 
 def _move_claimed(file: InboxFile, target: Path, settings: Settings) -> None:
     if not move(file.path, target, settings, file.name):
-        raise FolderError(f"{file.name} is no longer at {file.path}; somebody moved it while it was used")
+        raise FolderError(f"{file.name} is no longer at {file.path}; another program moved it during the run")
     remove_empty_folders(file.path.parent, settings.state / "work")
 
 
@@ -225,7 +224,7 @@ def _mark_path(settings: Settings, kind: str, digest: str) -> Path:
 
 
 def _write_mark(mark: Path, kept: Path) -> None:
-    """Note where bytes are kept. A file system without links remembers nothing, which costs a sentence and no file."""
+    """Record where bytes are kept. On a file system without links nothing is recorded; then duplicates are not pointed out."""
     with suppress(OSError):
         mark.parent.mkdir(parents=True, exist_ok=True)
         if mark.is_symlink() and not mark.exists():
@@ -234,7 +233,7 @@ def _write_mark(mark: Path, kept: Path) -> None:
 
 
 def _remove_dead_marks(settings: Settings) -> None:
-    """Remove what leads to bytes that are not kept any more."""
+    """Remove links to files that are no longer kept."""
     marks = settings.state / "known"
     for mark in marks.glob("archived/??/*"):
         if _read_mark(mark) is None:
@@ -244,7 +243,7 @@ def _remove_dead_marks(settings: Settings) -> None:
 
 
 def move_archive_mark(settings: Settings, sha256: str, before: str, place: str) -> None:
-    """Have what leads to archived bytes lead to another place; with none, lead nowhere, unless other bytes like these lie elsewhere."""
+    """Point the link of archived bytes to another place; without a place, remove it, unless it leads to another copy of the bytes."""
     mark = _mark_path(settings, "archived", sha256)
     with suppress(OSError):
         leads_to = os.readlink(mark)  # noqa: PTH115 (says why it cannot)
@@ -264,8 +263,8 @@ def _read_mark(mark: Path) -> Path | None:
 
 
 def _count_duplicate(before: Path, file: InboxFile, settings: Settings, run: str) -> bool:
-    """Note in the reasons of a file set aside earlier that it came again, and drop the second copy; False if the first is not
-    there as it was.
+    """Count in the reasons of a file set aside earlier that it came again, and delete the second copy; False if the first is gone or
+    changed.
     """
     reasons = before.with_name(before.name + _REASON_SUFFIX)
     try:
@@ -284,7 +283,7 @@ def _count_duplicate(before: Path, file: InboxFile, settings: Settings, run: str
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a text so that it is there whole or not at all."""
+    """Write a text atomically."""
     unfinished = path.with_name(f".{path.name[:80]}.tmp")
     try:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")

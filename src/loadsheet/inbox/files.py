@@ -1,6 +1,6 @@
 """The files of an inbox: their names, the checks before and after they are claimed, and their moves.
 
-Names come from outside: they are data, shown harmless and never part of a path before they were looked at. A check opens a file
+Names come from outside: they are data, shown harmless and checked before they become part of a path. A check opens a file
 without following links and without blocking, and judges only the file it opened. A move leaves a file in one place at any time: it is
 a rename, or across volumes a whole, verified copy. Folders that shippers can write to are entered part by part without following
 links, so that a folder swapped for a link moves nothing from elsewhere.
@@ -109,10 +109,10 @@ _ZIP_END_BYTES_MAX = 22 + 65_535  # the end record and the longest comment behin
 
 
 class Verdict(StrEnum):
-    """What a look at a file found."""
+    """The result of checking a file."""
 
     WHOLE = "whole"
-    WRITTEN_TO = "written to"  # somebody has it open for writing, or it is another one than was seen
+    WRITTEN_TO = "written to"  # open for writing, or replaced since it was seen
     EMPTY = "is empty"
     CUT_OFF = "is a workbook without its end"
     UNREADABLE = "unreadable"
@@ -121,7 +121,7 @@ class Verdict(StrEnum):
 
 
 def check_file(path: str, seen: Signature, *, leases: bool) -> Verdict:
-    """What to think of a file that was seen with this signature. `leases` says whether its file system tells of writers."""
+    """Check a file that was seen with this signature. `leases` says whether its file system shows open writers."""
     try:
         descriptor = os.open(path, READ)
     except OSError as error:
@@ -141,7 +141,7 @@ def is_written_to(descriptor: int) -> bool:
     if sys.platform != "linux":
         return False
     try:
-        # Whoever opens it in this moment breaks our lease, and we are told by a signal: by one that nobody minds.
+        # Opening the file now breaks our lease, and the kernel sends us a signal: we choose one that is ignored by default.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -199,7 +199,7 @@ def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
 
 
 def shows_open_writers(kind: str) -> bool:
-    """Whether a lease on such a file system is refused exactly while somebody has the file open for writing."""
+    """Whether such a file system refuses a lease exactly while a process has the file open for writing."""
     return kind in _LOCAL
 
 
@@ -211,13 +211,13 @@ def needs_polling(kind: str) -> bool:
 # ---- moves ----
 
 _BLOCK = 1 << 20
-_FOLDER_MODE = 0o750  # what shippers sent is nobody else's business
+_FOLDER_MODE = 0o750  # shippers' data are confidential
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def move(source: Path, target: Path, settings: Settings, name: str, *, copy: bool = False) -> bool:
     """Move a regular file to a place that is free; with `copy` its bytes, so that another name of it leads elsewhere. False if the
-    source is not there, is no regular file, or is a link that others may have put there. Raises FolderError naming `name`, and the source stays.
+    source is not there, is no regular file, or is a link that others may have created. Raises FolderError naming `name`, and the source stays.
     """
     try:
         make_folder(target.parent, settings)
@@ -242,8 +242,8 @@ def move(source: Path, target: Path, settings: Settings, name: str, *, copy: boo
 
 
 def is_untrusted_link(status: os.stat_result, path: Path) -> bool:
-    """Whether a file has another name, and others than us may write to its folder: they may have linked a file there that we may
-    read and they may not.
+    """Whether a file has a second hard link, and other users may write to its folder: they may have linked a file that we may read and
+    they may not.
     """
     if status.st_nlink < 2 or os.name != "posix":  # noqa: PLR2004 (two names)
         return False
@@ -273,7 +273,7 @@ def remove_empty_folders(folder: Path, top: Path) -> None:
 
 
 def folder_error(error: OSError, name: str, action: str) -> FolderError:
-    """What the system refused, and what to do about it."""
+    """The error for what the system refused, and what to do."""
     advice = {
         errno.ENOSPC: "the disk is full; make room and run again",
         errno.EDQUOT: "the quota of the disk is used up; make room and run again",
@@ -322,10 +322,9 @@ def _copy_and_remove(source: Path, folder: int | None, target: Path, settings: S
     """
     partial = _partial(target, settings)
     with os.fdopen(os.open(_relative_to_parent(source, folder), READ, dir_fd=folder), "rb") as original:
-        before = os.fstat(original.fileno())
-        named = _status(source, folder)  # a link that was replaced once it was open has one name less
-        if not stat.S_ISREG(before.st_mode) or not os.path.samestat(named, before) or is_untrusted_link(named, source):
-            return False
+        before, named = os.fstat(original.fileno()), _status(source, folder)
+        if not stat.S_ISREG(before.st_mode) or not os.path.samestat(before, named) or is_untrusted_link(named, source):
+            return False  # links are counted by the name: once it leads elsewhere, the open file counts one less
         try:
             make_folder(partial.parent, settings)
             with suppress(FileNotFoundError):

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import object_storage
-from loadsheet.inbox import objects
+from loadsheet.inbox.claims import (
+    Candidate,
+    fetch_for_reading,
+    list_objects,
+    object_name,
+    object_signature,
+    remove_old_fetched,
+)
 from loadsheet.inbox.files import (
     Verdict,
     check_file,
@@ -43,21 +50,9 @@ _KINDS = (
 )
 
 
-class Candidate(NamedTuple):
-    """A finished file: its name (POSIX path relative to the inbox, as it is shown), where it is, for how many seconds it has been
-    lying there like this, and its signature. One in an object store is an object, and can be read once it was brought (`fetch_objects`).
-    """
-
-    name: str
-    path: Path
-    lain_s: float = 0.0
-    signature: Signature | None = None
-    object: Object | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a look into the inbox found. `candidates` are finished: claims of killed runs first, then the inbox in the order in which
+    """What a scan of the inbox found. `candidates` are finished: claims of killed runs first, then the inbox in the order in which
     files arrived. `left` says what stays where it is, and why. `again_s` is when a young file may be finished, if there
     is one.
     """
@@ -76,24 +71,24 @@ def scan(
 ) -> Scan:
     """Every finished file of the inbox and its sub-folders, and of the work area of killed runs.
 
-    A file that has been quiet for `arrival.settle_s` is finished. A young one that was never seen before is looked at twice, `arrival.settle_s`
-    apart; one that an earlier look has seen is left for the next look. Where done-markers are demanded, these decide. Only the
+    A file that has been quiet for `arrival.settle_s` is finished. A young one that was never seen before is checked twice, `arrival.settle_s`
+    apart; one that an earlier scan has seen is left for the next scan. Where done-markers are required, these decide. Only the
     process that holds the ledger may call this, and not while it holds claims: all in the work area counts as orphaned. Raises
     FolderError.
     """
-    look = _InboxLook(settings, up())
-    quiet = {seen.path for seen in look.seen if look.is_quiet(seen, clock())}
-    strange = [seen for seen in look.seen if seen.path not in quiet and not look.memory.knows_file(seen.signature)]
+    found = _InboxScan(settings, up())
+    quiet = {seen.path for seen in found.seen if found.is_quiet(seen, clock())}
+    strange = [seen for seen in found.seen if seen.path not in quiet and not found.memory.knows_file(seen.signature)]
     if strange and not settings.arrival.done_marker:  # then the marker decides, and not how long a file has been quiet
         sleep(settings.arrival.settle_s)
-        quiet.update(look.find_unchanged(strange))
-    return look.result(quiet, clock(), report_hidden=True)
+        quiet.update(found.find_unchanged(strange))
+    return found.result(quiet, clock(), report_hidden=True)
 
 
 def quick_scan(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
     """A scan without waiting: a file is finished only if it did not change between two scans `arrival.settle_s` apart. Raises FolderError."""
-    look = _InboxLook(settings, up())
-    return look.result({seen.path for seen in look.seen if look.is_quiet(seen, None)})
+    found = _InboxScan(settings, up())
+    return found.result({seen.path for seen in found.seen if found.is_quiet(seen, None)})
 
 
 def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Callable[[], float] = uptime) -> Scan:
@@ -101,8 +96,10 @@ def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Call
 
     May be called beside the process that holds the ledger. Raises FolderError.
     """
-    look = _InboxLook(settings, up(), remember=False)
-    return look.result({seen.path for seen in look.seen if look.is_quiet(seen, clock())}, clock(), report_hidden=True)
+    found = _InboxScan(settings, up(), remember=False)
+    return found.result(
+        {seen.path for seen in found.seen if found.is_quiet(seen, clock())}, clock(), report_hidden=True
+    )
 
 
 def files_outside(settings: Settings, taken: Iterable[Path]) -> list[str]:
@@ -132,7 +129,7 @@ class _Listing:
     hidden: list[str] = field(default_factory=list)
 
 
-class _InboxLook:
+class _InboxScan:
     """One scan: the files that are there, and the sightings of earlier scans."""
 
     def __init__(self, settings: Settings, now: float, *, remember: bool = True) -> None:
@@ -181,7 +178,7 @@ class _InboxLook:
         return {one.path for one in seen if now.get(one.path) == one.signature}
 
     def result(self, quiet: set[str], wall: float | None = None, *, report_hidden: bool = False) -> Scan:
-        """Sorts what is there, and remembers it for the next look; `wall` as for `is_quiet`. Hidden files are reported once."""
+        """Sort what is there, and remember it for the next scan; `wall` as for `is_quiet`. Hidden files are reported once."""
         if self._remembers:
             shutil.rmtree(self._settings.state / "copying", ignore_errors=True)
         orphans = _orphans(self._settings)
@@ -212,7 +209,7 @@ class _InboxLook:
         )
 
     def _new_hidden(self) -> Iterator[Problem]:
-        """The hidden files that no earlier look has reported, in one line."""
+        """The hidden files that no earlier scan has reported, in one line."""
         names = [name for name in self._hidden if name not in self.memory.hidden]
         if names:
             more = len(names) - _HIDDEN_NAMED
@@ -221,7 +218,7 @@ class _InboxLook:
             yield Problem("A118", values={"names": said, "count": len(names)}, hint=hint, level="warning")
 
     def _first_seen(self, seen: Signature, wall: float | None) -> float:
-        """Since when a file that was never seen like this has been lying there: since its last change, if the clock may be believed."""
+        """Since when a file that was never seen like this has been there: since its last change, if the clock can be trusted."""
         if wall is None or self.memory.knows_file(seen):
             return self._now
         return self._now - max(wall - seen.quiet_since(wall), 0.0)
@@ -258,7 +255,7 @@ class _InboxLook:
         return None  # or it is gone, which the caller sees for itself
 
     def _is_marked(self, seen: _InboxFile) -> bool:
-        """Whether its done-marker is there and was made after it."""
+        """Whether its done-marker exists and was created after it."""
         pattern = self._settings.arrival.done_marker
         marker = self._markers.get(os.path.join(os.path.dirname(seen.path), done_marker_name(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
         written_ns = min(seen.signature.changed_ns, seen.signature.status_changed_ns)
@@ -289,17 +286,17 @@ def _list_inbox(settings: Settings) -> _Listing:
     """What lies in the inbox, wherever that is. Raises FolderError."""
     if not settings.inbox_address:
         return _walk(settings.inbox, settings.arrival.ignore)
-    taken = objects.list_objects(settings.inbox_address, settings.arrival.ignore)
+    taken = list_objects(settings.inbox_address, settings.arrival.ignore)
     unreadable = [one for one in taken if _MEANS_VERSION in one.name]
     return _Listing(
         [_object_file(one) for one in taken if one not in unreadable],
-        [_unreadable(objects.name_of(one)) for one in unreadable],
+        [_unreadable(object_name(one)) for one in unreadable],
     )
 
 
 def _object_file(found: Object) -> _InboxFile:
     bare = found.address.rpartition("/")[2]
-    return _InboxFile(objects.name_of(found), found.address, bare, objects.signature_of(found), found)
+    return _InboxFile(object_name(found), found.address, bare, object_signature(found), found)
 
 
 def fetch_objects(found: Scan, settings: Settings) -> Scan:
@@ -308,7 +305,7 @@ def fetch_objects(found: Scan, settings: Settings) -> Scan:
     """
     if not settings.inbox_address:
         return found
-    objects.remove_old_fetched(settings, (one.object for one in found.candidates if one.object))
+    remove_old_fetched(settings, (one.object for one in found.candidates if one.object))
     fetched = object_storage.in_parallel(lambda one: _fetch(one, settings), found.candidates)
     candidates = tuple(one for one in fetched if isinstance(one, Candidate))
     refused = (one for one in fetched if isinstance(one, Problem))
@@ -319,7 +316,7 @@ def _fetch(one: Candidate, settings: Settings) -> Candidate | Problem | None:
     if one.object is None:
         return one
     try:
-        path = objects.fetch_for_reading(one.object, settings)
+        path = fetch_for_reading(one.object, settings)
     except FolderError as error:
         if not isinstance(error.__cause__, PermissionError):
             raise

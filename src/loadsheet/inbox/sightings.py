@@ -81,7 +81,7 @@ class Sightings:
     @classmethod
     def read(cls, state: Path, now: float, *, boot_id: Path = _BOOT) -> Self:
         """The memory kept in a state folder; `now` is `uptime()`, and what was seen later than now was not. Where the system has no
-        `boot_id`, that alone tells an earlier start of the machine.
+        `boot_id`, only that shows an earlier start of the machine.
         """
         path, boot = state / _FILE, _boot(boot_id)
         try:
@@ -137,18 +137,14 @@ class _KnownInbox(NamedTuple):
 
 
 def make_inbox(settings: Settings) -> None:
-    """Make the built-in inbox, or that of a shipper below an inbox, if it is not there. Raises SettingsError if another one was chosen
-    that does not exist.
-    """
+    """Create the built-in inbox, or that of a shipper below an inbox. Raises SettingsError if another one was chosen and does not exist."""
     check_inbox(settings)
     if not settings.inbox_address and _is_ours_to_make(settings):
         settings.inbox.mkdir(parents=True, exist_ok=True)
 
 
 def check_inbox(settings: Settings) -> None:
-    """Raises SettingsError if an inbox was chosen that is a folder and does not exist. One that was there before is not our business: the
-    look into it says that it is gone.
-    """
+    """Raises SettingsError if the chosen inbox is a folder that does not exist. If it existed before, the scan reports that it is gone."""
     inbox = settings.inbox
     if settings.inbox_address or inbox.exists() or _is_ours_to_make(settings):
         return
@@ -167,7 +163,7 @@ def _is_ours_to_make(settings: Settings) -> bool:
 
 
 def verify_same_inbox(inbox: Path, state: Path) -> None:
-    """Remember an inbox that is new, and pass one that is known. Raises FolderError if it is not there or is another folder."""
+    """Record a new inbox, and accept a known one. Raises FolderError if it does not exist or is another folder."""
     path = state / _INBOXES_FILE
     known = _known_inboxes(path)
     name = _inbox_name(inbox)
@@ -219,4 +215,6 @@ def _save_inboxes(path: Path, known: dict[str, _KnownInbox]) -> None:
         unfinished.write_bytes(msgspec.json.encode(known))
         unfinished.replace(path)
     except OSError as error:
-        raise FolderError(f"{path} cannot be written ({error.strerror}); make the state folder ours") from error
+        raise FolderError(
+            f"{path} cannot be written ({error.strerror}); give loadsheet write access to the state folder"
+        ) from error

@@ -31,7 +31,7 @@ from loadsheet.mapping.views import wanted_columns
 from loadsheet.mapping.words import zone_names
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base, source_texts
 from loadsheet.problems import Level, MappingError
-from loadsheet.reading.layouts import Layout, RowFilters
+from loadsheet.reading.tables import Layout, RowFilters
 
 MAIN = "main"
 

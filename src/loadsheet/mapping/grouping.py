@@ -125,7 +125,7 @@ def _runs_in_place(source: KeyedTable, rank: _Rank, ranks: dict[str, int] | None
     last = KeyedRow(Row(0, ()), None, "")
     last_rank = None
     unmatched: set[str] = set()
-    for item in source.key_rows():
+    for item in source:
         if isinstance(item, Ignored) or item.key is None or item.key == last.key:
             continue
         yield item.order >= last.order

@@ -50,14 +50,6 @@ class KeyedTable:
             return self._expanded_rows()
         return self._plain_rows(self._reader.table.rows())
 
-    def key_rows(self) -> Iterator[KeyedRow | Ignored]:
-        """The same items as iteration gives, for reading keys and order only: the rows may lack cells."""
-        plan = self._plan
-        if plan.is_view or plan.totals is not None or plan.fills:
-            return self._expanded_rows()
-        positions = self._reader.places({*plan.key, *plan.order, *plan.ignore_needs})
-        return self._plain_rows(self._reader.table.partial_rows(positions))
-
     def _plain_rows(self, rows: Iterator[Row]) -> Iterator[KeyedRow | Ignored]:
         read, plan, read_key = self._read, self._plan, self._read_key
         for row in rows:

@@ -87,7 +87,7 @@ class NotationCheck:
         if either in self._proofs or table.header.count(proof.column) != 1:  # values that fit both were refused as well
             return None
         position, count, first = table.header.index(proof.column), 0, None
-        for row in table.partial_rows(frozenset({position})):
+        for row in table.rows():
             cell = row.cells[position]
             if row.ignored or row.problem or isinstance(cell, Native):
                 continue

@@ -17,8 +17,7 @@ from loadsheet.mapping.suggestions import some
 from loadsheet.mapping.texts import bare
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
-from loadsheet.reading.layouts import WantedColumn
-from loadsheet.reading.tables import Row, Table
+from loadsheet.reading.tables import Row, Table, WantedColumn
 
 _NOTHING = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
 KIND = "(kind)"

@@ -23,8 +23,8 @@ from loadsheet.mapping_tools.locales import QUANTITY, locale_by
 from loadsheet.mapping_tools.vocabulary import Reading, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import Layout, Native, Top, WantedColumn, fold, open_tables
-from loadsheet.reading.layouts import bounds_of
 from loadsheet.reading.opening import read_tops
+from loadsheet.reading.tables import bounds_of
 from loadsheet.settings import Settings
 
 CHECK = "CHECK"  # marks what the sheet alone does not prove

@@ -1,7 +1,7 @@
 """Stage 2: reading. Files in, tables of cells out; every cell knows file, sheet, row and column. Nothing is converted here.
 
-`open_tables` hands a file to a process of its own (`sandbox`). There `opening` finds out what the file is and
-names the formats that are not read; `package` checks zip files. `delimited` reads text, decoded by `encoding`. `xlsx`, `xlsb`, `xls`
+`tables` holds the values. `open_tables` hands a file to a process of its own (`sandbox`, and `messages` between the two). There `opening`
+finds out what the file is and names the formats that are not read; `package` checks zip files. `delimited` reads text, decoded by `encoding`. `xlsx`, `xlsb`, `xls`
 and `ods` make a `Book` of a workbook, and `workbook` finds its tables; `number_formats` shows numbers as their sender sees them.
 `header` finds where a table starts, and the rows under it that are not part of it. `damage_checks` warns of values that a spreadsheet
 program changed. `fix_file_tables` recognises a fix file that comes back. `opening.read_tops` shows the first rows of a sample to the
@@ -10,9 +10,8 @@ author of a mapping, in our own process. No network, no clock.
 
 from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.header import SUM_WORDS, fold
-from loadsheet.reading.layouts import Layout, WantedColumn
 from loadsheet.reading.sandbox import open_tables, start_fork_server
-from loadsheet.reading.tables import Native, NativeKind, Row, Table, Top
+from loadsheet.reading.tables import Layout, Native, NativeKind, Row, Table, Top, WantedColumn
 
 __all__ = [
     "SUM_WORDS",

@@ -1,22 +1,135 @@
-"""The sentinel: what a spreadsheet program did to values before they were sent, pointed out with the suspected cause.
+"""Damage checks: what a spreadsheet program did to values before they were sent, as warnings with the suspected cause.
 
-Pure, and it changes nothing: rows pass by, and at the end there are warnings, one for each suspicion and column, with the rows.
-Only columns that the mapping wants are looked at. Cells are counted by their shape; the shapes of a column together are judged.
+Pure, and it changes nothing: rows pass by, and at the end there is one warning for each suspicion and column, with its rows. Only columns
+that the mapping wants are checked. Cells are counted by their shape: digits of a number, a date in some style, text, text in a wrong
+encoding. The shapes of a column together are judged.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from loadsheet.internal_errors import isolated
 from loadsheet.problems import NOT_EXAMINED, Problem, Where
-from loadsheet.reading.cell_shapes import DIGITS_KEPT, FRACTION, Key, Shape, group_by_shape, repair_encoding
 from loadsheet.reading.header import SUM_WORDS, fold
-from loadsheet.reading.layouts import ColumnUse
-from loadsheet.reading.tables import Native, Row, Table
+from loadsheet.reading.tables import ColumnUse, Native, Row, Table
+
+# ---- the shapes of cells ----
+
+_MONTH = (
+    r"(?:jan(?:uary?|uari|uar|v(?:ier)?)?|jän(?:ner)?|feb(?:ruary|ruar|ruari|braio)?|févr?(?:ier)?|m[aä]r(?:ch|z|s|zo|t)?|mrz|mrt|maart"
+    r"|apr(?:il|ile)?|avr(?:il)?|ma[iyj]|june?|jui?n|juni|jui?l|july|juli|juillet|aug(?:ust|ustus)?|août|sept?(?:ember|embre)?"
+    r"|o[ck]t(?:ober|obre)?|nov(?:ember|embre)?|de[cz](?:ember|embre)?|déc(?:embre)?)\.?"
+)
+_SHAPES = re.compile(
+    r"(?P<exponent>[0-9](?:[.,][0-9]+)?[eE]\+[0-9]{1,3})"
+    r"|(?P<decimal>[+-]?[0-9]{1,3}(?:[.,' \u00a0][0-9]{3})*[.,][0-9]+|[+-][0-9]+|[0-9]+[.,][0-9]+)"
+    r"|(?P<year_first>[0-9]{4}(?P<mark>[-/.])[0-9]{1,2}(?P=mark)[0-9]{1,2}(?:[T ].*)?)"
+    r"|(?P<parts>(?P<first>[0-9]{1,2})(?P<between>[-/.])(?P<second>[0-9]{1,2})(?P=between)(?P<year>[0-9]{4}|[0-9]{2})(?: .*)?)"
+    rf"|(?P<named>[0-9]{{1,2}}[-. /]{{1,2}}{_MONTH}[-. /]{{1,2}}[0-9]{{2,4}}(?: .*)?)"
+    rf"|(?P<shortened>[0-9]{{1,2}}[-.] ?{_MONTH}|{_MONTH}[- ][0-9]{{2}})",
+    re.IGNORECASE,
+)
+_INVISIBLE_CHARACTERS = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_MONTHS, DIGITS_KEPT = 12, 15
+_NO_LETTER = re.compile(
+    "[\ufffd\x80-\x9f]"
+)  # the latter are quotes and dashes of Windows in a code page that has none there
+
+
+class Shape(NamedTuple):
+    """What a cell looks like: its kind, and for digits their number (none for a number cell that lost some), for dates the style they are written in."""
+
+    kind: str
+    detail: str = ""
+
+
+_TEXT, FRACTION, _REAL_DATE, _OTHER = Shape("text"), Shape("number"), Shape("real date"), Shape("other")
+_GARBLED, _INVISIBLE = Shape("garbled"), Shape("invisible")
+
+Key = str | tuple[str, str]
+"""A cell as it is counted: a text, or the kind of a typed cell and how it is shown."""
+
+
+def _cell_shapes(cell: Key) -> tuple[Shape, ...]:
+    """What a cell looks like."""
+    return text_shapes(cell) if isinstance(cell, str) else (_native_shape(*cell),)
+
+
+def _native_shape(kind: str, shown: str) -> Shape:
+    """What a typed cell looks like."""
+    if kind == "number":
+        return _digits_shape(shown, "number") if shown.isdecimal() else FRACTION
+    return _REAL_DATE if kind in ("date", "datetime") else _OTHER
+
+
+def text_shapes(cell: str) -> tuple[Shape, ...]:
+    """What a text looks like; a blank one like nothing."""
+    text = cell.strip()
+    if not text:
+        return ()
+    if text.isdecimal():
+        shape = _digits_shape(text, "digits")
+    else:
+        found = _SHAPES.fullmatch(text)
+        shape = _matched_shape(found) if found else _TEXT
+    if cell.isascii():
+        return (shape,)
+    garbled = _NO_LETTER.search(cell) or repair_encoding(text) != text
+    return (shape, *((_GARBLED,) if garbled else ()), *((_INVISIBLE,) if _INVISIBLE_CHARACTERS.search(text) else ()))
+
+
+def _digits_shape(text: str, kind: str) -> Shape:
+    if kind == "number" and len(text.lstrip("0")) > DIGITS_KEPT:  # what made a number of it kept no more of them
+        return _counted("rounded", 0)
+    if text[0] == "0" and len(text) > 1:
+        return _counted("zeros", len(text))
+    if len(text) > DIGITS_KEPT and not text[DIGITS_KEPT:].strip("0"):
+        return _counted("rounded", 0 if kind == "number" else len(text))
+    return _counted(kind, len(text))
+
+
+@lru_cache(maxsize=1_000)
+def _counted(kind: str, length: int) -> Shape:
+    return Shape(kind, str(length or ""))
+
+
+def _matched_shape(found: re.Match[str]) -> Shape:
+    if found["parts"]:
+        return Shape("date", _style(found))
+    if found["year_first"]:
+        return Shape("date", "Y{0}M{0}D".format(found["mark"]))
+    return Shape("date", "D-month-Y") if found["named"] else Shape(found.lastgroup or "text")
+
+
+def _style(found: re.Match[str]) -> str:
+    """How a date of three numbers is written; where day and month could change places, that is a style of its own."""
+    mark, years = found["between"], "Y" * len(found["year"])
+    if mark == ".":
+        return f"D.M.{years}"
+    if int(found["first"]) > _MONTHS:
+        return f"D{mark}M{mark}{years}"
+    if int(found["second"]) > _MONTHS:
+        return f"M{mark}D{mark}{years}"
+    return f"?{mark}?{mark}{years}"
+
+
+def repair_encoding(text: str) -> str:
+    """The text as it was before UTF-8 was read as a Western code page, or that of Windows as that of the standard; the same text
+    if it was not.
+    """
+    for read_as, written_in in (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("latin-1", "cp1252")):
+        try:
+            return text.encode(read_as).decode(written_in)
+        except UnicodeError:
+            continue
+    return text
+
+
+# ---- the checks of columns ----
 
 _BATCH = 4_000
 _EXAMINING = "warnings"
@@ -177,18 +290,17 @@ class DamageChecks:
             cells: Sequence[Key] = columns[place]
             if self._table.sheet:  # only there cells have types
                 cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
-            names, groups = group_by_shape(cells)
-            fresh: dict[object, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
-            for name, times, example, shapes in groups:
-                for shape in shapes:
+            fresh: dict[Key, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
+            for cell, times in Counter(cells).items():
+                for shape in _cell_shapes(cell):
                     tally = tallies.get(shape)
                     if tally is None:
-                        tally = tallies[shape] = _Tally(example=example)
+                        tally = tallies[shape] = _Tally(example=cell if isinstance(cell, str) else cell[1])
                     tally.count += times
                     if len(tally.rows) < _ROWS_SHOWN:
-                        fresh.setdefault(name, []).append(tally)
+                        fresh.setdefault(cell, []).append(tally)
             if fresh:
-                _note_rows(batch, names, fresh)
+                _note_rows(batch, cells, fresh)
 
     def _column(self, place: int) -> _Column:
         countries = max(map(len, self._countries.values()), default=1)
@@ -200,18 +312,10 @@ class DamageChecks:
         return Problem(code, where, tally.example[:100], problem_values, hint, "warning")
 
 
-def examine(table: Table) -> tuple[Problem, ...]:
-    """The warnings about a table, by a pass over its rows. Raises FileRefused as `Table.rows` does."""
-    sentinel = DamageChecks(table)
-    for _ in sentinel.watch(table.rows()):
-        pass
-    return sentinel.problems()
-
-
-def _note_rows(batch: Sequence[Row], names: Sequence[object], fresh: dict[object, list[_Tally]]) -> None:
+def _note_rows(batch: Sequence[Row], cells: Sequence[Key], fresh: dict[Key, list[_Tally]]) -> None:
     wanted = len({id(tally) for tallies in fresh.values() for tally in tallies})
-    for row, name in zip(batch, names, strict=True):
-        for tally in fresh.get(name, ()):
+    for row, cell in zip(batch, cells, strict=True):
+        for tally in fresh.get(cell, ()):
             if len(tally.rows) < _ROWS_SHOWN:
                 tally.rows.append(row.number)
                 wanted -= len(tally.rows) == _ROWS_SHOWN

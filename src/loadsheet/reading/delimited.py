@@ -25,8 +25,7 @@ from loadsheet.reading.header import (
     mark_stray_rows,
     rows_looked_at,
 )
-from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.tables import Frame, Row, Table, Top, is_blank, with_line_feeds
+from loadsheet.reading.tables import Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
 
 _RECORD_LENGTH_MAX = 4 * LINE_LENGTH_MAX
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\w\r\n])"?\s*', re.IGNORECASE)
@@ -38,8 +37,8 @@ Fault = Literal["", "open", "stray"]
 
 
 class _Dialect(NamedTuple):
-    """How values are told apart: the delimiter, the quote and the escape, the last two perhaps empty; and what a line that is
-    no record but a comment begins with (empty: no line does).
+    """The delimiter, the quote and the escape, the last two perhaps empty; and what a comment line begins with (empty: there are
+    none).
     """
 
     delimiter: str
@@ -112,8 +111,8 @@ def _open_table(text: Survey, name: str, layout: Layout, bounds: Bounds) -> Tabl
     if not start.header.is_complete:
         _refuse_with_cause(text, name, layout, bounds, start)
     check_header(start.header, layout, Where(name), bounds.columns_max)
-    frame = Frame(name, "", start.header.labels, bounds.cell_length_max)
-    body = _Body(text, layout, start, bounds.record_lines_max, frame)
+    checks = RowChecks(name, "", start.header.labels, bounds.cell_length_max)
+    body = _Body(text, layout, start, bounds.record_lines_max, checks)
     body.check_quotes()
     notes = {
         "format": "delimited text",
@@ -134,14 +133,14 @@ class _Body:
     layout: Layout
     start: _Start
     lines_max: int
-    frame: Frame
+    checks: RowChecks
 
     def check_quotes(self) -> None:
         """Raises FileRefused for a quote that is never closed, or that swallows rows."""
         if self.text.quotes:
             for record in self._records():
                 if record.fault == "open":
-                    raise _never_closed(self.frame.file, self.start.dialect.delimiter, record)
+                    raise _never_closed(self.checks.file, self.start.dialect.delimiter, record)
 
     def rows(self) -> Iterator[Row]:
         """The rows, read anew. Raises FileRefused only if the file changed since it was opened, or cannot be read any more."""
@@ -149,8 +148,8 @@ class _Body:
 
     def _rows(self) -> Iterator[Row | None]:
         """The rows, None for each blank one."""
-        frame, width = self.frame, len(self.frame.header)
-        doubtful = self.text.controls or self.text.longest_line > frame.cell_length_max
+        checks, width = self.checks, len(self.checks.header)
+        doubtful = self.text.controls or self.text.longest_line > checks.cell_length_max
         for number, cells, fault, lines in self._records():
             if len(cells) != width or fault or not cells[0].strip():
                 if is_blank(cells):
@@ -160,10 +159,10 @@ class _Body:
                     yield self._broken_row(number, cells, fault, lines)
                     continue
                 if len(cells) < width or not is_blank(cells[width:]):
-                    yield frame.ragged(number, cells)
+                    yield checks.ragged(number, cells)
                     continue
                 del cells[width:]
-            problem = frame.find_damage(number, cells) if doubtful or lines > 1 else None
+            problem = checks.find_damage(number, cells) if doubtful or lines > 1 else None
             yield Row(number, tuple(cells), problem)
 
     def _records(self) -> Iterator[_Record]:
@@ -171,24 +170,19 @@ class _Body:
         try:
             with self.text.open() as stream:
                 lines = islice(stream, after, None)
-                if self.text.quotes:
-                    yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
-                else:
-                    reader = csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE)
-                    for number, cells in enumerate(reader, after + 1):
-                        yield _Record(number, cells, "", 1)
+                yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
         except (OSError, UnicodeDecodeError) as error:
             raise refused(
-                self.frame.file, f"it changed or vanished while it was read ({error})", "send it again"
+                self.checks.file, f"it changed or vanished while it was read ({error})", "send it again"
             ) from error
 
     def _broken_row(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
         if fault == "open":
-            raise _never_closed(self.frame.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
+            raise _never_closed(self.checks.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
         hint = "quotes inside a value are doubled, and the whole value stands in quotes"
         text = self.start.dialect.delimiter.join(cells)[:100]
-        problem = Problem("R213", self.frame.where(number), text, {}, hint, also=self.frame.every_cell(number))
-        return Row(number, self.frame.fit_width(cells), problem)
+        problem = Problem("R213", self.checks.where(number), text, {}, hint, also=self.checks.every_cell(number))
+        return Row(number, self.checks.fit_width(cells), problem)
 
 
 def _never_closed(file: str, delimiter: str, record: _Record) -> FileRefused:
@@ -200,8 +194,8 @@ def _never_closed(file: str, delimiter: str, record: _Record) -> FileRefused:
 
 
 def _refuse_with_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, start: _Start) -> None:
-    """Raises FileRefused if it can be told why a header is not complete: a quote in it that is never closed, or another delimiter
-    than the mapping names.
+    """Raises FileRefused if the cause of an incomplete header is known: a quote in it that is never closed, or another delimiter than
+    the mapping names.
     """
     for dialect, records in _tops(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records), layout)
@@ -298,7 +292,7 @@ def _quoted_records(
     lines: Iterable[str], dialect: _Dialect, first: int, lines_max: int, width: int
 ) -> Iterator[_Record]:
     """The records of lines that start with line number `first`. After a broken one reading goes on with the line after its
-    first. With a `width`, records whose every line looks like a row of so many cells count as broken too.
+    first. With a `width`, records whose every line looks like a row of that many cells count as broken too.
     """
     csv.field_size_limit(
         max(csv.field_size_limit(), 2 * _RECORD_LENGTH_MAX)

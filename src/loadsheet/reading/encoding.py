@@ -64,7 +64,7 @@ class Loaded:
 _CHUNK = 1 << 18
 _CONTROLS = bytes(code for code in range(128) if CONTROL.match(chr(code)))
 LINE_LENGTH_MAX = 1 << 20
-"""A line of text may hold so many characters at most: reading goes by lines, so this bounds memory."""
+"""The longest line of text in characters: files are read line by line, so this bounds memory."""
 
 _BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -100,21 +100,16 @@ class Survey:
         return self.encoding.upper() + (" (by its byte order mark)" if self.mark else "")
 
     def open(self) -> TextIOWrapper:
-        """The text from its beginning; lines keep the ends they have."""
-        return open_text(self.source, self.encoding, self.mark)
-
-
-def open_text(source: Source, encoding: str, mark: int) -> TextIOWrapper:
-    """The text after a byte order mark of `mark` bytes; lines end with CR, LF or CR LF and keep them."""
-    raw = source.open("rb")
-    raw.seek(mark)
-    return TextIOWrapper(raw, encoding, "strict", newline="")
+        """The text after its byte order mark; lines end with CR, LF or CR LF and keep them."""
+        raw = self.source.open("rb")
+        raw.seek(self.mark)
+        return TextIOWrapper(raw, self.encoding, "strict", newline="")
 
 
 def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:
     """Read the file from end to end in the encoding it is in. `marks` are the characters that count as quotes.
 
-    Raises FileRefused if it is in none of `encodings` (the first failure is told, with offset and line), is damaged UTF-8 that
+    Raises FileRefused if it is in none of `encodings` (the first failure is reported, with offset and line), is damaged UTF-8 that
     only a later one of them takes, contradicts its byte order mark, holds binary data, or has a line that never ends.
     """
     with source.open("rb") as raw:

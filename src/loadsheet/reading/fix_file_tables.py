@@ -45,7 +45,7 @@ def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
 
 
 def _open_file(path: Path) -> BinaryIO:
-    """A file that nobody claimed yet: what was put in its place meanwhile, a link or a pipe, is not followed and not waited for."""
+    """Open a file that is not claimed yet. If a link or a pipe was put in its place, it is neither followed nor waited for."""
     return os.fdopen(os.open(path, READ), "rb")
 
 

@@ -17,8 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.layouts import Layout, WantedColumn
-from loadsheet.reading.tables import Native, Row, is_blank, place
+from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, place
 
 TOP_ROWS = 50
 """How far down a header is looked for unless the mapping gives its row."""
@@ -35,7 +34,7 @@ _AROUND = " *:;,.!?\"'†"  # what people put around a label: "Weight *", "Order
 _PART_SEPARATOR = re.compile(
     r"\s*[/|>\\]+\s*|\s+[-\u2013\u2014]+\s+|:\s+"
 )  # what people put between its parts: "Consignee / City"
-_ROWS_TRIED = (1, 2, 3)  # over so many rows labels are looked for unasked
+_ROWS_TRIED = (1, 2, 3)  # numbers of header rows tried unless the mapping gives one
 _LIKENESS_MIN = 0.6
 
 
@@ -359,7 +358,7 @@ def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) 
             yield row
             continue
         if row.problem is not None and row.problem.code == "R214":
-            yield row  # reading ends here whatever the rules say, and that has to be said
+            yield row  # reading ends here despite the rules, which must be reported
             continue
         rule = ended
         if not rule and has_rules:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from openpyxl.styles.numbers import BUILTIN_FORMATS, STRIP_RE, is_date_format, is_timedelta_format
 
-from loadsheet.reading.tables import Native, PlainNumber
+from loadsheet.reading.tables import Native
 
 _PIECE = re.compile(
     r"\"(?P<quoted>[^\"]*)\"|\\(?P<escaped>.)"
@@ -71,7 +71,7 @@ def sections_of(code: str) -> tuple[Section, ...]:
 
 
 def with_words(number: str, sections: tuple[Section, ...]) -> str:
-    """A number in plain digits as it is seen, all digits of it, with its words; empty if it is seen without any."""
+    """A number in plain digits as it is shown, all digits of it, with its words; empty if it is shown without words."""
     value = Decimal(number)
     section = _section_for(value, sections)
     if not section.has_words:
@@ -215,8 +215,6 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
     noise of binary arithmetic), or, for whole numbers, those that are stored. Dates outside the calendar and texts that are no number
     come back as errors or plain numbers, never as something else.
     """
-    if how is GENERAL and len(text) <= _PLAIN_LENGTH and _PLAIN.fullmatch(text):
-        return PlainNumber(text)
     number = plain_number(text)
     if number is None:
         return Native("#NUM!", "error")
@@ -226,7 +224,7 @@ def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
         return Native(number, "number", f"{how.before}{_in_digits(number, how.digits)}{how.after}")
     if how.sections and (text := with_words(number, how.sections)):
         return Native(number, "number", text)
-    return PlainNumber(number)
+    return Native(number, "number")
 
 
 def plain_number(text: str) -> str | None:

@@ -13,7 +13,6 @@ from pathlib import Path, PurePosixPath
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
 from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Gzipped, Kind, Loaded, Source, Zipped, refusal_of, refused
-from loadsheet.reading.layouts import Bounds, Layout
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
     DAMAGED,
@@ -25,7 +24,7 @@ from loadsheet.reading.package import (
     open_package,
     over_limit,
 )
-from loadsheet.reading.tables import Table, Top
+from loadsheet.reading.tables import Bounds, Layout, Table, Top
 from loadsheet.reading.workbook import Book, open_workbook, workbook_tops
 from loadsheet.reading.xls import OLE, open_xls
 from loadsheet.reading.xlsb import open_xlsb
@@ -66,7 +65,7 @@ _SIGNATURES: dict[bytes, Kind] = {
 _ALSO_WORDS = (b"BZh", b"PAR1", b"GIF8")
 """Signatures that a text may begin with too; what is meant by them holds zero bytes."""
 
-_PACKAGES: dict[str, Kind] = {  # a part that tells
+_PACKAGES: dict[str, Kind] = {  # by the part that identifies them
     "xl/workbook.bin": ("a binary workbook (.xlsb)", SAVE_AS),
     "word/document.xml": ("a Word document", SAVE_AS),
     "ppt/presentation.xml": ("a presentation", SEND_TABLE),
@@ -105,7 +104,7 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds
 
 
 def read_tops(path: Path, name: str, bounds: Bounds) -> list[Top]:
-    """The first rows of everything in a file that can be a table, before any mapping is known, whatever its format. Raises
+    """The first rows of everything in a file that can be a table, before any mapping is known, in any format. Raises
     FileRefused like `open_tables`.
 
     Runs in the process that asks: it is for the author of a mapping at a terminal, with a sample chosen by hand; what an inbox
@@ -165,12 +164,12 @@ def _refuse_foreign(name: str, head: bytes) -> None:
 
 
 def _as_text(head: bytes) -> str:
-    """The beginning of a file as text, whatever its encoding, for what is pure ASCII in it."""
+    """The ASCII characters at the beginning of a file, in any encoding, as text."""
     return head.replace(b"\0", b"").decode("utf-8-sig", "ignore").lstrip("\ufeff \t\r\n").lower()
 
 
 def _is_document(source: Source, name: str, inflated_bytes_max: int) -> bool:
-    """Whether a zip file is one document, of whatever kind, rather than an archive of files."""
+    """Whether a zip file is one document of any kind, rather than an archive of files."""
     with open_package(source, name, inflated_bytes_max) as package:
         marking_parts = ("mimetype", "[Content_Types].xml", *_PACKAGES)
         return any(package.has(part) for part in marking_parts) or _holds_workbook(package)

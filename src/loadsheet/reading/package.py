@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Protocol, TypeVar
+from typing import IO, TypeVar
 from xml.parsers import expat
 
 from loadsheet.problems import FileRefused, Problem, Where
@@ -22,7 +22,8 @@ DAMAGED = "it is incomplete or damaged"
 SEND_AGAIN = "save it anew in the program it comes from and send it again"
 
 _CHUNK = 1 << 17
-_PIECES_MAX = 1_000  # of 8 KB; a cell of Excel has 32,767 characters
+_TEXT_LENGTH_MAX = 1 << 23  # a cell of Excel has 32,767 characters
+_FEW_PIECES = 8  # of a few KB each, or of a whole chunk
 _PROLOGUE_MAX, _PROLOGUE_CHUNK = 1 << 16, 1 << 10  # what stands before the first element of a part
 
 FAULTS = (
@@ -42,13 +43,6 @@ FAULTS = (
 T = TypeVar("T")
 
 
-class Parser(Protocol):
-    """What a part is fed to; expat's parsers are such."""
-
-    def Parse(self, data: bytes, isfinal: bool = False, /) -> object:  # noqa: N802, FBT001, FBT002 (expat's names)
-        """Take the next piece."""
-
-
 class Pieces(list[str]):
     """The text of one cell while it is parsed. Raises FileRefused when it is longer than the memory of a reader should hold."""
 
@@ -57,10 +51,10 @@ class Pieces(list[str]):
         self._name = name
 
     def append(self, piece: str, /) -> None:
-        """Take a piece, which a parser makes of some thousand characters at most."""
-        if len(self) >= _PIECES_MAX:
-            limit = f"{_PIECES_MAX:,} pieces of text"
-            raise over_limit(self._name, "a cell of it never ends", limit, "a fixed limit", SEND_AGAIN)
+        """Take the next piece."""
+        if len(self) > _FEW_PIECES and sum(map(len, self)) > _TEXT_LENGTH_MAX:
+            limit = f"{_TEXT_LENGTH_MAX:,} characters"
+            raise over_limit(self._name, "one of its cells never ends", limit, "a fixed limit", SEND_AGAIN)
         super().append(piece)
 
 
@@ -91,7 +85,7 @@ class Package:
         except FAULTS as error:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN) from error
 
-    def feed(self, part: str, parser: Parser, found: list[T]) -> Generator[T, None, None]:
+    def feed(self, part: str, parser: expat.XMLParserType, found: list[T]) -> Generator[T, None, None]:
         """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. Raises FileRefused
         for malformed XML, and for content its handlers cannot make sense of (ValueError, LookupError).
         """
@@ -226,7 +220,7 @@ PARTS_MAX = 10_000
 RATIO_MAX = 100  # what shrinks more than this ...
 RATIO_OF_TABLES_MAX = 500  # ... or, if it holds a table, whose rows may repeat much of each other, than this ...
 RATIO_GRACE = 10_000_000  # ... and unpacks to more than this is a bomb
-_SHEETS = "worksheets/"  # their readers bear whatever they unpack to: only their size counts
+_SHEETS = "worksheets/"  # their readers stream them: only their size counts
 
 _SPLIT = "send it in several files, or as CSV"
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
@@ -281,9 +275,9 @@ def check_parts(archive: zipfile.ZipFile, stream: IO[bytes], name: str, inflated
         raise _too_many_parts(len(entries), name)
     for entry in entries:
         if entry.flag_bits & _ENCRYPTED:
-            raise _refused(name, "it is locked with a password", "send it without a password")
+            raise refused(name, "it is locked with a password", "send it without a password")
         if entry.compress_type not in _METHODS:
-            raise _refused(name, f"its part {entry.filename} is packed in a way that workbooks do not use")
+            raise refused(name, f"its part {entry.filename} is packed in a way that workbooks do not use", SEND_AGAIN)
     inflated = sum(entry.file_size for entry in entries)
     if inflated > inflated_bytes_max:
         raise over_limit(name, f"it unpacks to {inflated:,} bytes", inflated_bytes_max, "reading.inflated_bytes_max")
@@ -313,10 +307,6 @@ def _has_rows(part: str) -> bool:
 
 def _too_many_parts(parts: int, name: str) -> FileRefused:
     return over_limit(name, f"it holds {parts:,} parts", PARTS_MAX, "a fixed limit", SEND_AGAIN)
-
-
-def _refused(name: str, reason: str, hint: str = SEND_AGAIN) -> FileRefused:
-    return FileRefused(Problem("R201", Where(name), "", {"reason": reason}, hint))
 
 
 def _check_part_headers(

@@ -4,7 +4,6 @@ A file is refused if its reader crashes, loops, hangs or takes too much memory; 
 with its limits. This module knows no file format and loads no library that reads one. Files are read in this process where
 processes cannot be forked (Windows) and with `reading.process = "none"`.
 
-Processes talk over `multiprocessing` connections, in MessagePack: nothing is unpickled, and the length of a message is bounded.
 A disk that fails while a file is read is not the file's fault and refuses nothing: the file is read once more, then the run halts.
 
 The fork server is our own. The one of `multiprocessing` inherits the whole environment, so readers would hold the token; every reader
@@ -22,38 +21,35 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import count, islice
-from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-import msgspec
-
 from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
-from loadsheet.reading.layouts import Layout, bounds_of
-from loadsheet.reading.tables import (
-    MESSAGE_BYTES_MAX,
-    PLAIN,
-    TYPED,
-    Row,
-    RowDecoder,
-    Table,
+from loadsheet.reading.messages import (
+    BATCH,
+    DISK,
+    DONE,
+    END,
+    EXIT,
+    FAILED,
+    FORK,
+    OPEN,
+    REFUSED,
+    ROWS,
+    TABLES,
+    Channel,
     TableDescription,
     check_problem,
     decode,
+    unpack_rows,
 )
+from loadsheet.reading.tables import Layout, Row, Table, bounds_of
 
 if TYPE_CHECKING:
     from loadsheet.settings import Settings
-
-OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
-TABLES, END, REFUSED, FAILED, DONE = b"T", b"E", b"R", b"X", b"D"  # replies, beside PLAIN and TYPED
-
-DISK = "disk"
-"""The name of the failure if the reader's disk failed."""
 
 TARGET = "loadsheet.reading.opening:open_tables"
 _SHUTDOWN_TIMEOUT_S = 10.0
@@ -253,51 +249,6 @@ def _socket_pair(wait_s: float) -> tuple[socket.socket, socket.socket]:
     return own_end, child_end
 
 
-class Channel:
-    """One end of a connection between processes: messages, each with a kind of one byte, and descriptors of open files."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self._socket = end  # made beforehand, because a confined process may make none
-        self.connection = Connection(os.dup(end.fileno()))
-
-    def send(self, kind: bytes, content: object, files: Sequence[int] = ()) -> None:
-        """Send a message, with descriptors if the other end takes some with this kind. Raises TimeoutError and OSError."""
-        try:
-            send_message(self.connection, kind, content)
-            if files:
-                socket.send_fds(self._socket, [b"f"], files)
-        except BlockingIOError as error:
-            raise TimeoutError("no answer in time") from error
-
-    def receive(self) -> tuple[bytes, memoryview]:
-        """The kind and the content of the next message. Raises EOFError, TimeoutError, OSError, and ValueError for an invalid one."""
-        try:
-            message = self.connection.recv_bytes(MESSAGE_BYTES_MAX)
-        except BlockingIOError as error:
-            raise TimeoutError("no answer in time") from error
-        except OSError as error:
-            if not self.connection.readable:  # which is how a connection refuses a length
-                raise ValueError("a message is too long") from error
-            raise
-        if not message:
-            raise ValueError("an empty message")
-        return message[:1], memoryview(message)[1:]
-
-    def receive_files(self, files: int) -> list[int]:
-        """The descriptors that come with a message."""
-        return list(socket.recv_fds(self._socket, 1, files)[1])
-
-    def close(self) -> None:
-        """Close this end."""
-        self.connection.close()
-        self._socket.close()
-
-
-def send_message(connection: Connection, kind: bytes, content: object = None) -> None:
-    """Send one message. Values that MessagePack has no form for are sent as text."""
-    connection.send_bytes(kind + msgspec.msgpack.encode(content, enc_hook=str))
-
-
 class _Reader:
     """The reader of one file, as the parent process sees it. Turns timeouts and every way of dying into FileRefused."""
 
@@ -318,23 +269,24 @@ class _Reader:
             for table in descriptions:
                 table.check()
         return {
-            table.name: Table(*table[:6], rows=_Rows(self, table.name, len(table.header)), found=table.found)
+            table.name: Table(
+                *table[:6], rows=partial(_rows_with_retry, self, table.name, len(table.header)), found=table.found
+            )
             for table in descriptions
         }
 
-    def rows(self, table: str, width: int, positions: frozenset[int] | None = None) -> Iterator[Row]:
-        """One pass over the rows of a table, by a process of its own. With `positions`, only these cells."""
+    def rows(self, table: str, width: int) -> Iterator[Row]:
+        """One pass over the rows of a table, by a process of its own."""
         number = next(self._numbers)
         own_end, child_end = _socket_pair(self._limits.wall_s)
         with closing(Channel(own_end)) as channel:
             with child_end, self._lock, self._failures(self._kill):
-                self._channel.send(ROWS, (number, table, positions), [child_end.fileno()])
-            decoder = RowDecoder(width)
+                self._channel.send(ROWS, (number, table), [child_end.fileno()])
             with self._failures(partial(self._exit_of_stream, number)):
                 while True:
                     kind, body = channel.receive()
-                    if kind in (PLAIN, TYPED):
-                        yield from decoder.rows(kind, body)
+                    if kind == BATCH:
+                        yield from unpack_rows(body, width)
                     elif kind == END:
                         return
                     else:
@@ -379,7 +331,7 @@ class _Reader:
         failure, text = decode(body, tuple[str, str])
         if failure == DISK:
             raise DiskFault(
-                f"{self._name} cannot be read from its disk ({text}); nothing of it was used, it stays where it was"
+                f"{self._name} cannot be read from its disk ({text}); nothing of it was used, and it stays where it was"
             )
         if failure in _MEMORY_ERRORS:
             self._raise_over_limit(f"it needs more memory than {self._limits.memory_mb:,} MB", "reading.memory_mb")
@@ -410,34 +362,17 @@ class _Reader:
         raise FileRefused(Problem("R233", Where(self._name), "", {"reason": reason}, _SAVE_AGAIN))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """`Table.rows` of a file in the sandbox. Keeps its reader alive."""
-
-    reader: _Reader
-    table: str
-    width: int
-
-    def __call__(self) -> Iterator[Row]:
-        """The rows, read again from the start. Raises FileRefused if the reader fails on the way."""
-        return _rows_with_retry(partial(self.reader.rows, self.table, self.width))
-
-    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
-        """The rows with only the cells at these positions."""
-        return _rows_with_retry(partial(self.reader.rows, self.table, self.width, positions))
-
-
 class DiskFault(FolderError):  # noqa: N818
     """A disk failed to read a file. The file stays where it was."""
 
 
-def _rows_with_retry(rows: Callable[[], Iterator[Row]]) -> Iterator[Row]:
-    """The rows, with one retry: if the disk fails, they are read from the start again and the first ones skipped. Raises DiskFault
-    if it fails again.
+def _rows_with_retry(reader: _Reader, table: str, width: int) -> Iterator[Row]:
+    """The rows of a table, with one retry: if the disk fails, they are read from the start again and the first ones skipped. Raises
+    DiskFault if it fails again, and FileRefused if the reader fails on the way.
     """
     count = 0
     try:
-        for count, row in enumerate(rows(), start=1):  # noqa: B007 (the count is for the second try)
+        for count, row in enumerate(reader.rows(table, width), start=1):  # noqa: B007 (the count is for the second try)
             yield row
     except DiskFault:
-        yield from islice(rows(), count, None)
+        yield from islice(reader.rows(table, width), count, None)

@@ -6,7 +6,7 @@ forks a process that streams them, so that shared texts and encoding are read on
 however it ends, because their sockets close.
 
 The limits: everywhere but on Windows memory, CPU time and open files; no file is written, no core dumped (macOS accepts the memory
-limit and does not keep it). On Linux also, as far as the kernel has them, Landlock and seccomp. Landlock allows to open the given
+limit but does not enforce it). On Linux also Landlock and seccomp, if the kernel has them. Landlock allows to open the given
 file and the installed program, and to change nothing. seccomp forbids sockets, programs and other processes, and forks once
 rows are streamed. An audit hook of the interpreter refuses the same as a second line. The process cannot undo any of it.
 """
@@ -31,8 +31,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from loadsheet.problems import FileRefused
-from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.sandbox import (
+from loadsheet.reading.messages import (
     DISK,
     DONE,
     END,
@@ -43,11 +42,13 @@ from loadsheet.reading.sandbox import (
     ROWS,
     TABLES,
     Channel,
-    ExitStatus,
-    Limits,
+    TableDescription,
+    decode,
+    pack_rows,
     send_message,
 )
-from loadsheet.reading.tables import Table, TableDescription, blank_others, decode, pack_rows
+from loadsheet.reading.sandbox import ExitStatus, Limits
+from loadsheet.reading.tables import Bounds, Layout, Table
 
 _OPEN_FILES_MAX = 64
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")  # folders of the interpreter and its packages
@@ -298,7 +299,7 @@ class _RunningReaders:
 _DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
 
 
-def find_disk_error(error: BaseException | None) -> OSError | None:
+def _find_disk_error(error: BaseException | None) -> OSError | None:
     """The error of a disk in this error's chain of causes; None if there is none."""
     seen = set()
     while error is not None and id(error) not in seen:
@@ -310,7 +311,7 @@ def find_disk_error(error: BaseException | None) -> OSError | None:
 
 
 class _ErrorReporter:
-    """Reports an exception to the parent and ends the process in any case: no caller is there to catch it."""
+    """Reports an exception to the parent and always ends the process: there is no caller to catch it."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -320,7 +321,7 @@ class _ErrorReporter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
-            fault = find_disk_error(error)
+            fault = _find_disk_error(error)
             if fault is not None:
                 send_message(self._connection, FAILED, (DISK, str(fault.strerror)))
             elif isinstance(error, FileRefused):
@@ -343,9 +344,9 @@ def _run_reader(file: int, control: int, target: Target) -> None:
                 tables = _open_tables(decode(body, OpenRequest), file, target)
                 channel.send(TABLES, [_describe(table) for table in tables.values()])
             elif kind == ROWS:
-                number, name, positions = decode(body, tuple[int, str, frozenset[int] | None])
+                number, name = decode(body, tuple[int, str])
                 (out,) = channel.receive_files(1)
-                streams[number] = _fork_stream(channel, out, tables[name], positions)
+                streams[number] = _fork_stream(channel, out, tables[name])
             else:
                 channel.send(DONE, _exit_status(*os.wait4(streams.pop(decode(body, int)), 0)[1:]))
         with suppress(PermissionError):  # where seccomp is, the streams die with us anyway
@@ -365,13 +366,13 @@ def _requests(channel: Channel) -> Iterator[tuple[bytes, memoryview]]:
 def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, Table]:
     """Confine this process, then read the tables of the file behind a descriptor."""
     confine(request.limits, file)
-    reopened = Path(f"/proc/self/fd/{file}")  # the file itself, whatever its name leads to by now
+    reopened = Path(f"/proc/self/fd/{file}")  # the file itself, even if its name leads elsewhere by now
     path = reopened if reopened.exists() else Path(request.path)
     return target(path, request.name, request.layouts, request.bounds)
 
 
-def _fork_stream(channel: Channel, out: int, table: Table, positions: frozenset[int] | None) -> int:
-    """Fork a process that streams the rows of a table into `out`; with `positions`, only these cells."""
+def _fork_stream(channel: Channel, out: int, table: Table) -> int:
+    """Fork a process that streams the rows of a table into `out`."""
     pid = os.fork()
     if pid:
         os.close(out)
@@ -380,8 +381,7 @@ def _fork_stream(channel: Channel, out: int, table: Table, positions: frozenset[
     connection = Connection(out, readable=False)
     with _ErrorReporter(connection):
         confine_further()
-        rows = table.rows()
-        for message in pack_rows(rows if positions is None else blank_others(rows, positions, len(table.header))):
+        for message in pack_rows(table.rows()):
             connection.send_bytes(message)
         send_message(connection, END)
     raise AssertionError  # the process has ended

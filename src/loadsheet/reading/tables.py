@@ -1,21 +1,120 @@
-"""The values of reading: cells, rows and tables; the checks that a row has the right length and sound cells; and rows as messages.
+"""The values of reading: what a mapping asks of a table (`Layout`), the table with its rows and cells, and the checks of a row.
 
 A cell is text. A number, date or flag of a workbook is text here too (`Native`), in one canonical form, with its kind. So a
 converter need not guess: a text cell "1.234" is read by the mapping's locale, a number cell 1.234 is exact already.
 
-A reader's process sends rows in MessagePack (`pack_rows`, `RowDecoder`). The decoder accepts only the types that are named here and
-raises ValueError for anything else, so a hostile reader can do no more than report wrong data about its own file.
+The mapping builds the layouts; reading never sees a mapping file.
 """
 
 import re
-import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeVar, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
-import msgspec
+from loadsheet.problems import Problem, Where, column_letters
 
-from loadsheet.problems import CATALOGUE, Problem, Where, column_letters
+if TYPE_CHECKING:
+    from loadsheet.settings import (
+        Settings,  # a reader's process never loads it: it takes longer than all that reads CSV
+    )
+
+# ---- what a mapping asks ----
+
+
+@dataclass(frozen=True, slots=True)
+class WantedColumn:
+    """A column of the mapping: its name there, the labels it may stand under (label, then aliases), and whether the header
+    must hold it. Labels are compared folded (see `header.fold`).
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """How a column is read: as text, number or moment; the width that shorter values are padded to (0: they are not); and its date
+    formats in words, each with what reads a text of this format (None: the text is not of it).
+    """
+
+    kind: Literal["text", "number", "moment"] = "text"
+    pads_to: int = 0
+    formats: tuple[tuple[str, Callable[[str], object | None]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilters:
+    """Which rows around and between those of a table are not part of it. Rows that match a rule are ignored, never lost.
+
+    `units_row`: the first row under the header holds units (True), holds none (False), or is looked at ("auto"). `comment` is
+    what the first cell of a comment begins with. `totals` are words that the first text of a total row begins with, wherever
+    it stands; at the first row that begins with one of `footer` the table ends. `stop_at_blank`: it ends at a blank row.
+    `hidden_rows` and `hidden_columns` say whether what a workbook hides is read like the rest.
+    """
+
+    units_row: Literal["auto"] | bool = "auto"
+    comment: str = ""
+    totals: tuple[str, ...] = ()
+    footer: tuple[str, ...] = ()
+    stop_at_blank: bool = False
+    hidden_rows: Literal["read", "ignore"] = "read"
+    hidden_columns: Literal["read", "ignore"] = "read"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One table as a mapping wants it; `name` is the mapping's name for it.
+
+    `sheets` are names of which the first that exists is read; empty: the visible sheet with the header. `header_row`
+    is a row number from 1, or "auto": the first row of a file's top with every required label; `header_rows` is over how many
+    rows the labels are spread ("auto": one, or two or three if only together they hold every label). `encodings` and `delimiters`
+    are for text files: tried strictly in this order; a byte order mark wins over the encodings, a `sep=` line over the delimiters.
+    `quote` is what values of text files are quoted with, doubled inside them (empty: nothing is); `escape` is what makes the
+    character after it an ordinary one (empty: nothing does). `row_filters` says which rows are none of the table's.
+    """
+
+    name: str
+    columns: tuple[WantedColumn, ...]
+    sheets: tuple[str, ...] = ()
+    header_row: int | Literal["auto"] = "auto"
+    encodings: tuple[str, ...] = ("utf-8-sig",)
+    delimiters: tuple[str, ...] = (",", ";", "\t", "|")
+    quote: str = '"'
+    escape: str = ""
+    header_rows: int | Literal["auto"] = "auto"
+    row_filters: RowFilters = RowFilters()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what can never be read: no column, no encoding, a delimiter that is not one character, or one
+        character with two meanings.
+        """
+        if not self.columns or not self.encodings or not self.delimiters:
+            raise ValueError(f"table {self.name} needs a column, an encoding and a delimiter at least")
+        for delimiter in self.delimiters:
+            if len(delimiter) != 1 or delimiter in "\r\n" or delimiter in (self.quote, self.escape):
+                raise ValueError(f"table {self.name}: {delimiter!r} cannot be a delimiter")
+        for mark in filter(None, (self.quote, self.escape)):
+            if len(mark) > 1 or mark in "\r\n " or self.quote == self.escape:
+                raise ValueError(f"table {self.name}: {mark!r} cannot be a quote or an escape")
+
+
+class Bounds(NamedTuple):
+    """Settings of the same names: rows, characters, columns, unpacked bytes, and lines of one record."""
+
+    blank_rows_max: int
+    cell_length_max: int
+    columns_max: int
+    inflated_bytes_max: int
+    record_lines_max: int
+
+
+def bounds_of(settings: "Settings") -> Bounds:
+    """The bounds in the settings."""
+    return Bounds(*(getattr(settings.reading, name) for name in Bounds._fields))
+
+
+# ---- what a file holds ----
 
 NativeKind = Literal["number", "datetime", "date", "time", "flag", "error", "formula"]
 
@@ -42,23 +141,6 @@ class Native(str):
         return cell
 
 
-class PlainNumber(Native):
-    """A number that is shown as it is stored. Sheets hold millions of these, so it is made by str alone."""
-
-    __slots__ = ()
-    if TYPE_CHECKING:
-
-        def __new__(cls, text: str) -> Self: ...  # noqa: D102 (the next line is what it is)
-    else:
-        __new__ = str.__new__
-    kind: NativeKind = "number"
-
-    @property
-    def shown(self) -> str:  # type: ignore[override]  # nobody sets it
-        """The number itself."""
-        return str(self)
-
-
 class Row(NamedTuple):
     """One row: its number from 1 as the sender's program counts lines or rows, its cells (exactly as many as the table has
     columns), the problem that makes it unusable, if any (then `cells` hold what could be read), and the rule by which it is no
@@ -72,7 +154,7 @@ class Row(NamedTuple):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The cells as plain texts, as their sender sees them: what is kept of a row and given back to its sender."""
+        """The cells as plain texts, as their sender sees them. The ledger keeps these, and reports show them."""
         return tuple([cell.shown if isinstance(cell, Native) else cell for cell in self.cells])
 
     @property
@@ -110,14 +192,6 @@ class Table:
     at: tuple[int, ...] = ()
     first_name: str = ""
 
-    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
-        """The rows, read anew; of their cells only those at these positions need be there. Faster than `rows` where that can be."""
-        return self.rows.partial_rows(positions) if isinstance(self.rows, PartialRows) else self.rows()
-
-    def with_rows(self, rows: Callable[[], Iterator[Row]]) -> Self:
-        """The table with another source of the same rows, such as one that counts them. Partial rows bypass it."""
-        return replace(self, rows=_ObservedRows(rows, self.rows) if isinstance(self.rows, PartialRows) else rows)
-
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
         found = place(self.file, self.sheet, self.header, row, column)
@@ -125,29 +199,6 @@ class Table:
             stands = self.at[column]
             found = replace(found, cell=f"{column_letters(stands)}{row}" if stands >= 0 else "")
         return replace(found, path=path) if path else found
-
-
-@runtime_checkable
-class PartialRows(Protocol):
-    """`Table.rows` that can also give a few cells of each row alone; the others are blank."""
-
-    def __call__(self) -> Iterator[Row]: ...  # noqa: D102 (as of any rows)
-
-    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]: ...  # noqa: D102 (as said above)
-
-
-@dataclass(frozen=True, slots=True)
-class _ObservedRows:
-    """Rows with an observer on full passes; partial rows come from the original source."""
-
-    rows: Callable[[], Iterator[Row]]
-    partial_source: PartialRows
-
-    def __call__(self) -> Iterator[Row]:
-        return self.rows()
-
-    def partial_rows(self, positions: frozenset[int]) -> Iterator[Row]:
-        return self.partial_source.partial_rows(positions)
 
 
 class Top(NamedTuple):
@@ -159,16 +210,6 @@ class Top(NamedTuple):
     rows: tuple[tuple[int, tuple[str, ...]], ...]
     encoding: str = ""
     delimiter: str = ""
-
-
-def blank_others(rows: Iterable[Row], positions: frozenset[int], width: int) -> Iterator[Row]:
-    """The rows with only the cells at these positions; the others are blank."""
-    kept, blank = sorted(positions), [""] * width
-    for number, cells, problem, ignored in rows:
-        few = blank.copy()
-        for position in kept:
-            few[position] = cells[position]
-        yield Row(number, tuple(few), problem, ignored)
 
 
 def place(file: str, sheet: str, header: tuple[str, ...], row: int, column: int | None = None) -> Where:
@@ -188,8 +229,8 @@ OF_ONE_CELL = frozenset({"R209", "R212"})
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """What the rows of a table are held against: its file, sheet and header, and the longest cell that is read."""
+class RowChecks:
+    """Checks that the rows of a table are as wide as its header and their cells sound. Knows file, sheet, header and the longest cell read."""
 
     file: str
     sheet: str
@@ -206,7 +247,7 @@ class Frame:
         return (*cells[:width], *("",) * (width - len(cells)))
 
     def ragged(self, number: int, cells: Sequence[str]) -> Row:
-        """A row with too few or too many cells. In a text nobody knows which value is in the wrong column, so all of them take part."""
+        """A row with too few or too many cells. In a text file any value may be in the wrong column, so the problem names all cells."""
         width = len(self.header)
         beyond = [place for place in range(width, len(cells)) if cells[place].strip()]
         surplus = ", ".join(cells[place] for place in beyond)[:100]
@@ -251,178 +292,3 @@ def with_line_feeds(cells: Sequence[str]) -> list[str]:
 def is_blank(cells: Sequence[str]) -> bool:
     """Whether there is nothing but white space in the cells."""
     return not any(cells) or not "".join(cells).strip()
-
-
-# ---- rows as messages ----
-
-PLAIN, TYPED = b"P", b"N"
-"""Kinds of messages with rows: all cells are texts, or some are `Native`."""
-
-MESSAGE_BYTES_MAX = 1 << 26
-"""The largest message. It holds at least one row."""
-
-MESSAGE_BYTES = 1 << 18
-"""The size at which rows are sent: 500 rows of 40 short cells."""
-
-_LIST_HEAD = struct.Struct(">BI")
-_LIST_OF_MANY = 0xDD  # MessagePack's array 32
-_PAIR = b"\x92"  # and an array of two
-_CACHE_MAX = 20_000
-_KINDS = frozenset(get_args(NativeKind))
-_Value = TypeVar("_Value")
-
-
-class TableDescription(NamedTuple):
-    """A table without its rows."""
-
-    name: str
-    file: str
-    sheet: str
-    header: tuple[str, ...]
-    header_row: int
-    columns: dict[str, int]
-    found: dict[str, str]
-
-    def check(self) -> None:
-        """Raises ValueError for a column outside the header."""
-        if any(not 0 <= position < len(self.header) for position in self.columns.values()):
-            raise ValueError("a column stands outside its header")
-
-
-class _TypedRow(NamedTuple):
-    """A row with `Native` cells. An int stands for one: its place, from 1, in the list before the rows of the message."""
-
-    number: int
-    cells: tuple[str | int, ...]
-    problem: Problem | None = None
-    ignored: str = ""
-
-
-_encode = msgspec.msgpack.Encoder(enc_hook=str).encode  # values that MessagePack has no form for become texts
-_decode_plain = msgspec.msgpack.Decoder(list[Row]).decode
-_decode_typed = msgspec.msgpack.Decoder(tuple[list[tuple[str, ...]], list[_TypedRow]]).decode
-
-
-def pack_rows(rows: Iterable[Row]) -> Iterator[bytes | bytearray]:
-    """Messages of about MESSAGE_BYTES, each as soon as it is full: its kind in one byte, then its rows. A message may be overwritten
-    once the next one is asked for. Raises OverflowError for a row larger than a message.
-    """
-    append = msgspec.msgpack.Encoder(enc_hook=str).encode_into
-    start = len(PLAIN) + _LIST_HEAD.size
-    buffer, count, natives = bytearray(PLAIN) + bytes(_LIST_HEAD.size), 0, _NativeCells()
-
-    def message() -> bytes | bytearray:
-        _LIST_HEAD.pack_into(buffer, len(PLAIN), _LIST_OF_MANY, count)
-        cells = natives.encode()
-        return b"".join((TYPED, _PAIR, cells, memoryview(buffer)[len(PLAIN) :])) if cells else buffer
-
-    for row in rows:
-        number, cells, problem, ignored = row
-        append((number, natives.with_references(cells), problem, ignored), buffer, -1)
-        count += 1
-        if len(buffer) > MESSAGE_BYTES:
-            if len(buffer) > MESSAGE_BYTES_MAX:
-                raise OverflowError(f"row {row.number} is larger than {MESSAGE_BYTES_MAX >> 20} MB")
-            yield message()
-            del buffer[start:]
-            count, natives = 0, _NativeCells()
-    if count:
-        yield message()
-
-
-class _NativeCells:
-    """The distinct `Native` cells of a message, each as text, kind and, if it differs from the text, what is shown."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}  # places of plain numbers, by their text
-        self._others: dict[tuple[str, str, str], int] = {}
-        self._cells: list[tuple[str, ...]] = []
-
-    def with_references(self, cells: Sequence[str]) -> list[str | int]:
-        """The cells of a row, with a place for each `Native`."""
-        numbers, others = self._numbers.get, self._others.get
-        return [
-            cell
-            if cell.__class__ is str
-            else (numbers(cell) if cell.__class__ is PlainNumber else others((cell, cell.kind, cell.shown)))  # type: ignore[attr-defined]  # it is native
-            or self._add(cell)
-            for cell in cells
-        ]
-
-    def encode(self) -> bytes:
-        """The list that goes before the rows; empty if there are no such cells."""
-        return _encode(self._cells) if self._cells else b""
-
-    def _add(self, cell: str) -> int:
-        text, kind, shown = str(cell), cell.kind, cell.shown  # type: ignore[attr-defined]  # as above
-        self._cells.append((text, kind) if shown == text else (text, kind, shown))
-        place = len(self._cells)
-        if cell.__class__ is PlainNumber:
-            self._numbers[text] = place
-        else:
-            self._others[text, kind, shown] = place
-        return place
-
-
-class RowDecoder:
-    """Makes rows of messages. Caches `Native` cells, because many sheets repeat them."""
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._cache: dict[tuple[str, ...], Native] = {}
-
-    def rows(self, kind: bytes, body: bytes | memoryview) -> Iterator[Row]:
-        """The rows of a message, as `pack_rows` makes them. Raises ValueError unless each has a number and texts, as many as the header."""
-        width = self._width
-        rows: Iterable[Row] = _decoded(_decode_plain, body) if kind == PLAIN else self._typed(body)
-        for row in rows:
-            if len(row.cells) != width:
-                raise ValueError(f"row {row.number} is not as wide as its header")
-            if row.problem is not None:
-                check_problem(row.problem)
-            yield row
-
-    def _typed(self, body: bytes | memoryview) -> Iterator[Row]:
-        encoded, rows = _decoded(_decode_typed, body)
-        cache = self._cache
-        natives: list[str] = ["", *[cache.get(parts) or self._native(parts) for parts in encoded]]
-        try:
-            for number, cells, problem, ignored in rows:
-                values = tuple([cell if cell.__class__ is str else natives[cell] for cell in cells])
-                yield Row(number, values, problem, ignored)
-        except IndexError:
-            raise ValueError("a cell that is not in the list") from None
-
-    def _native(self, parts: tuple[str, ...]) -> Native:
-        if len(parts) not in (2, 3) or parts[1] not in _KINDS:
-            raise ValueError("a cell of an unknown kind")
-        if len(self._cache) >= _CACHE_MAX:
-            self._cache.clear()
-        is_plain = parts[1:] == ("number",)
-        cell = PlainNumber(parts[0]) if is_plain else Native(parts[0], parts[1], *parts[2:])  # type: ignore[arg-type]  # just looked up
-        self._cache[parts] = cell
-        return cell
-
-
-def decode(body: bytes | memoryview, kind: type[_Value]) -> _Value:
-    """The value of a message. Raises ValueError unless it is of this type."""
-    value: _Value = _decoded(msgspec.msgpack.Decoder(kind).decode, body)
-    return value
-
-
-def check_problem(problem: Problem) -> Problem:
-    """The problem of a message. Raises ValueError if the catalogue does not have it, or its values do not fit."""
-    try:
-        str(problem)
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"a problem that the catalogue does not have: {problem.code[:10]}") from error
-    if problem.code not in CATALOGUE:
-        raise ValueError("a problem that the catalogue does not have")
-    return problem
-
-
-def _decoded(decoder: Callable[[bytes | memoryview], Any], body: bytes | memoryview) -> Any:
-    try:
-        return decoder(body)
-    except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
-        raise ValueError(f"a message that cannot be understood: {error}") from error

@@ -25,8 +25,7 @@ from loadsheet.reading.header import (
     fold,
     mark_stray_rows,
 )
-from loadsheet.reading.layouts import Bounds, Layout
-from loadsheet.reading.tables import CONTROL, Frame, Row, Table, Top, is_blank, with_line_feeds
+from loadsheet.reading.tables import CONTROL, Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
 
 HIDDEN = "hidden_rows: ignore"
 """The rule by which a hidden row is ignored."""
@@ -34,17 +33,11 @@ HIDDEN = "hidden_rows: ignore"
 _DONE = {"read": "read", "ignore": "ignored"}
 
 
-class Dense(tuple[str, ...]):
-    """The cells of a row from the first column on, blanks between."""
-
-    __slots__ = ()
-
-
 Cells = list[tuple[int, str]]
 """The cells of a row that hold anything: position from 0, value."""
 
-Rows = Generator[tuple[int, Cells | Dense], None, None]
-"""The rows of a sheet that hold anything: number from 1, cells, or the whole row where that is cheaper."""
+Rows = Generator[tuple[int, Cells], None, None]
+"""The rows of a sheet that hold anything: number from 1, cells."""
 
 ROWS_MAX, COLUMNS_MAX = 1_048_576, 16_384
 """The last row and column that a spreadsheet program of today has; a cell that claims to stand further out is damage."""
@@ -100,7 +93,7 @@ class Traits:
     silent: int = 0
 
     def describe(self, rows: str, columns_are: str) -> dict[str, str]:
-        """In words, for `Table.found`, with what is done with hidden rows and columns; what there is not is not told."""
+        """In words, for `Table.found`, with what is done with hidden rows and columns; only what the sheet has."""
         columns = self.hidden_columns
         letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
         return {
@@ -140,7 +133,7 @@ class Book:
                     raise self._repeated(sheet, number, f"row {number}")
                 else:
                     disordered.add(number)
-                if not isinstance(cells, Dense) and len(cells) > len(dict(cells)):
+                if len(cells) > len(dict(cells)):
                     times = Counter(position for position, _ in cells)
                     cell = f"{column_letters(times.most_common(1)[0][0])}{number}"
                     raise self._repeated(sheet, number, f"the cell {cell}", cell)
@@ -191,8 +184,8 @@ def _find_table(book: Book, layout: Layout, bounds: Bounds) -> "_Body":
 
 def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], bounds: Bounds) -> "_Body":
     header, above = found
-    frame = Frame(book.name, sheet.title, header.labels, bounds.cell_length_max)
-    return _Body(book, sheet, layout, header, frame, bounds.blank_rows_max, above)
+    checks = RowChecks(book.name, sheet.title, header.labels, bounds.cell_length_max)
+    return _Body(book, sheet, layout, header, checks, bounds.blank_rows_max, above)
 
 
 def _refuse_ambiguous_sheets(body: "_Body", bounds: Bounds, chosen: Container[str]) -> None:
@@ -287,20 +280,16 @@ def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
     return header, sum(number < header.top for number in seen)
 
 
-def _are_blank(cells: Cells | Dense) -> bool:
+def _are_blank(cells: Cells) -> bool:
     """Whether the cells hold only white space. The first cell decides for most rows."""
-    if isinstance(cells, Dense):
-        return is_blank(cells)
     for _, value in cells:  # noqa: SIM110 (called for every row, and a generator costs more)
         if value and not value.isspace():
             return False
     return True
 
 
-def _spread(cells: Cells | Dense) -> list[str]:
+def _spread(cells: Cells) -> list[str]:
     """The cells of a row in their places, blanks between."""
-    if isinstance(cells, Dense):
-        return list(cells[: max(position for position, value in enumerate(cells) if value) + 1])
     values = [""] * (max(position for position, _ in cells) + 1)
     for position, value in cells:
         values[position] = value
@@ -315,7 +304,7 @@ class _Body:
     sheet: Sheet
     layout: Layout
     header: Header
-    frame: Frame
+    checks: RowChecks
     blank_rows_max: int
     above: int
     hidden: Spans = NO_ROWS
@@ -341,20 +330,20 @@ class _Body:
                 row = self._row(number, cells)
                 yield Row(number, row.cells, None, HIDDEN) if number in hidden else row
 
-    def _row(self, number: int, cells: Cells | Dense) -> Row:
-        frame, width = self.frame, len(self.frame.header)
-        values: Sequence[str] = cells if isinstance(cells, Dense) and len(cells) == width else _spread(cells)
+    def _row(self, number: int, cells: Cells) -> Row:
+        checks, width = self.checks, len(self.checks.header)
+        values: Sequence[str] = _spread(cells)
         if len(values) != width:
             if not is_blank(values[width:]):  # cells to the right of the header
-                return frame.ragged(number, values)
-            values = frame.fit_width(values)
+                return checks.ragged(number, values)
+            values = checks.fit_width(values)
         together = "".join(values)
         if "\r" in together:
             values = with_line_feeds(values)
-        doubtful = len(together) > frame.cell_length_max or CONTROL.search(together)
-        return Row(number, tuple(values), frame.find_damage(number, values) if doubtful else None)
+        doubtful = len(together) > checks.cell_length_max or CONTROL.search(together)
+        return Row(number, tuple(values), checks.find_damage(number, values) if doubtful else None)
 
-    def _far_below(self, number: int, cells: Cells | Dense, blank: int) -> Row:
+    def _far_below(self, number: int, cells: Cells, blank: int) -> Row:
         hint = "delete the blank rows or what stands below them, or raise reading.blank_rows_max"
-        problem = Problem("R214", self.frame.where(number), "", {"blank": blank}, hint)
-        return Row(number, self.frame.fit_width(_spread(cells)), problem)
+        problem = Problem("R214", self.checks.where(number), "", {"blank": blank}, hint)
+        return Row(number, self.checks.fit_width(_spread(cells)), problem)

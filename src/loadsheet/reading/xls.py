@@ -2,7 +2,7 @@
 
 xlrd holds a whole sheet in memory, about 50 bytes for each filled cell. A sheet has at most 65,536 rows by 256 columns; files over
 256 MB are refused. Damaged files make xlrd raise many kinds of exceptions: all are caught here. olefile opens the OLE container around the
-workbook: it follows chains of sectors only as far as the file reaches, while xlrd's own reader can be led in circles.
+workbook: it follows chains of sectors only as far as the file reaches, while xlrd's own reader can loop forever.
 """
 
 import struct

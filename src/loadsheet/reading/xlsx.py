@@ -1,30 +1,25 @@
 """Open XML workbooks (.xlsx, .xlsm, strict ones too): their worksheets, rows, shared texts, styles and date system.
 
 Not read by openpyxl, because it drops rows whose numbers do not ascend, cannot tell a formula without a saved value from an empty cell in
-one pass, gives needless warnings, decodes `_x005F_` wrongly and takes four times as long (measured). It is used for number formats
-(`number_formats`), and the tests compare our cells with its cells.
+one pass, gives needless warnings and decodes `_x005F_` wrongly. It is used for number formats (`number_formats`). The tests compare our
+cells with those of a second reader, python-calamine.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from functools import partial
-from xml.parsers.expat import XMLParserType
 
 from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
 from loadsheet.reading.package import SEND_AGAIN, Package, Pieces, check_markup, local_name, open_package, safe_parser
 from loadsheet.reading.tables import Native
-from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, Dense, Rows, Sheet, Spans, Traits
-from loadsheet.reading.xml_patterns import RowPatterns, Scanner, WellFormedCheck, texts_of
+from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 
 _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]+")
 _DIGITS = "0123456789"
 _CACHE_MAX = 20_000
-_TRAITS = (b"hidden=", b"mergeCell", b"autoFilter")
-_TAG_LENGTH = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +34,7 @@ class Dictionary:
 def read_texts(package: Package, part: str) -> Iterator[str]:
     """The shared texts of a workbook in order: rich text joined, phonetic hints left out, `_x000D_` and the like decoded."""
     found: list[str] = []
-    pieces: list[str] = []
+    pieces = Pieces(package.name)
     parser = safe_parser()
     phonetic = False
 
@@ -62,35 +57,18 @@ def read_texts(package: Package, part: str) -> Iterator[str]:
         elif name == "rPh":
             phonetic = False
 
-    def read(piece: str) -> None:
-        found.extend(map(unescape, texts_of(piece)))
-
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    return package.feed(part, Scanner(parser, b"<si", b"</si>", b"</sst>", read), found)
+    return package.feed(part, parser, found)
 
 
-def stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
+def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
+    package: Package, part: str, dictionary: Dictionary
+) -> Rows:
     """The rows of a sheet that hold anything, as row number and cells, in the order of the file. Raises FileRefused if the part
     is damaged.
     """
-    found: list[tuple[int, Cells | Dense]] = []
-    make, number = _cell_makers(dictionary)
-    parser, at_row = _row_parser(make, found, Pieces(package.name))
-    columns: dict[str, int] = {}
-    patterns = RowPatterns(dictionary.texts, make, number, partial(_position, columns=columns))
-
-    def read(piece: str) -> None:
-        rows, last = patterns.read(piece)
-        found.extend(rows)
-        at_row(last)
-
-    return package.feed(part, Scanner(parser, b"<row", b"</row>", b"</sheetData>", read), found)
-
-
-def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
-    make: Callable[[str, str, str], str], found: list[tuple[int, Cells | Dense]], pieces: list[str]
-) -> tuple[XMLParserType, Callable[[int], None]]:
-    """What parses the XML of a sheet and puts its rows into `found`, and what tells it the number of the row before."""
+    found: list[tuple[int, Cells]] = []
+    pieces, make = Pieces(package.name), _cell_maker(dictionary)
     parser = safe_parser()
     row, position, phonetic, formula, inline = 0, -1, False, False, False
     cells: Cells = []
@@ -141,32 +119,24 @@ def _row_parser(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
         elif name == "rPh":
             phonetic = False
 
-    def at_row(number: int) -> None:
-        nonlocal row
-        row = number
-
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    return parser, at_row
+    return package.feed(part, parser, found)
 
 
 def read_traits(package: Package, part: str) -> Traits:
-    """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if its checksum is wrong or its XML malformed.
-
-    The parser gets what is no plain row, and its handlers are called only for pieces that hold one of the words looked for; the others
-    cost next to nothing.
-    """
+    """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if its checksum is wrong or its XML malformed."""
     parser = safe_parser()
-    merged, filtered, before, hidden_rows = 0, "", b"", Spans()
+    merged, filtered, hidden_rows = 0, "", Spans()
     hidden_columns: set[int] = set()
 
     def start(tag: str, given: dict[str, str]) -> None:
         nonlocal merged, filtered
-        name = local_name(tag)
-        if name == "mergeCell":
+        if tag.endswith("mergeCell"):
             merged += 1
-        elif name == "autoFilter":
+        elif tag.endswith("autoFilter"):
             filtered = given.get("ref", "")
         elif given.get("hidden", "0") in ("1", "true"):
+            name = local_name(tag)
             if name == "row":
                 number = int(given["r"])  # a writer that hides rows numbers them
                 hidden_rows.add(number, number)
@@ -174,30 +144,10 @@ def read_traits(package: Package, part: str) -> Traits:
                 first, last = int(given["min"]), int(given["max"])
                 hidden_columns.update(range(first - 1, min(last, COLUMNS_MAX)) if last < COLUMNS_MAX else ())
 
-    def peek(piece: bytes) -> None:
-        nonlocal before
-        seen = before + piece  # a tag may have begun in the piece before
-        wide = not before or b"\0" in seen[:_TAG_LENGTH]  # the first piece, and every piece of UTF-16
-        parser.StartElementHandler = start if wide or any(word in seen for word in _TRAITS) else None
-        before = seen[-_TAG_LENGTH:]
-
-    proof = WellFormedCheck(partial(_position, columns={}), "hidden=")
-    scanner = Scanner(_PeekingParser(parser, peek), b"<row", b"</row>", b"</sheetData>", proof)
-    for _ in package.feed(part, scanner, []):
+    parser.StartElementHandler = start
+    for _ in package.feed(part, parser, []):
         pass
     return Traits(merged, hidden_rows, tuple(sorted(hidden_columns)), filtered)
-
-
-class _PeekingParser:
-    """A parser before which somebody looks at each piece."""
-
-    def __init__(self, parser: XMLParserType, peek: Callable[[bytes], None]) -> None:
-        self._parser, self._peek = parser, peek
-
-    def Parse(self, data: bytes, isfinal: bool = False, /) -> None:  # noqa: N802, FBT001, FBT002 (expat's names)
-        """See `Parser`."""
-        self._peek(data)
-        self._parser.Parse(data, isfinal)
 
 
 def unescape(text: str) -> str:
@@ -221,24 +171,21 @@ def _position(reference: str, columns: dict[str, int]) -> int:
     return columns.setdefault(letters, position - 1)
 
 
-def _cell_makers(dictionary: Dictionary) -> tuple[Callable[[str, str, str], str], Callable[[str, str], Native]]:
-    """What makes a cell from its kind, its style and its stored text, and what makes a number, or a date, anew."""
+def _cell_maker(dictionary: Dictionary) -> Callable[[str, str, str], str]:
+    """What makes a cell from its kind, its style and its stored text."""
     cache: dict[tuple[str, str], Native] = {}
     texts, formats, from_1904 = dictionary.texts, dictionary.formats, dictionary.from_1904
 
     def number(style: str, text: str) -> Native:
         how = formats[int(style)] if int(style) < len(formats) else GENERAL
-        return read_number(text.strip(), how, from_1904=from_1904)
-
-    def cached(style: str, text: str) -> Native:
         if len(cache) >= _CACHE_MAX:
             cache.clear()
-        cache[style, text] = cell = number(style, text)
+        cell = cache[style, text] = read_number(text.strip(), how, from_1904=from_1904)
         return cell
 
     def make(kind: str, style: str, text: str) -> str:
         if kind == "n":
-            return (cache.get((style, text)) or cached(style or "0", text)) if text else ""
+            return (cache.get((style, text)) or number(style or "0", text)) if text else ""
         if kind == "s":
             if not text:
                 return ""
@@ -246,7 +193,7 @@ def _cell_makers(dictionary: Dictionary) -> tuple[Callable[[str, str, str], str]
             return texts[index] if 0 <= index < len(texts) else Native("#TEXT LOST!", "error")
         return unescape(text) if kind in ("str", "inlineStr") else _flag_moment_or_error(kind, text.strip())
 
-    return make, number
+    return make
 
 
 def _flag_moment_or_error(kind: str, text: str) -> str:
@@ -299,7 +246,7 @@ def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
 def _read_main(
     package: Package, main: str, relations: dict[str, tuple[str, str]]
 ) -> tuple[list[Sheet], dict[str, str]]:
-    """The worksheets, and what is told of the workbook. Chart, dialog and macro sheets are no worksheets."""
+    """The worksheets, and notes on the workbook. Chart, dialog and macro sheets are left out."""
     sheets: list[Sheet] = []
     notes: dict[str, str] = {}
     for tag, attributes in package.elements(main):

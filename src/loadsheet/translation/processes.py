@@ -24,8 +24,7 @@ from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping.documents import TableNotes
 from loadsheet.problems import FileRefused, Problem
-from loadsheet.reading.sandbox import END, FAILED, OPEN, REFUSED
-from loadsheet.reading.tables import MESSAGE_BYTES_MAX, check_problem, decode
+from loadsheet.reading.messages import END, FAILED, MESSAGE_BYTES_MAX, OPEN, REFUSED, check_problem, decode
 from loadsheet.settings import Settings
 from loadsheet.translation.parts import (
     BrokenChunks,

@@ -8,6 +8,7 @@ control character in a heading.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from loadsheet.mapping.compile import Mapping as CompiledMapping
@@ -20,8 +21,7 @@ from loadsheet.mapping.views import View, wanted_columns
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
-from loadsheet.reading.layouts import ColumnUse
-from loadsheet.reading.tables import CONTROL
+from loadsheet.reading.tables import CONTROL, ColumnUse
 
 
 class CountedTables:
@@ -34,7 +34,7 @@ class CountedTables:
         self._damage_checks = {
             name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items() if damage_checks
         }
-        self.tables = {name: table.with_rows(self._counting(table)) for name, table in tables.items()}
+        self.tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
 
     def notes(self) -> dict[str, TableNotes]:
         """What was found in each table; known after its rows were read."""

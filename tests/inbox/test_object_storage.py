@@ -1,12 +1,15 @@
-"""An inbox in an object store, against a real S3-compatible server: what is found, claimed, put away, and what is left after a kill."""
+"""Inboxes and archives in object stores, against a real S3-compatible server: what is found, claimed and put away, and what a kill leaves."""
 
+import errno
 import shutil
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import fsspec
 import pytest
 from databases import new_url
 from inbox_files import taking, usual_mappings
@@ -21,7 +24,94 @@ from loadsheet.ledger_sink import ingest_files
 from loadsheet.problems import FolderError, LedgerBusy, SettingsError
 from loadsheet.settings import Settings
 
-RUN = "2026-03-04-01"
+RUN, DAY = "2026-03-04-01", date(2026, 3, 4)
+ARCHIVE = f"outbox/archive/2026/03/04/{RUN}"
+CONTENT = b"Order\nA1\n"
+
+# ---- objects ----
+
+
+@pytest.fixture(params=["s3", "memory"])
+def top(request, tmp_path):
+    """An address in a store that has conditions and one that has none, and what puts bytes there."""
+    if request.param == "s3":
+        bucket = request.getfixturevalue("bucket")
+        return f"s3://{bucket.name}/top", lambda key, content: bucket.put(f"top/{key}", content)
+    memory = fsspec.filesystem("memory")
+    return f"memory:///{tmp_path.name}", lambda key, content: memory.pipe(f"/{tmp_path.name}/{key}", content)
+
+
+def test_listings_name_objects_and_no_folders(bucket):
+    for key in ("inbox/", "inbox/sub/", "inbox/sub/b.csv", "inbox/a.csv", "inboxes/c.csv", "inbox.csv"):
+        bucket.put(key)
+    for address in (f"s3://{bucket.name}/inbox", f"s3://{bucket.name}/inbox/"):
+        assert [one.name for one in object_storage.objects_in(address)] == ["a.csv", "sub/b.csv"]
+    assert object_storage.names_in(f"s3://{bucket.name}") == ["inbox", "inbox.csv", "inboxes"]
+    assert object_storage.names_in(f"s3://{bucket.name}/nowhere") == []
+
+
+def test_an_object_is_found_with_its_size_its_version_and_its_time(top):
+    address, put = top
+    put("sub/a.csv", CONTENT)
+    found = object_storage.look(f"{address}/sub/a.csv")
+    assert (found.name, found.size) == ("a.csv", len(CONTENT))
+    assert found.version.endswith(f"-{len(CONTENT)}")
+    assert found.version != f"0.0-{len(CONTENT)}"
+    assert abs((datetime.now(UTC) - found.changed).total_seconds()) < 60
+    assert object_storage.read(found.address) == CONTENT
+    assert object_storage.read(f"{address}/sub/b.csv") == b""
+    assert [object_storage.look(f"{address}/{name}") for name in ("sub", "sub/b.csv")] == [None, None]
+
+
+def test_only_the_version_that_was_found_is_fetched_copied_and_removed(top, tmp_path):
+    address, put = top
+    put("a.csv", CONTENT)
+    found, target = object_storage.look(f"{address}/a.csv"), tmp_path / "far" / "a.csv"
+    for more in (1, -1):
+        assert not object_storage.fetch(found._replace(size=found.size + more), target)
+        assert list(target.parent.iterdir()) == []
+    assert object_storage.is_still(found)
+    assert object_storage.fetch(found, target)
+    assert target.stat().st_mtime == pytest.approx(found.changed.timestamp())
+    assert target.parent.stat().st_mode & 0o777 == 0o750
+    in_memory = address.startswith("memory")  # where a copy has a time of its own
+    assert object_storage.copy(found, f"{address}/b.csv") or in_memory
+    assert in_memory or not object_storage.copy(found, "memory:///elsewhere/a.csv")  # from one store to another
+    put("a.csv", CONTENT + b"A2\n")
+    assert not object_storage.is_still(found)
+    assert not object_storage.fetch(found, tmp_path / "late.csv")
+    assert not object_storage.copy(found, f"{address}/c.csv")
+    object_storage.remove_version(found)
+    newer = object_storage.look(found.address)
+    assert newer.size == len(CONTENT) + 3
+    object_storage.remove_version(newer)
+    assert object_storage.look(found.address) is None
+    assert not object_storage.fetch(newer, tmp_path / "late.csv")
+    object_storage.remove([found.address])
+    assert not (tmp_path / "late.csv").exists()
+
+
+def test_an_original_is_read_where_it_is_kept(top, tmp_path):
+    address, put = top
+    settings = Settings(state=tmp_path / "state")
+    put("a.csv", CONTENT)
+    found = object_storage.look(f"{address}/a.csv")
+    for kept_as in (found.address, object_storage.kept_at(found)):
+        assert object_storage.split_kept_as(kept_as)[0] == found.address
+        assert object_storage.is_kept(kept_as)
+        assert object_storage.local_copy(kept_as, settings).read_bytes() == CONTENT
+    object_storage.remove([found.address])
+    assert not object_storage.is_kept(found.address)
+    with pytest.raises(FolderError, match="does not exist any more"):
+        object_storage.local_copy(found.address, settings)
+    here = tmp_path / "here.csv"
+    assert not object_storage.is_kept(str(here))
+    here.write_bytes(CONTENT)
+    assert object_storage.is_kept(str(here))
+    assert object_storage.local_copy(str(here), settings) == here
+
+
+# ---- what a scan finds ----
 
 
 @pytest.fixture
@@ -39,7 +129,7 @@ def codes(found):
 
 
 def first(place):
-    """The first object of a look, claimed."""
+    """The first object of a scan, claimed."""
     found = fetch_objects(scan(place), place)
     return claim(found.candidates[0], place, RUN)
 
@@ -51,23 +141,12 @@ def put_orders(bucket, folder, count=5):
         bucket.put(f"inbox/{name}", (folder / "drop" / name).read_bytes())
 
 
-class Killed(BaseException):
-    """A process ends here."""
-
-
 def kept(ledger):
     """Where the ledger says that files lie, by their names; each once."""
-    found = [
-        (file.name, file.kept_as)
-        for run in ledger.queries.runs()
-        for drop in ledger.queries.drops_of(run)
-        for file in drop.files
-    ]
+    drops = [drop for run in ledger.queries.runs() for drop in ledger.queries.drops_of(run)]
+    found = [(file.name, file.kept_as) for drop in drops for file in drop.files]
     assert len(found) == len(dict(found)), found
     return dict(found)
-
-
-# what a look finds
 
 
 def test_objects_are_found_with_their_folders_and_taken_with_their_bytes(bucket, place):
@@ -76,41 +155,35 @@ def test_objects_are_found_with_their_folders_and_taken_with_their_bytes(bucket,
     bucket.put("inbox/acme/", b"")  # as consoles make folders
     bucket.put("inboxes/other.csv")
     assert names(scan(place)) == ["acme/more.csv", "orders.csv"]
+    assert inbox.files_outside(place, [place.inbox / "acme"]) == ["orders.csv"]
     file = first(place)
     assert (file.name, file.size, file.sha256) == ("acme/more.csv", 5, sha256(b"three").hexdigest())
     assert file.path.read_bytes() == b"three"
-    target = inbox.archive(file, place, file.arrived.date().replace(2026, 3, 4), RUN)
-    key = f"outbox/archive/2026/03/04/{RUN}/acme/more.csv"
-    assert target == place.outbox / "archive/2026/03/04" / RUN / "acme/more.csv"
-    assert bucket.keys() == ["inbox/acme/", "inbox/orders.csv", "inboxes/other.csv", key]
-    assert bucket.get(key) == b"three"
+    assert inbox.archive(file, place, DAY, RUN) == place.outbox / ARCHIVE.removeprefix("outbox/") / "acme/more.csv"
+    assert bucket.keys() == ["inbox/acme/", "inbox/orders.csv", "inboxes/other.csv", f"{ARCHIVE}/acme/more.csv"]
+    assert bucket.get(f"{ARCHIVE}/acme/more.csv") == b"three"
     assert not list((place.state / "fetched" / "work").rglob("*.csv"))
 
 
 def test_names_that_would_lead_out_of_a_folder_or_hurt_a_terminal_are_taken_harmless(bucket, place):
-    odd = [
-        "../up.csv",
-        "a/../b.csv",
-        "x//y.csv",
-        "sub folder/ä#?&+=;%41.csv",
-        "turned\u202egvs.csv",
-        "z\x01.csv",
-        "/c.csv",
-    ]
-    for number, name in enumerate(odd):
-        bucket.put(f"inbox/{name}", f"{number}".encode())
+    odd = {
+        "../up.csv": "%2E%2E/up.csv", "a/../b.csv": "a/%2E%2E/b.csv", "x//y.csv": "x/y.csv", "/c.csv": "c.csv",
+        "sub folder/ä#?&+=;%41.csv": "sub folder/ä#?&+=;%41.csv", "turned\u202egvs.csv": "turned%E2%80%AEgvs.csv",
+        "z\x01.csv": "z%01.csv",
+    }  # fmt: skip
+    for name in odd:
+        bucket.put(f"inbox/{name}", name.encode())
+    bucket.put("inbox/a.csv?versionId=b.csv")  # the library would misread it
     place = place.model_copy(update={"ignore": ()})
     found = fetch_objects(scan(place), place)
+    assert codes(found) == [("A105", "a.csv?versionId=b.csv")]
     files = [claim(candidate, place, RUN) for candidate in found.candidates]
-    assert {file.name: file.path.read_text() for file in files} == {
-        "%2E%2E/up.csv": "0", "a/%2E%2E/b.csv": "1", "x/y.csv": "2", "sub folder/ä#?&+=;%41.csv": "3",
-        "turned%E2%80%AEgvs.csv": "4", "z%01.csv": "5", "c.csv": "6",
-    }  # fmt: skip
+    assert {file.path.read_text(): file.name for file in files} == odd
     assert all(file.path.is_relative_to(place.state / "fetched") for file in files)
     for file in files:
-        inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
-    assert bucket.keys("inbox/") == []
-    assert len(bucket.keys("outbox/archive/")) == len(odd)
+        inbox.archive(file, place, DAY, RUN)
+    assert bucket.keys("inbox/") == ["inbox/a.csv?versionId=b.csv"]
+    assert len(bucket.keys(ARCHIVE)) == len(odd)
 
 
 def test_what_is_ignored_too_large_young_or_without_its_marker_is_left(bucket, tmp_path):
@@ -125,7 +198,7 @@ def test_what_is_ignored_too_large_young_or_without_its_marker_is_left(bucket, t
     bucket.put("inbox/ok.csv.done", b"")
     assert names(scan(marked)) == ["ok.csv"]
     file = first(marked)
-    inbox.archive(file, marked, inbox.objects.day_of(RUN), RUN)
+    inbox.archive(file, marked, DAY, RUN)
     assert bucket.keys("inbox/ok") == []
 
 
@@ -142,36 +215,28 @@ def test_a_young_object_waits_until_it_has_been_there_for_long_enough(bucket, tm
     slept = []
     assert names(scan(bucket.settings(tmp_path / "other", settle_s=30), sleep=slept.append)) == ["a.csv"]
     assert slept == [30]
+    place = bucket.settings(tmp_path / "third", settle_s=30)
+    assert names(scan(place, sleep=lambda _: bucket.put("inbox/a.csv", b"newer"))) == []  # replaced meanwhile
 
 
-def test_an_object_that_is_replaced_between_two_looks_of_a_scan_is_left(bucket, tmp_path):
-    bucket.put("inbox/a.csv")
-    place = bucket.settings(tmp_path, settle_s=30)
-    assert names(scan(place, sleep=lambda _: bucket.put("inbox/a.csv", b"newer"))) == []
+# ---- who takes it ----
 
 
-# who takes it
-
-
-def test_an_object_that_is_gone_or_replaced_before_the_claim_is_not_taken(bucket, place):
+def test_an_object_that_is_gone_or_replaced_before_it_is_fetched_or_claimed_is_not_taken(bucket, place):
     bucket.put("inbox/a.csv", b"old")
     bucket.put("inbox/b.csv", b"old")
-    found = fetch_objects(scan(place), place)
+    scanned = scan(place)
+    found = fetch_objects(scanned, place)
     bucket.put("inbox/a.csv", b"new")
     bucket.remove("inbox/b.csv")
     assert [claim(candidate, place, RUN) for candidate in found.candidates] == [None, None]
+    shutil.rmtree(place.state / "fetched")
+    assert names(fetch_objects(scanned, place)) == []
     assert bucket.keys() == ["inbox/a.csv"]
     assert first(place).path.read_bytes() == b"new"
 
 
-def test_an_object_that_is_gone_or_replaced_before_it_is_fetched_is_left_out(bucket, place):
-    bucket.put("inbox/a.csv", b"old")
-    found = scan(place)
-    bucket.put("inbox/a.csv", b"new")
-    assert names(fetch_objects(found, place)) == []
-
-
-def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place):
+def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place, monkeypatch):
     bucket.put("inbox/a.csv", b"old")
     file = first(place)
     assert is_unchanged(file)
@@ -179,26 +244,17 @@ def test_a_replaced_object_is_noticed_and_its_newer_version_stays(bucket, place)
     assert not is_unchanged(file)
     give_back(file, place)
     assert bucket.keys() == ["inbox/a.csv"]
-    file = first(place)
-    bucket.put("inbox/a.csv", b"newest")  # after it was planned
-    inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
-    assert bucket.get("inbox/a.csv") == b"newest"
-    assert bucket.get(f"outbox/archive/2026/03/04/{RUN}/a.csv") == b"new"
-
-
-def test_a_version_that_comes_in_the_last_moment_is_not_removed_with_the_one_before(bucket, place, monkeypatch):
-    bucket.put("inbox/a.csv", b"old")
     file, is_still = first(place), object_storage.is_still
 
     def late(found):
         answer = is_still(found)
-        bucket.put("inbox/a.csv", b"new")
+        bucket.put("inbox/a.csv", b"newest")
         return answer
 
-    monkeypatch.setattr(object_storage, "is_still", late)
-    inbox.archive(file, place, inbox.objects.day_of(RUN), RUN)
-    assert bucket.get("inbox/a.csv") == b"new"
-    assert bucket.get(f"outbox/archive/2026/03/04/{RUN}/a.csv") == b"old"
+    monkeypatch.setattr(object_storage, "is_still", late)  # replaced in the last moment before it is removed
+    inbox.archive(file, place, DAY, RUN)
+    assert bucket.get("inbox/a.csv") == b"newest"
+    assert bucket.get(f"{ARCHIVE}/a.csv") == b"new"
 
 
 def test_what_was_uploaded_in_parts_is_copied_within_the_store(store, bucket, place):
@@ -217,13 +273,6 @@ def test_what_was_uploaded_in_parts_is_copied_within_the_store(store, bucket, pl
     assert bucket.get("kept/big.csv") == part + b"rest"
     bucket.put("inbox/big.csv", b"new")
     assert not object_storage.copy(found, address)
-
-
-def test_a_name_that_the_library_would_misread_is_left_and_told(bucket, place):
-    bucket.put("inbox/a.csv?versionId=b.csv")
-    bucket.put("inbox/c.csv")
-    found = scan(place)
-    assert (names(found), codes(found)) == (["c.csv"], [("A105", "a.csv?versionId=b.csv")])
 
 
 def test_a_replacement_while_it_is_read_gives_the_drop_back_and_the_next_run_reads_the_newer_one(
@@ -245,7 +294,11 @@ def test_a_replacement_while_it_is_read_gives_the_drop_back_and_the_next_run_rea
     assert len(bucket.keys("outbox/archive/")) == 2
 
 
-# what is left after a kill
+# ---- what a kill leaves ----
+
+
+class Killed(BaseException):
+    """A process ends here."""
 
 
 class Mortal:
@@ -330,7 +383,7 @@ def test_a_replaced_object_whose_machine_is_lost_is_kept_from_the_archive(bucket
     assert bucket.keys("inbox/") == []
 
 
-# several machines over one ledger
+# ---- several machines over one ledger ----
 
 
 def shared_place(bucket, folder, url):
@@ -385,27 +438,27 @@ def test_what_a_dead_machine_had_claimed_is_taken_by_the_next(bucket, tmp_path, 
     assert bucket.keys("inbox/") == []
 
 
-# settings, and stores that refuse
+# ---- settings, and stores that refuse ----
 
 
 def test_the_archive_is_a_folder_or_a_place_of_its_own(bucket, tmp_path, store):
     bucket.put("inbox/a.csv", b"a")
     here = bucket.settings(tmp_path, outbox=tmp_path / "outbox")
-    file = first(here)
-    target = inbox.archive(file, here, inbox.objects.day_of(RUN), RUN)
+    target = inbox.archive(first(here), here, DAY, RUN)
     assert target == here.state / "archive/2026/03/04" / RUN / "a.csv"
     assert target.read_bytes() == b"a"
     assert bucket.keys() == []
     other = store.bucket()
     bucket.put("inbox/a.csv", b"a")
     there = bucket.settings(tmp_path, archive=f"s3://{other.name}/kept")
-    inbox.archive(first(there), there, inbox.objects.day_of(RUN), RUN)
+    inbox.archive(first(there), there, DAY, RUN)
     assert other.keys() == [f"kept/2026/03/04/{RUN}/a.csv"]
     (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "b.csv").write_bytes(b"b")
+    (tmp_path / "in" / "b.csv").write_bytes(b"whole")
+    other.put(f"kept/2026/03/04/{RUN}/b.csv", b"who")  # what a killed run left there is replaced
     folder = there.model_copy(update={"inbox": tmp_path / "in"})
-    inbox.archive(first(folder), folder, inbox.objects.day_of(RUN), RUN)
-    assert other.get(f"kept/2026/03/04/{RUN}/b.csv") == b"b"
+    inbox.archive(first(folder), folder, DAY, RUN)
+    assert other.get(f"kept/2026/03/04/{RUN}/b.csv") == b"whole"
     assert not list((tmp_path / "in").glob("*.csv"))
 
 
@@ -446,13 +499,6 @@ def test_shippers_have_folders_of_their_own_below_those_of_all(tmp_path, monkeyp
     (tmp_path / "loadsheet.toml").write_text("\n".join([*lines, 'archive = "s3://kept/acme"']))
     with pytest.raises(SettingsError, match="have the same archive"):
         Settings.load(shipper="acme")
-
-
-def test_strays_of_an_inbox_for_all_are_found(bucket, tmp_path):
-    bucket.put("inbox/acme/a.csv")
-    bucket.put("inbox/lost.csv")
-    place = bucket.settings(tmp_path)
-    assert inbox.files_outside(place, [place.inbox / "acme"]) == ["lost.csv"]
 
 
 @pytest.mark.parametrize(
@@ -502,7 +548,7 @@ def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch):
     serving.start()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
     told = {
-        "AccessDenied": "access denied; grant it",
+        "AccessDenied": "access denied; give these credentials access",
         "InvalidAccessKeyId": "refuses the credentials",
         "Odd": "the store says: ",
     }
@@ -518,18 +564,35 @@ def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch):
         server.server_close()
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "no space"), "the disk of this machine is full; make room"),
+        (OSError(errno.EDQUOT, "quota"), "the disk of this machine is full; make room"),
+        (OSError("SlowDown: please"), "too many requests at this store (SlowDown: please)"),
+        (OSError("timed out"), "the store did not answer in time (timed out)"),
+        (OSError("at https://me:secret@far/x"), "the store says: at https://far/x"),
+        (OSError(""), "the store says: OSError"),
+        (OSError("y" * 300), f"the store says: {'y' * 300}"),
+        (OSError("y" * 301), f"the store says: {'y' * 300}"),
+    ],
+)
+def test_what_a_store_refuses_is_said_in_words(error, told):
+    assert object_storage._reason(error) == told
+
+
 def test_a_bucket_that_is_gone_ends_the_intake_with_a_sentence(bucket, place, tmp_path):
     put_orders(bucket, tmp_path)
     with taking(place, lambda what: bucket.drop() if what == "archived" else None) as (ledger, taken):
         assert isinstance(taken.fault, FolderError)
-        assert f"s3://{bucket.name} is not there; make it, or set another place" in str(taken.fault)
+        assert f"s3://{bucket.name} does not exist; create it or set another place" in str(taken.fault)
         assert ledger.queries.count_in(State.READY) == 5
     with pytest.raises(FolderError, match="could not be listed"):
         scan(place)
 
 
-def test_a_kind_of_store_that_nobody_knows_and_libraries_that_are_missing_are_told(tmp_path, monkeypatch, capsys):
-    with pytest.raises(SettingsError, match=r"nosuch:// is no kind of store that is known"):
+def test_an_unknown_kind_of_store_and_missing_libraries_are_reported(tmp_path, monkeypatch, capsys):
+    with pytest.raises(SettingsError, match=r"nosuch:// is not a known kind of store"):
         scan(Settings(inbox="nosuch://bucket/in", state=tmp_path))
     monkeypatch.chdir(tmp_path)
     code = invoke(

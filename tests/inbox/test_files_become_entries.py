@@ -69,7 +69,7 @@ def test_an_archive_that_refuses_ends_the_intake_and_what_is_planned_stays_plann
     assert not list((place.state / "work").rglob("*.csv"))
 
 
-def test_a_missing_companion_is_told_and_after_a_while_as_overdue(place):
+def test_a_missing_companion_is_reported_and_after_a_while_as_overdue(place):
     write_orders(place.inbox, 5)
     (place.inbox / "packages.csv").unlink()
     with taking(place) as (_, taken):
@@ -90,7 +90,7 @@ def test_the_same_bytes_again_are_said_to_be_known(place):
     assert "which was processed before" in said[0]
 
 
-def test_a_file_that_is_too_large_stays_and_is_told(place):
+def test_a_file_that_is_too_large_stays_and_is_reported(place):
     drop(place, "orders.csv", b"x" * 2_000)
     with taking(place.model_copy(update={"file_bytes_max": 1_000})) as (_, taken):
         assert [problem.code for problem in taken.left] == ["A108"]

@@ -10,18 +10,18 @@ from reading_corpus import layout, open_one, text_file
 from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.mapping.moments import format_reader
-from loadsheet.reading import Row, Table
-from loadsheet.reading.damage_checks import DamageChecks, examine
-from loadsheet.reading.layouts import ColumnUse
+from loadsheet.reading import DamageChecks, Row, Table
+from loadsheet.reading.tables import ColumnUse
 
 ONE_FOLDER = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def warnings_about(folder, cells, label="Item"):
-    """The warnings about a column of a text file that holds these cells."""
-    lines = "\n".join(f'"{cell}";x' for cell in (label, *cells))
-    table = open_one(text_file(folder, lines), layout(label, delimiters=(";",)))
-    return examine(table)
+def warnings_of(table, uses=None):
+    """The warnings about a table, by a pass over its rows."""
+    damage_checks = DamageChecks(table, uses or {})
+    rows = list(table.rows())
+    assert list(damage_checks.watch(iter(rows))) == rows, "rows pass unchanged"
+    return damage_checks.problems()
 
 
 def warnings_about_workbook(folder, cells, code=""):
@@ -32,17 +32,21 @@ def warnings_about_workbook(folder, cells, code=""):
         if code and isinstance(cell, int | float):
             book.active.cell(book.active.max_row, 1).number_format = code
     book.save(folder / "a.xlsx")
-    return examine(open_one(folder / "a.xlsx", layout("Item")))
+    return warnings_of(open_one(folder / "a.xlsx", layout("Item")))
+
+
+def warnings_about(columns, uses=None):
+    """The warnings about columns that hold these texts, by code."""
+    header = tuple(columns)
+    rows = [Row(number, row) for number, row in enumerate(zip(*columns.values(), strict=True), 2)]
+    places = {label: place for place, label in enumerate(header)}
+    table = Table("rows", "a.csv", "", header, 1, places, lambda: iter(rows), {})
+    return {problem.code: problem for problem in warnings_of(table, uses)}
 
 
 DAMAGED = {
     "ids in scientific notation": (["4012345678901", "4.01235E+12", "4,01E+12"], "R221", "4.01235E+12", "rows 3, 4"),
-    "more digits than a number keeps": (
-        ["123456789012345000", "350000000000000000012"],
-        "R222",
-        "123456789012345000",
-        "row 2",
-    ),
+    "more digits than a number keeps": (["123456789012345000", "350000000000000000012"], "R222", "123456789012345000", "row 2"),
     "leading zeros here and not there": (["01067", "8056", "04109", "99084"], "R223", "8056", "row 3"),
     "texts turned into dates": (["A-17", "03-May", "12-99", "Mar-01", "7-Z", "B"], "R224", "03-May", "rows 3, 5"),
     "a German month": (["A-17", "03. Mai", "12-99", "C"], "R224", "03. Mai", "row 3"),
@@ -50,14 +54,14 @@ DAMAGED = {
     "letters that are gone": (["M\ufffdller"], "R226", "M\ufffdller", "row 2"),
     "a Western code page read as another": (["M\x92s", "M\u2019s", "x\x85"], "R226", "M\x92s", "rows 2, 4"),
     "an invisible mark": (["A1", "A1\u200b", "\u202eA1"], "R228", "A1\u200b", "rows 3, 4"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", DAMAGED)
-def test_damage_is_pointed_out_with_example_and_rows(tmp_path, case):
+def test_damage_is_pointed_out_with_example_and_rows(case):
     cells, code, example, rows = DAMAGED[case]
-    (warning,) = warnings_about(tmp_path, cells)
-    assert (warning.code, warning.found, warning.level) == (code, example, "warning")
+    ((found, warning),) = warnings_about({"Item": cells}).items()
+    assert (found, warning.found, warning.level) == (code, example, "warning")
     assert warning.values["rows"] == rows
     assert warning.where.column == "Item"
     assert warning.hint
@@ -76,77 +80,8 @@ SOUND = {
     "small scientific numbers": ["1.5E-05"],
     "blank": ["", " "],
 }
-
-
-@pytest.mark.parametrize("case", SOUND)
-def test_sound_columns_are_silent(tmp_path, case):
-    assert warnings_about(tmp_path, SOUND[case]) == ()
-
-
-MIXED = {
-    "ISO beside points": (["2026-05-28", "19.05.2026"], ["Y-M-D (1, row 2)", "D.M.YYYY (1, row 3)"]),
-    "day first beside month first": (
-        ["31/12/2026", "12/31/2026", "01/02/2026"],
-        ["D/M/YYYY (2, rows 2, 4)", "M/D/YYYY (1, row 3)"],
-    ),
-    "months by name": (["02-Jun-06", "2006-06-02 10:00"], ["D-month-Y", "Y-M-D"]),
-    "short years": (["26-05-19", "2026-05-19"], ["D-M-YY", "Y-M-D"]),
-}
-
-
-@pytest.mark.parametrize("case", MIXED)
-def test_mixed_date_styles_are_listed_with_their_rows(tmp_path, case):
-    cells, styles = MIXED[case]
-    (warning,) = warnings_about(tmp_path, cells)
-    assert warning.code == "R225"
-    assert all(style in warning.values["styles"] for style in styles)
-
-
-def test_zeros_lost_everywhere_are_suspected_where_the_label_speaks_of_a_code(tmp_path):
-    cells = ["10115", "8056", "20095", "80331", "99084"]
-    assert [warning.code for warning in warnings_about(tmp_path, cells, "Postal code")] == ["R223"]
-    assert warnings_about(tmp_path, cells, "Weight") == ()
-
-
-def seen(columns, uses=None):
-    """The warnings about columns that hold these texts, by code."""
-    header, cells = tuple(columns), list(zip(*columns.values(), strict=True))
-    rows = [Row(number, row) for number, row in enumerate(cells, 2)]
-    places = {label: place for place, label in enumerate(header)}
-    damage_checks = DamageChecks(Table("rows", "a.csv", "", header, 1, places, lambda: iter(rows), {}), uses or {})
-    assert list(damage_checks.watch(rows)) == rows
-    return {problem.code: problem for problem in damage_checks.problems()}
-
-
-GERMAN_CODES = [f"{number:05}" for number in range(10115, 10215)] + ["01067", "04109", "07743"]
-SWISS_CODES = ["3012", "8001", "4051"]
-
-
-def test_padding_is_proposed_where_all_values_but_a_few_have_one_width():
-    warning = seen({"Postal code": [*GERMAN_CODES, "8056"]})["R223"]
-    assert (warning.values["width"], warning.values["pads_to"]) == (5, 5)
-    assert "let the mapping pad" in warning.hint
-
-
-NOT_TO_BE_PADDED = {
-    "many are shorter": {"Postal code": ["01067", "04109", *SWISS_CODES]},
-    "some are longer": {"Postal code": [*GERMAN_CODES, "8056", "123456"]},
-    "texts stand among them": {"Postal code": [*GERMAN_CODES, "8056", "SW1A 1AA"]},
-    "few of another country": {
-        "Country": ["DE"] * len(GERMAN_CODES) + ["CH"] * 3,
-        "Postal code": [*GERMAN_CODES, *SWISS_CODES],
-    },
-}
-
-
-@pytest.mark.parametrize("columns", NOT_TO_BE_PADDED.values(), ids=NOT_TO_BE_PADDED)
-def test_padding_is_not_proposed_where_short_values_may_be_right(columns):
-    warning = seen(columns)["R223"]
-    assert "pads_to" not in warning.values
-    assert "pad" not in warning.hint
-
-
 QUIET = {
+    **{case: {"Item": cells} for case, cells in SOUND.items()},
     "phone numbers of any length": {
         "Phone": ["01712345678", "0301234567", "030123456", "491712345", "4917123456789"] * 30
     },
@@ -162,35 +97,81 @@ QUIET = {
 
 
 @pytest.mark.parametrize("columns", QUIET.values(), ids=QUIET)
-def test_ordinary_columns_are_silent(columns):
-    assert seen(columns) == {}
+def test_sound_columns_are_silent(columns):
+    assert warnings_about(columns) == {}
+
+
+MIXED = {
+    "ISO beside points": (["2026-05-28", "19.05.2026"], ["Y-M-D (1, row 2)", "D.M.YYYY (1, row 3)"]),
+    "day first beside month first": (["31/12/2026", "12/31/2026", "01/02/2026"], ["D/M/YYYY (2, rows 2, 4)", "M/D/YYYY (1, row 3)"]),
+    "months by name": (["02-Jun-06", "2006-06-02 10:00"], ["D-month-Y", "Y-M-D"]),
+    "short years": (["26-05-19", "2026-05-19"], ["D-M-YY", "Y-M-D"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", MIXED)
+def test_mixed_date_styles_are_listed_with_their_rows(case):
+    cells, styles = MIXED[case]
+    warning = warnings_about({"Item": cells})["R225"]
+    assert all(style in warning.values["styles"] for style in styles)
+
+
+def test_zeros_lost_everywhere_are_suspected_where_the_label_speaks_of_a_code():
+    cells = ["10115", "8056", "20095", "80331", "99084"]
+    assert list(warnings_about({"Postal code": cells})) == ["R223"]
+    assert warnings_about({"Weight": cells}) == {}
+
+
+GERMAN_CODES = [f"{number:05}" for number in range(10115, 10215)] + ["01067", "04109", "07743"]
+SWISS_CODES = ["3012", "8001", "4051"]
+
+
+def test_padding_is_proposed_where_all_values_but_a_few_have_one_width():
+    warning = warnings_about({"Postal code": [*GERMAN_CODES, "8056"]})["R223"]
+    assert (warning.values["width"], warning.values["pads_to"]) == (5, 5)
+    assert "let the mapping pad" in warning.hint
+
+
+NOT_TO_BE_PADDED = {
+    "many are shorter": {"Postal code": ["01067", "04109", *SWISS_CODES]},
+    "some are longer": {"Postal code": [*GERMAN_CODES, "8056", "123456"]},
+    "texts stand among them": {"Postal code": [*GERMAN_CODES, "8056", "SW1A 1AA"]},
+    "few of another country": {"Country": ["DE"] * len(GERMAN_CODES) + ["CH"] * 3, "Postal code": [*GERMAN_CODES, *SWISS_CODES]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", NOT_TO_BE_PADDED.values(), ids=NOT_TO_BE_PADDED)
+def test_padding_is_not_proposed_where_short_values_may_be_right(columns):
+    warning = warnings_about(columns)["R223"]
+    assert "pads_to" not in warning.values
+    assert "pad" not in warning.hint
 
 
 def test_what_excel_made_of_codes_is_found_among_them():
-    assert seen({"Code": ["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"]})["R224"].found == "MAR-77"
+    assert warnings_about({"Code": ["A-17", "B-12", "MAR-77", "DEC-01", "C-3", "D-4", "E-5"]})["R224"].found == "MAR-77"
 
 
 def test_a_column_that_is_padded_or_read_as_numbers_has_lost_no_zeros():
     columns = {"Postal code": [*GERMAN_CODES, "8056"]}
-    assert seen(columns, {"Postal code": ColumnUse(pads_to=5)}) == {}
-    assert seen(columns, {"Postal code": ColumnUse("number")}) == {}
-    assert list(seen(columns, {"Postal code": ColumnUse(pads_to=4)})) == ["R223"]
+    assert warnings_about(columns, {"Postal code": ColumnUse(pads_to=5)}) == {}
+    assert warnings_about(columns, {"Postal code": ColumnUse("number")}) == {}
+    assert list(warnings_about(columns, {"Postal code": ColumnUse(pads_to=4)})) == ["R223"]
 
 
 def test_date_styles_are_named_as_the_column_declares_them():
     formats = [("YY-MM-DD", format_reader("%y-%m-%d", None)), ("DD.MM.YYYY", format_reader("%d.%m.%Y", None))]
     short = ["26-05-19", "05-06-07", "27-12-31"]
-    assert seen({"Day": short}, {"Day": ColumnUse("moment", 0, (formats[0],))}) == {}
-    styles = seen({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})["R225"].values[
-        "styles"
-    ]
+    assert warnings_about({"Day": short}, {"Day": ColumnUse("moment", 0, (formats[0],))}) == {}
+    styles = warnings_about({"Day": [*short, "19.05.2026"]}, {"Day": ColumnUse("moment", 0, tuple(formats))})[
+        "R225"
+    ].values["styles"]
     assert styles == "YY-MM-DD (3, rows 2, 3, 4); DD.MM.YYYY (1, row 5)"
 
 
 def test_a_date_among_the_words_of_a_date_column_was_no_text_before():
     columns = {"Day": ["asap", "03-May", "open", "on call", "later"]}
-    assert list(seen(columns)) == ["R224"]
-    assert seen(columns, {"Day": ColumnUse("moment")}) == {}
+    assert list(warnings_about(columns)) == ["R224"]
+    assert warnings_about(columns, {"Day": ColumnUse("moment")}) == {}
 
 
 def test_number_cells_among_texts_with_zeros_have_lost_theirs(tmp_path):
@@ -199,11 +180,9 @@ def test_number_cells_among_texts_with_zeros_have_lost_theirs(tmp_path):
     assert warnings_about_workbook(tmp_path, [1067, 8056, 10115], "00000") == ()
 
 
-def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been(tmp_path):
-    (warning,) = warnings_about(tmp_path, ["M\x92s"])
-    assert "may have been 'M\u2019s'" in warning.hint
-    (warning,) = warnings_about(tmp_path, ["東\x92"])
-    assert "may have been" not in warning.hint
+def test_letters_of_the_wrong_code_page_are_shown_as_they_may_have_been():
+    assert "may have been 'M\u2019s'" in warnings_about({"Item": ["M\x92s"]})["R226"].hint
+    assert "may have been" not in warnings_about({"Item": ["東\x92"]})["R226"].hint
 
 
 def test_real_dates_among_texts_and_among_dates_as_text(tmp_path):
@@ -227,7 +206,7 @@ def test_numbers_stored_as_text_among_numbers(tmp_path):
 def test_a_long_id_that_is_a_number_has_lost_digits_whatever_its_last_ones_are(tmp_path, form, code):
     kept, long = Typed(123456789012345, code), Typed(376130321109103427, code)
     path = WRITERS[form](tmp_path / f"a.{form}", [Sheet([["Item"], [kept], [long]])])
-    (warning,) = examine(open_one(path, layout("Item")))
+    (warning,) = warnings_of(open_one(path, layout("Item")))
     assert (warning.code, warning.values["rows"]) == ("R222", "row 3")
     assert "lose their last ones" in warning.text
 
@@ -244,16 +223,9 @@ def test_a_whole_number_is_read_as_it_was_written_or_pointed_out(tmp_path, form,
     path = WRITERS[form](tmp_path / f"a.{form}", [Sheet([["Item"], [Typed(number)]])])
     table = open_one(path, layout("Item"))
     ((cell,),) = [row.cells for row in table.rows()]
-    codes = [warning.code for warning in examine(table)]
+    codes = [warning.code for warning in warnings_of(table)]
     assert cell == str(number) or codes == ["R222"]
     assert (codes == ["R222"]) == (number >= 10**15)
-
-
-def test_only_wanted_columns_are_looked_at_and_rows_pass_unchanged(tmp_path):
-    table = open_one(text_file(tmp_path, "Item;Note\nA;4.1E+12\n"), layout("Item"))
-    damage_checks = DamageChecks(table)
-    assert list(damage_checks.watch(table.rows())) == [Row(2, ("A", "4.1E+12"))]
-    assert damage_checks.problems() == ()
 
 
 def test_a_second_pass_shows_the_same_and_many_rows_are_counted_not_listed(tmp_path):
@@ -266,17 +238,18 @@ def test_a_second_pass_shows_the_same_and_many_rows_are_counted_not_listed(tmp_p
         assert warning.values == {"count": 3600, "rows": "rows 2, 3, 4, 5, 6 and 3,595 more"}
 
 
-@given(st.lists(st.text(max_size=20), max_size=30))
-def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
-    rows = [Row(number, (cell,)) for number, cell in enumerate(cells, 2)]
-    damage_checks = DamageChecks(Table("rows", "a.csv", "", ("c",), 1, {"c": 0}, lambda: iter(rows), {}))
-    assert list(damage_checks.watch(rows)) == rows
-    assert all(problem.text and problem.hint for problem in damage_checks.problems())
-
-
 def test_rows_that_begin_with_a_word_for_sums_are_pointed_out():
     columns = {"Order": ["A1", "Total", "A2", "Summe:", "Total Energies"], "Notes": ["x", "", "Total", "", ""]}
-    warning = seen(columns)["R242"]
+    warning = warnings_about(columns)["R242"]
     assert (warning.where.column, warning.values["rows"], warning.found) == ("Order", "rows 3, 5", "Total")
     assert "totals: begins_with" in warning.hint
-    assert seen({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}
+    assert warnings_about({"Order": ["A1", "Total Energies"], "Notes": ["Total", "Total"]}) == {}
+
+
+@given(st.lists(st.text(max_size=20), max_size=30))
+def test_any_texts_pass_and_every_warning_is_a_sentence(cells):
+    assert all(problem.text and problem.hint for problem in warnings_about({"c": cells}).values())
+
+
+def test_only_wanted_columns_are_looked_at(tmp_path):
+    assert warnings_of(open_one(text_file(tmp_path, "Item;Note\nA;4.1E+12\n"), layout("Item"))) == ()

@@ -12,29 +12,35 @@ ASKED = layout("Order", "City", "Weight", optional=("City", "Weight"))
 TEXT = "Order,City,Weight\nA1,Köln,1.5\n00012,Łódź,2\n"
 CELLS = [["A1", "Köln", "1.5"], ["00012", "Łódź", "2"]]
 
+# ---- encodings ----
 
-@pytest.mark.parametrize("mark", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+
+@pytest.mark.parametrize("mark", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 def test_every_mark_is_known_in_both_byte_orders(tmp_path, mark):
-    path = text_file(tmp_path, ("\ufeff" + TEXT).encode(mark))
-    table = open_one(path, ASKED)
+    table = open_one(text_file(tmp_path, ("\ufeff" + TEXT).encode(mark)), ASKED)
     assert [list(row.cells) for row in table.rows()] == CELLS
     assert table.found["encoding"] == f"{mark.upper()} (by its byte order mark)"
+    chinese = "\ufeff订单,城市\n" + "".join(f"订单号码甲乙丙丁{'东' * 50},北京市朝阳区\n" for _ in range(60))
+    assert len(rows_of(text_file(tmp_path, chinese.encode(mark)), layout("订单"))) == 60
 
 
-@pytest.mark.parametrize(
-    ("encoding", "word"),
-    [
-        ("cp1252", "Köln"),
-        ("shift_jis", "東京都"),
-        ("big5", "臺北"),
-        ("iso8859-7", "Αθήνα"),
-        ("gb18030", "北京𠀀"),
-        ("cp037", "Koln"),
-    ],
-)
-def test_a_declared_encoding_gives_the_exact_text(tmp_path, encoding, word):
-    path = text_file(tmp_path, f"Order,City\nA1,{word}\n", encoding=encoding)
-    assert cells_of(path, layout("Order", "City", encodings=(encoding,))) == [["A1", word]]
+LEGACY = {
+    "cp1252": "NESTLÉ®,Zürich\nSociété,Genève",
+    "shift_jis": "東京都,ﾄｳｷｮｳ",
+    "gb18030": "北京𠀀,上海",
+    "iso8859-7": "Αθήνα,Πάτρα",
+    "cp1251": "Москва,Тула",
+    "big5": "臺北,高雄",
+    "cp037": "Koln,Bonn",
+}
+
+
+@pytest.mark.parametrize("encoding", LEGACY)
+def test_a_declared_encoding_gives_the_exact_text_and_is_not_taken_for_damaged_utf_8(tmp_path, encoding):
+    path = text_file(tmp_path, f"Order,City\n{LEGACY[encoding]}\n", encoding=encoding)
+    expected = [line.split(",") for line in LEGACY[encoding].splitlines()]
+    assert cells_of(path, layout("Order", "City", encodings=(encoding,))) == expected
+    assert cells_of(path, layout("Order", "City", encodings=("utf-8", encoding))) == expected
 
 
 def test_declared_encodings_are_tried_in_order_over_the_whole_file(tmp_path):
@@ -44,10 +50,10 @@ def test_declared_encodings_are_tried_in_order_over_the_whole_file(tmp_path):
     assert list(table.rows())[-1].cells == ("A", "Köln")
 
 
-@pytest.mark.parametrize("place", [0, 3, 262_143, 262_144, 262_145, 600_000])
+@pytest.mark.parametrize("place", [0, 3, 262_143, 262_144, 262_145])
 @pytest.mark.parametrize("encoding", ["utf-8", "shift_jis"])
 def test_a_bad_byte_is_named_by_offset_and_line(tmp_path, place, encoding):
-    good = b"Order,City\r\n" + "A1,東京\r\n".encode(encoding) * 75_000
+    good = b"Order,City\r\n" + "A1,東京\r\n".encode(encoding) * 30_000
     cut = place - 1 if place and good[place - 1] > 0x7F else place
     while good[cut] > 0x7F:  # stay between characters
         cut += 1
@@ -58,7 +64,7 @@ def test_a_bad_byte_is_named_by_offset_and_line(tmp_path, place, encoding):
     assert "source.encoding" in problem.hint
 
 
-def test_without_a_fitting_encoding_the_first_failure_is_told(tmp_path):
+def test_without_a_fitting_encoding_the_first_failure_is_reported(tmp_path):
     path = text_file(tmp_path, "Order\nKöln\n", encoding="cp1252")
     assert refusal(path, layout("Order", encodings=("utf-8-sig", "ascii"))).values["encoding"] == "UTF-8"
 
@@ -82,23 +88,6 @@ def test_damaged_utf_8_is_refused_and_never_read_as_what_takes_any_byte(tmp_path
     assert (problem.code, problem.values["offset"], problem.where.row) == ("R203", offset, line)
     assert "damaged or cut off here" in problem.hint
     assert list(rows_of(text_file(tmp_path, bytes_), layout("Order", encodings=encodings[-1:])))  # if it is said so
-
-
-@pytest.mark.parametrize(
-    ("encoding", "text"),
-    [
-        ("cp1252", "NESTLÉ®,Zürich\nSociété,Genève"),
-        ("shift_jis", "東京都,ﾄｳｷｮｳ"),
-        ("gb18030", "北京,上海"),
-        ("iso8859-7", "Αθήνα,Πάτρα"),
-        ("cp1251", "Москва,Тула"),
-    ],
-)
-def test_a_legacy_file_is_not_taken_for_damaged_utf_8(tmp_path, encoding, text):
-    path = text_file(tmp_path, f"Order,City\n{text}\n", encoding=encoding)
-    assert cells_of(path, layout("Order", "City", encodings=("utf-8", encoding))) == [
-        line.split(",") for line in text.splitlines()
-    ]
 
 
 def test_an_unknown_encoding_is_the_mappings_fault(tmp_path):
@@ -126,14 +115,7 @@ def test_a_mark_of_another_encoding_than_the_content_has_is_refused_as_such(tmp_
     assert f"its byte order mark says {said}, but its content is not" in problem.text
 
 
-@pytest.mark.parametrize("mark", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
-def test_a_table_in_chinese_with_a_mark_is_read(tmp_path, mark):
-    text = "\ufeff订单,城市\n" + "".join(f"订单号码甲乙丙丁{'东' * 50},北京市朝阳区\n" for _ in range(60))
-    assert len(rows_of(text_file(tmp_path, text.encode(mark)), layout("订单"))) == 60
-
-
 def test_a_mark_that_contradicts_the_bytes_is_refused(tmp_path):
-    assert "byte order mark says UTF-16" in refusal(text_file(tmp_path, b"\xff\xfeOrder,City\nA1,Ulm\n"), ASKED).text
     assert refusal(text_file(tmp_path, b"\xef\xbb\xbfOrder\nK\xf6ln\n"), ASKED).code == "R203"
 
 
@@ -141,6 +123,9 @@ def test_utf_16_without_mark_is_refused_by_name_and_read_when_declared(tmp_path)
     path = text_file(tmp_path, TEXT, encoding="utf-16-le")
     assert "UTF-16 without a byte order mark" in refusal(path, ASKED).text
     assert cells_of(path, layout("Order", encodings=("utf-16",))) == CELLS
+
+
+# ---- delimiters ----
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -179,6 +164,9 @@ def test_a_separator_line_wins_and_is_no_row(tmp_path):
     path = text_file(tmp_path, 'sep=;\r\nOrder;City\r\nA,1;"Ulm"\r\n')
     (row,) = rows_of(path, layout("Order", "City", delimiters=(",",)))
     assert (row.number, row.cells) == (3, ("A,1", "Ulm"))
+
+
+# ---- rows ----
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
@@ -228,19 +216,34 @@ def test_a_control_character_is_named_by_row_and_column(tmp_path, character):
 
 
 def test_a_cell_that_is_too_long_is_named_and_the_limit_is_a_setting(tmp_path):
-    for count in (131_072, 131_073, 900_000):
+    for count in (131_072, 131_073, 200_000):  # the csv module takes 131,072 unless told otherwise
         path = text_file(tmp_path, f'Order,City\nA1,{"x" * count}\nA2,"{"y" * 40}\n{"z" * 40}"\n')
         one, two = rows_of(path, ASKED, cell_length_max=60)
         assert (one.problem.code, one.problem.values["length"]) == ("R212", count)
         assert two.problem.text == "the cell holds 81 characters; at most 60 are read"
         assert rows_of(path, ASKED, cell_length_max=1_000_000)[0].cells == ("A1", "x" * count)
-
-
-def test_a_line_without_end_is_refused(tmp_path):
     path = text_file(tmp_path, b"Order,City\nA1," + b"x" * 2_000_000)
     assert "1,048,576 characters" in refusal(path, ASKED).text
 
 
+@pytest.mark.parametrize("content", [b"", b"\n\n \r\n", b"\xef\xbb\xbf", b"\xff\xfe", b",,,\n"])
+def test_an_empty_file_is_refused(tmp_path, content):
+    assert refusal(text_file(tmp_path, content), ASKED).code in ("R202", "R215")
+
+
+def test_a_header_alone_is_an_empty_table(tmp_path):
+    assert rows_of(text_file(tmp_path, "Order,City"), ASKED) == []
+
+
+def test_tables_with_different_layouts_come_from_one_file(tmp_path):
+    path = text_file(tmp_path, "Order,City\nA1,Köln\n", encoding="cp1252")
+    one = Layout("one", (WantedColumn("o", ("Order",)),), encodings=("cp1252",))
+    two = Layout("two", (WantedColumn("c", ("City",)),), encodings=("iso8859-1",))
+    tables = open_tables(path, "x", [one, two], Settings())
+    assert [(name, table.columns) for name, table in tables.items()] == [("one", {"o": 0}), ("two", {"c": 1})]
+
+
+# ---- quotes ----
 BROKEN = {
     "end of file": 'A1,Ulm,1\nA2,"Bonn,2\nA3,Köln,3\n',
     "text after the next quote": 'A1,Ulm,1\nA2,"Bonn,2\nA3,"Köln",3\n',
@@ -281,21 +284,18 @@ def test_many_wide_lines_with_a_space_after_each_delimiter_are_rows_that_were_sw
     assert refusal(text_file(tmp_path, text), layout("a")).code == "R206"
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "Main St 5, Floor 2\nParis, TX, USA\nRing, twice, please",
-        "Main St 5\nParis, TX, USA\nRing, twice, please",
-        "Main St 5\nParis, TX, USA",
-        "Main St 5\nFloor 2, Paris,\nTX, USA, Earth",
-    ],
-)
-def test_a_long_address_on_many_lines_is_no_broken_quote(tmp_path, address):
-    path = text_file(tmp_path, f'Order,City,Address\nA1,Ulm,"{address}"\n')
-    assert cells_of(path, layout("Order", "Address")) == [["A1", "Ulm", address]]
+ADDRESSES = [
+    "Main St 5, Floor 2\nParis, TX, USA\nRing, twice, please",
+    "Main St 5\nParis, TX, USA\nRing, twice, please",
+    "Main St 5\nParis, TX, USA",
+    "Main St 5\nFloor 2, Paris,\nTX, USA, Earth",
+]
 
 
-def test_an_address_between_other_columns_is_no_broken_quote(tmp_path):
+def test_an_address_on_several_lines_is_no_broken_quote(tmp_path):
+    for address in ADDRESSES:
+        path = text_file(tmp_path, f'Order,City,Address\nA1,Ulm,"{address}"\n')
+        assert cells_of(path, layout("Order", "Address")) == [["A1", "Ulm", address]]
     text = 'a,b,c,d,e\n1,"Attn: J. Doe, X, Y, Z\nMain St 5, Paris",c,d,e\n2,b,c,"J. Doe\nMain St, Floor 2, TX",e\n'
     assert len(cells_of(text_file(tmp_path, text), layout("a"))) == 2
 
@@ -303,23 +303,6 @@ def test_an_address_between_other_columns_is_no_broken_quote(tmp_path):
 def test_a_stray_quote_above_the_header_does_not_matter(tmp_path):
     path = text_file(tmp_path, '"Report of March\nby: "x" y\nOrder,City\nA1,"Ulm"\n')
     assert [(row.number, row.cells) for row in rows_of(path, ASKED)] == [(4, ("A1", "Ulm"))]
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n \r\n", b"\xef\xbb\xbf", b"\xff\xfe", b",,,\n"])
-def test_an_empty_file_is_refused(tmp_path, content):
-    assert refusal(text_file(tmp_path, content), ASKED).code in ("R202", "R215")
-
-
-def test_a_header_alone_is_an_empty_table(tmp_path):
-    assert rows_of(text_file(tmp_path, "Order,City"), ASKED) == []
-
-
-def test_tables_with_different_layouts_come_from_one_file(tmp_path):
-    path = text_file(tmp_path, "Order,City\nA1,Köln\n", encoding="cp1252")
-    one = Layout("one", (WantedColumn("o", ("Order",)),), encodings=("cp1252",))
-    two = Layout("two", (WantedColumn("c", ("City",)),), encodings=("iso8859-1",))
-    tables = open_tables(path, "x", [one, two], Settings())
-    assert [(name, table.columns) for name, table in tables.items()] == [("one", {"o": 0}), ("two", {"c": 1})]
 
 
 def test_a_declared_quote_that_is_never_closed_is_named(tmp_path):

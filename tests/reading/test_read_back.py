@@ -3,38 +3,26 @@
 import csv
 import io
 
+import pytest
 import xlsxwriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading_corpus import attempt, inline, layout, workbook_parts, write_parts
+from reading_writers import WRITERS, Sheet, Typed
 
 from loadsheet.problems import Problem
 
 ONE_FOLDER = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-PIECES = st.sampled_from(
-    [
-        ",",
-        ";",
-        "\t",
-        "|",
-        '"',
-        '""',
-        "\n",
-        "\r\n",
-        " ",
-        "a",
-        "7",
-        "ü",
-        "東",
-        "𠀀",
-        "=",
-        "sep=;",
-        "_x0041_",
-        "\u00a0",
-        "\u2028",
-    ]
-)
-TEXT = st.lists(PIECES, max_size=6).map("".join) | st.text(
+PIECES = [
+    *[",", ";", "|", '"', '""', "a", "7", "ü", "東", "𠀀", "=", "sep=;", "_x0041_"],
+    "\t",
+    "\n",
+    "\r\n",
+    " ",
+    "\u00a0",
+    "\u2028",
+]
+TEXT = st.lists(st.sampled_from(PIECES), max_size=6).map("".join) | st.text(
     st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufffe\uffff"), max_size=12
 )
 WIDTH = st.integers(1, 5)
@@ -50,7 +38,7 @@ def tables(draw, text=TEXT):
 
 def read_back(path, header, **more):
     """The cells, or the problem the file is refused with."""
-    rows = attempt(path, layout(*header, **more), reading_process="none")
+    rows = attempt(path, layout(*header, **more))
     if isinstance(rows, Problem):
         return rows
     assert [row.problem for row in rows if row.problem] == []
@@ -79,34 +67,40 @@ def test_a_table_written_as_csv_is_read_back_identical_but_for_line_ends(tmp_pat
         assert read == [[cell.replace("\r\n", "\n").replace("\r", "\n") for cell in row] for row in rows]
 
 
-@given(table=tables(TEXT.map(lambda text: text.replace("\r", ""))), in_memory=st.booleans())
-@ONE_FOLDER
-def test_a_table_written_as_workbook_is_read_back_identical(tmp_path, table, in_memory):
-    header, rows = table
-    path = tmp_path / "a.xlsx"
-    with xlsxwriter.Workbook(path, {"constant_memory": not in_memory}) as book:  # shared texts, or texts in the cells
-        sheet = book.add_worksheet()
-        for number, row in enumerate([header, *rows]):
+def write_inline(path, sheets):
+    """As programs write what they stream: texts in the cells."""
+    with xlsxwriter.Workbook(path, {"constant_memory": True}) as book:
+        page = book.add_worksheet()
+        for number, row in enumerate(sheets[0].rows):
             for place, cell in enumerate(row):
-                sheet.write_string(number, place, cell)
-    assert read_back(path, header) == rows
+                page.write_string(number, place, cell)
+    return path
 
 
+@pytest.mark.parametrize("write", [*WRITERS.values(), write_inline])
+@given(table=tables(TEXT.map(lambda text: text.replace("\r", ""))))
+@ONE_FOLDER
+def test_a_table_of_text_written_in_any_format_is_read_back_identical(tmp_path, write, table):
+    header, rows = table
+    if write is WRITERS["xls"]:  # its writer miscounts letters beyond the basic plane
+        rows = [["".join(filter(lambda letter: letter < "\U00010000", cell)) for cell in row] for row in rows]
+    rows = [row for row in rows if "".join(row).strip()]
+    assert read_back(write(tmp_path / "a", [Sheet([header, *rows])]), header) == rows
+
+
+@pytest.mark.parametrize("form", WRITERS)
 @given(number=st.floats(-1e300, 1e300) | st.integers(-(10**15), 10**15))
 @ONE_FOLDER
-def test_a_number_written_to_a_workbook_is_the_same_number(tmp_path, number):
-    path = tmp_path / "a.xlsx"
-    with xlsxwriter.Workbook(path) as book:
-        book.add_worksheet().write_column(0, 0, ["c0", number])
-    ((cell,),) = read_back(path, ["c0"])
+def test_a_number_written_in_any_format_is_the_same_number(tmp_path, form, number):
+    ((cell,),) = read_back(WRITERS[form](tmp_path / "a", [Sheet([["c0"], [Typed(number)]])]), ["c0"])
     assert cell.kind == "number"
-    assert float(cell) == float(f"{number:.16G}")  # as the writer spells it
+    assert float(cell) == float(f"{number:.16G}" if form == "xlsx" else number)  # as the writer spells it
     assert "E" not in cell.upper()
     assert not ("." in cell and cell.endswith("0"))
 
 
 def gives_tables_or_a_refusal(path):
-    found = attempt(path, layout("c0", "c1", optional=("c1",)), reading_process="none")
+    found = attempt(path, layout("c0", "c1", optional=("c1",)))
     assert isinstance(found, Problem) or all(row.cells and str(row.problem) for row in found)
 
 
@@ -131,20 +125,7 @@ PARTS = workbook_parts(
 MARKUP = st.sampled_from(
     [
         "",
-        "<",
-        ">",
-        '"',
-        "&",
-        "0",
-        "-1",
-        "99999999999999999999",
-        "x",
-        "<row>",
-        "</row>",
-        "<c>",
-        "<v>",
-        "é",
-        "e",
+        *["<", ">", '"', "&", "0", "-1", "99999999999999999999", "x", "<row>", "</row>", "<c>", "<v>", "é", "e"],
         "<!DOCTYPE x>",
         "\x01",
     ]

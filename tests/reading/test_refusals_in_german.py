@@ -37,21 +37,15 @@ def cut_off(folder):
 @pytest.mark.parametrize(
     ("refused", "parts"),
     [
-        (
-            two_sheets,
-            ["Mehr als ein Blatt enthält Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"],
-        ),
+        (two_sheets, ["Mehr als ein Blatt enthält Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"]),
         (hidden_sheets, ["alle ihre Blätter sind ausgeblendet: Week 10", "blenden Sie das Blatt"]),
-        (
-            a_cell_beyond,
-            ["hinter der letzten Spalte", "setzen Sie ihn unter seine Überschrift, wenn er gebraucht wird"],
-        ),
+        (a_cell_beyond, ["hinter der letzten Spalte", "setzen Sie ihn unter seine Überschrift, wenn er gebraucht wird"]),
         (another_delimiter, ["mit einem anderen Trennzeichen", "mit dem vereinbarten Trennzeichen"]),
         (cut_off, ["alles Übrige darin ist UTF-8", "speichern Sie sie als „CSV UTF-8“"]),
     ],
     ids=["two sheets", "hidden sheets", "a cell beyond", "another delimiter", "cut off"],
-)
-def test_what_is_refused_is_told_in_german(tmp_path, refused, parts):
+)  # fmt: skip
+def test_refusals_are_worded_in_german(tmp_path, refused, parts):
     message = word_problem(refused(tmp_path), GERMAN, {})
     whole = f"{message.text} {message.todo}".casefold()
     assert [part for part in parts if part.casefold() not in whole] == [], whole

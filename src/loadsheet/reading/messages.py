@@ -1,0 +1,179 @@
+"""Messages between processes: requests, replies, rows and problems in MessagePack, and descriptors of open files.
+
+Nothing is unpickled, and the length of a message is bounded. The decoders accept only the types that are named here and raise ValueError
+for anything else, so a hostile reader can do no more than report wrong data about its own file.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, TypeVar, get_args
+
+import msgspec
+
+from loadsheet.problems import CATALOGUE, Problem
+from loadsheet.reading.tables import Native, NativeKind, Row
+
+OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
+TABLES, BATCH, END, REFUSED, FAILED, DONE = b"T", b"B", b"E", b"R", b"X", b"D"  # replies
+
+DISK = "disk"
+"""The name of the failure if the reader's disk failed."""
+
+MESSAGE_BYTES_MAX = 1 << 26
+"""The largest message. It holds at least one row."""
+
+MESSAGE_BYTES = 1 << 18
+"""The size at which rows are sent: 500 rows of 40 short cells."""
+
+_LIST_HEAD = struct.Struct(">BI")
+_LIST_OF_MANY = 0xDD  # MessagePack's array 32
+_KINDS = frozenset(get_args(NativeKind))
+_Value = TypeVar("_Value")
+
+
+class TableDescription(NamedTuple):
+    """A table without its rows."""
+
+    name: str
+    file: str
+    sheet: str
+    header: tuple[str, ...]
+    header_row: int
+    columns: dict[str, int]
+    found: dict[str, str]
+
+    def check(self) -> None:
+        """Raises ValueError for a column outside the header."""
+        if any(not 0 <= position < len(self.header) for position in self.columns.values()):
+            raise ValueError("a column stands outside its header")
+
+
+class _PackedRow(NamedTuple):
+    """A `Row` in a message; a `Native` is its text, its kind and, if it differs from the text, what is shown."""
+
+    number: int
+    cells: tuple[str | tuple[str, ...], ...]
+    problem: Problem | None = None
+    ignored: str = ""
+
+
+def _pack(value: object) -> object:
+    """A `Native`, or as text another value that MessagePack has no form for."""
+    if not isinstance(value, Native):
+        return str(value)
+    text = str(value)
+    return (text, value.kind) if value.shown == text else (text, value.kind, value.shown)
+
+
+_decode_rows = msgspec.msgpack.Decoder(list[_PackedRow]).decode
+
+
+def pack_rows(rows: Iterable[Row]) -> Iterator[bytearray]:
+    """Messages of about MESSAGE_BYTES, each as soon as it is full: its kind in one byte, then its rows. A message may be overwritten
+    once the next one is asked for. Raises OverflowError for a row larger than a message.
+    """
+    append = msgspec.msgpack.Encoder(enc_hook=_pack).encode_into
+    start = len(BATCH) + _LIST_HEAD.size
+    buffer, count = bytearray(BATCH) + bytes(_LIST_HEAD.size), 0
+    for row in rows:
+        append(row, buffer, -1)
+        count += 1
+        if len(buffer) > MESSAGE_BYTES_MAX:
+            raise OverflowError(f"row {row.number} is larger than {MESSAGE_BYTES_MAX >> 20} MB")
+        if len(buffer) > MESSAGE_BYTES:
+            _LIST_HEAD.pack_into(buffer, len(BATCH), _LIST_OF_MANY, count)
+            yield buffer
+            del buffer[start:]
+            count = 0
+    if count:
+        _LIST_HEAD.pack_into(buffer, len(BATCH), _LIST_OF_MANY, count)
+        yield buffer
+
+
+def unpack_rows(body: bytes | memoryview, width: int) -> Iterator[Row]:
+    """The rows of a message, as `pack_rows` makes them. Raises ValueError unless each has a number and as many cells as the header."""
+    for number, cells, problem, ignored in _decoded(_decode_rows, body):
+        if len(cells) != width:
+            raise ValueError(f"row {number} is not as wide as its header")
+        if problem is not None:
+            check_problem(problem)
+        values = tuple([cell if cell.__class__ is str else _native(cell) for cell in cells])
+        yield Row(number, values, problem, ignored)
+
+
+def _native(parts: tuple[str, ...]) -> Native:
+    if len(parts) not in (2, 3) or parts[1] not in _KINDS:
+        raise ValueError("a cell of an unknown kind")
+    return Native(*parts)  # type: ignore[arg-type]  # just looked up
+
+
+def decode(body: bytes | memoryview, kind: type[_Value]) -> _Value:
+    """The value of a message. Raises ValueError unless it is of this type."""
+    value: _Value = _decoded(msgspec.msgpack.Decoder(kind).decode, body)
+    return value
+
+
+def check_problem(problem: Problem) -> Problem:
+    """The problem of a message. Raises ValueError if the catalogue does not have it, or its values do not fit."""
+    try:
+        str(problem)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"a problem that the catalogue does not have: {problem.code[:10]}") from error
+    if problem.code not in CATALOGUE:
+        raise ValueError("a problem that the catalogue does not have")
+    return problem
+
+
+def _decoded(decoder: Callable[[bytes | memoryview], Any], body: bytes | memoryview) -> Any:
+    try:
+        return decoder(body)
+    except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
+        raise ValueError(f"a message that cannot be understood: {error}") from error
+
+
+class Channel:
+    """One end of a connection between processes: messages, each with a kind of one byte, and descriptors of open files."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end  # made beforehand, because a confined process may make none
+        self.connection = Connection(os.dup(end.fileno()))
+
+    def send(self, kind: bytes, content: object, files: Sequence[int] = ()) -> None:
+        """Send a message, with descriptors if the other end takes some with this kind. Raises TimeoutError and OSError."""
+        try:
+            send_message(self.connection, kind, content)
+            if files:
+                socket.send_fds(self._socket, [b"f"], files)
+        except BlockingIOError as error:
+            raise TimeoutError("no answer in time") from error
+
+    def receive(self) -> tuple[bytes, memoryview]:
+        """The kind and the content of the next message. Raises EOFError, TimeoutError, OSError, and ValueError for an invalid one."""
+        try:
+            message = self.connection.recv_bytes(MESSAGE_BYTES_MAX)
+        except BlockingIOError as error:
+            raise TimeoutError("no answer in time") from error
+        except OSError as error:
+            if not self.connection.readable:  # which is how a connection refuses a length
+                raise ValueError("a message is too long") from error
+            raise
+        if not message:
+            raise ValueError("an empty message")
+        return message[:1], memoryview(message)[1:]
+
+    def receive_files(self, files: int) -> list[int]:
+        """The descriptors that come with a message."""
+        return list(socket.recv_fds(self._socket, 1, files)[1])
+
+    def close(self) -> None:
+        """Close this end."""
+        self.connection.close()
+        self._socket.close()
+
+
+def send_message(connection: Connection, kind: bytes, content: object = None) -> None:
+    """Send one message. Values that MessagePack has no form for are sent as text."""
+    connection.send_bytes(kind + msgspec.msgpack.encode(content, enc_hook=str))

@@ -1,0 +1,467 @@
+"""Which files of an inbox are finished, which are left where they are and why, and what is remembered from scan to scan."""
+
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from command_in_process import loadsheet
+from inbox_files import (
+    RUN,
+    drop,
+    held_open,
+    left,
+    lies_in,
+    names,
+    settings_in,
+    settled,
+    touch,
+    workbook,
+)
+from monitored_runs import house
+from orders import MAPPINGS
+
+from loadsheet.inbox import archive, claim, peek, quick_scan, scan
+from loadsheet.inbox.files import file_system_of, is_written_to, needs_polling, shows_open_writers
+from loadsheet.inbox.sightings import Sightings, signature
+from loadsheet.problems import FolderError
+from loadsheet.settings import Settings
+
+DAY = date(2026, 3, 4)
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
+
+MODES = """
+A1 test_a_file_is_finished_when_it_has_not_changed_for_as_long_as_is_demanded test_a_writer_that_stalls_is_known_by_its_handle
+A2 test_a_late_write_is_noticed_and_the_file_goes_back test_a_claim_of_a_file_that_is_written_to_is_undone test_a_file_that_is_written_to_while_it_is_read_is_not_planned_and_goes_back
+A3 mapping/test_cut_files.py
+A4 test_names_that_are_to_be_ignored_are_never_opened
+A5 test_both_contents_of_a_file_replaced_at_any_moment_arrive
+A6 test_the_same_name_is_another_arrival_and_the_same_bytes_are_known
+A7 test_the_same_name_is_another_arrival_and_the_same_bytes_are_known test_the_same_bytes_again_are_said_to_be_known acceptance/test_watch.py
+A8 ledger/test_planning.py
+A9 test_both_contents_of_a_file_replaced_at_any_moment_arrive
+A10 test_files_that_vanish_during_a_scan_or_claim_are_no_error
+A11 test_an_empty_file_is_given_time
+A12 test_a_huge_file_is_reported_unread
+A13 test_a_swarm_is_found_in_the_order_of_arrival acceptance/test_watch_swarm.py
+A14 acceptance/test_watch_swarm.py
+A15 acceptance/test_watch.py
+A16 test_shares_are_known_by_their_file_system test_on_a_network_share_or_on_demand_the_watch_polls_and_says_so_once
+A17 test_another_folder_in_the_place_of_the_inbox_is_refused
+A18 test_of_two_processes_one_claims_each_file
+A19 test_a_full_disk_leaves_the_source_and_no_half_copy
+A20 test_a_claim_across_volumes_is_verified
+A21 test_killed_at_random_moments_every_file_lies_in_one_place
+A22 acceptance/test_watch.py
+A23 acceptance/test_watch.py
+A24 test_a_clock_that_jumps_finishes_nothing
+A25 test_a_time_of_change_decides_nothing
+A26 test_any_name_is_data
+A27 test_only_regular_files_are_taken test_a_file_with_a_second_name_is_copied
+A28 test_a_link_swapped_in_leads_nowhere test_a_folder_swapped_for_a_link_leads_nowhere
+A29 test_names_that_differ_in_case_or_composition_are_two_files
+A30 reading/test_file_types.py
+A31 test_what_the_shipper_drops_afterwards_changes_nothing_and_is_never_overwritten
+A32 test_a_bad_file_dropped_again_and_again_is_counted
+"""
+
+
+def test_each_way_in_which_an_arrival_goes_wrong_has_its_tests():
+    root = Path(__file__).parents[1]
+    texts = (path.read_text(encoding="utf-8") for path in (root / "inbox").glob("test_*.py"))
+    known = {name for text in texts for name in re.findall(r"^def (test_\w+)", text, re.MULTILINE)}
+    lines = [line.split() for line in MODES.splitlines() if line]
+    assert [mode for mode, *_ in lines] == [f"A{number}" for number in range(1, 33)]
+    assert [test for _, *tests in lines for test in tests if test not in known and not (root / test).is_file()] == []
+
+
+def later():
+    """A clock on which what was dropped so far has been quiet for an hour."""
+    now = datetime.now(UTC).timestamp() + 3_600
+    return lambda: now
+
+
+def never(_seconds):
+    raise AssertionError("waited although every file was quiet")
+
+
+# ---- when a file is finished ----
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_file_is_finished_when_it_has_not_changed_for_as_long_as_is_demanded(place, machine, seed):
+    chance, path = random.Random(seed), drop(place)
+    quick_scan(place, up=machine)
+    quiet = 0.0
+    for _ in range(60):
+        pause = chance.uniform(0, 20)
+        machine.passes(pause)
+        quiet += pause
+        assert bool(quick_scan(place, up=machine).candidates) is (quiet >= place.arrival.settle_s)
+        if chance.random() < 0.3:
+            path.write_bytes(b"y" * chance.randrange(1, 1_000_000))
+            quick_scan(place, up=machine)
+            quiet = 0.0
+
+
+@LINUX
+def test_a_writer_that_stalls_is_known_by_its_handle(place, machine):
+    with held_open(drop(place)):
+        found = settled(place, machine)
+        assert (found.candidates, left(found, "A104")) == ((), ("orders.csv",))
+        assert found.again_s is not None
+    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
+
+
+@LINUX
+def test_asking_for_writers_disturbs_none(tmp_path):
+    path = tmp_path / "busy.csv"
+    path.write_bytes(b"")
+    done = threading.Event()
+
+    def ask():
+        with path.open("rb") as file:
+            while not done.is_set():
+                is_written_to(file.fileno())
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for number in range(500):  # whoever opens it while a lease is held breaks the lease, and we are signalled
+        with path.open("ab") as file:
+            file.write(f"{number}\n".encode())
+    done.set()
+    asking.join()
+    assert path.read_bytes().count(b"\n") == 500
+
+
+@pytest.mark.parametrize("ending", ["xlsx", "XLSM", "ods"])
+def test_a_workbook_without_its_end_is_given_time(place, machine, ending):
+    whole = workbook(place.inbox / f"a.{ending}").read_bytes()
+    (place.inbox / f"a.{ending}").write_bytes(whole[:-30])
+    found = settled(place, machine)
+    assert (found.candidates, left(found, "A107")) == ((), (f"a.{ending}",))
+    (place.inbox / f"a.{ending}").write_bytes(whole)
+    assert names(settled(place, machine)) == [f"a.{ending}"]
+    (place.inbox / f"a.{ending}").write_bytes(whole[:-30])
+    settled(place, machine)
+    machine.passes(place.arrival.unfinished_wait_s)
+    assert names(quick_scan(place, up=machine)) == [f"a.{ending}"]  # reading will say what is wrong with it
+
+
+def test_an_empty_file_is_given_time(place, machine):
+    drop(place, content=b"")
+    assert left(settled(place, machine), "A107") == ("orders.csv",)
+    machine.passes(place.arrival.unfinished_wait_s)
+    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
+
+
+def test_a_done_marker_decides_where_one_is_demanded(tmp_path, machine):
+    place = settings_in(tmp_path, done_marker="{name}.done")
+    drop(place)
+    assert left(settled(place, machine), "A107") == ("orders.csv",)
+    assert left(scan(place, sleep=never), "A107") == ("orders.csv",)
+    drop(place, "orders.csv.done", b"")
+    drop(place, "other.csv.done", b"")
+    (candidate,) = quick_scan(place, up=machine).candidates
+    assert candidate.name == "orders.csv"
+    archive(claim(candidate, place, RUN), place, DAY, RUN)
+    assert lies_in(place.inbox) == ["other.csv.done"]
+    drop(place)
+    assert settled(place, machine).candidates == ()  # the marker of the last one is gone with it
+
+
+@pytest.mark.parametrize("pattern", ["done", "{name}", "done/{name}", "{name}{name}"])
+def test_a_done_marker_must_name_its_file(pattern):
+    with pytest.raises(ValueError, match=re.escape("{name}")):
+        Settings(done_marker=pattern)
+
+
+def test_of_two_files_shown_under_one_name_the_second_is_reported_and_claimed_next(place, machine):
+    for name in ("a\nb.csv", "a%0Ab.csv"):
+        drop(place, name, name.encode())
+    found = settled(place, machine)
+    assert (names(found), left(found, "A114")) == (["a%0Ab.csv"], ("a%0Ab.csv",))
+    assert [problem.level for problem in found.left] == ["warning"]
+    archive(claim(found.candidates[0], place, RUN), place, DAY, RUN)
+    found = settled(place, machine)
+    assert (names(found), found.left) == (["a%0Ab.csv"], ())
+
+
+def test_names_that_are_to_be_ignored_are_never_opened(place, machine):
+    ignored = "a.part a.tmp A.TMP x.tmp/a.csv a.filepart a.crdownload a.partial a.swp ~$a.xlsx .~lock.a.xlsx# Thumbs.db"
+    ignored += " .a.csv.AbC123 A.PART a.csv.download .a.xlsx.icloud a.icloud a.nextcloud a.cloud .git/a.csv"
+    before = {}
+    for name in ignored.split():
+        path = drop(place, name)
+        touch(path, 0)
+        before[path] = path.stat().st_atime_ns
+    found = settled(place, machine)
+    assert (found.candidates, found.left) == ((), ())
+    assert {path: path.stat().st_atime_ns for path in before} == before
+    (place.inbox / "a.part").rename(place.inbox / "a.csv")
+    assert names(settled(place, machine)) == ["a.csv"]
+
+
+@pytest.mark.parametrize("jump", [86_400, -86_400, 3_600, -3_600, 10 * 365 * 86_400])
+def test_a_clock_that_jumps_finishes_nothing(place, machine, jump):
+    path = drop(place)
+    wall = [time.time()]
+    scan(place, sleep=lambda _: path.write_bytes(b"more"), clock=lambda: wall[0], up=machine)
+    wall[0] += jump
+    for _ in range(5):  # it is being written all the time
+        machine.passes(1)
+        path.write_bytes(b"x" * int(machine.seconds))
+        assert scan(place, sleep=lambda _: None, clock=lambda: wall[0], up=machine).candidates == ()
+    scan(place, clock=lambda: wall[0], up=machine)
+    machine.passes(place.arrival.settle_s)
+    assert names(scan(place, clock=lambda: wall[0], up=machine)) == ["orders.csv"]
+
+
+@pytest.mark.parametrize("moment", [0, 86_400, 4_102_444_800])
+def test_a_time_of_change_decides_nothing(place, machine, moment):
+    touch(drop(place), moment)
+    assert quick_scan(place, up=machine).candidates == ()
+    machine.passes(place.arrival.settle_s)
+    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
+
+
+@pytest.mark.parametrize("jump", [-86_400, 10 * 365 * 86_400])
+def test_a_run_believes_the_change_of_status_and_no_time_in_the_future(place, jump):
+    touch(drop(place), time.time() + jump)
+    assert names(scan(place, sleep=never, clock=later())) == ["orders.csv"]
+    touch(drop(place, "other.csv"), time.time() + jump)
+    waits = []
+    assert "other.csv" in names(scan(place, sleep=waits.append))  # its status changed now: a copy may still be running
+    assert waits == [30]
+
+
+def test_young_files_are_looked_at_twice_after_one_wait(place):
+    for name in ("growing.csv", "still.csv", "gone.csv", "replaced.csv"):
+        drop(place, name)
+    status, waits = (place.inbox / "replaced.csv").stat(), []
+
+    def sleep(seconds):
+        waits.append(seconds)
+        drop(place, "growing.csv", b"Order\nA1\nA2\n")
+        (place.inbox / "gone.csv").unlink()
+        drop(place, "other.tmp").replace(place.inbox / "replaced.csv")
+        os.utime(place.inbox / "replaced.csv", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    found = scan(place, sleep=sleep)
+    assert (names(found), left(found, "A104"), waits) == (["still.csv"], ("growing.csv", "replaced.csv"), [30])
+    assert set(names(scan(place.model_copy(update={"settle_s": 0.0}), sleep=never))) == {
+        *("growing.csv", "still.csv", "replaced.csv")
+    }
+
+
+def test_an_empty_inbox_is_no_error_and_a_missing_one_is(place):
+    assert (scan(place).candidates, scan(place).left) == ((), ())
+    shutil.rmtree(place.inbox)
+    with pytest.raises(FolderError, match="cannot be read"):
+        scan(place)
+
+
+def test_what_may_not_be_read_is_named_and_the_rest_goes_on(ordinary):
+    drop(ordinary, "good.csv")
+    drop(ordinary, "bad.csv").chmod(0)
+    drop(ordinary, "closed/a.csv").parent.chmod(0)
+    found = scan(ordinary, sleep=never, clock=later())
+    (ordinary.inbox / "closed").chmod(0o755)
+    assert (names(found), left(found, "A105")) == (["good.csv"], ("bad.csv", "closed/"))
+
+
+def test_the_memory_is_shared_by_runs_and_lost_with_a_restart_of_the_machine(place, machine):
+    drop(place)
+    quick_scan(place, up=machine)
+    kept = (place.state / "sightings.json").read_text(encoding="utf-8")
+    machine.passes(place.arrival.settle_s)
+    (place.state / "sightings.json").write_text(kept.replace('"boot":"', '"boot":"another '), encoding="utf-8")
+    assert quick_scan(place, up=machine).candidates == ()
+    (place.state / "sightings.json").write_bytes(b"\xff{ no json")
+    assert quick_scan(place, up=machine).candidates == ()
+    machine.passes(place.arrival.settle_s)
+    assert names(quick_scan(place, up=machine)) == ["orders.csv"]
+
+
+def test_what_was_seen_is_remembered_where_the_system_has_no_boot_id(tmp_path):
+    (tmp_path / "orders.csv").write_text("a;b\n", encoding="utf-8")
+    seen, nowhere = signature(tmp_path / "orders.csv"), tmp_path / "no such file"
+    Sightings.read(tmp_path, 100.0, boot_id=nowhere).save({seen: 100.0})
+    assert Sightings.read(tmp_path, 106.0, boot_id=nowhere).since(seen) == 100.0
+    assert Sightings.read(tmp_path, 40.0, boot_id=nowhere).since(seen) is None  # started again meanwhile
+
+
+def test_a_swarm_is_found_in_the_order_of_arrival(place, machine):
+    drop(place, "zuerst.csv")
+    quick_scan(place, up=machine)
+    machine.passes(1)
+    for number in range(400):
+        drop(place, f"big-shipper/{number % 40}/{number}.csv", b"x")
+    quick_scan(place, up=machine)
+    machine.passes(1)
+    drop(place, "a-small-one.csv")
+    found = names(settled(place, machine))
+    assert (found[0], found[-1], len(found)) == ("zuerst.csv", "a-small-one.csv", 402)
+
+
+@pytest.mark.sweep
+def test_fifty_thousand_files_need_little_memory_and_time(place):
+    for number in range(50_000):
+        (place.inbox / f"{number:05}.csv").touch()
+    code = (
+        "import resource, sys, time\n"
+        "from pathlib import Path\n"
+        "from loadsheet.inbox import quick_scan\n"
+        "from loadsheet.settings import Settings\n"
+        "place = Settings(inbox=Path(sys.argv[1]), state=Path(sys.argv[2]), settle_s=0, unfinished_wait_s=0)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "found = [len(quick_scan(place).candidates) for _ in range(3)]\n"
+        "print(*found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(place.inbox), str(place.state)], capture_output=True, text=True, check=True
+    )
+    *found, kilobytes = map(int, done.stdout.split())
+    assert found == [50_000] * 3
+    assert kilobytes < 150_000
+
+
+def test_a_huge_file_is_reported_unread(place, machine):
+    with (place.inbox / "huge.csv").open("wb") as file:
+        file.truncate(20_000_000_000)
+    drop(place)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = settled(place, machine)
+    assert (names(found), left(found, "A108")) == (["orders.csv"], ("huge.csv",))
+    assert "20,000,000,000 bytes, at most 10,000,000,000" in str(found.left[0])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+
+
+# ---- hidden files ----
+
+
+def hidden_in(found):
+    return [problem.values["names"] for problem in found.left if problem.code == "A118"]
+
+
+def test_hidden_files_are_named_once_and_those_of_programs_never(tmp_path):
+    place = settings_in(tmp_path, settle_s=0)
+    drop(place, ".gitkeep", b"")
+    (place.inbox / ".folder").mkdir()
+    for name in (".DS_Store", "._orders.csv", ".~lock.orders.xlsx#", ".orders.csv.part"):
+        drop(place, name)
+    assert scan(place).left == ()
+    for name in (".orders.csv", "sub/.late.csv"):
+        drop(place, name)
+    assert hidden_in(peek(place)) == [".orders.csv, sub/.late.csv"]
+    assert hidden_in(quick_scan(place)) == []
+    assert hidden_in(scan(place)) == [".orders.csv, sub/.late.csv"]
+    assert hidden_in(scan(place)) == hidden_in(quick_scan(place)) == hidden_in(peek(place)) == []
+    for number in range(12):
+        drop(place, f".{number:02}.csv")
+    quick_scan(place)
+    (said,) = hidden_in(scan(place))
+    assert said.endswith(".09.csv and 2 more")
+
+
+def test_a_run_names_a_hidden_file_and_ends_well(tmp_path):
+    with house(tmp_path) as home:
+        (home.settings.inbox / ".orders.csv").write_bytes(b"Order\n")
+        result = home.night(2, first=1)
+        told = json.loads((result.reports.folder / "run.json").read_bytes())
+        assert (result.exit_code, told["inbox"]["stuck"], told["inbox"]["files"][0]["code"]) == (0, 0, "A118")
+        assert ".orders.csv" in told["inbox"]["files"][0]["say"]
+        home.clock.go_on(days=1)
+        result = home.night(2, first=1)
+        assert json.loads((result.reports.folder / "run.json").read_bytes())["inbox"]["files"] == []
+
+
+# ---- the folder ----
+
+
+def test_a_given_inbox_that_does_not_exist_is_a_wrong_setting(tmp_path):
+    for words in (["run"], ["run", "--dry-run"], ["watch"]):
+        done = loadsheet(tmp_path, *words, "--inbox", "inbx", "--mappings", MAPPINGS)
+        assert done.returncode == 78
+        said = "the inbox inbx does not exist. Create the folder, or correct the setting `inbox` (--inbox)"
+        assert said in done.stderr
+        assert not (tmp_path / "inbx").exists()
+        assert not (tmp_path / ".loadsheet").exists()
+
+
+def test_the_built_in_inbox_of_a_new_folder_is_made_and_a_link_in_it_needs_somebody(tmp_path):
+    words = ("run", "--mappings", MAPPINGS, "--settle", "0")
+    done = loadsheet(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "inbox" / "orders.csv").symlink_to(tmp_path / "elsewhere.csv")
+    done = loadsheet(tmp_path, *words)
+    assert done.returncode == 1, done.stderr
+    assert "1 file is stuck in the inbox" in done.stdout
+
+
+def test_another_folder_in_the_place_of_the_inbox_is_refused(place):
+    drop(place)
+    assert len(scan(place, sleep=lambda _: None).candidates) == 1
+    place.inbox.rename(place.inbox.with_name("mounted"))
+    with pytest.raises(FolderError, match="it was there before: is it mounted"):
+        quick_scan(place)
+    place.inbox.mkdir()
+    with pytest.raises(FolderError, match=r"is not the folder that it was.* is missing; is it mounted"):
+        scan(place)
+    (place.inbox / ".loadsheet-inbox").write_text("another one")
+    with pytest.raises(FolderError, match="its marker is another one"):
+        scan(place)
+    (place.state / "inboxes.json").unlink()
+    assert scan(place).candidates == ()  # replaced on purpose
+
+
+def test_an_inbox_is_known_again_by_its_marker_or_by_its_place(place, tmp_path):
+    scan(place)
+    marker = place.inbox / ".loadsheet-inbox"
+    marker.unlink()  # a shipper who tidies up
+    scan(place)
+    copy = tmp_path / "restored"
+    copy.mkdir()
+    (copy / marker.name).write_bytes(marker.read_bytes())
+    place.inbox.rename(tmp_path / "before")
+    copy.rename(place.inbox)
+    assert scan(place).candidates == ()
+
+
+MOUNTS = """\
+22 1 254:0 / / rw shared:1 - ext4 /dev/vda rw
+30 22 0:40 / /srv/share rw - nfs4 server:/export rw
+31 22 0:41 / /srv/with\\040space rw master:3 - cifs //server/x rw
+32 30 0:42 / /srv/share/local rw - xfs /dev/vdb rw
+33 22 0:43 / /mnt/ssh rw - fuse.sshfs user@host: rw
+34 22 0:44 / /mnt/ssh rw - tmpfs none rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind", "polled"),
+    [
+        ("/home/inbox", "ext4", False),
+        ("/srv/share/inbox", "nfs4", True),
+        ("/srv/shared", "ext4", False),
+        ("/srv/with space/in", "cifs", True),
+        ("/srv/share/local/in", "xfs", False),
+        ("/mnt/ssh", "tmpfs", False),
+    ],
+)
+def test_shares_are_known_by_their_file_system(tmp_path, folder, kind, polled):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS)
+    assert file_system_of(Path(folder), mounts) == kind
+    assert (needs_polling(kind), shows_open_writers(kind)) == (polled, not polled)
+    assert file_system_of(Path(folder), tmp_path / "nowhere") == ""
+    assert needs_polling("fuse.sshfs")

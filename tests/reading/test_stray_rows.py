@@ -1,0 +1,98 @@
+"""Rows around and between those of a table are ignored by rule and counted: no row of a file vanishes, none is an order by mistake."""
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading_corpus import inline, layout, rows_of, text_file, workbook_parts, write_parts
+
+from loadsheet.reading import Layout, WantedColumn
+from loadsheet.reading.header import find_header, mark_stray_rows
+from loadsheet.reading.tables import Row, RowFilters
+
+AUTO = "units_row: auto (the first row under the header holds nothing but units)"
+AGAIN = "the header once more"
+FOOTER = "footer: row 4 begins with source, and all below"
+
+
+def fates(path, asked):
+    """Row number -> the rule that leaves it out, `row` for a row of the table, or the code of its problem."""
+    return {row.number: row.ignored or (row.problem.code if row.problem else "row") for row in rows_of(path, asked)}
+
+
+CASES = {  # the labels, the rules, the text, and the fate of each row
+    "units": ("Order,Kg,M", {}, ",kg,m\nA1,2,3", {2: AUTO, 3: "row"}),
+    "units in brackets": ("Order,Kg,M", {}, ",(Stück),[mm]\nA1,2,3", {2: AUTO, 3: "row"}),
+    "units in capitals": ("Order,Kg,M", {}, ",KG,\nA1,2,3", {2: AUTO, 3: "row"}),
+    "nothing but brackets": ("Order,Kg,M", {}, "(no.),(gross),(each)\nA1,2,3", {2: AUTO, 3: "row"}),
+    "units beside an order": ("Order,Kg,M", {}, "A1,kg,m\nA1,2,3", {2: "row", 3: "row"}),
+    "values without an order": ("Order,Kg,M", {}, ",2,3\nA1,2,3", {2: "row", 3: "row"}),
+    "a unit and a value": ("Order,Kg,M", {}, ",kg,3\nA1,2,3", {2: "row", 3: "row"}),
+    "numbers in brackets": ("Order,Kg,M", {}, "(12),(3),(4)\nA1,2,3", {2: "row", 3: "row"}),
+    "an order named as a unit": ("Order,Kg,M", {}, "kg,kg,m\nA1,2,3", {2: "row", 3: "row"}),
+    "units declared": ("Order,Kg", {"units_row": True}, "text,number\nA1,2", {2: "units_row: the first row under the header", 3: "row"}),
+    "units denied": ("Order,Kg", {"units_row": False}, ",kg\nA1,2", {2: "row", 3: "row"}),
+    "comments": ("Order,City", {"comment": "#"}, '# it\'s 5" long\nA1,"Ulm"\n  #,x,y,z\nA#2,Bonn', {2: "comment: #", 3: "row", 4: "comment: #", 5: "row"}),
+    "a comment mark inside a value": ("Order,City", {"comment": "#"}, 'A1,"Ulm\n#5"\nA2,Bonn', {2: "row", 4: "row"}),
+    "totals by whole words": (
+        "Order,City,Kg",
+        {"totals": ("Total", "Summe")},
+        "A1,Ulm,1\nTotal Ulm:,,1\nB1,Bonn,2\n,SUMME,3\nTotally,Köln,4",
+        {2: "row", 3: "totals: begins with total", 4: "row", 5: "totals: begins with summe", 6: "row"},
+    ),
+    "a footer": ("Order,City", {"footer": ("Source",)}, "A1,Ulm\n\nSource: Acme\nB1,Bonn\na,b,c,d", {2: "row", 4: FOOTER, 5: FOOTER, 6: FOOTER}),
+    "a note without a rule": ("Order,City", {}, "A1,Ulm\n\nSource: Acme", {2: "row", 4: "R205"}),
+    "the header again": ("Order,City", {}, "A1,Ulm\nOrder,City \nA2,Bonn\nOrder,Berlin", {2: "row", 3: AGAIN, 4: "row", 5: "row"}),
+    "the header in capitals": ("Order,Ship to", {}, "ORDER,SHIP TO\nA1,x", {2: AGAIN, 3: "row"}),
+    "the header with other punctuation": ("Order,Ship to", {}, "Order ,Ship  to *\nA1,x", {2: AGAIN, 3: "row"}),
+    "the header of a second file": ("Order,Ship to", {}, "A1,x\n\ufeffOrder,Ship to\nA2,y", {2: "row", 3: AGAIN, 4: "row"}),
+    "and quoted": ("Order,Ship to", {}, 'A1,x\n\ufeff"Order","Ship to"\nA2,y', {2: "row", 3: AGAIN, 4: "row"}),
+    "the header three signs longer": ("Order,City", {}, "Order   ,City\nA1,Ulm", {2: AGAIN, 3: "row"}),
+    "the header three signs shorter": ("Order * ,City", {}, "Order,City\nA1,Ulm", {2: AGAIN, 3: "row"}),
+    "the header over two lines": ("Order,City", {}, '"Order\n  ",City\nA1,Ulm', {2: AGAIN, 4: "row"}),
+    "the only label, letter by letter": ("Note", {}, "note\nNote\n\ufeffNote", {2: "row", 3: AGAIN, 4: AGAIN}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("header", "rules", "text", "expected"), CASES.values(), ids=CASES)
+def test_each_row_is_of_the_table_or_ignored_with_its_rule(tmp_path, header, rules, text, expected):
+    asked = layout(*(label.strip(" *") for label in header.split(",")), row_filters=RowFilters(**rules))
+    assert fates(text_file(tmp_path, f"{header}\n{text}\n"), asked) == expected
+
+
+def test_a_comment_above_the_header_is_no_header(tmp_path):
+    path = text_file(tmp_path, "# Order,City\nOrder,City\nA1,Ulm\n")
+    assert fates(path, layout("Order", "City", row_filters=RowFilters(comment="#"))) == {3: "row"}
+
+
+def test_a_table_that_stops_at_a_blank_row_stops_there_in_every_format(tmp_path):
+    asked = layout("Order", "City", row_filters=RowFilters(stop_at_blank=True))
+    text = 'Order,City\n\nA1,Ulm\nA2,"a\nb"\nA3,Bonn\n\nchecked,by me\n'
+    kept = fates(text_file(tmp_path, text), asked)
+    assert kept == {3: "row", 4: "row", 6: "row", 8: "stop_at_blank: below row 6"}
+    workbook = openpyxl.Workbook()
+    for row in (["Order", "City"], [], ["A1", "Ulm"], ["A2", "a\nb"], ["A3", "Bonn"], [], ["checked", "by me"]):
+        workbook.active.append(row)
+    workbook.save(tmp_path / "orders.xlsx")
+    kept = fates(tmp_path / "orders.xlsx", asked)
+    assert kept == {3: "row", 4: "row", 5: "row", 7: "stop_at_blank: below row 5"}
+
+
+def test_a_row_that_reading_ends_at_is_reported_whatever_the_rules_say(tmp_path):
+    rows = inline("Order", number=1) + inline("A1", number=2) + inline("x", number=4000)
+    path = write_parts(tmp_path / "a.xlsx", workbook_parts(rows))
+    assert fates(path, layout("Order", row_filters=RowFilters(stop_at_blank=True))) == {2: "row", 4000: "R214"}
+
+
+@given(
+    st.lists(
+        st.none() | st.lists(st.sampled_from(["", "a", "kg", "Order", "Total", "# x", "Note"]), min_size=2, max_size=2)
+    )
+)
+def test_every_row_that_goes_in_comes_out_once_in_order(lines):
+    rules = RowFilters(comment="#", totals=("Total",), footer=("Note",), stop_at_blank=True)
+    asked = Layout("rows", (WantedColumn("Order", ("Order",)),), row_filters=rules)
+    rows = [line and Row(number, tuple(line)) for number, line in enumerate(lines, 2)]
+    found = list(mark_stray_rows(rows, asked, find_header([(1, ["Order", "City"])], asked)))
+    assert [row[:2] for row in found] == [row[:2] for row in rows if row]
+    assert all(row.ignored or row.cells == tuple(lines[row.number - 2]) for row in found)
