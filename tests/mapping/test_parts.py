@@ -16,7 +16,7 @@ from loadsheet.mapping import Document, Ignored, SourceRow, load_folder, route, 
 from loadsheet.mapping.documents import Instead
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Row
-from loadsheet.translation.parts import BrokenChunks, Chunk, GroupChunks, Part, merge_chunks, pack, unpack
+from loadsheet.translation.parts import Chunk, GroupChunks, Part, PartsLost, merge_chunks, pack, unpack
 
 ROOT = Path(__file__).parents[2]
 INBOX = ROOT / "inbox_samples"
@@ -146,7 +146,7 @@ def test_a_chunk_that_is_missing_or_comes_twice_is_noticed(flat, place):
     chunks = chunks_of(flat, 2)
     assert len(chunks) == 5
     for spoilt in (chunks[:place] + chunks[place + 1 :], chunks[: place + 1] + chunks[place:]):
-        with pytest.raises(BrokenChunks):
+        with pytest.raises(PartsLost):
             list(merge_chunks(spoilt, lambda: [10, 10]))
 
 
@@ -154,7 +154,7 @@ def test_parts_that_found_different_rows_are_noticed(flat):
     chunks = chunks_of(flat, 2)
     assert len(list(merge_chunks(chunks, lambda: [10, 10]))) == 10
     for counted in ([10, 11], [9, 10], []):
-        with pytest.raises(BrokenChunks):
+        with pytest.raises(PartsLost):
             list(merge_chunks(chunks, lambda counted=counted: counted))
 
 
@@ -210,7 +210,7 @@ def test_a_chunk_is_read_back_as_it_was(chunk):
 @given(chunks, st.data())
 def test_what_is_no_chunk_is_refused(chunk, data):
     packed = pack(chunk)
-    with pytest.raises(BrokenChunks):
+    with pytest.raises(PartsLost):
         unpack(packed[: data.draw(st.integers(0, len(packed) - 1))])
 
 
