@@ -27,44 +27,8 @@ MAPPING = "tender-lanes.yaml"
 FILE = "tender_q2.csv"
 STYLES = ("%d %b %Y %H:%M", "%d/%m/%Y %H:%M", "%d/%m/%y")
 COUNTRIES = {"United Kingdom": "GB", "UK": "GB", "GB": "GB", "Ireland": "IE", "France": "FR"}
-ABOVE = [
-    "Tender",
-    "",
-    "Status",
-    "Collect",
-    "",
-    "Deliver",
-    "",
-    "",
-    "",
-    "Load",
-    "",
-    "",
-    "",
-    "",
-    "",
-    "Carrier 1",
-    "Carrier 2",
-]
-BELOW = [
-    "Ref",
-    "Lane",
-    "",
-    "From",
-    "To",
-    "From",
-    "Town",
-    "Postcode",
-    "Country",
-    "Type",
-    "Goods",
-    "No.",
-    "Weight",
-    "Height",
-    "Stack",
-    "",
-    "",
-]
+ABOVE = ["Tender", "", "Status", "Collect", "", "Deliver", "", "", "", "Load", "", "", "", "", "", "Carrier 1", "Carrier 2"]  # fmt: skip
+BELOW = ["Ref", "Lane", "", "From", "To", "From", "Town", "Postcode", "Country", "Type", "Goods", "No.", "Weight", "Height", "Stack", "", ""]  # fmt: skip
 UNITS = [*[""] * 12, "t", "m", *[""] * 3]
 KINDS = {kind: kind for kind in ("Pallet/Skid", "Crate", "Drum")}
 

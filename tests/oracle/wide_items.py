@@ -26,20 +26,7 @@ from plain import (
 
 MAPPING = "wide-items.yaml"
 FILE = "commandes_lil_03.csv"
-MONTHS = [
-    "janvier",
-    "février",
-    "mars",
-    "avril",
-    "mai",
-    "juin",
-    "juillet",
-    "août",
-    "septembre",
-    "octobre",
-    "novembre",
-    "décembre",
-]
+MONTHS = ["janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"]  # fmt: skip
 COUNTRIES = {
     "France": "FR",
     "Belgique": "BE",
@@ -51,17 +38,7 @@ COUNTRIES = {
 }
 SPACES = ("\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}", " ")
 SETS = range(1, 6)
-HEAD = [
-    "Commande",
-    "Destinataire",
-    "Adresse",
-    "Pays",
-    "Jour d\N{RIGHT SINGLE QUOTATION MARK}enlèvement",
-    "Heure",
-    "Livraison",
-    "Valeur",
-    "Devise",
-]
+HEAD = ["Commande", "Destinataire", "Adresse", "Pays", "Jour d\N{RIGHT SINGLE QUOTATION MARK}enlèvement", "Heure", "Livraison", "Valeur", "Devise"]  # fmt: skip
 
 
 def make(seed, size):
