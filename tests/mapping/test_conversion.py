@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.mapping.conversion import Conventions, plan_column
-from loadsheet.mapping.conversion_errors import CellProblem, ValueWithWarning
 from loadsheet.mapping.lookups import read_lookup
 from loadsheet.mapping.schema import Column, LookupSpec
+from loadsheet.mapping.values import CellProblem, ValueWithWarning
 from loadsheet.mapping.yamlfile import YamlFile
 from loadsheet.reading.tables import Native
 
@@ -24,9 +24,9 @@ FORMATS = ("%d.%m.%Y %H:%M", "%d.%m.%Y")
 def converter(type_, *, locale="de_DE", dates=FORMATS, zone=BERLIN, fold="error", units=None, lookups=None, **keys):
     """The compiled converter of one column; fails the test if its settings are refused."""
     file = YamlFile(Path("m.yaml"), {"lookups": lookups or {}})
-    conventions = Conventions(locale, tuple(dates), zone, by_row=False, fold=fold, units=units or {})
+    conventions = Conventions(locale, tuple(dates), zone, fold=fold, units=units or {}, lookups=lookups or {})
     spec = Column.model_validate({"type": type_, **keys})
-    plan = plan_column("c", spec, 0, conventions=conventions, lookups=lookups or {}, file=file, loc=())
+    plan = plan_column(spec, 0, conventions, file, ("c",))
     assert file.findings == []
     return plan.convert
 
@@ -263,16 +263,8 @@ def test_letters_that_name_utc_are_fine_where_times_are_of_utc():
 def refusal(type_, *, dates=(), **keys):
     """What is said of the settings of a column, or an empty text."""
     file = YamlFile(Path("m.yaml"), {})
-    conventions = Conventions("en_GB", tuple(dates), BERLIN, by_row=False, fold="error", units={})
-    plan_column(
-        "c",
-        Column.model_validate({"type": type_, **keys}),
-        0,
-        conventions=conventions,
-        lookups={},
-        file=file,
-        loc=("columns", "c"),
-    )
+    conventions = Conventions("en_GB", tuple(dates), BERLIN)
+    plan_column(Column.model_validate({"type": type_, **keys}), 0, conventions, file, ("columns", "c"))
     return "; ".join(str(finding) for finding in file.findings)
 
 

@@ -10,9 +10,9 @@ import rule_engine
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
+from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.expressions import compile_expression
-from loadsheet.mapping.scopes import ExpressionError, Frame, Scope, Shape, Slot, Use
+from loadsheet.mapping.values import ExpressionError, Frame, Scope, Shape, Slot, Type, Use
 
 SLOTS = {
     "a": Slot(0, Type.NUMBER),

@@ -4,7 +4,7 @@ import pytest
 from sheets import ASSUMED
 
 from loadsheet.mapping import load_folder, route
-from loadsheet.mapping.filenames import match, part_of
+from loadsheet.mapping.sourcing import match, part_of
 from loadsheet.problems import MappingError
 
 SIMPLE = """\

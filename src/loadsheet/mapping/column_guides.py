@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
-from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import ColumnGuide
-from loadsheet.mapping.patterns import example_of, group_names
-from loadsheet.mapping.plans import TablePlan, in_every_set
+from loadsheet.mapping.plans import ColumnPlan, TablePlan, in_every_set
 from loadsheet.mapping.schema import SET
+from loadsheet.mapping.texts import example_of, group_names
 
 Language = Literal["en", "de"]
 

@@ -3,14 +3,21 @@
 Owns: rule-engine (nothing else imports it), which parses and types. Evaluating is our own, by `calculation.py`. Regular
 expressions, attributes of Python objects and every form that is not listed here are refused at load. Knows no file and no
 conversion.
+
+`expression_tables.json` holds the parser's tables, which take a third of a second to make. ply (part of rule-engine) looks for them in a
+module beside the parser and uses them only if their signature matches the grammar; else it makes new ones.
 """
 
+import sys
 from collections.abc import Callable
 from datetime import UTC
 from functools import partial
+from importlib import resources
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from loadsheet.mapping import grammar
+import msgspec
+
 from loadsheet.mapping.calculation import (
     ARITHMETIC,
     ATTRIBUTES,
@@ -20,16 +27,59 @@ from loadsheet.mapping.calculation import (
     METHODS,
     Function,
     ListOf,
-    Type,
     add_time_of_day,
     duration,
     in_utc,
     reason,
 )
-from loadsheet.mapping.scopes import DEEPEST, Evaluate, Expression, ExpressionError, Frame, Scope, Shape, Slot, Use
 from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.values import (
+    DEEPEST,
+    Evaluate,
+    Expression,
+    ExpressionError,
+    Frame,
+    Scope,
+    Shape,
+    Slot,
+    Type,
+    Use,
+)
 
-grammar.install_tables()  # before rule-engine is imported, which makes its parser then
+TABLES = "expression_tables.json"
+_PLY_MODULE = "rule_engine.parser.parsetab"
+"""Where ply looks for the tables of rule-engine's parser."""
+
+_PLY_VERSION = "3.10"  # of ply's table format
+
+
+def _install_tables() -> None:
+    """Put the stored tables where ply looks for them, unless some are there."""
+    if _PLY_MODULE in sys.modules:
+        return
+    stored = msgspec.json.decode((resources.files(__package__) / TABLES).read_bytes())
+    module = ModuleType(_PLY_MODULE)
+    vars(module).update(  # ply's names
+        _tabversion=_PLY_VERSION,
+        _lr_method=stored["method"],
+        _lr_signature=stored["signature"],
+        _lr_action=_by_state(stored["action"]),
+        _lr_goto=_by_state(stored["goto"]),
+        _lr_productions=stored["productions"],
+    )
+    sys.modules[_PLY_MODULE] = module
+
+
+def _by_state(stored: dict[str, tuple[list[int], list[int]]]) -> dict[int, dict[str, int]]:
+    """The step of each symbol in each state. The file is ordered by symbol, which is much shorter."""
+    found: dict[int, dict[str, int]] = {}
+    for symbol, (states, steps) in stored.items():
+        for state, step in zip(states, steps, strict=True):
+            found.setdefault(state, {})[symbol] = step
+    return found
+
+
+_install_tables()  # before rule-engine is imported, which makes its parser then
 
 from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
 from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)

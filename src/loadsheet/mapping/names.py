@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.plans import TablePlan
-from loadsheet.mapping.scopes import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Use
 from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.values import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Type, Use
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 ROWS = "rows"

@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 from babel import Locale, UnknownLocaleError
 from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
 
-from loadsheet.mapping.conversion_errors import CellProblem
+from loadsheet.mapping.values import CellProblem
 
 _ZERO = Decimal(0)  # also for -0
 _WIDE = Context(prec=400)  # digits of the longest number that a workbook can hold, and more

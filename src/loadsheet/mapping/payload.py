@@ -6,14 +6,13 @@ sent empty is written `{value: []}`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from loadsheet.contract import (
     DATE_SHAPES,
     EXPECTED,
-    Assumptions,
     Field,
     Kind,
     Operation,
@@ -21,14 +20,15 @@ from loadsheet.contract import (
     When,
     check,
     in_date_shape,
+    unit_field,
 )
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, in_order, list_of
-from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, concrete, plan_leaf
-from loadsheet.mapping.names import Draft, Names, Needs
-from loadsheet.mapping.scopes import Evaluate
+from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, PayloadContext, concrete, constant_at, plan_leaf
+from loadsheet.mapping.names import Draft, Needs
 from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.units import check_units
+from loadsheet.mapping.units import factor, unit_named
+from loadsheet.mapping.values import Evaluate
 from loadsheet.mapping.yamlfile import Loc
 
 _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
@@ -49,18 +49,9 @@ class PayloadPlan:
     declared: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def plan_payload(
-    spec: Mapping[str, Any],
-    operation: Operation,
-    names: Names,
-    constants: Mapping[str, Any],
-    assumptions: Assumptions,
-    *,
-    zone_known: bool,
-    loc: Loc = ("payload",),
-) -> PayloadPlan:
+def plan_payload(spec: Mapping[str, Any], loc: Loc, operation: Operation, context: PayloadContext) -> PayloadPlan:
     """Compile the tree at `loc`. Errors become findings of the file."""
-    planner = _Planner(operation, names, constants, assumptions, zone_known=zone_known)
+    planner = _Planner(operation, context)
     nodes = planner.fields(spec, operation.record, None, "", loc)
     planner.check_constants(loc)
     return PayloadPlan(
@@ -85,25 +76,15 @@ class _Node(NamedTuple):
 class _Planner:
     """Walks tree and record together. `item` is the table that the surrounding list iterates over, None outside of lists."""
 
-    def __init__(
-        self,
-        operation: Operation,
-        names: Names,
-        constants: Mapping[str, Any],
-        assumptions: Assumptions,
-        *,
-        zone_known: bool,
-    ) -> None:
+    def __init__(self, operation: Operation, context: PayloadContext) -> None:
         self.lineage: Lineage = {}
         self.notes: list[str] = []
         self.ordered: dict[str, None] = {}
         self.written_out: dict[str, None] = {}
         self._operation = operation
-        self._names = names
-        self._file = names.file
-        self._constants = constants
-        self._assumptions = assumptions
-        self._zone_known = zone_known
+        self._context = context
+        self._file = context.names.file
+        self._assumptions = context.assumptions
         self._fixed: dict[str, Any] = {}  # constants at the top of the record
 
     def fields(self, spec: Mapping[str, Any], record: Record, item: int | None, path: str, loc: Loc) -> list[_Node]:
@@ -114,16 +95,46 @@ class _Planner:
             here = (*loc, name)
             found = self._field(name, record, here)
             if found is not None:
-                context = LeafContext(
-                    found, record, item, self._below(path, found), self._constants, self._assumptions, self._zone_known
-                )
+                context = LeafContext(found, record, item, self._below(path, found), self._context)
                 node = self._node(value, context, here)
                 if node is not None:
                     fields.append(node)
                     leaves[node.name] = value
-        check_units(leaves, item, self._names, self._constants, loc)
+        self._check_units(leaves, item, loc)
         self._demand(spec, record, loc)
         return fields
+
+    def _check_units(self, leaves: Mapping[str, Any], item: int | None, loc: Loc) -> None:
+        """Checks each quantity of one object whose unit field is a constant: its column must be in that unit. Calculated quantities and units
+        in columns are not known before rows are read.
+        """
+        extra = (self._file.values or {}).get("source", {}).get("units") or {}
+        for name, leaf in leaves.items():
+            other_field = unit_field(name)
+            stated = self._stated(leaves.get(other_field))
+            if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(stated, str):
+                continue
+            found = self._context.names.column(leaf["col"], item, (*loc, name, "col"))
+            column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
+            if not column or column.spec.type != "quantity" or column.spec.unit is None:
+                continue
+            unit = column.spec.unit
+            try:
+                times = factor(unit_named(unit, extra), unit_named(stated, extra))
+            except ValueError:  # a unit of the exchange's own that cannot be compared
+                continue
+            if times != 1:
+                brought = (
+                    f"write unit: {stated.lower()} at the column {column.name}, so that it is brought to that unit"
+                )
+                hint = brought if times is not None else "they do not measure the same"
+                self._file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} says {stated}", hint)
+
+    def _stated(self, leaf: object) -> object:
+        """The value of a leaf that is the same in every record; else nothing."""
+        if not isinstance(leaf, Mapping):
+            return None
+        return constant_at(self._context.constants, str(leaf["const"])) if "const" in leaf else leaf.get("value")
 
     def _below(self, path: str, found: Field) -> str:
         return f"{path}.{self._wire(found)}" if path else self._wire(found)
@@ -169,7 +180,7 @@ class _Planner:
                 return None
             nodes = self.fields(value, found.record, context.item, context.path, loc)
             return _Node(name, _or_nothing(_object(nodes)))
-        leaf = plan_leaf(value, context, self._names, loc)
+        leaf = plan_leaf(value, context, loc)
         if leaf is None:
             return None
         self._check_format(value.get("format"), found, (*loc, "format"))
@@ -220,33 +231,25 @@ class _Planner:
         return None
 
     def _each(self, value: dict[str, Any], record: Record, context: LeafContext, loc: Loc) -> Make | None:
-        position = self._names.list_position(str(value["each"]))
+        outer = self._context
+        names = outer.names
+        position = names.list_position(str(value["each"]))
         if position is None:
-            hint = did_you_mean(str(value["each"]), self._names.list_names())
-            self._file.refuse(
-                (*loc, "each"),
-                f'there is no table "{value["each"]}"',
-                hint or f"known: {some(self._names.list_names())}",
-            )
+            hint = did_you_mean(str(value["each"]), names.list_names()) or f"known: {some(names.list_names())}"
+            self._file.refuse((*loc, "each"), f'there is no table "{value["each"]}"', hint)
             return None
-        outer = self._names
-        if context.item is not None and not self._belongs(position, context.item):
-            to = outer.tables[context.item].name
-            hint = f"join {outer.tables[position].name} to {to}, or write the entries out under list:"
+        if context.item is not None and (position == context.item or names.tables[position].belongs_to != context.item):
+            to = names.tables[context.item].name
+            hint = f"join {names.tables[position].name} to {to}, or write the entries out under list:"
             self._file.refuse((*loc, "each"), f"its rows do not belong to the rows of {to}", hint)
             return None
-        if context.item is not None:
-            self._names = outer.inside(context.item)
+        if context.item is not None:  # a list inside the list
+            self._context = replace(outer, names=names.inside(context.item))
         nodes = self.fields(value["item"], record, position, f"{context.path}[]", (*loc, "item"))
-        self._names = outer
-        make, children = _object(nodes), outer.children(position)
+        self._context = outer
         if context.item is not None:
-            return _each_inner_row(make, position, context.path)
-        return _each_row(make, position, children)
-
-    def _belongs(self, position: int, to: int) -> bool:
-        """Whether each row of a table belongs to one row of the other: joined to it, or made from its column sets."""
-        return position != to and self._names.tables[position].belongs_to == to
+            return _each_inner_row(_object(nodes), position, context.path)
+        return _each_row(_object(nodes), position, names.children(position))
 
     def _written_out(self, entries: list[Any], record: Record, context: LeafContext, loc: Loc) -> Make:
         item, path = context.item, context.path
@@ -262,8 +265,8 @@ class _Planner:
             nodes = self.fields(fields, record, item, f"{path}[]", here)
             self._number_entry(before, f"{path}[]", number)
             when = entry.get("when")
-            condition = self._names.condition(str(when), item, (*here, "when")) if when is not None else None
-            needs = self._names.needs(condition.uses) if condition is not None else Needs()
+            condition = self._context.names.condition(str(when), item, (*here, "when")) if when is not None else None
+            needs = self._context.names.needs(condition.uses) if condition is not None else Needs()
             made.append(_Entry(_object(nodes), condition.evaluate if condition is not None else None, needs))
         return _entries(made, path)
 

@@ -1,21 +1,20 @@
-"""How file rows become table rows, compiled: kinds of rows, column sets, cells without a heading, totals.
+"""Where the rows of a table come from, compiled: names of files, kinds of rows, column sets, cells without a heading, totals.
 
-Checks which of these settings go together. `views.py` binds the result to a file.
+Patterns of file names are such as `acme_*.xlsx` or `nordic/{batch}/orders.csv`; columns may hold parts of a name. Checks which settings
+go together. `views.py` binds the result to a file.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from loadsheet.mapping.calculation import Type
-from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.filenames import PARTS, placeholders
-from loadsheet.mapping.patterns import group_names
-from loadsheet.mapping.plans import KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
-from loadsheet.mapping.schema import SET, MappingSpec, TableSpec, Totals
+from loadsheet.mapping.plans import ColumnPlan, KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
+from loadsheet.mapping.schema import SET, WHERE_CELLS_ARE, MappingSpec, TableSpec, Totals
 from loadsheet.mapping.schema import Source as FileSource
-from loadsheet.mapping.scopes import Expression, Shape
 from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.texts import group_names, part_reader
+from loadsheet.mapping.values import Expression, Shape, Type
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _AROUND = frozenset(
@@ -34,7 +33,8 @@ def whole_and_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> 
         part_of = column.spec.part_of
         whole = by_name.get(part_of or "")
         if part_of is not None and whole is not None and column.name in _parts_of(whole):
-            found.append(column.part(whole))
+            convert = part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
+            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
             continue
         found.append(column)
         if part_of is None:
@@ -54,6 +54,70 @@ def whole_and_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> 
 
 def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
     return group_names(whole.spec.split) if whole.spec.split is not None else ()
+
+
+# ---- names of files ----
+
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
+PARTS = ("name", "stem", "folder")
+"""The parts of every name: all behind the last slash, the same without its ending, and the folder right above."""
+
+
+def match(pattern: str, name: str) -> dict[str, str] | None:
+    """The values of a pattern's placeholders in a name, in lower case; None if the name does not match. A pattern without a slash is
+    compared with the name without its folders. Case is ignored.
+    """
+    found = _found(pattern, name)
+    return {key: value.casefold() for key, value in found.items()} if found is not None else None
+
+
+def placeholders(patterns: Iterable[str]) -> list[str]:
+    """The names of the placeholders that every one of these patterns has."""
+    each = [PLACEHOLDER.findall(pattern) for pattern in patterns]
+    return [name for name in dict.fromkeys(each[0] if each else []) if all(name in names for names in each)]
+
+
+def part_of(name: str, part: str, patterns: Iterable[str]) -> str:
+    """A part of a file's name (relative to the inbox, with slashes) as it is written there; empty if the name has no such part."""
+    folders, _, bare = name.rpartition("/")
+    if part in PARTS:
+        return {"name": bare, "stem": bare.rpartition(".")[0] or bare, "folder": folders.rpartition("/")[2]}[part]
+    for pattern in patterns:
+        if found := _found(pattern, name):
+            return found.get(part, "")
+    return ""
+
+
+def _found(pattern: str, name: str) -> dict[str, str] | None:
+    subject = name if "/" in pattern else name.rsplit("/", 1)[-1]
+    seen: set[str] = set()
+    parts = []
+    for piece in _PIECE.findall(pattern):
+        placeholder = PLACEHOLDER.fullmatch(piece)
+        if placeholder is None:
+            parts.append({"*": "[^/]*", "?": "[^/]", "**/": "(?:.*/)?"}.get(piece) or re.escape(piece))
+        elif placeholder[1] in seen:
+            parts.append(f"(?P={placeholder[1]})")
+        else:
+            seen.add(placeholder[1])
+            parts.append(f"(?P<{placeholder[1]}>[^/]+)")
+    found = re.fullmatch("".join(parts), subject, re.IGNORECASE)
+    return found.groupdict() if found else None
+
+
+def check_files(source: FileSource, file: YamlFile) -> None:
+    """Checks that each pattern can match a file name in the inbox."""
+    patterns: dict[Loc, str] = {("source", "files", number): text for number, text in enumerate(source.files)}
+    patterns |= {("source", "companions", role): text for role, text in source.companions.items()}
+    for loc, pattern in patterns.items():
+        if not pattern.strip():
+            file.refuse(loc, "a pattern of file names is blank", "such as orders_*.csv")
+        elif pattern.startswith("/") or not {".", ".."}.isdisjoint(pattern.split("/")):
+            file.refuse(loc, f'"{pattern}" can be no file of the inbox', "names count from there, such as nordic/*.csv")
+
+
+# ---- marks of text files ----
 
 
 def marks_of(source: FileSource) -> tuple[str, str]:
@@ -77,15 +141,7 @@ def check_marks(source: FileSource, file: YamlFile) -> None:
         file.refuse(("source", "escape"), f"{escape} is the quote already", hint)
 
 
-def check_files(source: FileSource, file: YamlFile) -> None:
-    """Checks that each pattern can match a file name in the inbox."""
-    patterns: dict[Loc, str] = {("source", "files", number): text for number, text in enumerate(source.files)}
-    patterns |= {("source", "companions", role): text for role, text in source.companions.items()}
-    for loc, pattern in patterns.items():
-        if not pattern.strip():
-            file.refuse(loc, "a pattern of file names is blank", "such as orders_*.csv")
-        elif pattern.startswith("/") or not {".", ".."}.isdisjoint(pattern.split("/")):
-            file.refuse(loc, f'"{pattern}" can be no file of the inbox', "names count from there, such as nordic/*.csv")
+# ---- rows ----
 
 
 class Sourcing:
@@ -250,7 +306,7 @@ class Sourcing:
             self._file.refuse(loc, f'"{text}" is no column of another kind of row', hint)
             return None
         spec = section[name]
-        if isinstance(spec, Mapping) and any(key in spec for key in ("file", "part_of", "from_set", "above", "place")):
+        if isinstance(spec, Mapping) and any(key in spec for key in WHERE_CELLS_ARE):
             self._file.refuse(loc, f"{text} does not stand under a heading")
             return None
         return frozenset(kind.is_), text

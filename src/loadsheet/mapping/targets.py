@@ -8,17 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker
-from loadsheet.mapping.calculation import Type
+from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Checker, Operation, checker
 from loadsheet.mapping.documents import Lineage
+from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.names import Names
 from loadsheet.mapping.payload import PayloadPlan, plan_payload
 from loadsheet.mapping.plans import TablePlan
 from loadsheet.mapping.schema import MappingSpec, Target
-from loadsheet.mapping.schema_reader import read_part
 from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.mapping.values import Type
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _UPSERT = ".upsert"
 _NAMES = (*(operation.name for operation in WRITES), "order.upsert", "tender.upsert")
@@ -58,16 +57,6 @@ class Targets:
     operations: tuple[Operation, ...]
     lineage: Lineage
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PayloadContext:
-    """The input for compiling payloads."""
-
-    names: Names
-    constants: Mapping[str, Any]
-    assumptions: Assumptions
-    zone_known: bool
 
 
 def read_target(value: object, file: YamlFile) -> TargetPlan | None:
@@ -191,24 +180,14 @@ class _Planner:
 
     def _variant(self, operation: Operation) -> Variant:
         if operation.name not in self._variants:
-            context = self._around
-            tree, loc = self._tree(operation)
-            plan = plan_payload(
-                tree,
-                operation,
-                context.names,
-                context.constants,
-                context.assumptions,
-                zone_known=context.zone_known,
-                loc=loc,
-            )
+            plan = plan_payload(*self._tree(operation), operation, self._around)
             for path, sources in plan.lineage.items():
                 self.lineage[path] = tuple(dict.fromkeys((*self.lineage.get(path, ()), *sources)))
             self.notes += plan.notes
             self._variants[operation.name] = Variant(
                 operation,
                 plan,
-                checker(operation, context.assumptions),
+                checker(operation, self._around.assumptions),
                 (*plan.ordered, *plan.written_out),
             )
         return self._variants[operation.name]

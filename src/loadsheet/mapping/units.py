@@ -2,28 +2,25 @@
 
 Common units are known by their aliases and sizes (pint knows none of KGS, LBS, CBM, Ton). pint, on Decimal, is loaded only for other
 units. `Ton` is the metric ton, as beside KG in the interface. A mapping that means another ton declares it under `source.units`; for
-sheets of the United States it must. A unit in the record that contradicts the column's unit is refused at load.
+sheets of the United States it must.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from babel import Locale
 
-from loadsheet.contract import unit_field
-from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
-from loadsheet.mapping.yamlfile import Loc
+from loadsheet.mapping.values import CellProblem
 from loadsheet.reading.tables import Native
 
 if TYPE_CHECKING:
     import pint
 
-    from loadsheet.mapping.names import Names
 
 ALIASES: dict[str, str] = {
     alias: unit
@@ -244,48 +241,3 @@ def _expected(unit: str) -> str:
     same = [name for name in dict.fromkeys(ALIASES.values()) if factor(name, unit) is not None]
     words = [next(alias for alias, name in ALIASES.items() if name == pint_name) for pint_name in same]
     return "one of " + ", ".join(words) if words else unit
-
-
-def check_units(
-    leaves: Mapping[str, Any], item: int | None, names: "Names", constants: Mapping[str, Any], loc: Loc
-) -> None:
-    """Add a finding for each quantity of one object whose unit differs from the constant in its unit field.
-
-    Calculated quantities and units in columns are not known before rows are read.
-    """
-    extra = (names.file.values or {}).get("source", {}).get("units") or {}
-    for field, column, unit, other_field, stated in _unit_pairs(leaves, item, names, constants, loc):
-        try:
-            times = factor(unit_named(unit, extra), unit_named(stated, extra))
-        except ValueError:  # a unit of the exchange's own that cannot be compared
-            continue
-        if times != 1:
-            brought = f"write unit: {stated.lower()} at the column {column}, so that it is brought to that unit"
-            hint = brought if times is not None else "they do not measure the same"
-            names.file.refuse((*loc, field), f"{field} is in {unit}, but {other_field} says {stated}", hint)
-
-
-def _unit_pairs(
-    leaves: Mapping[str, Any], item: int | None, names: "Names", constants: Mapping[str, Any], loc: Loc
-) -> Iterator[tuple[str, str, str, str, str]]:
-    """For each quantity with a constant unit: field, column, the column's unit, the unit field, and the constant."""
-    for field, leaf in leaves.items():
-        other_field = unit_field(field)
-        stated = _constant(leaves.get(other_field), constants)
-        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(stated, str):
-            continue
-        found = names.column(leaf["col"], item, (*loc, field, "col"))
-        plan = next((plan for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
-        if plan is not None and plan.spec.type == "quantity" and plan.spec.unit is not None:
-            yield field, plan.name, plan.spec.unit, other_field, stated
-
-
-def _constant(leaf: Any, constants: Mapping[str, Any]) -> Any:
-    if not isinstance(leaf, Mapping):
-        return None
-    if "const" not in leaf:
-        return leaf.get("value")
-    found: Any = constants
-    for step in str(leaf["const"]).split("."):
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found

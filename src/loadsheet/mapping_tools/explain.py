@@ -10,9 +10,9 @@ from typing import Any
 
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Place, SourceRow, locate
-from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.lookups import folded, read_lookup
+from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
