@@ -55,11 +55,6 @@ class LeafContext:
     path: str
     payload: PayloadContext
 
-    @property
-    def names(self) -> Names:
-        """The names that its value may have."""
-        return self.payload.names
-
 
 @dataclass(frozen=True, slots=True)
 class _Value:
@@ -99,7 +94,7 @@ class LeafPlan:
 
 def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     """Compile a leaf; None with findings if it is invalid."""
-    file = context.names.file
+    file = context.payload.names.file
     if not isinstance(value, dict):
         hint = (
             "write {value: ...}, {col: ...} or {expr: ...}" if isinstance(value, list) else f"write {{value: {value}}}"
@@ -114,15 +109,15 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
         actual = f"has {' and '.join(given)}" if given else "has none"
         file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
-    when = context.names.condition(leaf.when, context.item, (*loc, "when")) if leaf.when is not None else None
+    when = context.payload.names.condition(leaf.when, context.item, (*loc, "when")) if leaf.when is not None else None
     at = (*loc, given[0])
     found = _value(leaf, context, at)
-    if found is None or not _fits(found, leaf, context, at) or not _says_its_zone(leaf, context, at):
+    if found is None or not _fits(found, leaf, context, at):
         return None
     plan = _spelled(found, leaf, context, at)
     if plan is None or when is None:
         return plan
-    make = _conditional(plan.make, when.evaluate, context.names.needs(when.uses), context.path)
+    make = _conditional(plan.make, when.evaluate, context.payload.names.needs(when.uses), context.path)
     return replace(plan, make=make, is_fixed=False, copied=None)
 
 
@@ -131,13 +126,11 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafP
     try:
         spelled = _speller(found.type, leaf, context)
         default = OMIT if leaf.default is None else spelled(leaf.default)
-        if found.constant is not OMIT:
-            found = replace(found, constant=spelled(found.constant))
+        constant = OMIT if found.constant is OMIT else spelled(found.constant)
     except (ValueError, ArithmeticError) as error:
-        context.names.file.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
+        context.payload.names.file.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
         return None
-    if found.constant is not OMIT:
-        constant = found.constant
+    if constant is not OMIT:
         return LeafPlan(lambda _: constant, found.sources, constant, is_fixed=True)
     if found.turned is not None:
         spelled = _chain([found.turned, spelled])
@@ -157,16 +150,18 @@ def _value(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     if leaf.const is not None or "value" in leaf.model_fields_set:
         return _constant(leaf, context, loc)
     if leaf.expr is not None:
-        expression = context.names.expression(leaf.expr, context.item, loc)
+        expression = context.payload.names.expression(leaf.expr, context.item, loc)
         if expression is None:
             return None
-        sources = context.names.sources(expression.uses, context.item)
-        return _Value(expression.evaluate, expression.type, context.names.needs(expression.uses), sources)
-    reference = context.names.reference(leaf.col or leaf.utc_offset_of or "", context.item, loc)
+        sources = context.payload.names.sources(expression.uses, context.item)
+        return _Value(expression.evaluate, expression.type, context.payload.names.needs(expression.uses), sources)
+    reference = context.payload.names.reference(leaf.col or leaf.utc_offset_of or "", context.item, loc)
     if reference is None or leaf.utc_offset_of is None:
         return reference and _column(reference, reference.type)
     if reference.type is not Type.MOMENT:
-        context.names.file.refuse(loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}")
+        context.payload.names.file.refuse(
+            loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}"
+        )
         return None
     return _offset_value(reference, context, loc)
 
@@ -179,10 +174,10 @@ def _column(reference: Reference, type_: Type, turned: Callable[[Any], Any] | No
 def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Value | None:
     kind = context.field.kind
     if not context.payload.zone_known:
-        context.names.file.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
+        context.payload.names.file.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
         return None
     if kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES):
-        context.names.file.refuse(loc, f"{context.field.name} is not an offset from UTC")
+        context.payload.names.file.refuse(loc, f"{context.field.name} is not an offset from UTC")
         return None
     in_hours = _clock_hours if context.payload.assumptions.offset_hours_form == "clock" else _decimal_hours
     written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
@@ -196,11 +191,11 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
         if found is OMIT:
             known = _constant_names(context.payload.constants)
             hint = did_you_mean(leaf.const, known) or f"known: {some(known, 30)}"
-            context.names.file.refuse(loc, f'there is no constant "{leaf.const}"', hint)
+            context.payload.names.file.refuse(loc, f'there is no constant "{leaf.const}"', hint)
             return None
     if found is None or isinstance(found, Mapping | list):
         actual = "nothing" if found is None else "more than one value"
-        context.names.file.refuse(loc, f"{context.field.name} takes one value, found {actual}")
+        context.payload.names.file.refuse(loc, f"{context.field.name} takes one value, found {actual}")
         return None
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
 
@@ -236,7 +231,7 @@ def _clock_hours(moment: datetime) -> str:
 
 
 def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
-    """Whether this type can fill the field; if not, the finding names the type that can."""
+    """Whether this value can fill the field; if not, the finding names the type that can."""
     field, kind, found = context.field, context.field.kind, value.type
     problem = ""
     if leaf.format is not None:
@@ -257,30 +252,30 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     if problem:
         if leaf.as_ == "number":
             kind = Kind.NUMERIC
-        context.names.file.refuse(
+        context.payload.names.file.refuse(
             loc, f"{field.name}: {problem}", _WANTED.get(kind, "type: datetime" if kind in DATE_SHAPES else "")
         )
-    return not problem
+    return not problem and (leaf.format is None or _says_its_zone(leaf.format, context, loc))
 
 
-def _says_its_zone(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
+def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
     """Whether the letters of a format name no zone other than that of its times; else a finding."""
-    zone = (context.names.file.values or {}).get("source", {}).get("timezone")
+    zone = (context.payload.names.file.values or {}).get("source", {}).get("timezone")
     try:
-        check_zone_word(leaf.format or "", zone if isinstance(zone, str) else None)
+        check_zone_word(format_, zone if isinstance(zone, str) else None)
     except ValueError as error:
-        context.names.file.refuse(loc, f"{context.field.name}: {error}")
+        context.payload.names.file.refuse(loc, f"{context.field.name}: {error}")
         return False
     return True
 
 
 def _is_a_code(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     """Whether a text comes from the mapping or its code table, not from the cell."""
-    found = context.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
+    found = context.payload.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
     spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
     if spec is None or spec.lookup is None:
         return spec is not None and isinstance(spec.one_of, dict)
-    return bool(context.names.file.values["lookups"][spec.lookup].get("missing") != "keep")
+    return bool(context.payload.names.file.values["lookups"][spec.lookup].get("missing") != "keep")
 
 
 def _holds(kind: Kind) -> str:

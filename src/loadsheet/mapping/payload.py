@@ -95,8 +95,9 @@ class _Planner:
             here = (*loc, name)
             found = self._field(name, record, here)
             if found is not None:
-                context = LeafContext(found, record, item, self._below(path, found), self._context)
-                node = self._node(value, context, here)
+                wire = self._wire(found)
+                context = LeafContext(found, record, item, f"{path}.{wire}" if path else wire, self._context)
+                node = self._node(wire, value, context, here)
                 if node is not None:
                     fields.append(node)
                     leaves[node.name] = value
@@ -136,9 +137,6 @@ class _Planner:
             return None
         return constant_at(self._context.constants, str(leaf["const"])) if "const" in leaf else leaf.get("value")
 
-    def _below(self, path: str, found: Field) -> str:
-        return f"{path}.{self._wire(found)}" if path else self._wire(found)
-
     def _field(self, name: str, record: Record, loc: Loc) -> Field | None:
         found = record.field(name)
         if found is None:
@@ -169,8 +167,8 @@ class _Planner:
                     loc, f"{where} misses {wanted.name}, which {self._operation.name} requires", at_key=True
                 )
 
-    def _node(self, value: Any, context: LeafContext, loc: Loc) -> _Node | None:
-        found, name = context.field, self._wire(context.field)
+    def _node(self, name: str, value: Any, context: LeafContext, loc: Loc) -> _Node | None:
+        found = context.field
         if found.kind is Kind.ARRAY and found.record is not None:
             array = self._array(value, found.record, context, loc)
             return _Node(name, array) if array else None
@@ -183,16 +181,17 @@ class _Planner:
         leaf = plan_leaf(value, context, loc)
         if leaf is None:
             return None
-        self._check_format(value.get("format"), found, (*loc, "format"))
+        if value.get("format") is not None and found.kind in DATE_SHAPES:
+            self._check_format(value["format"], found, (*loc, "format"))
         self.lineage[context.path] = leaf.sources
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, context.path, loc)
         return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT, leaf.copied)
 
-    def _check_format(self, format_: str | None, found: Field, loc: Loc) -> None:
+    def _check_format(self, format_: str, found: Field, loc: Loc) -> None:
         """Checks that the field accepts what a format writes; else every record would be refused."""
-        sample = _SAMPLE.strftime(format_) if format_ is not None and found.kind in DATE_SHAPES else None
-        if sample is not None and not in_date_shape(found.kind, sample):
+        sample = _SAMPLE.strftime(format_)
+        if not in_date_shape(found.kind, sample):
             text = f"{found.name} would be {sample}; it takes {EXPECTED[found.kind]}"
             self._file.refuse(loc, text, "leave format out: a date is written as the field takes it")
 

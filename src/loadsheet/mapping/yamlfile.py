@@ -146,7 +146,8 @@ class _Reader:
         self._left = _MOST_NODES
 
     def value(self, node: Node, loc: Loc) -> Any:
-        self._file.marks[loc] = _place(node)
+        mark = node.start_mark
+        self._file.marks[loc] = mark.line + 1, mark.column + 1
         self._left -= 1
         if len(loc) > _DEEPEST or self._left < 0:
             if self._left >= -1:
@@ -161,30 +162,29 @@ class _Reader:
     def _mapping(self, node: MappingNode, loc: Loc) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = self._key(key_node, loc)
-            if key is None:
+            mark = key_node.start_mark
+            if not isinstance(key_node, ScalarNode) or key_node.tag != f"{_TAG}str":
+                self._refuse_key(key_node, loc)
                 continue
+            key = str(key_node.value)
             here = (*loc, key)
             if key in values:
                 first = self._file.key_marks[here][0]
-                self._file.marks[(*here, "again")] = _place(key_node)
+                self._file.marks[(*here, "again")] = mark.line + 1, mark.column + 1
                 self._file.refuse((*here, "again"), f'the key "{key}" stands here twice', f"first in line {first}")
                 continue
-            self._file.key_marks[here] = _place(key_node)
+            self._file.key_marks[here] = mark.line + 1, mark.column + 1
             values[key] = self.value(value_node, here)
         return values
 
-    def _key(self, node: Node, loc: Loc) -> str | None:
-        if isinstance(node, ScalarNode) and node.tag == f"{_TAG}str":
-            return str(node.value)
+    def _refuse_key(self, node: Node, loc: Loc) -> None:
         mark = (*loc, "(key)")
-        self._file.marks[mark] = _place(node)
+        self._file.marks[mark] = node.start_mark.line + 1, node.start_mark.column + 1
         raw = node.value if isinstance(node, ScalarNode) else "..."
         if node.tag == f"{_TAG}merge":
             self._file.refuse(mark, "merge keys (<<) are not part of the format", "write the keys out")
         else:
             self._file.refuse(mark, f"a key must be a text, found {raw}", f'write "{raw}"')
-        return None
 
     def _scalar(self, node: Node, loc: Loc) -> Any:
         raw = str(node.value)
@@ -219,10 +219,6 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
     "bool": lambda raw: raw.lower() == "true",
     "null": lambda _raw: None,
 }
-
-
-def _place(node: Node) -> tuple[int, int]:
-    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 KEY = "extends"
