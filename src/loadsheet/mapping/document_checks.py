@@ -161,8 +161,14 @@ class GroupChecks:
 
     def begin(self, group: Group, read: Rows) -> None:
         """Start the next record. Marks its refused values, so that nothing is made from them."""
-        self._incomplete = {place for place, rows in enumerate(group.rows) if len(rows) > len(read[place])}
-        if self._incomplete or any(row.refused for rows in read for row in rows):
+        self._incomplete, is_refused = set(), False
+        for position, rows in enumerate(read):
+            if len(group.rows[position]) > len(rows):
+                self._incomplete.add(position)
+            for row in rows:
+                if row.refused:
+                    is_refused = True
+        if is_refused or self._incomplete:
             self._mark_refused(read)
 
     def _mark_refused(self, read: Rows) -> None:

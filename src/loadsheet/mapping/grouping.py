@@ -292,9 +292,10 @@ def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
             elif item.key is None:
                 yield _keyless_group(None, item.row, position, len(held))
             else:
-                rows = groups.setdefault(item.key, tuple([] for _ in held))
+                if (rows := groups.get(item.key)) is None:
+                    rows = groups[item.key] = tuple([] for _ in held)
+                    order[item.key] = item.order
                 rows[position].append(item.row)
-                order.setdefault(item.key, item.order)
     for key in sorted(groups, key=lambda key: (not groups[key][0], order[key])):
         yield from _groups_of_key(key, groups[key])
 

@@ -401,13 +401,13 @@ def _spelled_column(value: _Value, spelling: _Spelling) -> Make:
     """Spells each value of the column once: a column gives the same object for the same text. Values with a fault or a warning are spelled
     each time.
     """
-    get, needs, default = value.get, value.needs, spelling.default
+    get, needs, default, index = value.get, value.needs, spelling.default, value.row_index
     memory: dict[int, tuple[Any, Any]] = {}  # by id; holds the value too, so that no other object gets its id
 
     def make(draft: Draft) -> Any:
         if draft.all_refused and draft.lacks(needs):
             return spelling.skip(draft)
-        found = get(draft)
+        found = get(draft) if index is None else draft.row[index]
         kept = memory.get(id(found))
         if kept is not None:
             return kept[1]
