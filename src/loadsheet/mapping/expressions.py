@@ -419,12 +419,9 @@ class _Compiler:
         if position >= DEEPEST:
             raise ExpressionError("the expression is nested too deeply")
         self._variables.append((node.variable, rows[1] if rows else None))
-        plain = self._plain_total(node)
         result = self.build(node.result)
         condition = self.build(node.condition) if node.condition is not None else None
         self._variables.pop()
-        if plain is not None:
-            return _column(iterable, *plain)
 
         def listed(frame: Frame) -> list[Any]:
             values = []
@@ -435,20 +432,6 @@ class _Compiler:
             return values
 
         return listed
-
-    def _plain_total(self, node: Any) -> list[int] | None:
-        """The one or two columns of `[r.a for r in rows]` or `[r.a * r.b for r in rows]`: what totals are mostly made of."""
-        result = node.result
-        is_product = isinstance(result, ast.ArithmeticExpression) and result.type == "mul"
-        parts = [result.left, result.right] if is_product else [result]
-        shape = self._variables[-1][1]
-        if node.condition is not None or shape is None:
-            return None
-        if not all(isinstance(part, ast.GetAttributeExpression) for part in parts):
-            return None
-        if any(getattr(part.object, "name", "") != node.variable for part in parts):
-            return None
-        return [shape.slots[part.name].index for part in parts]
 
     def _call(self, node: Any) -> Evaluate:
         if isinstance(node.function, ast.GetAttributeExpression) and node.function.name in METHODS:
@@ -469,13 +452,6 @@ class _Compiler:
             (only,) = arguments
             return lambda frame: call(only(frame))
         return lambda frame: call(*[argument(frame) for argument in arguments])
-
-
-def _column(rows: Evaluate, one: int, other: int | None = None) -> Evaluate:
-    """The values of one column over rows, or the products of two."""
-    if other is None:
-        return lambda frame: [row[one] for row in rows(frame)]
-    return lambda frame: [row[one] * row[other] for row in rows(frame)]
 
 
 def _refuse_blanks(function: str, argument: Any) -> None:
