@@ -208,22 +208,11 @@ def _type_of(data_type: Any) -> Type:
 
 
 class _Row(NamedTuple):
-    """A node that stands for a row: how to get it, its shape, what reading it means for lineage, and for the row that a
-    comprehension stands at, its place among the variables.
-    """
+    """A node that stands for a row: how to get it, its shape, and what reading it means for lineage."""
 
     get: Evaluate
     shape: Shape
     rows: Literal["first", "all"]
-    variable: int | None = None
-
-
-def _value_of(row: _Row, index: int) -> Evaluate:
-    """The closure of one value of a row, with as few calls as can be: totals over rows are made of these."""
-    get, variable = row.get, row.variable
-    if variable is not None:
-        return lambda frame: frame.variables[variable][index]
-    return (lambda frame: frame.main[index]) if row.rows == "first" else (lambda frame: get(frame)[index])
 
 
 class _Compiler:
@@ -296,7 +285,7 @@ class _Compiler:
             variable = self._variable(node.name)
             if variable is not None:
                 position, shape = variable
-                return _Row(lambda frame: frame.variables[position], shape, "all", position) if shape else None
+                return _Row(lambda frame: frame.variables[position], shape, "all") if shape else None
             main = self._scope.main
             if main is not None and node.name == main.table and node.name not in self._scope.here.slots:
                 return _Row(lambda frame: frame.main, main, "first")
@@ -311,7 +300,8 @@ class _Compiler:
         if row is not None:
             index = row.shape.slots[node.name].index
             self.uses.add(Use(row.shape.table, node.name, row.rows))
-            return _value_of(row, index)
+            get = row.get
+            return lambda frame: get(frame)[index]
         value = self.build(node.object)
         codes = self._codes(node.object)
         if codes:
