@@ -50,8 +50,6 @@ class KeyedTable:
         self._plan = plan = reader.plan
         totals = () if plan.totals is None else (*plan.totals.needs, *plan.totals.sums)
         self._read = reader.some({*plan.key, *plan.order, *plan.ignore_needs, *totals})
-        is_simple = len(plan.key) == 1 and not plan.order and plan.ignore is None
-        self._read_key = reader.key(plan.key[0]) if is_simple else None
         self.is_keyed = bool(plan.key)
         self.is_sorted = bool(plan.order)
 
@@ -70,24 +68,25 @@ class KeyedTable:
         return self._plain_rows(self._reader.table.partial_rows(positions))
 
     def _plain_rows(self, rows: Iterator[Row]) -> Iterator[KeyedRow | Ignored]:
-        read_key = self._read_key
         for row in rows:
-            if row.ignored:
-                yield self._left_out(row, row.ignored)
-            elif read_key is not None and (key := read_key(row)) is not None:
-                yield KeyedRow(row, key, "")
-            else:
-                yield self._whole(row)
+            yield self._left_out(row, row.ignored) if row.ignored else self._whole(row)
 
     def _whole(self, row: Row) -> KeyedRow | Ignored:
         values, refused = self._read(row)
-        rule = self._ignored_by(row, values, refused)
-        return self._left_out(row, rule) if rule else self._keyed(row, values)
+        if self._plan.ignore is not None and (rule := self._ignored_by(row, values, refused)):
+            return self._left_out(row, rule)
+        return self._keyed(row, values)
 
     def _keyed(self, row: Row, values: list[Any]) -> KeyedRow:
-        plan = self._plan
+        plan, key = self._plan, None
         order = BETWEEN.join([_sortable(values[index]) for index in plan.order]) if plan.order else ""
-        return KeyedRow(row, self._key(values) if plan.key else str(row.number), order)
+        if not plan.key:
+            key = str(row.number)
+        elif len(plan.key) == 1:
+            key = None if (value := values[plan.key[0]]) is None else str(value)
+        elif None not in (parts := [values[index] for index in plan.key]):
+            key = BETWEEN.join(map(str, parts))
+        return KeyedRow(row, key, order)
 
     def _left_out(self, row: Row, rule: str) -> Ignored:
         return Ignored(self._reader.view.source(row), rule)
@@ -99,12 +98,6 @@ class KeyedTable:
             return ""
         is_left_out = self._reader.holds(rule, self._plan.ignore_needs, values, refused)
         return f"ignore_rows: {rule.text}" if is_left_out else ""
-
-    def _key(self, values: list[Any]) -> str | None:
-        parts = [values[index] for index in self._plan.key]
-        if len(parts) == 1:
-            return None if parts[0] is None else str(parts[0])
-        return None if None in parts else BETWEEN.join(map(str, parts))
 
     # ---- rows that are not simply rows of the file ----
 

@@ -104,19 +104,6 @@ class RowReader:
     def _needed(self, indexes: Iterable[int]) -> set[int]:
         return {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
 
-    def key(self, index: int) -> Callable[[Row], str | None] | None:
-        """A function that reads only this column as text. None, for the column or a row, if `some` has to read it."""
-        cell = next((cell for cell in self._cells if cell.slot == index), None)
-        if cell is None or self._is_typed or self._zoned:
-            return None
-        position, texts = cell.position, cell.texts
-
-        def read(row: Row) -> str | None:
-            value = texts[row.cells[position]]
-            return value if type(value) is str else None
-
-        return read
-
     def some(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, CellProblem]]]:
         """A function that reads only these columns (and the row's time zone); the other values are None."""
         needed = self._needed(indexes)
