@@ -90,7 +90,6 @@ class Reference(NamedTuple):
 
     get: Evaluate
     type: Type
-    blank: bool
     needs: Needs
     sources: tuple[Source, ...]
     row_index: int | None
@@ -165,11 +164,10 @@ class Names:
             return None
         rows = self._which(table, item)
         kind = Type.TEXT if place is not None else slot.type
-        blank = slot.blank or (place is not None and slot.codes[place][1])
         uses = frozenset({Use(table.name, column, rows)})
         self._ask_first(uses, item)
         get, index = _getter(slot.index, place, rows), slot.index if rows == "here" and place is None else None
-        return Reference(get, kind, blank, self.needs(uses), self.sources(uses, item), index)
+        return Reference(get, kind, self.needs(uses), self.sources(uses, item), index)
 
     def _ask_first(self, uses: Iterable[Use], item: int | None) -> None:
         main = self.tables[0]
