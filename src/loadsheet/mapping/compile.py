@@ -18,8 +18,8 @@ from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
-from loadsheet.mapping.numerals import is_locale
 from loadsheet.mapping.plans import JoinPlan, TablePlan
+from loadsheet.mapping.quantities import is_locale
 from loadsheet.mapping.schema import SET, Check, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.sourcing import check_files, check_marks, marks_of

@@ -15,12 +15,20 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.lookups import Lookup, folded
 from loadsheet.mapping.moments import check_zone_word, formats_reader, localize
-from loadsheet.mapping.numerals import canonical, is_locale, number_reader
 from loadsheet.mapping.plans import ColumnPlan, Convert
+from loadsheet.mapping.quantities import (
+    Quantity,
+    canonical,
+    factor,
+    is_locale,
+    is_unit,
+    number_reader,
+    unit_named,
+    which_ton,
+)
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.texts import bare, before_codes, finish_by_row, takes_any, text_reader
-from loadsheet.mapping.units import Quantity, factor, is_unit, unit_named, which_ton
 from loadsheet.mapping.values import CellProblem, Fold, SettingError, Slot, Type, ValueWithWarning
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.yamlfile import Loc, YamlFile

@@ -26,8 +26,8 @@ from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, in_order, list_of
 from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, PayloadContext, concrete, constant_at, plan_leaf
 from loadsheet.mapping.names import Draft, Needs
+from loadsheet.mapping.quantities import factor, unit_named
 from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.units import factor, unit_named
 from loadsheet.mapping.values import Evaluate
 from loadsheet.mapping.yamlfile import Loc
 
