@@ -8,7 +8,6 @@ from sheets import ASSUMED, documents, load_text, run, table
 
 from loadsheet.ledger import codec
 from loadsheet.mapping import FixOf, Ignored, SourceRow, load, load_folder, route
-from loadsheet.mapping.column_guides import language_of
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.routing import is_for
 from loadsheet.mapping.yamlfile import source_texts, write_source
@@ -89,11 +88,6 @@ def test_the_values_of_a_column_are_listed_unless_they_are_too_many(mapping):
     assert guide["ID"].required
     assert guide["Nummer"] == guide["ID"]
     assert not guide["Kind"].required
-
-
-@pytest.mark.parametrize(("locale", "language"), [("de_DE", "de"), ("pt-BR", "pt"), ("EN", "en"), (None, ""), ("", "")])
-def test_the_language_of_a_sheet_is_that_of_its_locale(locale, language):
-    assert language_of(locale) == language
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ _TYPES: dict[str, tuple[str, str]] = {
 
 def language_of(locale: str | None) -> str:
     """The language of a locale (`de_DE` gives `de`); empty if there is no locale."""
-    return (locale or "").replace("-", "_").partition("_")[0].casefold()
+    return (locale or "").partition("_")[0].casefold()
 
 
 def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[str, dict[str, ColumnGuide]]:
