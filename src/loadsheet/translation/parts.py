@@ -10,8 +10,9 @@ groups. If the proof fails or a part is lost, the parts are thrown away (`PartsL
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -111,18 +112,10 @@ def merge_chunks(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -
         raise PartsLost(f"{here} groups came, the parts counted {', '.join(map(str, counted)) or 'none'}")
 
 
+_values_of = attrgetter(*(field.name for field in fields(Document)))
 _PackedDocument = tuple[
-    str,
-    str,
-    str,
-    bytes,
-    str,
-    tuple[SourceRow, ...],
-    tuple[Problem, ...],
-    dict[str, tuple[int, ...]],
-    Instead | None,
-    tuple[str, ...],
-]
+    str, str, str, bytes, str, tuple[SourceRow, ...], tuple[Problem, ...], dict[str, tuple[int, ...]], Instead | None, tuple[str, ...]
+]  # fmt: skip
 _Packed = tuple[int, int, list[_PackedDocument], list[int], list[Ignored]]
 _encode = msgspec.msgpack.Encoder(enc_hook=str).encode
 _decode = msgspec.msgpack.Decoder(_Packed).decode
@@ -132,22 +125,7 @@ def pack(chunk: Chunk) -> bytes:
     """A chunk as MessagePack; `unpack` reads it back equal."""
     left_out = [place for place, item in enumerate(chunk.items) if isinstance(item, Ignored)]
     ignored = [item for item in chunk.items if isinstance(item, Ignored)]
-    documents = [
-        (
-            item.operation,
-            item.key,
-            item.lane,
-            item.payload,
-            item.content_hash,
-            item.rows,
-            item.problems,
-            item.items,
-            item.instead,
-            item.ordered,
-        )
-        for item in chunk.items
-        if isinstance(item, Document)
-    ]
+    documents = [_values_of(item) for item in chunk.items if isinstance(item, Document)]
     return _encode((chunk.first, chunk.groups, documents, left_out, ignored))
 
 
