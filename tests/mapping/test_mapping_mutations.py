@@ -24,18 +24,8 @@ MUTATED = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.sweep]
 PARTS = [part for part in vars(schema).values() if isinstance(part, type) and issubclass(part, BaseModel)]
 KEYS = {field.alias or name for part in PARTS for name, field in part.model_fields.items()}
 NAMED = {
-    "columns",
-    "derived",
-    "constants",
-    "lookups",
-    "tables",
-    "companions",
-    "units",
-    "one_of",
-    "on",
-    "sets",
-    "payload_of",
-}
+    "columns", "derived", "constants", "lookups", "tables", "companions", "units", "one_of", "on", "sets", "payload_of",
+}  # fmt: skip
 FREE = {"default", "example", "const", "value"}  # they take what the column or field takes
 
 

@@ -98,13 +98,9 @@ def test_of_many_patterns_the_three_closest_are_named(folder):
 
 def test_a_set_is_whole_with_its_companion_and_its_trigger(folder):
     names = [
-        "nordic/1/orders.csv",
-        "nordic/1/lines.csv",
-        "Nordic/1/READY",
-        "nordic/2/orders.csv",
-        "nordic/2/READY",
+        "nordic/1/orders.csv", "nordic/1/lines.csv", "Nordic/1/READY", "nordic/2/orders.csv", "nordic/2/READY",
         "nordic/3/lines.csv",
-    ]
+    ]  # fmt: skip
     routes = route(names, folder(sets=SETS))
     (drop,) = routes.complete
     assert dict(drop.files) == {"orders": "nordic/1/orders.csv", "lines": "nordic/1/lines.csv"}

@@ -96,22 +96,11 @@ def _line(dice, head):
         30,
         lambda: dice.choice(
             (
-                "siehe Zeile 12",
-                "-4,5",
-                "12.5",
-                "1.23",
-                "0",
-                "1,2,3",
-                "12,5 m",
-                "12,5 kg netto",
-                "k. A.",
-                "",
-                "1E3",
-                "~12",
+                "siehe Zeile 12", "-4,5", "12.5", "1.23", "0", "1,2,3", "12,5 m", "12,5 kg netto", "k. A.", "", "1E3", "~12",
             )
         ),
         weight,
-    )
+    )  # fmt: skip
     return [
         dice.around(head[0]), *[dice.around(cell) for cell in head[1:]], kind, f"Artikel {dice.choice(('½ Zoll', 'A', '„B“ groß'))}",
         dice.now_and_then(40, lambda: dice.choice(("0", "-2", "2,5", "drei", "2,0")), lambda: dice.choice(("", "1", "2", "12", "1.200", "+3"))),

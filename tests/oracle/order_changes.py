@@ -26,22 +26,9 @@ from plain import (
 MAPPING = "order-changes.yaml"
 FILE = "changes_0304.txt"
 HEAD = [
-    "Action",
-    "Order No",
-    "Zone",
-    "Pick up",
-    "Drop",
-    "Consignee",
-    "City",
-    "State",
-    "PIN",
-    "Country",
-    "Boxes",
-    "Wt",
-    "Value",
-    "Cur",
-    "Remark",
-]
+    "Action", "Order No", "Zone", "Pick up", "Drop", "Consignee", "City", "State", "PIN", "Country", "Boxes", "Wt", "Value",
+    "Cur", "Remark",
+]  # fmt: skip
 ACTIONS = {"new": "order.create", "change": "order.update", "cancel": "order.delete"}
 STYLES = ("%d-%m-%Y %H:%M", "%d/%m/%Y %I:%M%p", "%Y%m%d%H%M")
 COUNTRIES = {"India": "IN", "IN": "IN", "Nepal": "NP", "Sri Lanka": "LK"}

@@ -103,24 +103,9 @@ def expected(files):
 
 def _read(record, place, cells):
     (
-        _,
-        lane,
-        status,
-        pickup,
-        until,
-        deliver,
-        town,
-        zip_,
-        country,
-        kind,
-        goods,
-        count,
-        weight,
-        height,
-        stack,
-        carrier1,
+        _, lane, status, pickup, until, deliver, town, zip_, country, kind, goods, count, weight, height, stack, carrier1,
         carrier2,
-    ) = cells
+    ) = cells  # fmt: skip
     line = {
         "lane": record.read(place, _lane, lane),
         "status": status.casefold(),

@@ -237,14 +237,8 @@ def _is_key(drop, title):
 
 
 ENCODED = {
-    "carrier-status",
-    "flat_lines",
-    "kastell-records",
-    "nordic-join",
-    "order_changes",
-    "tender_lanes",
-    "wide_items",
-}  # their mappings name the encoding
+    "carrier-status", "flat_lines", "kastell-records", "nordic-join", "order_changes", "tender_lanes", "wide_items",
+}  # their mappings name the encoding  # fmt: skip
 RELATIONS = [
     rows_in_another_order, columns_in_another_order, a_column_more_that_nobody_reads, other_line_ends, utf_16, a_workbook, an_opendocument_sheet,
     another_name, two_files,
