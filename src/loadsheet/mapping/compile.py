@@ -221,13 +221,7 @@ class _Compiler:
             joins[table.position] = JoinPlan(by_name[join.to].position, tuple(on), join.missing, join.extra)
         return joins
 
-    def _finished(
-        self,
-        plan: Plan,
-        lookups: ReadOnly[str, Lookup],
-        main_role: str,
-        batch_size: int | None,
-    ) -> Mapping:
+    def _finished(self, plan: Plan, lookups: ReadOnly[str, Lookup], main_role: str, batch_size: int | None) -> Mapping:
         spec, source = self._spec, self._spec.source
         used = self._used(lookups)
         return Mapping(

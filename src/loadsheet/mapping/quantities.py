@@ -164,13 +164,7 @@ Recommendation 20, as EDI systems export them (KGM, LBR, MTQ ...).
 
 
 _SIZES: dict[str, dict[str, str]] = {
-    "kilogram": {
-        "kilogram": "1",
-        "gram": "0.001",
-        "tonne": "1000",
-        "pound": "0.45359237",
-        "ounce": "0.028349523125",
-    },
+    "kilogram": {"kilogram": "1", "gram": "0.001", "tonne": "1000", "pound": "0.45359237", "ounce": "0.028349523125"},
     "meter**3": {
         "meter**3": "1",
         "centimeter**3": "0.000001",

@@ -197,8 +197,7 @@ def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
     """The mapping for the files below a shipper's folder. Parts of file names in its columns count from there as well."""
     tables = tuple(
         replace(
-            table,
-            patterns=tuple(f"{shipper}/{pattern}" if "/" in pattern else pattern for pattern in table.patterns),
+            table, patterns=tuple(f"{shipper}/{pattern}" if "/" in pattern else pattern for pattern in table.patterns)
         )
         for table in mapping.plan.tables
     )

@@ -185,10 +185,7 @@ class _Planner:
                 self.lineage[path] = tuple(dict.fromkeys((*self.lineage.get(path, ()), *sources)))
             self.notes += plan.notes
             self._variants[operation.name] = Variant(
-                operation,
-                plan,
-                checker(operation, self._around.assumptions),
-                (*plan.ordered, *plan.written_out),
+                operation, plan, checker(operation, self._around.assumptions), (*plan.ordered, *plan.written_out)
             )
         return self._variants[operation.name]
 
