@@ -18,12 +18,13 @@ from check_result import translation
 HERE = Path(__file__).parent
 LAYOUTS = [flat_lines, parcels_joined, workbook_sheets, wide_items, milestone_rows, tender_lanes, order_changes]
 QUICKEST = (parcels_joined, order_changes)
-ROWS = 700
+ROWS = 400
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)
 def test_every_field_of_every_record_is_as_the_second_translation_says(layout, tmp_path):
-    assert_translated_alike(layout, 17, ROWS, tmp_path)
+    several_rows_a_record = layout in (parcels_joined, workbook_sheets)
+    assert_translated_alike(layout, 17, 700 if several_rows_a_record else ROWS, tmp_path)
 
 
 @pytest.mark.sweep
