@@ -109,7 +109,7 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
         actual = f"has {' and '.join(given)}" if given else "has none"
         file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
-    when = context.payload.names.condition(leaf.when, context.item, (*loc, "when")) if leaf.when is not None else None
+    when = plan_condition(leaf.when, context, (*loc, "when")) if leaf.when is not None else None
     at = (*loc, given[0])
     found = _value(leaf, context, at)
     if found is None or not _fits(found, leaf, context, at):
@@ -117,8 +117,8 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     plan = _spelled(found, leaf, context, at)
     if plan is None or when is None:
         return plan
-    make = _conditional(plan.make, when.evaluate, context.payload.names.needs(when.uses), context.path)
-    return replace(plan, make=make, is_fixed=False, copied=None)
+    make, holds = plan.make, when.holds
+    return replace(plan, make=lambda draft: make(draft) if holds(draft) else OMIT, is_fixed=False, copied=None)
 
 
 def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafPlan | None:
@@ -446,19 +446,32 @@ def _fault(path: str, field: Field, error: BaseException) -> tuple[str, str, dic
     return path, "G407", {"target": field.name, "reason": reason(error)}
 
 
-def _conditional(make: Make, condition: Evaluate, needs: Needs, path: str) -> Make:
-    def made(draft: Draft) -> Any:
-        if draft.all_refused and draft.lacks(needs):
-            draft.skipped.append(concrete(path, draft.at))
-            return OMIT
-        try:
-            return make(draft) if condition(draft) else OMIT
-        except CALCULATION_ERRORS as error:
-            here = concrete(path, draft.at)
-            draft.faults.append((here, "G407", {"target": here, "reason": reason(error)}))
-            return OMIT
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When a value or an entry of a list is there, and its path."""
 
-    return made
+    evaluate: Evaluate
+    needs: Needs
+    path: str
+
+    def holds(self, draft: Draft) -> bool:
+        """Whether it is there. If that cannot be said, it is not, and the document has a problem."""
+        if draft.all_refused and draft.lacks(self.needs):
+            draft.skipped.append(concrete(self.path, draft.at))
+            return False
+        try:
+            return bool(self.evaluate(draft))
+        except CALCULATION_ERRORS as error:
+            path = concrete(self.path, draft.at)
+            draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
+            return False
+
+
+def plan_condition(text: str, context: LeafContext, loc: Loc) -> Condition | None:
+    """Compile a condition; None with the finding if it is invalid."""
+    names = context.payload.names
+    found = names.condition(text, context.item, loc)
+    return None if found is None else Condition(found.evaluate, names.needs(found.uses), context.path)
 
 
 def concrete(path: str, at: list[int]) -> str:

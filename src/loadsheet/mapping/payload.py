@@ -22,13 +22,22 @@ from loadsheet.contract import (
     in_date_shape,
     unit_field,
 )
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, in_order, list_of
-from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, PayloadContext, concrete, constant_at, plan_leaf
-from loadsheet.mapping.names import Draft, Needs
+from loadsheet.mapping.leaves import (
+    OMIT,
+    Condition,
+    Copied,
+    LeafContext,
+    Make,
+    PayloadContext,
+    concrete,
+    constant_at,
+    plan_condition,
+    plan_leaf,
+)
+from loadsheet.mapping.names import Draft
 from loadsheet.mapping.quantities import factor, unit_named
 from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.values import Evaluate
 from loadsheet.mapping.yamlfile import Loc
 
 _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
@@ -253,7 +262,7 @@ class _Planner:
     def _written_out(self, entries: list[Any], record: Record, context: LeafContext, loc: Loc) -> Make:
         item, path = context.item, context.path
         self.written_out[path] = None
-        made: list[_Entry] = []
+        made: list[tuple[Make, Condition | None]] = []
         for number, entry in enumerate(entries):
             here = (*loc, number)
             if not isinstance(entry, dict):
@@ -264,9 +273,8 @@ class _Planner:
             nodes = self.fields(fields, record, item, f"{path}[]", here)
             self._number_entry(before, f"{path}[]", number)
             when = entry.get("when")
-            condition = self._context.names.condition(str(when), item, (*here, "when")) if when is not None else None
-            needs = self._context.names.needs(condition.uses) if condition is not None else Needs()
-            made.append(_Entry(_object(nodes), condition.evaluate if condition is not None else None, needs))
+            condition = plan_condition(str(when), context, (*here, "when")) if when is not None else None
+            made.append((_object(nodes), condition))
         return _entries(made, path)
 
     def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
@@ -355,44 +363,23 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One entry of a list written in the mapping, and its condition."""
+def _entries(entries: Sequence[tuple[Make, Condition | None]], path: str) -> Make:
+    """The entries of a list that the mapping writes out."""
 
-    make: Make
-    condition: Evaluate | None
-    needs: Needs
-
-
-def _entries(entries: Sequence[_Entry], path: str) -> Make:
     def made(draft: Draft) -> Any:
         items: list[Any] = []
         kept: list[int] = []
         here = concrete(path, draft.at)
         draft.at.append(0)
-        for number, entry in enumerate(entries):
+        for number, (make, condition) in enumerate(entries):
             draft.at[-1] = len(items)
-            if _is_there(entry, draft, here):
-                value = entry.make(draft)
-                if value:
-                    items.append(value)
-                    kept.append(number)
+            value = make(draft) if condition is None or condition.holds(draft) else None
+            if value:
+                items.append(value)
+                kept.append(number)
         draft.at.pop()
         if items and len(kept) < len(entries):
             draft.items[here] = tuple(kept)
         return items or OMIT
 
     return made
-
-
-def _is_there(entry: _Entry, draft: Draft, path: str) -> bool:
-    if entry.condition is None:
-        return True
-    if draft.lacks(entry.needs):
-        draft.skipped.append(path)
-        return False
-    try:
-        return bool(entry.condition(draft))
-    except CALCULATION_ERRORS as error:
-        draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
-        return False
