@@ -27,7 +27,7 @@ from loadsheet.mapping.quantities import (
     which_ton,
 )
 from loadsheet.mapping.schema import Column
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, some
 from loadsheet.mapping.texts import bare, before_codes, finish_by_row, takes_any, text_reader
 from loadsheet.mapping.values import CellProblem, Fold, SettingError, Slot, Type, ValueWithWarning
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
@@ -126,7 +126,7 @@ def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Lo
         return lookups.get(spec.lookup or "")
     known = file.values.get("lookups") or {}
     if spec.lookup not in known:  # else it has a finding of its own
-        hint = did_you_mean(spec.lookup, known) or f"known: {some(known) or 'none'}"
+        hint = closest_or_known(spec.lookup, known)
         file.refuse((*loc, "lookup"), f'there is no lookup "{spec.lookup}"', hint)
     return None
 

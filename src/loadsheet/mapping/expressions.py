@@ -32,7 +32,7 @@ from loadsheet.mapping.calculation import (
     in_utc,
     reason,
 )
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
 from loadsheet.mapping.values import (
     DEEPEST,
     Evaluate,
@@ -104,13 +104,13 @@ def compile_expression(text: str, scope: Scope) -> Expression:
     except errors.SymbolResolutionError as error:
         raise ExpressionError(
             f'"{error.symbol_name}" is neither a column nor a table here',
-            did_you_mean(error.symbol_name, _names(scope)) or f"known: {some(_names(scope), 30)}",
+            closest_or_known(error.symbol_name, _names(scope)),
         ) from None
     except errors.ObjectAttributeError as error:
         known = list(getattr(error.object, "attributes", {}))
         raise ExpressionError(
             f'"{error.attribute_name}" is not a column of {getattr(error.object, "name", "it")}',
-            did_you_mean(error.attribute_name, known) or f"known: {some(known, 30)}",
+            closest_or_known(error.attribute_name, known),
         ) from None
     except errors.AttributeResolutionError as error:
         raise ExpressionError(f'"{error.attribute_name}" cannot be asked of this value') from None
@@ -458,7 +458,7 @@ def _refuse_blanks(function: str, argument: Any) -> None:
 
 def _unknown_function(name: str) -> ExpressionError:
     known = [f"${known}" for known in FUNCTIONS]
-    return ExpressionError(f"${name} is not a function", did_you_mean(f"${name}", known) or f"known: {some(known, 30)}")
+    return ExpressionError(f"${name} is not a function", closest_or_known(f"${name}", known))
 
 
 def _first(shape: Shape | None) -> str:

@@ -17,7 +17,7 @@ from loadsheet.mapping.documents import Source
 from loadsheet.mapping.moments import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, some
 from loadsheet.mapping.values import Evaluate, Type
 from loadsheet.mapping.yamlfile import Loc, read_part
 
@@ -190,7 +190,7 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
         found = constant_at(context.payload.constants, leaf.const)
         if found is OMIT:
             known = _constant_names(context.payload.constants)
-            hint = did_you_mean(leaf.const, known) or f"known: {some(known, 30)}"
+            hint = closest_or_known(leaf.const, known)
             context.payload.names.file.refuse(loc, f'there is no constant "{leaf.const}"', hint)
             return None
     if found is None or isinstance(found, Mapping | list):

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.plans import TablePlan
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.values import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Type, Use
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
@@ -189,7 +189,7 @@ class Names:
         column, _, code = name.partition(".")
         if column not in table.shape.slots:
             known = [*table.shape.slots, *(other.name for other in self.tables if len(self.tables) > 1)]
-            hint = did_you_mean(column, known) or f"known: {some(known, 30)}"
+            hint = closest_or_known(column, known)
             self.file.refuse(loc, f'"{text}": {table.name} has no column "{column}"', hint)
             return None
         if table.position not in (0, item, self._outer):

@@ -37,7 +37,7 @@ from loadsheet.mapping.leaves import (
 )
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.quantities import factor, unit_named
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, some
 from loadsheet.mapping.yamlfile import Loc
 
 _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
@@ -150,7 +150,7 @@ class _Planner:
         found = record.field(name)
         if found is None:
             options = [known.name for known in record.fields if known.when is not When.LISTED]
-            hint = did_you_mean(name, options) or f"known: {some(options, 12)}"
+            hint = closest_or_known(name, options, 12)
             self._file.refuse(loc, f'{record.name} has no field "{name}"', hint, at_key=True)
             return None
         if found.when is When.LISTED and self._assumptions.listing_only_fields == "reject":
@@ -243,7 +243,7 @@ class _Planner:
         names = outer.names
         position = names.list_position(str(value["each"]))
         if position is None:
-            hint = did_you_mean(str(value["each"]), names.list_names()) or f"known: {some(names.list_names())}"
+            hint = closest_or_known(str(value["each"]), names.list_names())
             self._file.refuse((*loc, "each"), f'there is no table "{value["each"]}"', hint)
             return None
         if context.item is not None and (position == context.item or names.tables[position].belongs_to != context.item):

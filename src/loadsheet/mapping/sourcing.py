@@ -12,7 +12,7 @@ from typing import Literal
 from loadsheet.mapping.plans import ColumnPlan, KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
 from loadsheet.mapping.schema import SET, WHERE_CELLS_ARE, MappingSpec, TableSpec, Totals
 from loadsheet.mapping.schema import Source as FileSource
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.texts import group_names, part_reader
 from loadsheet.mapping.values import Expression, Shape, Type
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -181,7 +181,7 @@ class Sourcing:
             of = self._tables.get(spec.from_ or "")
             if spec.from_ is not None and (of is None or of.from_ is not None or of.sets is not None):
                 known = [other for other, its in self._tables.items() if its.from_ is None and its.sets is None]
-                hint = did_you_mean(spec.from_, known) or f"known: {some(known)}"
+                hint = closest_or_known(spec.from_, known)
                 self._file.refuse((*loc, "from"), f'"{spec.from_}" is no table whose rows hold sets', hint)
                 fine = False
             if spec.from_ is not None and spec.sets is None:
@@ -227,7 +227,7 @@ class Sourcing:
         for column in plan.columns:
             here = (*loc, column.name)
             if column.spec.file is not None and column.spec.file not in known:
-                hint = did_you_mean(column.spec.file, known) or f"known: {some(known)}"
+                hint = closest_or_known(column.spec.file, known)
                 self._file.refuse((*here, "file"), f'a file\'s name has no part "{column.spec.file}"', hint)
             for key in ("above", "place"):
                 if getattr(column.spec, key) is not None and spec.kind is None:
@@ -253,7 +253,7 @@ class Sourcing:
             )
         for number, name in enumerate(spec.filled_by):
             if name not in names:
-                hint = did_you_mean(name, names) or f"known: {some(names, 30)}"
+                hint = closest_or_known(name, names)
                 self._file.refuse((*loc, "filled_by", number), f'"{name}" is no column of the sets', hint)
         by = tuple(place for place, name in enumerate(names) if not spec.filled_by or name in spec.filled_by)
         required = tuple(
@@ -302,7 +302,7 @@ class Sourcing:
                 if isinstance(own := self._columns.get(other), Mapping)
                 for its in own
             ]
-            hint = did_you_mean(text, known) or f"known: {some(known, 30)}"
+            hint = closest_or_known(text, known)
             self._file.refuse(loc, f'"{text}" is no column of another kind of row', hint)
             return None
         spec = section[name]
@@ -324,7 +324,7 @@ class Sourcing:
             if name in numbers:
                 sums.append(columns[name].index)
             else:
-                hint = did_you_mean(name, numbers) or f"known: {some(numbers, 30)}"
+                hint = closest_or_known(name, numbers)
                 self._file.refuse((*loc, "sum", number), f'"{name}" is no column of numbers', hint)
         if where is None:
             return None

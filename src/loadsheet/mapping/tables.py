@@ -14,7 +14,7 @@ from loadsheet.mapping.conversion import Conventions, plan_column
 from loadsheet.mapping.plans import ColumnPlan, DerivedPlan, FinishPlan, TablePlan
 from loadsheet.mapping.schema import Column, Derived, Join, MappingSpec, TableSpec
 from loadsheet.mapping.sourcing import Sourcing, whole_and_parts
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.targets import TargetPlan
 from loadsheet.mapping.values import Expression, ExpressionError, Scope, Shape, Slot, Type
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
@@ -222,7 +222,7 @@ class _Planner:
         for number, name in enumerate(column.finish.others if column.finish is not None else ()):
             other = known.get(name)
             if other is None:
-                hint = did_you_mean(name, known) or f"known: {some(known, 30)}"
+                hint = closest_or_known(name, known)
                 self._file.refuse((*loc, number), f'there is no other column "{name}" here', hint)
             elif other.slot.type is not Type.TEXT:
                 self._file.refuse((*loc, number), f"{name} is {other.slot.type.value}; a key of a code table is a text")
@@ -346,7 +346,7 @@ class _Planner:
             slot = table.shape.slots.get(name.removeprefix(f"{table.name}."))
             if slot is None or slot.index >= len(table.columns):
                 known = [column.name for column in table.columns]
-                hint = did_you_mean(name, known) or f"known: {some(known, 30)}"
+                hint = closest_or_known(name, known)
                 self._file.refuse((*loc, number), f'{table.name} has no column "{name}"', hint)
             else:
                 found.append(slot.index)

@@ -15,7 +15,7 @@ from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.payload import PayloadPlan, plan_payload
 from loadsheet.mapping.plans import TablePlan
 from loadsheet.mapping.schema import MappingSpec, Target
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
 from loadsheet.mapping.values import Type
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
@@ -70,7 +70,7 @@ def read_target(value: object, file: YamlFile) -> TargetPlan | None:
         return None
     operations = _operations(value)
     if not operations:
-        hint = did_you_mean(value, _NAMES) or f"known: {some(_NAMES, len(_NAMES))}"
+        hint = closest_or_known(value, _NAMES)
         file.refuse(loc, f'"{value}" is not an operation', hint)
         return None
     return TargetPlan(value, None, operations)
@@ -124,9 +124,7 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
     slot = main.shape.slots.get(column)
     if slot is None or slot.index >= len(main.columns):
         known = [other.name for other in main.columns]
-        file.refuse(
-            loc, f'{main.name} has no column "{column}"', did_you_mean(column, known) or f"known: {some(known, 30)}"
-        )
+        file.refuse(loc, f'{main.name} has no column "{column}"', closest_or_known(column, known))
         return []
     spec = main.columns[slot.index].spec
     if slot.type is not Type.TEXT or slot.blank:
@@ -155,7 +153,7 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
 def _check_trees(spec: MappingSpec, operations: list[str], file: YamlFile) -> None:
     for name in spec.payload_of:
         if name not in operations:
-            hint = did_you_mean(name, operations) or f"known: {some(operations)}"
+            hint = closest_or_known(name, operations)
             file.refuse(("payload_of", name), f'"{name}" is no operation of this mapping', hint, at_key=True)
 
 

@@ -28,7 +28,7 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.problems import MappingError
 
 Loc = tuple[str | int, ...]
@@ -347,9 +347,7 @@ def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base
     kind = details["type"]
     if kind == "extra_forbidden":
         options = _keys_of(model, steps[len(base) : -1])
-        file.refuse(
-            steps, f'unknown key "{name}"', did_you_mean(name, options) or f"known: {some(options, 30)}", at_key=True
-        )
+        file.refuse(steps, f'unknown key "{name}"', closest_or_known(name, options), at_key=True)
     elif kind == "missing":
         file.refuse(steps[:-1], f'the key "{name}" is missing')
     elif kind == "string_type":
