@@ -273,9 +273,7 @@ class _Compiler:
     def _conventions(self) -> Conventions:
         source, locale = self._spec.source, self._spec.source.locale
         zone, zone_column = self._zone()
-        tables = {
-            name: read_lookup(name, spec, self._file, ("lookups", name)) for name, spec in self._spec.lookups.items()
-        }
+        tables = {name: read_lookup(spec, self._file, ("lookups", name)) for name, spec in self._spec.lookups.items()}
         if locale is not None and not is_locale(locale):
             self._file.refuse(("source", "locale"), f"locale {locale} is not known", "such as de_DE or en_GB")
             locale = "en"  # so that each column does not report it again

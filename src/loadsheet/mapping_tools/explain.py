@@ -156,7 +156,7 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
     if spec.lookup is None or file is None:
         return ""
     table = LookupSpec.model_validate(file.values["lookups"][spec.lookup])
-    lookup = read_lookup(spec.lookup, table, file, ("lookups", spec.lookup))
+    lookup = read_lookup(table, file, ("lookups", spec.lookup))
     if lookup is not None and lookup.more_keys:
         return f"{table.file}: by {' and '.join(table.key)}"
     codes = lookup.find(text) if lookup is not None else None
