@@ -101,7 +101,6 @@ class Mapping:
     batch_size: int | None
     changed: Literal["hold", "update"]
     error_share_max: float | None
-    control_columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     language: str
     guide: ReadOnly[str, ReadOnly[str, ColumnGuide]] = field(repr=False)
@@ -241,7 +240,6 @@ class _Compiler:
             batch_size=batch_size,
             changed=spec.changed,
             error_share_max=float(spec.errors.stop_at) if spec.errors else None,
-            control_columns=_control_columns(plan.tables),
             notes=plan.targets.notes,
             language=language_of(source.locale),
             guide=column_guides_of(plan.tables, source.locale),
@@ -394,10 +392,6 @@ def _lineage_of_sets(tables: tuple[TablePlan, ...]) -> Lineage:
         for column in table.columns
         if column.cells in {whole.name for whole in table.sets.columns}
     }
-
-
-def _control_columns(tables: tuple[TablePlan, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((table.name, column.name) for table in tables for column in table.columns if column.spec.control_total)
 
 
 def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
