@@ -100,10 +100,12 @@ class _Planner:
         """The fields of one object."""
         fields: list[_Node] = []
         leaves: dict[str, Any] = {}
+        given: set[str] = set()
         for name, value in spec.items():
             here = (*loc, name)
             found = self._field(name, record, here)
             if found is not None:
+                given.add(found.name)
                 wire = self._wire(found)
                 context = LeafContext(found, record, item, f"{path}.{wire}" if path else wire, self._context)
                 node = self._node(wire, value, context, here)
@@ -111,7 +113,7 @@ class _Planner:
                     fields.append(node)
                     leaves[node.name] = value
         self._check_units(leaves, item, loc)
-        self._demand(spec, record, loc)
+        self._demand(given, record, loc)
         return fields
 
     def _check_units(self, leaves: Mapping[str, Any], item: int | None, loc: Loc) -> None:
@@ -120,9 +122,11 @@ class _Planner:
         """
         extra = (self._file.values or {}).get("source", {}).get("units") or {}
         for name, leaf in leaves.items():
+            if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str):
+                continue
             other_field = unit_field(name)
             stated = self._stated(leaves.get(other_field))
-            if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(stated, str):
+            if not isinstance(stated, str):
                 continue
             found = self._context.names.column(leaf["col"], item, (*loc, name, "col"))
             column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
@@ -166,10 +170,10 @@ class _Planner:
         chosen = self._assumptions.history_description
         return chosen if chosen in found.spellings else found.name
 
-    def _demand(self, spec: Mapping[str, Any], record: Record, loc: Loc) -> None:
-        given = {found.name for found in map(record.field, spec) if found is not None}
+    def _demand(self, given: set[str], record: Record, loc: Loc) -> None:
+        creates = self._operation.creates
         for wanted in record.fields:
-            needed = wanted.when is When.ALWAYS or (wanted.when is When.ON_CREATE and self._operation.creates)
+            needed = wanted.when is When.ALWAYS or (wanted.when is When.ON_CREATE and creates)
             if needed and wanted.name not in given:
                 where = ".".join(str(step) for step in loc)
                 self._file.refuse(
