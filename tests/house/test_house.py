@@ -164,7 +164,7 @@ HOMES = {  # each third-party library and the only places that import it
     "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
     "duckdb": {"loadsheet.mapping", "loadsheet.operations.retention.table_export"},
     "rule_engine": {"loadsheet.mapping.expressions"},
-    "re2": {"loadsheet.mapping.patterns"},
+    "re2": {"loadsheet.mapping.texts"},
     "ruamel": {"loadsheet.mapping", "loadsheet.exchange_profile", "loadsheet.exchange.scripts"},
     "babel": {"loadsheet.mapping"},
     "pint": {"loadsheet.mapping"},

@@ -8,9 +8,9 @@ from pathlib import Path
 from rule_engine import Rule
 from rule_engine._vendor.ply import yacc
 
-from loadsheet.mapping import grammar
+from loadsheet.mapping import expressions
 
-KEPT = Path(grammar.__file__).with_name(grammar.TABLES)
+KEPT = Path(expressions.__file__).with_name(expressions.TABLES)
 
 
 def made_anew():

@@ -84,8 +84,7 @@ def test_a_wrong_key_beside_it_is_said_once(tmp_path):
 def test_a_table_keyed_by_a_looked_up_column_comes_after_it(tmp_path):
     rates = "country,zip,mode,zone,days\nDE,0*,ROAD,North,3\n"
     text = MAPPING.replace(
-        "payload:",
-        "  depot: {label: Depot, lookup: depots, lookup_with: [land]}\npayload:",
+        "payload:", "  depot: {label: Depot, lookup: depots, lookup_with: [land]}\npayload:"
     ).replace("lookups:", "lookups:\n  depots: {file: depots.csv, key: [name, country], value: place}")
     text = text.replace("order + ", 'order + "/" + (depot ?? "") + ')
     mapping = load_text(tmp_path, text, rates=rates, depots="name,country,place\nD1,DE,Dresden\n")

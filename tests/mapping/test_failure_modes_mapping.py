@@ -29,7 +29,7 @@ M10 An identifier twice: in a file, across files, across mappings
     Across files and mappings the ledger judges it by its lane. Not: a setting for first or merge; rows that belong together are
     grouped, and which of two would be first is for the sender to say.
 M11 Identifiers that look alike
-    test_m11_identifiers_are_texts_with_their_zeros, test_texts_are_trimmed_and_composed,
+    test_m11_identifiers_are_texts_with_their_zeros,
     test_records_with_two_key_fields_are_told_apart_by_both
     Lost zeros are pointed out by the sentinel (R223). Not: a warning for 123 beside 00123; both are identifiers that occur.
 M12 A required field that is blank

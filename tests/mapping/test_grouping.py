@@ -411,7 +411,7 @@ def test_adjacent_rows_stream_in_flat_memory(joined):
         assert made == count
         return highest
 
-    small, large = peak(500), peak(2_500)
+    small, large = peak(300), peak(1_500)
     assert large < small + 1_500_000  # five times the rows, no more than the bounded memories of columns
 
 

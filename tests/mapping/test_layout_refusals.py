@@ -105,8 +105,5 @@ def test_a_key_set_to_nothing_takes_the_one_of_the_base_away(tmp_path):
 
 def test_fields_keep_the_order_of_the_base():
     assert list(load(EXAMPLES / "override.yaml", ASSUMED).lineage)[:4] == [
-        "tender_id",
-        "sender_id",
-        "receiver_id",
-        "tender_status",
-    ]
+        "tender_id", "sender_id", "receiver_id", "tender_status",
+    ]  # fmt: skip

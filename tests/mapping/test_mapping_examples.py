@@ -45,7 +45,6 @@ def test_a_mapping_offers_what_the_stages_after_it_need():
         "orders": ["orders"],
         "packages": ["packages"],
     }
-    assert mapping.control_columns == (("orders", "n_packages"),)
     assert load(EXAMPLES / "carrier-status.yaml", ASSUMED).batch_size == 50
 
 

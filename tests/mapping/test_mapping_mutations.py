@@ -15,27 +15,13 @@ from loadsheet.mapping import lint, schema
 
 MAPPINGS = Path(__file__).parents[2] / "mappings"
 SHIPPED = sorted(path.name for path in MAPPINGS.glob("*.yaml"))
-QUICK = {
-    "alder-parcels.yaml",
-    "carrier-status.yaml",
-    "quayline-milestones.yaml",
-}  # the others take minutes: by make sweep
+QUICK = {"carrier-status.yaml", "quayline-milestones.yaml"}  # the others take minutes: by make sweep
 MUTATED = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.sweep], id=name) for name in SHIPPED]
 PARTS = [part for part in vars(schema).values() if isinstance(part, type) and issubclass(part, BaseModel)]
 KEYS = {field.alias or name for part in PARTS for name, field in part.model_fields.items()}
 NAMED = {
-    "columns",
-    "derived",
-    "constants",
-    "lookups",
-    "tables",
-    "companions",
-    "units",
-    "one_of",
-    "on",
-    "sets",
-    "payload_of",
-}
+    "columns", "derived", "constants", "lookups", "tables", "companions", "units", "one_of", "on", "sets", "payload_of",
+}  # fmt: skip
 FREE = {"default", "example", "const", "value"}  # they take what the column or field takes
 
 

@@ -73,9 +73,7 @@ CHANGES = {
         "version: 1\nversion: 2\n": 'm.yaml:3:1: the key "version" stands here twice (first in line 2)',
         "version: 1\n<<: {a: 1}\n": "m.yaml:3:1: merge keys (<<) are not part of the format (write the keys out)",
         "version: 1\n7: x\n": 'm.yaml:3:1: a key must be a text, found 7 (write "7")',
-        "version: !!python/object:os.system x\n": (
-            'm.yaml:2:10: the tag tag:yaml.org,2002:python/object:os.system is not allowed: x (write "x")'
-        ),
+        "version: !!python/object:os.system x\n": 'm.yaml:2:10: the tag tag:yaml.org,2002:python/object:os.system is not allowed: x (write "x")',
         "version: [1\n": "m.yaml:3:7: not YAML: expected ',' or ']', but got ':'",
     },
     "target: tender.create": {
@@ -87,75 +85,42 @@ CHANGES = {
         "locale: 5": 'm.yaml:6:11: locale takes a text, found 5 (write "5")',
     },
     'dates: ["%d.%m.%Y %H:%M"]': {
-        'dates: ["dd.mm.yyyy hh:mm"]': (
-            "m.yaml:7:10: a date format cannot be used: dd.mm.yyyy hh:mm has no directive: write %d.%m.%Y %H:%M"
-        ),
-        'dates: ["%d/%m/%Y", "%m/%d/%Y"]': (
-            "m.yaml:7:10: a date format cannot be used: %d/%m/%Y and %m/%d/%Y both read 04/05/2003, as different dates"
-        ),
+        'dates: ["dd.mm.yyyy hh:mm"]': "m.yaml:7:10: a date format cannot be used: dd.mm.yyyy hh:mm has no directive: write %d.%m.%Y %H:%M",
+        'dates: ["%d/%m/%Y", "%m/%d/%Y"]': "m.yaml:7:10: a date format cannot be used: %d/%m/%Y and %m/%d/%Y both read 04/05/2003, as different dates",
     },
     "timezone: Europe/Berlin": {
-        "timezone: Europe/Berlyn": (
-            'm.yaml:8:13: "Europe/Berlyn" is not the name of a time zone (did you mean Europe/Berlin?)'
-        ),
+        "timezone: Europe/Berlyn": 'm.yaml:8:13: "Europe/Berlyn" is not the name of a time zone (did you mean Europe/Berlin?)',
         "timezone: {col: zone, default: Europe/Berlin}": 'm.yaml:8:19: rows has no column "zone"',
         "fold: none": "m.yaml:8:9: fold: none is not one of error, first, second",
     },
     "ignore_rows: 'tender == null'": {
-        "ignore_rows: 'tendre == null'": (
-            'm.yaml:10:25: "tendre" is neither a column nor a table here (did you mean tender?)'
-        ),
-        "join: {to: orders, on: {a: b}}": (
-            "m.yaml:9:3: one table must be the main one, to which the others are joined; every table is joined to another"
-        ),
+        "ignore_rows: 'tendre == null'": 'm.yaml:10:25: "tendre" is neither a column nor a table here (did you mean tender?)',
+        "join: {to: orders, on: {a: b}}": "m.yaml:9:3: one table must be the main one, to which the others are joined; every table is joined to another",
     },
     "{label: Tender, type: text, required: true, key: true}": {
-        "{label: Tender, type: txt}": (
-            "m.yaml:12:33: type: txt is not one of text, integer, decimal, quantity, date, time, datetime, country, "
-            "currency, yesno, timezone (did you mean text?)"
-        ),
+        "{label: Tender, type: txt}": "m.yaml:12:33: type: txt is not one of text, integer, decimal, quantity, date, time, datetime, country, currency, yesno, timezone (did you mean text?)",
         "{label: Tender, from_set: true}": "m.yaml:12:37: rows has no sets (write sets: under source.tables)",
         "{label: Tender, above: Kind}": "m.yaml:12:27: above is for tables with a kind",
         "{label: Tender, unit: kg}": "m.yaml:12:27: unit means nothing for type text",
         "{label: 2026-03-01}": 'm.yaml:12:19: an unquoted date is not allowed: 2026-03-01 (write "2026-03-01")',
         "{label: 01067}": 'm.yaml:12:19: a number loses its leading zero: 01067 (write "01067")',
-        "{label: Tender, pattern: '(?=a)'}": (
-            "m.yaml:12:36: pattern: look-around and back references are not available"
-        ),
-        "{label: Tender, pattern: '(a)\\1'}": (
-            "m.yaml:12:36: pattern: look-around and back references are not available"
-        ),
+        "{label: Tender, pattern: '(?=a)'}": "m.yaml:12:36: pattern: look-around and back references are not available",
+        "{label: Tender, pattern: '(a)\\1'}": "m.yaml:12:36: pattern: look-around and back references are not available",
         "{label: Tender, pattern: '('}": "m.yaml:12:36: pattern: not a pattern: missing ): (",
-        "{label: Tender, pattern: 'a{2000}'}": (
-            "m.yaml:12:36: pattern: not a pattern: invalid repetition size: {2000}"
-        ),
-        "{label: Tender, split: '(?P<a'}": ("m.yaml:12:34: split: not a pattern: invalid named capture group: (?P<a"),
+        "{label: Tender, pattern: 'a{2000}'}": "m.yaml:12:36: pattern: not a pattern: invalid repetition size: {2000}",
+        "{label: Tender, split: '(?P<a'}": "m.yaml:12:34: split: not a pattern: invalid named capture group: (?P<a",
         "{label: Tender, one_of: {A: 1}}": 'm.yaml:12:39: A takes a text, found 1 (write "1")',
-        "{label: Tender, one_of: {P: a, p: b}, ignore_case: true}": (
-            "m.yaml:12:35: P and p are one code here and mean a and b (capitals make no difference with ignore_case: true)"
-        ),
-        "{label: Tender, one_of: [P, p], ignore_case: true}": (
-            "m.yaml:12:35: P and p are one code here and mean P and p (capitals make no difference with ignore_case: true)"
-        ),
-        "{label: Tender, one_of: {'P ': a, P: b}}": (
-            "m.yaml:12:35: P  and P are one code here and mean a and b (leave one of them out)"
-        ),
-        "{label: Tender, type: yesno, yes: x, no: X}": (
-            "m.yaml:12:52: x means yes, and no is X: capitals make no difference here "
-            "(say under yes: and no: which words mean which)"
-        ),
-        "{label: Tender, type: yesno, yes: [x, Nein]}": (
-            "m.yaml:12:45: Nein means yes, and no is nein (the usual words): capitals make no difference here "
-            "(say under yes: and no: which words mean which)"
-        ),
+        "{label: Tender, one_of: {P: a, p: b}, ignore_case: true}": "m.yaml:12:35: P and p are one code here and mean a and b (capitals make no difference with ignore_case: true)",
+        "{label: Tender, one_of: [P, p], ignore_case: true}": "m.yaml:12:35: P and p are one code here and mean P and p (capitals make no difference with ignore_case: true)",
+        "{label: Tender, one_of: {'P ': a, P: b}}": "m.yaml:12:35: P  and P are one code here and mean a and b (leave one of them out)",
+        "{label: Tender, type: yesno, yes: x, no: X}": "m.yaml:12:52: x means yes, and no is X: capitals make no difference here (say under yes: and no: which words mean which)",
+        "{label: Tender, type: yesno, yes: [x, Nein]}": "m.yaml:12:45: Nein means yes, and no is nein (the usual words): capitals make no difference here (say under yes: and no: which words mean which)",
         "{label: Tender, type: country, one_of: [A]}": "m.yaml:12:42: one_of means nothing for type country",
         "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (write it like 1.234,5)",
     },
     "type: text, lookup: states": {
         "type: text, lookup: sates": 'm.yaml:13:46: there is no lookup "sates" (did you mean states?)',
-        "type: text, lookup: states, pad_left: {to: 5, with: 0}": (
-            'm.yaml:13:78: with takes a text, found 0 (write "0")'
-        ),
+        "type: text, lookup: states, pad_left: {to: 5, with: 0}": 'm.yaml:13:78: with takes a text, found 0 (write "0")',
     },
     "type: quantity, unit: kg": {
         "type: quantity, unit: kgg": "m.yaml:17:49: unit: kgg is not a known unit (did you mean kg?)",
@@ -163,16 +128,12 @@ CHANGES = {
         "type: quantity": "m.yaml:17:33: quantity needs a unit (such as unit: kg)",
     },
     "file: states.csv": {
-        "file: stats.csv": (
-            "m.yaml:20:18: stats.csv cannot be read: No such file or directory (the path is relative to the mapping)"
-        ),
+        "file: stats.csv": "m.yaml:20:18: stats.csv cannot be read: No such file or directory (the path is relative to the mapping)",
     },
     "value: [name, colour]": {
         "value: [nam, colour]": 'm.yaml:20:48: states.csv has no column "nam" (did you mean name?)',
         "value: name, missing: skip": "m.yaml:20:63: missing: skip is not one of error, keep, blank",
-        "value: [name], missing: keep": (
-            "m.yaml:20:65: keep needs a single value column (name one column instead of a list)"
-        ),
+        "value: [name], missing: keep": "m.yaml:20:65: keep needs a single value column (name one column instead of a list)",
     },
     "group: {by: [tender]": {
         "group: {by: [tendr]": 'm.yaml:21:14: rows has no column "tendr" (did you mean tender?)',
@@ -180,24 +141,19 @@ CHANGES = {
     },
     "expr: 'weight * 2'": {
         "expr: 'wieght * 2'": 'm.yaml:24:33: "wieght" is neither a column nor a table here (did you mean weight?)',
-        "expr: 'length * 2'": (
-            "m.yaml:24:33: a column that may be blank needs a value for that case: write (column ?? value): length * 2"
-        ),
-        "expr: 'kind =~ \"(a+)+$\"'": "m.yaml:24:33: =~ and !~ are not available here (use pattern: in columns)",
+        "expr: 'length * 2'": "m.yaml:24:33: a column that may be blank needs a value for that case: write (column ?? value): length * 2",
+        'expr: \'kind =~ "(a+)+$"\'': "m.yaml:24:33: =~ and !~ are not available here (use pattern: in columns)",
         "expr: 'weight *'": "m.yaml:24:33: cannot be read at its end: weight *",
         "expr: 'kind'": "m.yaml:24:18: double is a text, not a number",
         "expr: 'kind == 5'": "m.yaml:24:33: a number is compared with a text, which is never equal",
         "expr: '$summ([weight])'": "m.yaml:24:33: $summ is not a function (did you mean $sum?)",
-        "expr: '$sum([length])'": (
-            "m.yaml:24:33: $sum of a column that may be blank "
-            "(write (column ?? value), or leave blanks out with: if x != null)"
-        ),
+        "expr: '$sum([length])'": "m.yaml:24:33: $sum of a column that may be blank (write (column ?? value), or leave blanks out with: if x != null)",
         "expr: 'kind.__class__'": 'm.yaml:24:33: "__class__" cannot be asked of this value',
-        "expr: 'kind.encode(\"hex\")'": "m.yaml:24:33: $encode is not a function (known: $sum, $count, $min, $max, $earliest, $latest, $same, $any, $all, $abs, $round, $at, $join)",
+        'expr: \'kind.encode("hex")\'': "m.yaml:24:33: $encode is not a function (known: $sum, $count, $min, $max, $earliest, $latest, $same, $any, $all, $abs, $round, $at, $join)",
     },
     "{col: tender}": {
         "{col: tendr}": 'm.yaml:26:24: "tendr": rows has no column "tendr" (did you mean tender?)',
-        "tender": ("m.yaml:26:18: tender_id needs to say where its value comes from (write {value: tender})"),
+        "tender": "m.yaml:26:18: tender_id needs to say where its value comes from (write {value: tender})",
         "{col: tender, round: 2}": "m.yaml:26:24: tender_id: round is for numbers, not for a text",
         "{col: tender, value: A}": "m.yaml:26:18: tender_id takes one of col, const, value, expr, utc_offset_of; it has col and value",
         "{value: 01067}": 'm.yaml:26:26: a number loses its leading zero: 01067 (write "01067")',
@@ -205,15 +161,9 @@ CHANGES = {
     },
     "  tender_status: {col: state.name}\n": {
         "": "m.yaml:25:1: payload misses tender_status, which tender.create requires",
-        "  tender_statuss: {col: state.name}\n": (
-            'm.yaml:29:3: Tender has no field "tender_statuss" (did you mean tender_status?)'
-        ),
-        "  tender_status: {col: state}\n": (
-            'm.yaml:29:24: "state": the code table gives several values; name one of name, colour'
-        ),
-        "  tender_status: {col: state.nam}\n": (
-            'm.yaml:29:24: "state.nam": the code table has no column nam; it has name, colour (did you mean name?)'
-        ),
+        "  tender_statuss: {col: state.name}\n": 'm.yaml:29:3: Tender has no field "tender_statuss" (did you mean tender_status?)',
+        "  tender_status: {col: state}\n": 'm.yaml:29:24: "state": the code table gives several values; name one of name, colour',
+        "  tender_status: {col: state.nam}\n": 'm.yaml:29:24: "state.nam": the code table has no column nam; it has name, colour (did you mean name?)',
     },
     "const: parties.sender": {
         "const: parties.sendr": 'm.yaml:27:26: there is no constant "parties.sendr" (did you mean parties.sender?)',
@@ -223,48 +173,27 @@ CHANGES = {
         "utc_offset_of: kind": "m.yaml:30:34: utc_offset_of needs a date; kind is a text",
     },
     "pickup_startdatetime: {col: pickup}": {
-        "pickup_startdatetime: {col: kind}": (
-            "m.yaml:31:31: pickup_startdatetime: it holds a date, found a text (type: datetime)"
-        ),
-        "pickup_startdatetime: {value: 1.3.2026}": (
-            "m.yaml:31:33: pickup_startdatetime: expected a value such as 2026-03-01 08:00:00"
-        ),
+        "pickup_startdatetime: {col: kind}": "m.yaml:31:31: pickup_startdatetime: it holds a date, found a text (type: datetime)",
+        "pickup_startdatetime: {value: 1.3.2026}": "m.yaml:31:33: pickup_startdatetime: expected a value such as 2026-03-01 08:00:00",
         "timezone: {value: Berlin}": 'm.yaml:31:13: "Berlin": timezone must be the name of a time zone such as Europe/Berlin',
-        "tender_expiration: {value: x}": (
-            "m.yaml:31:3: tender_expiration is shown in listings only, not in tender.create "
-            "(set assumptions.listing_only_fields to accept if the exchange takes it)"
-        ),
-        "dedicated_vehicle: {col: kind, when: '$sum([r.weight for r in rows])'}": (
-            "m.yaml:31:40: the condition gives a number, not yes or no"
-        ),
+        "tender_expiration: {value: x}": "m.yaml:31:3: tender_expiration is shown in listings only, not in tender.create (set assumptions.listing_only_fields to accept if the exchange takes it)",
+        "dedicated_vehicle: {col: kind, when: '$sum([r.weight for r in rows])'}": "m.yaml:31:40: the condition gives a number, not yes or no",
     },
     "{col: state.name}": {
-        "{col: pickup, format: '%I:%M'}": (
-            "m.yaml:29:24: tender_status: %I:%M has %I without %p: 2 in the morning and 2 in the afternoon look the same; write %H"
-        ),
-        "{col: pickup, format: 'yyyy-mm-dd'}": (
-            "m.yaml:29:24: tender_status: yyyy-mm-dd has no directive: write %Y-%m-%d"
-        ),
+        "{col: pickup, format: '%I:%M'}": "m.yaml:29:24: tender_status: %I:%M has %I without %p: 2 in the morning and 2 in the afternoon look the same; write %H",
+        "{col: pickup, format: 'yyyy-mm-dd'}": "m.yaml:29:24: tender_status: yyyy-mm-dd has no directive: write %Y-%m-%d",
     },
     "each: rows": {
         "each: row": 'm.yaml:34:11: there is no table "row" (did you mean rows?)',
-        "list: rows": (
-            "m.yaml:34:5: packages is a list (write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []})"
-        ),
+        "list: rows": "m.yaml:34:5: packages is a list (write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []})",
     },
     "      item_name:    {col: item}\n": {
         "": "m.yaml:35:5: payload.packages.item misses item_name, which tender.create requires",
     },
     "      weight:       {col: weight}": {
         "      weight:       {col: kind}": "m.yaml:38:27: weight: it holds a number, found a text (type: decimal)",
-        "      weight:       {col: kind, as: number}": (
-            "m.yaml:38:27: weight: as: number is for numbers and for what a code table says; "
-            "of a text nobody knows how it writes them (type: decimal)"
-        ),
-        "      weight:       {expr: 'kind[0:2]', as: number}": (
-            "m.yaml:38:28: weight: as: number is for numbers and for what a code table says; "
-            "of a text nobody knows how it writes them (type: decimal)"
-        ),
+        "      weight:       {col: kind, as: number}": "m.yaml:38:27: weight: as: number is for numbers and for what a code table says; of a text nobody knows how it writes them (type: decimal)",
+        "      weight:       {expr: 'kind[0:2]', as: number}": "m.yaml:38:28: weight: as: number is for numbers and for what a code table says; of a text nobody knows how it writes them (type: decimal)",
         "      weight:       {col: weight, round: x}": "m.yaml:38:42: round: must be a whole number, found x",
         "      weight:       {col: weight, format: '%d'}": "m.yaml:38:27: weight: format is for dates, not for a number (type: decimal)",
     },
@@ -281,7 +210,7 @@ CHANGES = {
         "changed: later\nchecks:": "m.yaml:39:10: changed: later is not one of hold, update",
         "order: [weight]\nchecks:": "m.yaml:39:9: sorting is by text or date, Weight is a number",
     },
-}
+}  # fmt: skip
 CASES = [(old, new, said) for old, changes in CHANGES.items() for new, said in changes.items()]
 
 
@@ -343,21 +272,10 @@ def test_m1_aliases_cannot_blow_a_file_up(tmp_path):
 @pytest.mark.parametrize(
     "escape",
     [
-        "kind.__class__.__mro__",
-        "kind.format",
-        "rows.__len__",
-        "rows[0].__class__",
-        "$eval(kind)",
-        "$now.tzinfo",
-        "__import__(kind)",
-        "kind.decode(kind)",
-        'b"x".decode("utf-8")',
-        "{kind: 1}",
-        "$random()",
-        "$range(5)",
-        "kind[0].encode",
+        "kind.__class__.__mro__", "kind.format", "rows.__len__", "rows[0].__class__", "$eval(kind)", "$now.tzinfo", "__import__(kind)",
+        "kind.decode(kind)", 'b"x".decode("utf-8")', "{kind: 1}", "$random()", "$range(5)", "kind[0].encode",
     ],
-)
+)  # fmt: skip
 def test_m2_an_expression_reaches_nothing_but_its_columns(tmp_path, escape):
     assert findings(tmp_path, GOOD.replace("expr: 'weight * 2'", f"expr: '{escape}'"))
 
@@ -396,28 +314,16 @@ payload:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (
-            "to: orders, on",
-            "to: order, on",
-            'm.yaml:9:38: a table is joined to the main table or to one that is, not to "order" (did you mean orders?)',
-        ),
+        ("to: orders, on", "to: order, on", 'm.yaml:9:38: a table is joined to the main table or to one that is, not to "order" (did you mean orders?)'),
         ("{order: id}", "{ordr: id}", 'lines has no column "ordr" (did you mean order?)'),
         ("{order: id}", "{order: ids}", 'orders has no column "ids" (did you mean id?)'),
-        (
-            "{file: lines,",
-            "{file: linse,",
-            '"linse" is no companion, and orders is the main file (did you mean lines?)',
-        ),
-        (
-            "{col: orders.id}",
-            "{col: lines.item}",
-            "lines has several rows for one record (use each: lines, or an expression over them)",
-        ),
+        ("{file: lines,", "{file: linse,", '"linse" is no companion, and orders is the main file (did you mean lines?)'),
+        ("{col: orders.id}", "{col: lines.item}", "lines has several rows for one record (use each: lines, or an expression over them)"),
         ("{col: orders.id}", "{col: orders.idd}", '"orders.idd": orders has no column "idd" (did you mean id?)'),
         (", join: {to: orders, on: {order: id}}", "", "orders, lines are joined to nothing"),
         ("  lines:  {order", "  linez:  {order", "columns must be given for each of the tables orders, lines"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_join_is_refused(tmp_path, old, new, said):
     assert findings(tmp_path, JOINED) == []
     assert JOINED.count(old) == 1

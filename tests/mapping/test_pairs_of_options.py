@@ -307,7 +307,7 @@ def values_of(plan, rows, file):
     reader = RowReader(
         plan, table(plan, rows, file=file, header=["No", "Beside", *dict.fromkeys(headings(plan))]), draft
     )
-    (group,) = gather([reader], draft)
+    (group,) = gather([reader])
     names = {slot.index: name for name, slot in plan.shape.slots.items()}
     for row in group.rows[0]:
         read = reader.read(row)

@@ -3,8 +3,9 @@
 import pytest
 from sheets import ASSUMED
 
-from loadsheet.mapping import load_folder, route
-from loadsheet.mapping.filenames import match, part_of
+from loadsheet.mapping import FixOf, load_folder, route
+from loadsheet.mapping.routing import is_for
+from loadsheet.mapping.sourcing import match, part_of
 from loadsheet.problems import MappingError
 
 SIMPLE = """\
@@ -98,13 +99,9 @@ def test_of_many_patterns_the_three_closest_are_named(folder):
 
 def test_a_set_is_whole_with_its_companion_and_its_trigger(folder):
     names = [
-        "nordic/1/orders.csv",
-        "nordic/1/lines.csv",
-        "Nordic/1/READY",
-        "nordic/2/orders.csv",
-        "nordic/2/READY",
+        "nordic/1/orders.csv", "nordic/1/lines.csv", "Nordic/1/READY", "nordic/2/orders.csv", "nordic/2/READY",
         "nordic/3/lines.csv",
-    ]
+    ]  # fmt: skip
     routes = route(names, folder(sets=SETS))
     (drop,) = routes.complete
     assert dict(drop.files) == {"orders": "nordic/1/orders.csv", "lines": "nordic/1/lines.csv"}
@@ -208,3 +205,60 @@ def test_six_thousand_sets_are_put_together(folder):
     found = route(names, mappings)
     assert len(found.complete) == 6_000
     assert all(len({name.split("/")[1] for name in (*one.files.values(), one.trigger)}) == 1 for one in found.complete)
+
+
+# ---- where fix files go ----
+
+
+def files_of(routes):
+    return [sorted(found.files.values()) for found in routes.complete]
+
+
+def test_originals_and_fix_files_do_not_make_a_set(folder):
+    names = [
+        "nordic/a/orders.csv",
+        "nordic/a/lines.fix.csv",
+        "nordic/a/orders.fix.csv",
+        "nordic/a/lines.csv",
+        "nordic/a/READY",
+    ]
+    assert files_of(route(names, folder(sets=SETS))) == [
+        ["nordic/a/lines.csv", "nordic/a/orders.csv"],
+        ["nordic/a/lines.fix.csv", "nordic/a/orders.fix.csv"],
+    ]
+
+
+def test_a_fix_file_waits_for_the_fix_file_beside_it_and_for_no_trigger(folder):
+    mappings = folder(sets=SETS)
+    found = route(["nordic/a/orders.csv", "nordic/a/lines.csv", "nordic/b/orders.fix.csv"], mappings)
+    assert found.waiting["nordic/a/orders.csv"].values["companion"] == "nordic/a/READY"
+    assert found.waiting["nordic/b/orders.fix.csv"].values["companion"] == "nordic/b/lines.fix.csv"
+    names = ["nordic/b/lines.fix.csv", "nordic/b/orders.fix.csv"]
+    assert files_of(route(names, mappings)) == [names]
+
+
+def test_fix_files_that_are_known_go_where_their_originals_went_whatever_they_are_called(folder):
+    of = {
+        "x.fix.csv": FixOf("nordic/a/orders.csv", "sets", 1),
+        "y.fix.csv": FixOf("nordic/a/lines.csv", "sets", 2),
+        "z.fix.csv": FixOf("nordic/a/lines.csv", "sets", 1),
+        "w.fix.csv": FixOf("nordic/a/orders.csv", "sets", 2),
+    }
+    found = route(list(of), folder(sets=SETS), of)
+    assert files_of(found) == [["x.fix.csv", "z.fix.csv"], ["w.fix.csv", "y.fix.csv"]]
+
+
+def test_a_fix_file_is_for_the_mapping_that_read_its_original(folder):
+    found = route(["x.csv"], folder(sets=SETS), {"x.csv": FixOf("nordic/a/orders.csv", "another", 1)})
+    assert list(found.unmapped) == ["x.csv"]
+
+
+def test_a_mapping_is_for_the_files_of_its_own_shipper(folder, tmp_path):
+    (tmp_path / "nordic").mkdir()
+    (tmp_path / "nordic" / "sets.yaml").write_text(SETS, encoding="utf-8")
+    own, nordic = folder(own=simple("own", "*.csv"))
+    assert is_for(nordic, "Nordic/x/fix.xlsx", [own, nordic])
+    assert not is_for(own, "nordic/fix.xlsx", [own, nordic])
+    assert not is_for(nordic, "fix.xlsx", [own, nordic])
+    assert is_for(own, "fix.xlsx", [own, nordic])
+    assert is_for(own, "elsewhere/fix.xlsx", [own, nordic])

@@ -126,11 +126,7 @@ def test_m17_source_fold_holds_for_calculated_times_as_for_written_ones(orders, 
     more = "derived: {start: {type: datetime, expr: '(pickup ?? $now) + t\"P1D\"'}}\n"
     clock = Assumptions(offset_hours_form="clock")
     _, (document,) = orders(
-        "timeoffset: {utc_offset_of: start}",
-        {"Pickup": "2026-10-24 02:30"},
-        zone=zone,
-        more=more,
-        assumptions=clock,
+        "timeoffset: {utc_offset_of: start}", {"Pickup": "2026-10-24 02:30"}, zone=zone, more=more, assumptions=clock
     )
     if written is None:
         assert codes(document) == ["G407"]

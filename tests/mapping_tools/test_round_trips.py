@@ -20,7 +20,7 @@ from payload_examples import GOOD
 from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
 from loadsheet.contract.kinds import flag_meaning
 from loadsheet.mapping import Document, load, translate
-from loadsheet.mapping.numerals import canonical
+from loadsheet.mapping.quantities import canonical
 from loadsheet.mapping_tools.template import write_template
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings

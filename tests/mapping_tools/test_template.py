@@ -11,7 +11,7 @@ from command_in_process import loadsheet
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, load, translate
-from loadsheet.mapping.patterns import example_of
+from loadsheet.mapping.texts import example_of
 from loadsheet.mapping_tools.template import forms, write_template
 from loadsheet.problems import MappingError
 from loadsheet.reading import open_tables

@@ -9,9 +9,10 @@ class Dice(Random):
     """Values as shippers write them."""
 
     def now_and_then(self, share, odd, usual):
-        """`odd` once in `share` throws, else `usual`; either may be a function."""
+        """`odd` once in `share` throws, else `usual`; either may be a function, or several values to choose from."""
         found = odd if self.randrange(share) == 0 else usual
-        return found() if callable(found) else found
+        found = found() if callable(found) else found
+        return self.choice(found) if isinstance(found, tuple) else found
 
     def digits(self, value, group, point, places):
         """A number with so many places, grouped every other time."""

@@ -68,9 +68,7 @@ def _head(dice, count):
     day, hour = f"{dice.randint(1, 31):02}", f"{dice.randint(0, 23)}:{dice.choice(('00', '15', '30', '59'))}"
     pickup = dice.choice((f"{day}.03.2026 {hour:>05}", f"2026-03-{day}T{hour:0>5}:00", f"{int(day)}. März 2026 {hour}"))
     pickup = dice.now_and_then(
-        40,
-        lambda: dice.choice(("31.02.2026 08:00", "bald", "29.03.2026 02:30", "03/04/2026 08:00", "2026-03-04 8h")),
-        pickup,
+        40, ("31.02.2026 08:00", "bald", "29.03.2026 02:30", "03/04/2026 08:00", "2026-03-04 8h"), pickup
     )
     deliver = dice.choice((f"{dice.randint(1, 30):02}.04.26", f"2026-04-{dice.randint(1, 30)}"))
     to = f"{dice.choice(('Müller & Söhne', 'Bäckerei „Zum Roß“', 'Kühn; Partner GmbH'))} {count}"
@@ -81,11 +79,7 @@ def _line(dice, head):
     head = list(head)
     if dice.random() < 0.01:
         head[dice.choice((1, 2, 4))] += dice.choice((" ", " ", "\xa0", " x"))
-    kind = dice.now_and_then(
-        40,
-        lambda: dice.choice(("KTI0", "EPAl", "R0L", "", "EPAL/ROL")),
-        lambda: dice.choice(("EPAL", "KT10", "ROL", "epal", "Kt10")),
-    )
+    kind = dice.now_and_then(40, ("KTI0", "EPAl", "R0L", "", "EPAL/ROL"), ("EPAL", "KT10", "ROL", "epal", "Kt10"))
     weight = dice.digits(dice.uniform(0.1, 3000), ".", ",", dice.randint(0, 3)) + dice.choice(
         ("", "", "", " kg", "kg", " KG")
     )
@@ -94,31 +88,18 @@ def _line(dice, head):
     )
     weight = dice.now_and_then(
         30,
-        lambda: dice.choice(
-            (
-                "siehe Zeile 12",
-                "-4,5",
-                "12.5",
-                "1.23",
-                "0",
-                "1,2,3",
-                "12,5 m",
-                "12,5 kg netto",
-                "k. A.",
-                "",
-                "1E3",
-                "~12",
-            )
-        ),
+        (
+                "siehe Zeile 12", "-4,5", "12.5", "1.23", "0", "1,2,3", "12,5 m", "12,5 kg netto", "k. A.", "", "1E3", "~12",
+            ),
         weight,
-    )
+    )  # fmt: skip
     return [
         dice.around(head[0]), *[dice.around(cell) for cell in head[1:]], kind, f"Artikel {dice.choice(('½ Zoll', 'A', '„B“ groß'))}",
-        dice.now_and_then(40, lambda: dice.choice(("0", "-2", "2,5", "drei", "2,0")), lambda: dice.choice(("", "1", "2", "12", "1.200", "+3"))),
+        dice.now_and_then(40, ("0", "-2", "2,5", "drei", "2,0"), ("", "1", "2", "12", "1.200", "+3")),
         weight,
-        dice.now_and_then(40, lambda: dice.choice(("-1", "1.5", "viel")), lambda: dice.choice(("", "0,5", "1.200 l", "2 cbm", "0,25 m³", "12,5"))),
-        dice.now_and_then(50, lambda: dice.choice(("12.50", "EUR 12", "12,50 €")), lambda: dice.choice(("", "-12,50", "\N{MINUS SIGN}3".replace("\N{MINUS SIGN}", "\N{EN DASH}"), dice.digits(dice.uniform(1, 90_000), ".", ",", 2)))),
-        dice.now_and_then(80, "vielleicht", lambda: dice.choice(("", "ja", "nein", "JA", "x"))),
+        dice.now_and_then(40, ("-1", "1.5", "viel"), ("", "0,5", "1.200 l", "2 cbm", "0,25 m³", "12,5")),
+        dice.now_and_then(50, ("12.50", "EUR 12", "12,50 €"), lambda: dice.choice(("", "-12,50", "\N{MINUS SIGN}3".replace("\N{MINUS SIGN}", "\N{EN DASH}"), dice.digits(dice.uniform(1, 90_000), ".", ",", 2)))),
+        dice.now_and_then(80, "vielleicht", ("", "ja", "nein", "JA", "x")),
         dice.choice(("", "", "bitte\nanrufen", 'sagt "dringend"', " Rampe 3 ")),
     ]  # fmt: skip
 

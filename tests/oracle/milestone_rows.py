@@ -30,19 +30,17 @@ def make(seed, size):
 
 def _row(dice, count):
     key = dice.now_and_then(
-        40,
-        lambda: dice.choice((f"SE{count:05}", f"se{count:06}", f"SE{count:06}".replace("0", "O", 1), "")),
-        f"SE{count:06}",
+        40, (f"SE{count:05}", f"se{count:06}", f"SE{count:06}".replace("0", "O", 1), ""), f"SE{count:06}"
     )
     times = [_when(dice) if dice.random() < 0.6 else "" for _ in EVENTS]
     lat, lon = dice.now_and_then(
-        15, lambda: dice.choice((("57,70887", ""), ("91", "11,9"), ("57.70887", "11.97456"), ("-57,5", "\N{MINUS SIGN}11,5"), ("57,7088712", "11"))),
-        lambda: dice.choice((("", ""), ("57,70887", "11,97456"), ("59,3", "18"), ("0", "-0,5"))),
+        15, (("57,70887", ""), ("91", "11,9"), ("57.70887", "11.97456"), ("-57,5", "\N{MINUS SIGN}11,5"), ("57,7088712", "11")),
+        (("", ""), ("57,70887", "11,97456"), ("59,3", "18"), ("0", "-0,5")),
     )  # fmt: skip
     return [
-        dice.around(key), dice.now_and_then(40, "CEST+1", lambda: dice.choice(("", "", "Europe/Helsinki", "Europe/Oslo"))), *times,
+        dice.around(key), dice.now_and_then(40, "CEST+1", ("", "", "Europe/Helsinki", "Europe/Oslo")), *times,
         dice.choice(("", "Göteborg", "  Malmö", "Luleå\N{NO-BREAK SPACE}hamn")), lat, lon,
-        dice.now_and_then(40, lambda: dice.choice(("två", "1,5", "-1")), lambda: dice.choice(("", "0", "12", "1 200"))), "Åke",
+        dice.now_and_then(40, ("två", "1,5", "-1"), ("", "0", "12", "1 200")), "Åke",
     ]  # fmt: skip
 
 
@@ -55,7 +53,7 @@ def _when(dice):
         f"{day} {name} 2026 {hour:02}:{minute:02}",
     )
     return dice.now_and_then(
-        50, lambda: dice.choice(("X", "klar", "2026-02-30 10:00", "2026-03-29", "03/04/2026 10:00")), dice.choice(usual)
+        50, ("X", "klar", "2026-02-30 10:00", "2026-03-29", "03/04/2026 10:00"), dice.choice(usual)
     )
 
 

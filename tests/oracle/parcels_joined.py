@@ -68,18 +68,16 @@ def _order(dice, key, count):
             f"2026-{month:02}-{day:02} {hour:02}:{minute:02}",
         )
     )
-    ready = dice.now_and_then(
-        40, lambda: dice.choice(("tomorrow", "13/30/2026 8:00 AM", "3/8/2026 14:00 PM", "3/8/2026", "")), ready
-    )
+    ready = dice.now_and_then(40, ("tomorrow", "13/30/2026 8:00 AM", "3/8/2026 14:00 PM", "3/8/2026", ""), ready)
     due = f"{month:02}/{day + dice.now_and_then(40, 0, 2):02}/2026 {dice.choice(('05:00 PM', '5:00 pm', '11:30 p.m.'))}"
     return [
         dice.around(dice.choice((key, key.lower()))), dice.around("Smith, Jones & Co\n2nd floor" if dice.random() < 0.1 else f'"Bob\'s" Diner {key}'),
         "12 Main St", dice.choice(("Newark", "Boston", "N/A" if dice.random() < 0.1 else "Trenton")),
-        dice.now_and_then(50, lambda: dice.choice(("New Jersey", "N", "")), lambda: dice.choice(("NJ", "ma", "Ny"))),
-        dice.now_and_then(50, lambda: dice.choice(("", "07114-12345-9")), lambda: dice.choice(("7114", "07114", "02134-1001", "501"))),
+        dice.now_and_then(50, ("New Jersey", "N", ""), ("NJ", "ma", "Ny")),
+        dice.now_and_then(50, ("", "07114-12345-9"), ("7114", "07114", "02134-1001", "501")),
         ready, due,
-        dice.now_and_then(50, lambda: dice.choice(("$12.00", "1.234,50", "-1", "see line 12", "12,50")), lambda: dice.digits(dice.uniform(0, 50_000), ",", ".", 2)),
-        dice.now_and_then(50, lambda: count + 1, lambda: dice.choice(("", "-", count, f"{count}.0"))),
+        dice.now_and_then(50, ("$12.00", "1.234,50", "-1", "see line 12", "12,50"), lambda: dice.digits(dice.uniform(0, 50_000), ",", ".", 2)),
+        dice.now_and_then(50, lambda: count + 1, ("", "-", count, f"{count}.0")),
         dice.choice(("", "N/A", "Bob@Example.COM", "-")),
     ]  # fmt: skip
 
@@ -87,11 +85,11 @@ def _order(dice, key, count):
 def _parcel(dice, key):
     return [
         dice.choice(("4711", "00004711", "", "AB-1", "123456789")),
-        dice.now_and_then(60, "maybe", lambda: dice.choice(("Y", "N", "y", "", "-"))),
-        dice.now_and_then(40, lambda: dice.choice(("12x8", "12 by 8 by 6", "12 x 8 x 6 in")), lambda: dice.choice(("12x8x6", "12.5 x 8 x 6", "30 X 20 X 10.25", ""))),
-        dice.now_and_then(40, lambda: dice.choice(("see line 12", "0", "-3", "1 ton", "12,5", "abc lb", "")), lambda: f"{dice.uniform(0.1, 1500):,.2f}{dice.choice(('', '', ' lb', ' lbs', ' kg', ' oz'))}"),
+        dice.now_and_then(60, "maybe", ("Y", "N", "y", "", "-")),
+        dice.now_and_then(40, ("12x8", "12 by 8 by 6", "12 x 8 x 6 in"), ("12x8x6", "12.5 x 8 x 6", "30 X 20 X 10.25", "")),
+        dice.now_and_then(40, ("see line 12", "0", "-3", "1 ton", "12,5", "abc lb", ""), lambda: f"{dice.uniform(0.1, 1500):,.2f}{dice.choice(('', '', ' lb', ' lbs', ' kg', ' oz'))}"),
         dice.choice(("Books", "Parts, assorted", "A very long description of the contents indeed", "Wine\r\n(fragile)", "Été ﬁne")),
-        dice.now_and_then(60, lambda: dice.choice(("bx", "B0X", "")), lambda: dice.choice(tuple(PACKAGES))),
+        dice.now_and_then(60, ("bx", "B0X", ""), tuple(PACKAGES)),
         dice.around(dice.choice((key, key.lower()))),
     ]  # fmt: skip
 

@@ -15,35 +15,9 @@ from zoneinfo import ZoneInfo
 import openpyxl
 
 MONTHS = {
-    "en": [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ],
-    "de": [
-        "januar",
-        "februar",
-        "märz",
-        "april",
-        "mai",
-        "juni",
-        "juli",
-        "august",
-        "september",
-        "oktober",
-        "november",
-        "dezember",
-    ],
-}
+    "en": ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"],
+    "de": ["januar", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november", "dezember"],
+}  # fmt: skip
 GROUPED = {  # how digits may be grouped, and the mark before the fraction
     "de": (r"[0-9]{1,3}(?:\.[0-9]{3})+", ","),
     "en": (r"[0-9]{1,3}(?:,[0-9]{3})+", "."),

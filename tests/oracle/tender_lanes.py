@@ -27,44 +27,8 @@ MAPPING = "tender-lanes.yaml"
 FILE = "tender_q2.csv"
 STYLES = ("%d %b %Y %H:%M", "%d/%m/%Y %H:%M", "%d/%m/%y")
 COUNTRIES = {"United Kingdom": "GB", "UK": "GB", "GB": "GB", "Ireland": "IE", "France": "FR"}
-ABOVE = [
-    "Tender",
-    "",
-    "Status",
-    "Collect",
-    "",
-    "Deliver",
-    "",
-    "",
-    "",
-    "Load",
-    "",
-    "",
-    "",
-    "",
-    "",
-    "Carrier 1",
-    "Carrier 2",
-]
-BELOW = [
-    "Ref",
-    "Lane",
-    "",
-    "From",
-    "To",
-    "From",
-    "Town",
-    "Postcode",
-    "Country",
-    "Type",
-    "Goods",
-    "No.",
-    "Weight",
-    "Height",
-    "Stack",
-    "",
-    "",
-]
+ABOVE = ["Tender", "", "Status", "Collect", "", "Deliver", "", "", "", "Load", "", "", "", "", "", "Carrier 1", "Carrier 2"]  # fmt: skip
+BELOW = ["Ref", "Lane", "", "From", "To", "From", "Town", "Postcode", "Country", "Type", "Goods", "No.", "Weight", "Height", "Stack", "", ""]  # fmt: skip
 UNITS = [*[""] * 12, "t", "m", *[""] * 3]
 KINDS = {kind: kind for kind in ("Pallet/Skid", "Crate", "Drum")}
 
@@ -88,30 +52,28 @@ def _when(dice):
     day, month, hour = dice.choice((1, 5, 29)), dice.choice((3, 6, 10)), dice.randint(0, 23)
     name = {3: "Mar", 6: "June", 10: "oct"}[month]
     usual = (f"{day:02} {name} 2026 {hour:02}:00", f"{day}/{month}/2026 {hour}:30", f"{day:02}/{month:02}/26")
-    return dice.now_and_then(
-        80, lambda: dice.choice(("TBC", "Week 12", "2026-03-04 10:00", "32/01/2026 8:00")), dice.choice(usual)
-    )
+    return dice.now_and_then(80, ("TBC", "Week 12", "2026-03-04 10:00", "32/01/2026 8:00"), dice.choice(usual))
 
 
 def _head(dice, count):
     return [
-        f"T-{count:04}", dice.now_and_then(60, lambda: dice.choice(("G8-1", "FR-1", "gb-1")), lambda: dice.choice(("GB-1", "GB-NI3", "IE-DUB", "IE-CORK"))),
-        dice.now_and_then(25, "Withdrawn", lambda: dice.choice(("", "Open", "CLOSED", "closed"))),
-        _when(dice), dice.choice(("", "?", _when(dice))), _when(dice), dice.now_and_then(60, lambda: dice.choice(("Ely ", "Ay")), "King's Lynn"),
-        dice.now_and_then(60, lambda: dice.choice(("EC1A1BB", "SW1A 1A", "S01 2AB")), lambda: dice.choice(("ec1a 1bb", "M1 1AE", " b33 8th"))),
-        dice.choice(("", "UK", "Ireland", "GB", "TBC")), dice.now_and_then(60, lambda: dice.choice(("AC3", "")), lambda: dice.choice(("ACE", "ace", "KLM7"))),
+        f"T-{count:04}", dice.now_and_then(60, ("G8-1", "FR-1", "gb-1"), ("GB-1", "GB-NI3", "IE-DUB", "IE-CORK")),
+        dice.now_and_then(25, "Withdrawn", ("", "Open", "CLOSED", "closed")),
+        _when(dice), dice.choice(("", "?", _when(dice))), _when(dice), dice.now_and_then(60, ("Ely ", "Ay"), "King's Lynn"),
+        dice.now_and_then(60, ("EC1A1BB", "SW1A 1A", "S01 2AB"), ("ec1a 1bb", "M1 1AE", " b33 8th")),
+        dice.choice(("", "UK", "Ireland", "GB", "TBC")), dice.now_and_then(60, ("AC3", ""), ("ACE", "ace", "KLM7")),
         dice.choice(("", "BOX", "KLM", "TBC")),
     ]  # fmt: skip
 
 
 def _load(dice):
     return [
-        dice.now_and_then(60, lambda: dice.choice(("Pallet", "crate", "Dru m")), lambda: dice.choice(tuple(KINDS))),
+        dice.now_and_then(60, ("Pallet", "crate", "Dru m"), tuple(KINDS)),
         dice.choice(("Ale", "Pies\n(hot)", "Pipes | tubes", "Café £")),
-        dice.now_and_then(60, lambda: dice.choice(("0", "a dozen", "1.5")), lambda: dice.choice(("1", "2", "1,000" if dice.random() < 0.05 else "3"))),
-        dice.now_and_then(30, lambda: dice.choice(("-1", "1,5", "see line 12", "1 stone", "1,00")), lambda: dice.choice(("1.25", "0.5 t", "850kg", "1,000 kg", "2 plt", "0"))),
-        dice.now_and_then(60, lambda: dice.choice(("3.01", "tall")), lambda: dice.choice(("", "1.8", "180 cm", "6 ft", "?"))),
-        dice.now_and_then(60, "perhaps", lambda: dice.choice(("", "Y", "N", "y"))),
+        dice.now_and_then(60, ("0", "a dozen", "1.5"), lambda: dice.choice(("1", "2", "1,000" if dice.random() < 0.05 else "3"))),
+        dice.now_and_then(30, ("-1", "1,5", "see line 12", "1 stone", "1,00"), ("1.25", "0.5 t", "850kg", "1,000 kg", "2 plt", "0")),
+        dice.now_and_then(60, ("3.01", "tall"), ("", "1.8", "180 cm", "6 ft", "?")),
+        dice.now_and_then(60, "perhaps", ("", "Y", "N", "y")),
     ]  # fmt: skip
 
 
@@ -139,24 +101,9 @@ def expected(files):
 
 def _read(record, place, cells):
     (
-        _,
-        lane,
-        status,
-        pickup,
-        until,
-        deliver,
-        town,
-        zip_,
-        country,
-        kind,
-        goods,
-        count,
-        weight,
-        height,
-        stack,
-        carrier1,
+        _, lane, status, pickup, until, deliver, town, zip_, country, kind, goods, count, weight, height, stack, carrier1,
         carrier2,
-    ) = cells
+    ) = cells  # fmt: skip
     line = {
         "lane": record.read(place, _lane, lane),
         "status": status.casefold(),

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from test_relations import NAMES, before, drops, saved, translated  # noqa: F401 (before is a fixture)
+from test_relations import EACH, before, drop_of, saved, translated  # noqa: F401 (before is a fixture)
 
 MARK = "Zq 7,7"
 SAID_NOWHERE = {  # columns that a mapping declares and puts nowhere, and the number of a pallet on which nothing lies
@@ -14,9 +14,9 @@ SAID_NOWHERE = {  # columns that a mapping declares and puts nowhere, and the nu
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_a_cell_that_is_changed_changes_its_record_or_what_is_said_of_it(name, before, tmp_path):  # noqa: F811 (the fixture)
-    drop, (made, own) = drops()[name], before(name)
+    drop, (made, own) = drop_of(name), before(name)
     silent, batch = [], 0
     waiting = [(file, title, column) for (file, title), columns in made.columns.items() for column in sorted(columns)]
     while waiting:

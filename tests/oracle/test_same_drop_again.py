@@ -8,7 +8,7 @@ import pytest
 import test_relations as relations
 from command_in_process import loadsheet
 from fix_workbooks import House
-from test_relations import INBOX, ROOT, before, drops  # noqa: F401 (before is a fixture)
+from test_relations import INBOX, ROOT, before, drop_of  # noqa: F401 (before is a fixture)
 from workspace import copy_mappings
 
 LAYOUTS = [layout.__name__ for layout in relations.LAYOUTS]
@@ -55,7 +55,7 @@ def test_samples_dropped_twice_send_nothing_the_second_time_and_need_as_much(nam
     ],
 )
 def test_a_layout_dropped_again_in_other_forms_sends_nothing(name, before, tmp_path):  # noqa: F811 (the fixture)
-    drop, own = drops()[name], before(name)[1]
+    drop, own = drop_of(name), before(name)[1]
     house = House(tmp_path, relations.Path(relations.__file__).parent / "mappings" / f"{name.replace('_', '-')}.yaml")
     shutil.copytree(ROOT / "tests" / "oracle" / "mappings" / "lookups", tmp_path / "mappings" / "lookups")
     forms = [

@@ -26,20 +26,7 @@ from plain import (
 
 MAPPING = "wide-items.yaml"
 FILE = "commandes_lil_03.csv"
-MONTHS = [
-    "janvier",
-    "février",
-    "mars",
-    "avril",
-    "mai",
-    "juin",
-    "juillet",
-    "août",
-    "septembre",
-    "octobre",
-    "novembre",
-    "décembre",
-]
+MONTHS = ["janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"]  # fmt: skip
 COUNTRIES = {
     "France": "FR",
     "Belgique": "BE",
@@ -51,17 +38,7 @@ COUNTRIES = {
 }
 SPACES = ("\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}", " ")
 SETS = range(1, 6)
-HEAD = [
-    "Commande",
-    "Destinataire",
-    "Adresse",
-    "Pays",
-    "Jour d\N{RIGHT SINGLE QUOTATION MARK}enlèvement",
-    "Heure",
-    "Livraison",
-    "Valeur",
-    "Devise",
-]
+HEAD = ["Commande", "Destinataire", "Adresse", "Pays", "Jour d\N{RIGHT SINGLE QUOTATION MARK}enlèvement", "Heure", "Livraison", "Valeur", "Devise"]  # fmt: skip
 
 
 def make(seed, size):
@@ -89,12 +66,8 @@ def _row(dice, count):
     )
     day, month = dice.randint(1, 30), dice.randint(3, 4)
     pickup = dice.choice((f"{day:02}/{month:02}/2026", f"{day}-{month}-26", f"{day} {MONTHS[month - 1]} 2026"))
-    pickup = dice.now_and_then(40, lambda: dice.choice(("31/04/2026", "lundi", "2026-03-04", "", "12/25/2026")), pickup)
-    clock = dice.now_and_then(
-        50,
-        lambda: dice.choice(("25h00", "midi", "8h60")),
-        lambda: dice.choice(("", "8h30", "14:15", "23h59", "2h30", "9h")),
-    )
+    pickup = dice.now_and_then(40, ("31/04/2026", "lundi", "2026-03-04", "", "12/25/2026"), pickup)
+    clock = dice.now_and_then(50, ("25h00", "midi", "8h60"), ("", "8h30", "14:15", "23h59", "2h30", "9h"))
     address = dice.choice(
         (
             "12 rue de l\N{RIGHT SINGLE QUOTATION MARK}Église, 1000 Bourg-en-Bresse",
@@ -106,10 +79,10 @@ def _row(dice, count):
     sets = [cell for place in SETS for cell in _set(dice, place, dice.randint(1, 5))]
     return [
         key, dice.around(f"Café n° {count}"), dice.now_and_then(40, "sans adresse", address),
-        dice.now_and_then(40, lambda: dice.choice(("Brlgique", "UE")), lambda: dice.choice(("", *COUNTRIES))), pickup, clock, f"{dice.randint(1, 28)}/5/2026",
-        dice.now_and_then(40, lambda: dice.choice(("12.50", "1.234,50", "12 34,5", "12,50 €")), lambda: dice.digits(dice.uniform(0, 90_000), dice.choice(SPACES), ",", 2)),
-        dice.now_and_then(40, lambda: dice.choice(("Euro", "E", "EURO")), lambda: dice.choice(("", "EUR", "CHF", "eur"))),
-        *sets, dice.now_and_then(60, "peut-être", lambda: dice.choice(("", "x", "oui", "non"))), dice.choice(("", "X", "non")), dice.choice(("", "=1+1", "+33")),
+        dice.now_and_then(40, ("Brlgique", "UE"), ("", *COUNTRIES)), pickup, clock, f"{dice.randint(1, 28)}/5/2026",
+        dice.now_and_then(40, ("12.50", "1.234,50", "12 34,5", "12,50 €"), lambda: dice.digits(dice.uniform(0, 90_000), dice.choice(SPACES), ",", 2)),
+        dice.now_and_then(40, ("Euro", "E", "EURO"), ("", "EUR", "CHF", "eur")),
+        *sets, dice.now_and_then(60, "peut-être", ("", "x", "oui", "non")), dice.choice(("", "X", "non")), dice.choice(("", "=1+1", "+33")),
     ]  # fmt: skip
 
 
@@ -120,9 +93,9 @@ def _set(dice, place, filled_up_to):
         ("", " kg", " g" if dice.random() < 0.1 else "")
     )
     return [
-        dice.now_and_then(80, "", lambda: dice.choice(("Livre", "Vin « rouge »", "Thé; vert"))),
-        dice.now_and_then(80, lambda: dice.choice(("0", "1,5", "deux")), lambda: dice.choice(("", "1", "3", "10"))),
-        dice.now_and_then(80, lambda: dice.choice(("voir ligne 12", "-1,5", "1.5", "")), weight),
+        dice.now_and_then(80, "", ("Livre", "Vin « rouge »", "Thé; vert")),
+        dice.now_and_then(80, ("0", "1,5", "deux"), ("", "1", "3", "10")),
+        dice.now_and_then(80, ("voir ligne 12", "-1,5", "1.5", ""), weight),
     ]  # fmt: skip
 
 

@@ -67,9 +67,7 @@ def _add_order(dice, page, row, count):
     ready = datetime(2026, 3, 1 + dice.randrange(31), dice.randrange(24), dice.randrange(60))
     typed = ready.strftime("%d.%m.%Y %H:%M")
     ready = dice.now_and_then(
-        30,
-        lambda: dice.choice(("#N/A", 46085, "morgen", datetime(2026, 3, 29, 2, 30), "")),
-        dice.choice((ready, typed, ready)),
+        30, ("#N/A", 46085, "morgen", datetime(2026, 3, 29, 2, 30), ""), dice.choice((ready, typed, ready))
     )
     deliver = dice.now_and_then(
         40,
@@ -78,10 +76,8 @@ def _add_order(dice, page, row, count):
     )
     start = dice.now_and_then(40, "früh", dice.choice((time(7, 15), "", "9:30", "06:45:10", time(23, 59))))
     zip_ = dice.now_and_then(40, "", dice.choice((1067, 4020, "1010", "80331", 8010, "D-01067")))
-    country = dice.now_and_then(
-        30, lambda: dice.choice(("Osterreich-Ungarn", "Ö", "")), lambda: dice.choice(tuple(COUNTRIES))
-    )
-    to = dice.now_and_then(40, lambda: dice.choice((12.5, "#REF!", "")), f"Kunde {count} \N{ZERO WIDTH SPACE}")
+    country = dice.now_and_then(30, ("Osterreich-Ungarn", "Ö", ""), tuple(COUNTRIES))
+    to = dice.now_and_then(40, (12.5, "#REF!", ""), f"Kunde {count} \N{ZERO WIDTH SPACE}")
     page.append(
         [
             key,
@@ -108,15 +104,15 @@ def _add_position(dice, page, row, place, count):
     if isinstance(key, int):
         shown = dice.choice((shown, str(shown)))
     weight = dice.now_and_then(
-        30, lambda: dice.choice((-1, 0, "siehe 12", "1.5", "#DIV/0!", True, datetime(2026, 1, 2))),
+        30, (-1, 0, "siehe 12", "1.5", "#DIV/0!", True, datetime(2026, 1, 2)),
         lambda: dice.choice((round(dice.uniform(0.1, 900), dice.randint(0, 4)), f"{dice.randint(1, 99)},5", "1.200,25 kg", "27 lb", 0.1 + 0.2, 1e-2, 12)),
     )  # fmt: skip
     page.append([
         dice.now_and_then(60, "a", place + 1), shown, dice.choice(("Welle", "Nabe ½", 4711, "Rad\nBohrung")),
-        dice.now_and_then(40, lambda: dice.choice((0, 2.5, "zwei", -3)), lambda: dice.choice((1, 2, 40, "3", 5.0, "1.000", 4.35 * 100))),
+        dice.now_and_then(40, (0, 2.5, "zwei", -3), (1, 2, 40, "3", 5.0, "1.000", 4.35 * 100)),
         weight, dice.choice(("", 120, "1,2 m", "30 in", 80.5)),
-        dice.now_and_then(40, lambda: dice.choice((1.23456, -4, "12.5")), lambda: dice.choice(("", 12.5, "1.204,99", 0.0001))),
-        dice.now_and_then(60, "evtl.", lambda: dice.choice(("ja", "nein", "", True, False, "J"))),
+        dice.now_and_then(40, (1.23456, -4, "12.5"), ("", 12.5, "1.204,99", 0.0001)),
+        dice.now_and_then(60, "evtl.", ("ja", "nein", "", True, False, "J")),
     ])  # fmt: skip
     if isinstance(weight, float) and dice.random() < 0.2:
         page.cell(row, 5).number_format = '0.00" lb"'

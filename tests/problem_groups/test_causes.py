@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.moments import format_reader
-from loadsheet.mapping.numerals import number_reader
+from loadsheet.mapping.quantities import number_reader
+from loadsheet.mapping.values import CellProblem
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import CATALOGUE, Problem, Where
 

@@ -31,7 +31,7 @@ from loadsheet.mapping.documents import Document
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
-from loadsheet.translation.parts import MergedParts, begin_part, pack
+from loadsheet.translation.parts import MergedParts, PartTranslation
 
 ROOT = Path(__file__).parents[2]
 TIMES = {"at", "arrived", "created_at", "changed_at"}
@@ -105,71 +105,45 @@ def alone(tmp_path_factory):
     return lambda *words, ids=True, **more: known(*words, **more)[ids]
 
 
-UNLIKE = {  # joined, one that looks damaged, several kinds of rows, one of several operations a row
-    "nordic-join": "nordic/2026-03-04",
-    "birch-parcels": "bouleau_2026-03-10.csv",
-    "kastell-records": "kastell_0309.txt",
-    "lindqvist-changes": "lindqvist_changes_2026-03-10.csv",
-}
-
-
-def samples_in(house):
-    """The house with a shipped sample of each unlike layout. `mapping/test_parts.py` holds the parts of every layout to the whole."""
-    for name in UNLIKE.values():
-        here, there = ROOT / "inbox_samples" / name, house.settings.inbox / name
-        there.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if here.is_dir() else shutil.copy)(here, there)
-    return house
-
-
 def with_orders(house, count=300, **more):
     write_orders(house.settings.inbox, count, **more)
     return house
 
 
-@pytest.mark.journey
-def test_unlike_samples_are_planned_from_parts_as_without(tmp_path):
-    copy_mappings(tmp_path / "mappings", *UNLIKE)
-    without = samples_in(House(tmp_path / "alone", "sqlite", mappings=tmp_path / "mappings")).known()
-    parts = House(tmp_path / "parts", "sqlite", mappings=tmp_path / "mappings", translation_processes=3)
-    with journal_in(tmp_path) as lines:
-        assert samples_in(parts).known() == without
-    assert lines() == []
-    assert any(row for row in without["tables"] if row[-1] != "[]"), "something looks damaged in a sample"
+def test_a_sample_that_looks_damaged_is_planned_from_parts_as_without(tmp_path):
+    """`mapping/test_parts.py` holds the parts of every layout to the whole."""
+    copy_mappings(tmp_path / "mappings", "birch-parcels")
+    known = []
+    for processes in (1, 3):
+        house = House(
+            tmp_path / str(processes), "sqlite", mappings=tmp_path / "mappings", translation_processes=processes
+        )
+        shutil.copy(ROOT / "inbox_samples" / "bouleau_2026-03-10.csv", house.settings.inbox)
+        with journal_in(tmp_path / f"journal {processes}") as lines:
+            known.append(house.known())
+        assert lines() == []
+    without, parts = known
+    assert parts == without
+    assert any(row for row in without["tables"] if row[-1] != "[]"), "something looks damaged"
     assert without["ignored"]
 
 
-def misread(summary):
-    return replace(summary, rows={**summary.rows, "orders": 1})
-
-
-def miscount(summary):
-    return replace(summary, groups=19)
-
-
-@pytest.mark.parametrize("spoil", [misread, miscount])
-def test_parts_that_do_not_agree_are_not_whole(tmp_path, spoil):
+def test_parts_that_read_different_rows_are_not_whole(tmp_path):
     house, loaded = with_orders(House(tmp_path, "sqlite"), 20), loaded_from(MAPPINGS)
-    parts = [begin_part(order_of(house, loaded, part, 2), house.settings, known=loaded) for part in range(2)]
+    parts = [PartTranslation(order_of(house, loaded, part, 2), house.settings) for part in range(2)]
     chunks = sorted((chunk for part in parts for chunk in part.chunks()), key=lambda chunk: chunk.first)
-    whole = [part.summary() for part in parts]
-    good, bad = (
-        MergedParts(chunks, lambda summary=summary: summary) for summary in (whole, [whole[0], spoil(whole[1])])
-    )
+    first, second = [part.summary() for part in parts]
+    good = MergedParts(chunks, lambda: [first, second])
     assert (len(list(good.documents())), good.rows()) == (20, {"orders": 20, "packages": 60})
-    with pytest.raises(translation.PartsLost):
-        assert (list(bad.documents()), bad.rows()) == "never"
+    bad = MergedParts(chunks, lambda: [first, replace(second, rows={**second.rows, "orders": 1})])
+    with pytest.raises(translation.PartsLost, match="different rows"):
+        bad.rows()
 
 
-def test_a_part_without_the_mapping_makes_it_again_from_its_files(tmp_path):
+def test_a_mapping_that_comes_out_as_another_one_is_refused(tmp_path):
     house, loaded = with_orders(House(tmp_path, "sqlite"), 5), loaded_from(MAPPINGS)
-    known, unknown = (
-        [pack(chunk) for chunk in begin_part(order_of(house, loaded), house.settings, known=mappings).chunks()]
-        for mappings in (loaded, ())
-    )
-    assert known == unknown
     with pytest.raises(MappingError, match="another one here"):
-        begin_part(replace(order_of(house, loaded), hash="another"), house.settings)
+        PartTranslation(replace(order_of(house, loaded), hash="another"), house.settings)
 
 
 def order_of(house, loaded, part=0, of=1):
@@ -198,9 +172,9 @@ def journal_in(folder):
 
 @pytest.mark.journey
 def test_the_ledger_after_other_processes_is_the_ledger_without(tmp_path, alone):
-    parts = with_orders(House(tmp_path / "parts", "sqlite", translation_processes=3), 730, wrong_every=9)
+    parts = with_orders(House(tmp_path / "parts", "sqlite", translation_processes=3), 330, wrong_every=9)
     with journal_in(tmp_path) as lines:
-        assert parts.known() == alone("sqlite", 730, wrong_every=9)
+        assert parts.known() == alone("sqlite", 330, wrong_every=9)
     assert lines() == []
 
 
@@ -253,22 +227,35 @@ def test_a_process_that_is_killed_costs_time_and_nothing_else(tmp_path, alone):
 
 
 @needs_proc
-def test_a_process_that_is_killed_when_it_has_told_half_is_a_lost_part(tmp_path):
-    house = with_orders(House(tmp_path, "sqlite"), 2_000)  # far more than a pipe holds
+def test_a_process_that_is_killed_halfway_is_a_lost_part_and_no_process_has_a_secret_or_leaves_a_file(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LOADSHEET_TOKEN", "s3cret")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "tmp").mkdir()
+    house = House(tmp_path / "house", "sqlite", database="postgresql://me:s3cret@host/base")
+    with_orders(house, 2_000)  # far more than a pipe holds
     given = [order_of(house, loaded_from(MAPPINGS), part, 2) for part in range(2)]
     with translation.PartProcesses(given, house.settings) as processes:
         stream = processes.documents()
-        assert len(list(islice(stream, 150))) == 150
-        os.kill(min(translating()), signal.SIGKILL)
+        assert all(isinstance(one, Document) for one in islice(stream, 150))
+        pids = translating()
+        assert len(pids) == 2
+        for pid in pids:
+            said = b"".join((Path("/proc") / str(pid) / name).read_bytes() for name in ("environ", "cmdline"))
+            assert b"s3cret" not in said
+        os.kill(min(pids), signal.SIGKILL)
         with pytest.raises(translation.PartsLost, match="ended before its end"):
             list(stream)
     assert translating() == set()
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_what_a_process_finds_wrong_with_a_file_comes_through_with_its_problem(tmp_path):
     house = with_orders(House(tmp_path, "sqlite"), 20)
     loaded = loaded_from(MAPPINGS)
-    given = [order_of(house, loaded, part, 2) for part in range(2)]
+    given = [order_of(house, loaded)]
     (house.settings.inbox / "packages.csv").write_bytes(b"Order,Kind,Item,Weight,Volume\r\n1,BOX,\xff\xfe,1,1\r\n")
     (chosen,) = route(["orders.csv", "packages.csv"], loaded).complete
     with pytest.raises(FileRefused) as here:
@@ -288,25 +275,6 @@ def test_a_process_that_cannot_make_the_mapping_is_a_lost_part(tmp_path):
         list(processes.documents())
 
 
-@needs_proc
-def test_processes_get_no_secret_and_leave_nothing_behind(tmp_path, monkeypatch):
-    monkeypatch.setenv("LOADSHEET_TOKEN", "s3cret")
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    (tmp_path / "tmp").mkdir()
-    house = with_orders(House(tmp_path / "house", "sqlite", database="postgresql://me:s3cret@host/base"), 2_000)
-    given = [order_of(house, loaded_from(MAPPINGS), part, 2) for part in range(2)]
-    with translation.PartProcesses(given, house.settings) as processes:
-        stream = processes.documents()
-        assert isinstance(next(stream), Document)
-        for pid in translating():
-            said = b"".join((Path("/proc") / str(pid) / name).read_bytes() for name in ("environ", "cmdline"))
-            assert b"s3cret" not in said
-        assert len(list(stream)) == 1_999
-    assert translating() == set()
-    assert list((tmp_path / "tmp").iterdir()) == []
-
-
 PLANNER = """
 import sys, msgspec
 from loadsheet import translation
@@ -322,14 +290,14 @@ with translation.PartProcesses(jobs, Settings()) as processes:
 @needs_proc
 def test_processes_end_when_the_one_that_plans_is_killed(tmp_path):
     house = with_orders(House(tmp_path, "sqlite"), 2_000)
-    given = [order_of(house, loaded_from(MAPPINGS), part, 2) for part in range(2)]
+    given = [order_of(house, loaded_from(MAPPINGS))]
     words = [sys.executable, "-c", PLANNER]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path) as planner:
         planner.stdin.write(msgspec.json.encode(given) + b"\n")
         planner.stdin.flush()
         assert planner.stdout.readline() == b"planning\n"
         theirs = translating(planner.pid)
-        assert len(theirs) == 2
+        assert len(theirs) == 1
         planner.kill()
     while any(is_alive(pid) for pid in theirs):  # the test's own time limit is the only one
         time.sleep(0.01)

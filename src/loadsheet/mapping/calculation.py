@@ -11,23 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
-from enum import StrEnum
 from typing import Any, NamedTuple, Self
 
-from loadsheet.mapping.conversion_errors import CellProblem
-from loadsheet.mapping.moments import Fold, localize
-
-
-class Type(StrEnum):
-    """What a value is, as far as expressions and payload fields care."""
-
-    TEXT = "a text"
-    NUMBER = "a number"
-    MOMENT = "a date"
-    SPAN = "a time of day"
-    FLAG = "yes or no"
-    CODES = "a row of a code table"
-    ANY = "any value"
+from loadsheet.mapping.moments import localize
+from loadsheet.mapping.values import CellProblem, Fold, Type
 
 
 class ListOf(NamedTuple):

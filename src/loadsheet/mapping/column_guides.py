@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
-from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import ColumnGuide
-from loadsheet.mapping.patterns import example_of, group_names
-from loadsheet.mapping.plans import TablePlan, in_every_set
+from loadsheet.mapping.plans import ColumnPlan, TablePlan, in_every_set
 from loadsheet.mapping.schema import SET
+from loadsheet.mapping.texts import example_of, group_names
 
 Language = Literal["en", "de"]
 
@@ -42,7 +41,7 @@ _TYPES: dict[str, tuple[str, str]] = {
 
 def language_of(locale: str | None) -> str:
     """The language of a locale (`de_DE` gives `de`); empty if there is no locale."""
-    return (locale or "").replace("-", "_").partition("_")[0].casefold()
+    return (locale or "").partition("_")[0].casefold()
 
 
 def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[str, dict[str, ColumnGuide]]:

@@ -15,21 +15,21 @@ from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.column_guides import column_guides_of, language_of
 from loadsheet.mapping.conversion import Conventions
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
+from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import Names, Needs
-from loadsheet.mapping.numerals import is_locale
 from loadsheet.mapping.plans import JoinPlan, TablePlan
-from loadsheet.mapping.schema import SET, Check, FixedZone, MappingSpec, TableSpec, ZoneSpec
+from loadsheet.mapping.quantities import is_locale
+from loadsheet.mapping.schema import SET, Check, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
-from loadsheet.mapping.schema_reader import read_part, read_zone
-from loadsheet.mapping.scopes import Expression
 from loadsheet.mapping.sourcing import check_files, check_marks, marks_of
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables
-from loadsheet.mapping.targets import PayloadContext, TargetPlan, Targets, plan_targets, read_target
+from loadsheet.mapping.targets import TargetPlan, Targets, plan_targets, read_target
+from loadsheet.mapping.values import Expression
 from loadsheet.mapping.views import wanted_columns
 from loadsheet.mapping.words import zone_names
-from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base, source_texts
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.problems import Level, MappingError
 from loadsheet.reading.tables import Layout, RowFilters
 
@@ -65,6 +65,11 @@ class Plan:
     targets: Targets
     key_shown: int  # how many parts of a record's key are shown
 
+    @property
+    def inner_joins(self) -> list[tuple[int, JoinPlan]]:
+        """The tables joined to a table other than the main one."""
+        return [(position, join) for position, join in sorted(self.joins.items()) if join.to]
+
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
@@ -96,7 +101,6 @@ class Mapping:
     batch_size: int | None
     changed: Literal["hold", "update"]
     error_share_max: float | None
-    control_columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     language: str
     guide: ReadOnly[str, ReadOnly[str, ColumnGuide]] = field(repr=False)
@@ -152,37 +156,25 @@ class _Compiler:
     def mapping(self) -> Mapping | None:
         """The compiled mapping, or None with the findings."""
         target = read_target(self._spec.target, self._file)
-        operation = target.operations[0] if target is not None else None
-        zone = self._zone()
-        lookups = self._lookups()
+        conventions = self._conventions()
         main_role = self._main_role(self._spec.source)
         check_marks(self._spec.source, self._file)
         check_files(self._spec.source, self._file)
-        tables = plan_tables(
-            self._spec,
-            operation,
-            conventions=self._conventions(zone),
-            zone=zone if isinstance(zone, ZoneSpec) else None,
-            lookups=lookups,
-            file=self._file,
-            chooser=target.column if target is not None else None,
-        )
+        tables = plan_tables(self._spec, conventions, target, self._file)
         if tables is None or target is None:
             return None
-        plan = self._plan(tables, target, lookups, zone_known=zone is not None)
+        plan = self._plan(tables, target, conventions)
         if plan is None:
             return None
         batch_size = self._batch_size(plan.targets.operations)
         self._check_changed(plan.targets.operations)
-        return None if self._file.findings else self._finished(plan, lookups, main_role, batch_size)
+        return None if self._file.findings else self._finished(plan, conventions.lookups, main_role, batch_size)
 
-    def _plan(
-        self, tables: tuple[TablePlan, ...], target: TargetPlan, lookups: ReadOnly[str, Lookup], *, zone_known: bool
-    ) -> Plan | None:
+    def _plan(self, tables: tuple[TablePlan, ...], target: TargetPlan, conventions: Conventions) -> Plan | None:
         spec = self._spec
         names = Names(tables, self._file)
-        around = PayloadContext(names, spec.constants, self._assumptions, zone_known)
-        targets = plan_targets(target, spec, around, lookups)
+        around = PayloadContext(names, spec.constants, self._assumptions, conventions.zone is not None)
+        targets = plan_targets(target, spec, around, conventions.lookups)
         if targets is None:
             return None
         slots, named = tables[0].shape.slots, spec.group.one_value if spec.group else []
@@ -228,13 +220,7 @@ class _Compiler:
             joins[table.position] = JoinPlan(by_name[join.to].position, tuple(on), join.missing, join.extra)
         return joins
 
-    def _finished(
-        self,
-        plan: Plan,
-        lookups: ReadOnly[str, Lookup],
-        main_role: str,
-        batch_size: int | None,
-    ) -> Mapping:
+    def _finished(self, plan: Plan, lookups: ReadOnly[str, Lookup], main_role: str, batch_size: int | None) -> Mapping:
         spec, source = self._spec, self._spec.source
         used = self._used(lookups)
         return Mapping(
@@ -254,7 +240,6 @@ class _Compiler:
             batch_size=batch_size,
             changed=spec.changed,
             error_share_max=float(spec.errors.stop_at) if spec.errors else None,
-            control_columns=_control_columns(plan.tables),
             notes=plan.targets.notes,
             language=language_of(source.locale),
             guide=column_guides_of(plan.tables, source.locale),
@@ -269,38 +254,36 @@ class _Compiler:
         own = [file.path, *([file.base] if file.base is not None else [])]
         return {path: path.read_bytes() for path in own} | {paths[name]: lookups[name].content for name in paths}
 
-    def _zone(self) -> FixedZone | ZoneSpec | None:
+    def _zone(self) -> tuple[str | None, str | None]:
+        """The time zone, and the column that holds the zone of each row; None: there is none."""
         value, loc = self._spec.source.timezone, ("source", "timezone")
         if value is None:
-            return None
-        zone = read_zone(self._file, value, loc)
-        name = zone.name if isinstance(zone, FixedZone) else zone.default if zone is not None else None
-        if name is not None and name not in zone_names():
-            where = loc if isinstance(zone, FixedZone) else (*loc, "default")
+            return None, None
+        spec = None if isinstance(value, str) else read_part(ZoneSpec, self._file, value, loc)
+        if spec is None and not isinstance(value, str):
+            return None, None
+        name, column, where = (value, None, loc) if spec is None else (spec.default, spec.col, (*loc, "default"))
+        if name not in zone_names():
             self._file.refuse(where, f'"{name}" is not the name of a time zone', did_you_mean(name, zone_names()))
-            return None
-        return zone
+            return None, None
+        return name, column
 
-    def _lookups(self) -> dict[str, Lookup]:
-        found = {
-            name: read_lookup(name, spec, self._file, ("lookups", name)) for name, spec in self._spec.lookups.items()
-        }
-        return {name: lookup for name, lookup in found.items() if lookup is not None}
-
-    def _conventions(self, zone: FixedZone | ZoneSpec | None) -> Conventions:
+    def _conventions(self) -> Conventions:
         source, locale = self._spec.source, self._spec.source.locale
+        zone, zone_column = self._zone()
+        tables = {name: read_lookup(spec, self._file, ("lookups", name)) for name, spec in self._spec.lookups.items()}
         if locale is not None and not is_locale(locale):
             self._file.refuse(("source", "locale"), f"locale {locale} is not known", "such as de_DE or en_GB")
             locale = "en"  # so that each column does not report it again
-        name = zone.name if isinstance(zone, FixedZone) else zone.default if zone is not None else None
         return Conventions(
             locale,
             tuple(source.dates),
-            ZoneInfo(name) if name is not None else None,
-            isinstance(zone, ZoneSpec),
+            ZoneInfo(zone) if zone is not None else None,
+            zone_column,
             source.fold,
             source.units,
             tuple(source.blank),
+            {name: lookup for name, lookup in tables.items() if lookup is not None},
         )
 
     def _main_role(self, source: FileSource) -> str:
@@ -409,10 +392,6 @@ def _lineage_of_sets(tables: tuple[TablePlan, ...]) -> Lineage:
         for column in table.columns
         if column.cells in {whole.name for whole in table.sets.columns}
     }
-
-
-def _control_columns(tables: tuple[TablePlan, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((table.name, column.name) for table in tables for column in table.columns if column.spec.control_total)
 
 
 def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:

@@ -1,35 +1,39 @@
 """Cells to values: for every column of a mapping one function, compiled at load.
 
-A converter takes a cell (text, or a typed workbook cell). It returns a value, None for a blank, `CellProblem` for a refused cell, or
-`ValueWithWarning`. Values are str, Decimal, bool, datetime
-(aware) and timedelta (a time of day); money and weights never become a binary float. Texts are trimmed of all Unicode
-white space and brought into composed form, so `Köln` is one word however it was typed. Settings of one column that contradict each
-other are refused at load. Knows no row, no table and no file.
+Values are str, Decimal, bool, datetime (aware) and timedelta (a time of day); money and weights never become a binary float. Texts are
+trimmed of all Unicode white space and brought into composed form, so `Köln` is one word however it was typed. Settings of one column
+that contradict each other are refused at load. Knows no row, no table and no file.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.calculation import Type
-from loadsheet.mapping.conversion_errors import CellProblem, SettingError, ValueWithWarning
 from loadsheet.mapping.lookups import Lookup, folded
-from loadsheet.mapping.moments import Fold, check_zone_word, formats_reader, localize
-from loadsheet.mapping.numerals import canonical, is_locale, number_reader
+from loadsheet.mapping.moments import check_zone_word, formats_reader, localize
+from loadsheet.mapping.plans import ColumnPlan, Convert
+from loadsheet.mapping.quantities import (
+    Quantity,
+    canonical,
+    factor,
+    is_locale,
+    is_unit,
+    number_reader,
+    unit_named,
+    which_ton,
+)
 from loadsheet.mapping.schema import Column
-from loadsheet.mapping.scopes import Slot
-from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.texts import Finish, bare, before_codes, finish_by_row, part_reader, takes_any, text_reader
-from loadsheet.mapping.units import Quantity, factor, is_unit, unit_named, which_ton
+from loadsheet.mapping.suggestions import closest_or_known, some
+from loadsheet.mapping.texts import bare, before_codes, finish_by_row, takes_any, text_reader
+from loadsheet.mapping.values import CellProblem, Fold, SettingError, Slot, Type, ValueWithWarning
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 
-Convert = Callable[[str], Any]
 _Parse = Callable[[str], Any]
 
 TYPES: dict[str, Type] = {
@@ -52,70 +56,32 @@ _CLOCK = re.compile("%-?[HIMScXT]")  # the time of day in a format
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How the texts of a file are written: the mapping's `source:`, resolved. Without a `zone`, moments stay local times. With `by_row`, a
-    column holds the zone of each row. `blank` are texts that count as blank.
+    """How the cells of a file are written: the mapping's `source:`, resolved, and its code tables. Without a `zone`, moments stay local times.
+    `zone_column` names the column with the zone of each row. `blank` are texts that count as blank.
     """
 
     locale: str | None
-    dates: tuple[str, ...]
-    zone: ZoneInfo | None
-    by_row: bool
-    fold: Fold
-    units: Mapping[str, str]
+    dates: tuple[str, ...] = ()
+    zone: ZoneInfo | None = None
+    zone_column: str | None = None
+    fold: Fold = "error"
+    units: Mapping[str, str] = field(default_factory=dict)
     blank: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
-    """One compiled column.
-
-    - `cells`: the column whose cells it reads (its own name, except for a part of a split column)
-    - `zoned`: `convert` returns its moments without a zone
-    - `choices`: the texts that a cell may hold, if the mapping lists them
-    - `formats`: the declared formats of dates and times, with the `locale` of their month names
-    - `writes`: the first of them (of a date: the first without a time of day)
-    """
-
-    name: str
-    spec: Column
-    slot: Slot
-    convert: Convert
-    zoned: bool = False
-    finish: Finish | None = None
-    cells: str = ""
-    heading: str = ""
-    choices: tuple[str, ...] = ()
-    writes: str = ""
-    formats: tuple[str, ...] = ()
-    locale: str | None = None
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
 
     @property
-    def label(self) -> str:
-        """The heading that the shipper sees."""
-        return self.heading or self.spec.label or self.name
-
-    def part(self, whole: "ColumnPlan") -> "ColumnPlan":
-        """This column as the part of `whole` with this column's name."""
-        convert = part_reader(self.name, self.convert, whole.convert, whole.spec.split or "")
-        return replace(self, convert=convert, cells=whole.cells, heading=whole.label)
+    def by_row(self) -> bool:
+        """Whether moments are brought into their zone row by row."""
+        return self.zone_column is not None
 
 
-def plan_column(
-    name: str,
-    spec: Column,
-    index: int,
-    *,
-    conventions: Conventions,
-    lookups: Mapping[str, Lookup],
-    file: YamlFile,
-    loc: Loc,
-) -> ColumnPlan | None:
-    """Compile one column. Errors in its settings become findings of the file."""
+def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFile, loc: Loc) -> ColumnPlan | None:
+    """Compile the column at `loc`, which ends in its name. Errors in its settings become findings of the file."""
     if conventions.blank:
         spec = spec.model_copy(update={"blank": [*spec.blank, *conventions.blank]})
     for key in spec.misplaced():
         file.refuse((*loc, key), f"{key} means nothing for type {spec.type}", at_key=True)
-    lookup = _lookup(spec, lookups, file, loc)
+    lookup = _lookup(spec, conventions.lookups, file, loc)
     for clash in contradictions(spec, lookup):
         file.refuse((*loc, clash.key), clash.text, clash.hint, at_key=True)
     if spec.lookup_with and spec.lookup is None:
@@ -139,6 +105,7 @@ def plan_column(
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     formats = spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ())
     writes = next((one for one in formats if spec.type != "date" or not _CLOCK.search(one)), "")
+    name = str(loc[-1])
     return ColumnPlan(
         name,
         spec,
@@ -159,7 +126,7 @@ def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Lo
         return lookups.get(spec.lookup or "")
     known = file.values.get("lookups") or {}
     if spec.lookup not in known:  # else it has a finding of its own
-        hint = did_you_mean(spec.lookup, known) or f"known: {some(known) or 'none'}"
+        hint = closest_or_known(spec.lookup, known)
         file.refuse((*loc, "lookup"), f'there is no lookup "{spec.lookup}"', hint)
     return None
 

@@ -8,7 +8,7 @@ always has an error.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
@@ -17,16 +17,21 @@ from loadsheet.mapping.documents import Lineage, SourceRow
 from loadsheet.mapping.grouping import Group
 from loadsheet.mapping.lineage import Trace, trace
 from loadsheet.mapping.names import Draft
+from loadsheet.mapping.plans import JoinPlan
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.targets import Variant
+from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.views import SetRow, columns_behind, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
 
 _ALSO_MAX = 1_000
 
-Cell = tuple[int, Row, int]
-"""A value of a row: the position of its table, the row, and the value's place among those of the row."""
+Cell = tuple[int, Row, int | None]
+"""A value of a row: the position of its table, the row, and the value's place among those of the row; None: the whole row."""
+
+Rows = Sequence[Sequence[ReadRow]]
+"""The rows of one document by the position of their table."""
 
 
 class DocumentProblems:
@@ -44,43 +49,29 @@ class DocumentProblems:
         self.source: tuple[SourceRow, ...] = ()
         self.found: list[Problem] = []
 
-    def begin(self, group: Group) -> None:
+    def begin(self, group: Group, source: tuple[SourceRow, ...]) -> None:
         """Start the next document."""
-        self._group, self.found = group, []
+        self._group, self.source, self.found = group, source, []
 
     @property
     def has_errors(self) -> bool:
         """Whether any problem is worse than a warning."""
-        return any(problem.level == "error" for problem in self.found)
+        return bool(self.found) and any(problem.level == "error" for problem in self.found)
 
-    def add(
-        self,
-        code: str,
-        position: int,
-        row: Row,
-        index: int | None,
-        *,
-        values: Mapping[str, Any],
-        hint: str = "",
-        level: Level = "error",
-        also: Iterable[Cell] = (),
-    ) -> None:
-        """Add a problem of the value `index` in a row of the table at `position`; without `index`, of the whole row. `also` are the other
-        values involved.
-        """
+    def add(self, cell: Cell, problem: CellProblem, also: Iterable[Cell] = ()) -> None:
+        """Add a problem of a value, or of a whole row. `also` are the other values involved."""
+        position, row, index = cell
         reader = self._readers[position]
-        column = reader.position(index, row) if index is not None else None
+        column = reader.view.position(index, row) if index is not None else None
         where = reader.table.where(row.number, column)
-        if column is None and index is not None:
-            where = Where(where.file, where.sheet, where.row, reader.plan.label(index))
-        found = self.cell(position, row, index)
-        if index is not None and index < len(reader.plan.columns) and reader.plan.columns[index].spec.place is not None:
-            values = {
-                "column": reader.plan.label(index),
-                **values,
-            }  # the heading there names something else
-        others = self._others(where, also) if level == "error" else ()
-        self.found.append(Problem(code, where, found, dict(values), hint, level, others))
+        values = dict(problem.values)
+        if index is not None:
+            if column is None:
+                where = Where(where.file, where.sheet, where.row, reader.plan.label(index))
+            if index < len(reader.plan.columns) and reader.plan.columns[index].spec.place is not None:
+                values = {"column": reader.plan.label(index), **values}  # the heading there names something else
+        others = self._others(where, also) if problem.level == "error" else ()
+        self.found.append(Problem(problem.code, where, self.cell(cell), values, problem.hint, problem.level, others))
 
     def add_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
         """Add a problem of a payload path, at the first cell that the value comes from."""
@@ -98,13 +89,14 @@ class DocumentProblems:
         others = self._others(where, self._traced(found)) if level == "error" else ()
         self.found.append(Problem(code, where, text, {"found": text, **values}, "", level, others))
 
-    def cell(self, position: int, row: Row, index: int | None) -> str:
+    def cell(self, cell: Cell) -> str:
         """The cell as the shipper wrote it; empty for derived values and missing columns."""
-        reader = self._readers[position]
-        column = reader.position(index, row) if index is not None else None
-        if column is None:
-            return reader.view.constants.get(index, "") if index is not None else ""
-        return row.shown[column]
+        position, row, index = cell
+        if index is None:
+            return ""
+        view = self._readers[position].view
+        column = view.position(index, row)
+        return view.constants.get(index, "") if column is None else row.shown[column]
 
     def to_fill(self, position: int) -> Iterable[Cell]:
         """The cells of the first column set, for a table made from column sets that has no row: filling them makes one."""
@@ -136,9 +128,9 @@ class DocumentProblems:
         found: dict[Where, None] = {}
         for position, row, index in also:
             reader = self._readers[position]
-            for column in sorted(columns_behind(reader.plan, (index,))):
+            for column in sorted(columns_behind(reader.plan, () if index is None else (index,))):
                 for one in self._stating(position, row, column):
-                    place = reader.position(column, one)
+                    place = reader.view.position(column, one)
                     if place is not None:
                         found[reader.table.where(one.number, place)] = None
             if len(found) > _ALSO_MAX:
@@ -150,23 +142,85 @@ class DocumentProblems:
         """The rows that hold a value: all rows of the record if they must agree in it, else the row itself."""
         if position or index not in self._one_value:
             return (row,)
-        return [one for one in self._group.rows[0] if one is row or self.cell(0, one, index).strip()]
+        return [one for one in self._group.rows[0] if one is row or self.cell((0, one, index)).strip()]
 
     def _placed(self, reader: RowReader, nth: int, index: int, source: SourceRow) -> tuple[int | None, str]:
         """The column of a value in its row of the file, and its text."""
         rows = self._group.rows[reader.plan.position]
-        column = reader.position(index, rows[nth]) if nth < len(rows) else None
+        column = reader.view.position(index, rows[nth]) if nth < len(rows) else None
         return column, source.cells[column] if column is not None else ""
 
 
 class GroupChecks:
-    """Agreement of rows, and the mapping's checks, for one record after the other."""
+    """Partners of rows, agreement of rows, and the mapping's own checks, for one record after the other."""
 
     def __init__(self, plan: compiled.Plan, problems: DocumentProblems, draft: Draft) -> None:
         self._plan, self._problems, self._draft = plan, problems, draft
+        self._inner_joins = plan.inner_joins
+        self._incomplete: set[int] = set()  # tables with missing or refused rows in this record
 
-    def check_agreement(self, rows: Sequence[ReadRow], key: str) -> None:
-        """Reports the columns that differ among the rows of the record `key` but must agree."""
+    def begin(self, group: Group, read: Rows) -> None:
+        """Start the next record. Marks its refused values, so that nothing is made from them."""
+        self._incomplete, is_refused = set(), False
+        for position, rows in enumerate(read):
+            if len(group.rows[position]) > len(rows):
+                self._incomplete.add(position)
+            for row in rows:
+                if row.refused:
+                    is_refused = True
+        if is_refused or self._incomplete:
+            self._mark_refused(read)
+
+    def _mark_refused(self, read: Rows) -> None:
+        draft = self._draft
+        for table in self._plan.tables:
+            if table.belongs_to in self._incomplete:
+                self._incomplete.add(table.position)
+        draft.rows_refused = [[frozenset(row.refused) for row in rows] for rows in read]
+        refused = {(position, index) for position, rows in enumerate(read) for row in rows for index in row.refused}
+        for position in self._incomplete:
+            slots = self._plan.tables[position].shape.slots
+            refused.update((position, slot.index) for slot in slots.values())
+            refused.add((position, -1))
+        draft.all_refused = frozenset(refused)
+        if read[0]:
+            draft.row_refused = draft.main_refused = frozenset(read[0][0].refused)
+
+    def _mark_incomplete(self, read: Rows, positions: Sequence[int]) -> None:
+        if positions:
+            self._incomplete.update(positions)
+            self._mark_refused(read)
+
+    # ---- partners and agreement ----
+
+    def check_grouping(self, group: Group, read: Rows) -> None:
+        """Reports rows without a partner, rows of one record that differ, and a key that occurs twice."""
+        main, rows = self._plan.tables[0], group.rows[0]
+        if group.key is not None and main.key:
+            key = group.shown_key(self._plan.key_shown)
+            self._check_partners(group, read, key)
+            if self._plan.is_grouped:
+                self._check_agreement(read[0], key)
+            elif len(rows) > 1:
+                values = {"key": key, "rows": ", ".join(str(row.number) for row in rows)}
+                self._problems.add((0, rows[0], main.key[0]), CellProblem("G402", values), _cells(0, rows, main.key))
+        if self._inner_joins:
+            self._check_inner_joins(read)
+
+    def _check_partners(self, group: Group, read: Rows, key: str) -> None:
+        main, main_rows, incomplete = self._plan.tables[0], group.rows[0], []
+        for position, join in self._plan.joins.items():
+            rows, table = group.rows[position], self._plan.tables[position]
+            if main_rows and not rows and join.missing == "error" and not join.to:
+                problem = CellProblem("G403", {"key": key, "table": table.name})
+                self._problems.add((0, main_rows[0], main.key[0]), problem, _cells(0, main_rows, main.key))
+                incomplete.append(position)
+            elif rows and not main_rows:
+                problem = CellProblem("G404", {"key": key, "table": self._plan.tables[join.to].name})
+                self._problems.add((position, rows[0], table.key[0]), problem, _cells(position, rows, table.key))
+        self._mark_incomplete(read, incomplete)
+
+    def _check_agreement(self, rows: Sequence[ReadRow], key: str) -> None:
         if len(rows) < 2:  # noqa: PLR2004 (one row agrees with itself)
             return
         first = rows[0]
@@ -178,18 +232,48 @@ class GroupChecks:
             other = next((row for row in rows[1:] if row.values[index] not in fine), None)
             if other is None or any(index in row.refused for row in rows):
                 continue
-            reported = [(row, self._problems.cell(0, row.row, index) or row.values[index]) for row in (first, other)]
+            reported = [(row, self._problems.cell((0, row.row, index)) or row.values[index]) for row in (first, other)]
             shown = [f'row {row.row.number} "{"" if text is None else text}"' for row, text in reported]
             values = {"key": key, "values": f"{self._plan.tables[0].label(index)} is {' and '.join(shown)}"}
-            hint = "all rows of one record must say the same here"
+            problem = CellProblem("G401", values, "all rows of one record must say the same here")
             also = [
                 (0, row.row, index)
                 for row in rows
                 if row is first or row.values[index] is not None or index not in self._plan.once
             ]
-            self._problems.add("G401", 0, other.row, index, values=values, hint=hint, also=also)
+            self._problems.add((0, other.row, index), problem, also)
 
-    def run_checks(self, read: Sequence[Sequence[ReadRow]]) -> None:
+    def _check_inner_joins(self, read: Rows) -> None:
+        """Joins the tables that are joined to another joined table, and reports missing partners."""
+        nested, incomplete = dict(self._draft.nested), []
+        for position, join in self._inner_joins:
+            table, to = self._plan.tables[position], self._plan.tables[join.to]
+            met = join_rows(join, [row.values for row in read[position]], [row.values for row in read[join.to]])
+            nested[position] = met.of
+            if (
+                not read[0]
+                or not self._incomplete.isdisjoint((position, join.to))
+                or any(row.refused for row in (*read[position], *read[join.to]))
+            ):
+                continue
+            here, there = ([pair[side] for pair in join.on] for side in (0, 1))
+            for index in met.unmatched:
+                self._add_lonely("G404", position, read[position][index], here, to.name)
+            for index, mine in enumerate(met.of):
+                if not mine and join.missing == "error":
+                    self._add_lonely("G403", join.to, read[join.to][index], there, table.name)
+                    incomplete.append(position)
+        self._draft.nested = nested
+        self._mark_incomplete(read, incomplete)
+
+    def _add_lonely(self, code: str, position: int, row: ReadRow, on: Sequence[int], partner: str) -> None:
+        """Report a row without a partner in the table `partner`; `on` are the columns that should agree."""
+        problem = CellProblem(code, {"key": "/".join(str(row.values[index]) for index in on), "table": partner})
+        self._problems.add((position, row.row, on[-1]), problem, _cells(position, [row.row], on))
+
+    # ---- the mapping's checks ----
+
+    def run_checks(self, read: Rows) -> None:
         """Runs all checks on the rows of a record, by table, and reports the failures."""
         draft = self._draft
         for check in self._plan.checks:
@@ -207,24 +291,23 @@ class GroupChecks:
             draft.lists = everything
         draft.row, draft.row_refused = draft.main, draft.main_refused
 
-    def _check(self, check: compiled.CheckPlan, read: Sequence[Sequence[ReadRow]], row: int) -> None:
+    def _check(self, check: compiled.CheckPlan, read: Rows, row: int) -> None:
         """Runs a check on the row of this number in the check's own table."""
         if self._draft.lacks(check.needs):
             return
         try:
             if check.rule.evaluate(self._draft):
                 return
-            code, level, values = "G406", check.level, {"say": check.say, "check": check.id}
+            problem = CellProblem("G406", {"say": check.say, "check": check.id}, level=check.level)
         except CALCULATION_ERRORS as error:
-            code, level, values = "G407", "error", {"target": f"check {check.id}", "reason": reason(error)}
+            problem = CellProblem("G407", {"target": f"check {check.id}", "reason": reason(error)})
         own = check.position or 0
         position, index = check.cells[0] if check.cells else (0, None)
         rows = read[position]
         at = read[own][row].row if position == own or not rows else rows[0].row
-        also = self._taking_part(check, read, row)
-        self._problems.add(code, position, at, index, values=values, level=level, also=also)
+        self._problems.add((position, at, index), problem, self._taking_part(check, read, row))
 
-    def _taking_part(self, check: compiled.CheckPlan, read: Sequence[Sequence[ReadRow]], row: int) -> Iterator[Cell]:
+    def _taking_part(self, check: compiled.CheckPlan, read: Rows, row: int) -> Iterator[Cell]:
         """The cells involved in a check: those the mapping names, and those its rule reads."""
         own, needs, nested = check.position or 0, check.needs, self._draft.nested
         everywhere = {(position, index) for position, index in needs.all if index >= 0}
@@ -243,6 +326,33 @@ class GroupChecks:
                 yield position, read[position][place].row, index
 
 
+def _cells(position: int, rows: Sequence[Row], indexes: Sequence[int]) -> list[Cell]:
+    return [(position, row, index) for row in rows for index in indexes]
+
+
+class JoinedRows(NamedTuple):
+    """The result of a join: for each row of the other table the indexes of the rows here, and the rows without a partner."""
+
+    of: list[list[int]]
+    unmatched: list[int]
+
+
+def join_rows(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Sequence[Any]]) -> JoinedRows:
+    """Joins the rows of one document on their column values. A blank matches nothing."""
+    own, other = [pair[0] for pair in join.on], [pair[1] for pair in join.on]
+    by_key: dict[tuple[Any, ...], list[int]] = {}
+    for index, values in enumerate(here):
+        by_key.setdefault(tuple([values[place] for place in own]), []).append(index)
+    of: list[list[int]] = []
+    met: set[int] = set()
+    for values in there:
+        key = tuple([values[place] for place in other])
+        mine = [] if None in key else by_key.get(key, [])
+        of.append(mine)
+        met.update(mine)
+    return JoinedRows(of, [index for index in range(len(here)) if index not in met])
+
+
 class ContractCheck:
     """Checks the records of one document after the other against the contract."""
 
@@ -259,11 +369,12 @@ class ContractCheck:
 
     def check(self, variant: Variant, payload: dict[str, Any]) -> None:
         """Report the problems of one record of the document."""
-        draft = self._draft
+        draft, faults = self._draft, tuple(variant.check_record(payload))
+        if not (faults or draft.faults or draft.skipped or draft.unlisted):
+            return
         for path, code, values in draft.faults:
             self._problems.add_at(path, code, values)
         reported = {path for path, _, _ in draft.faults}.union(draft.skipped)
-        faults = tuple(variant.check_record(payload))
         for fault in faults:
             if _is_reported(fault, reported) or self._was_refused(fault.path):
                 self._suppressed.setdefault(fault.path, fault.text)
@@ -279,7 +390,7 @@ class ContractCheck:
 
     def check_complete(self) -> None:
         """Report what is missing if no error was reported for this document."""
-        if self._problems.has_errors:
+        if not (self._suppressed or self._draft.all_refused) or self._problems.has_errors:
             return
         for path, text in self._suppressed.items():
             self._add_fault(path, text)

@@ -3,14 +3,21 @@
 Owns: rule-engine (nothing else imports it), which parses and types. Evaluating is our own, by `calculation.py`. Regular
 expressions, attributes of Python objects and every form that is not listed here are refused at load. Knows no file and no
 conversion.
+
+`expression_tables.json` holds the parser's tables, which take a third of a second to make. ply (part of rule-engine) looks for them in a
+module beside the parser and uses them only if their signature matches the grammar; else it makes new ones.
 """
 
+import sys
 from collections.abc import Callable
 from datetime import UTC
 from functools import partial
+from importlib import resources
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from loadsheet.mapping import grammar
+import msgspec
+
 from loadsheet.mapping.calculation import (
     ARITHMETIC,
     ATTRIBUTES,
@@ -20,16 +27,59 @@ from loadsheet.mapping.calculation import (
     METHODS,
     Function,
     ListOf,
-    Type,
     add_time_of_day,
     duration,
     in_utc,
     reason,
 )
-from loadsheet.mapping.scopes import DEEPEST, Evaluate, Expression, ExpressionError, Frame, Scope, Shape, Slot, Use
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
+from loadsheet.mapping.values import (
+    DEEPEST,
+    Evaluate,
+    Expression,
+    ExpressionError,
+    Frame,
+    Scope,
+    Shape,
+    Slot,
+    Type,
+    Use,
+)
 
-grammar.install_tables()  # before rule-engine is imported, which makes its parser then
+TABLES = "expression_tables.json"
+_PLY_MODULE = "rule_engine.parser.parsetab"
+"""Where ply looks for the tables of rule-engine's parser."""
+
+_PLY_VERSION = "3.10"  # of ply's table format
+
+
+def _install_tables() -> None:
+    """Put the stored tables where ply looks for them, unless some are there."""
+    if _PLY_MODULE in sys.modules:
+        return
+    stored = msgspec.json.decode((resources.files(__package__) / TABLES).read_bytes())
+    module = ModuleType(_PLY_MODULE)
+    vars(module).update(  # ply's names
+        _tabversion=_PLY_VERSION,
+        _lr_method=stored["method"],
+        _lr_signature=stored["signature"],
+        _lr_action=_by_state(stored["action"]),
+        _lr_goto=_by_state(stored["goto"]),
+        _lr_productions=stored["productions"],
+    )
+    sys.modules[_PLY_MODULE] = module
+
+
+def _by_state(stored: dict[str, tuple[list[int], list[int]]]) -> dict[int, dict[str, int]]:
+    """The step of each symbol in each state. The file is ordered by symbol, which is much shorter."""
+    found: dict[int, dict[str, int]] = {}
+    for symbol, (states, steps) in stored.items():
+        for state, step in zip(states, steps, strict=True):
+            found.setdefault(state, {})[symbol] = step
+    return found
+
+
+_install_tables()  # before rule-engine is imported, which makes its parser then
 
 from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
 from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
@@ -54,13 +104,13 @@ def compile_expression(text: str, scope: Scope) -> Expression:
     except errors.SymbolResolutionError as error:
         raise ExpressionError(
             f'"{error.symbol_name}" is neither a column nor a table here',
-            did_you_mean(error.symbol_name, _names(scope)) or f"known: {some(_names(scope), 30)}",
+            closest_or_known(error.symbol_name, _names(scope)),
         ) from None
     except errors.ObjectAttributeError as error:
         known = list(getattr(error.object, "attributes", {}))
         raise ExpressionError(
             f'"{error.attribute_name}" is not a column of {getattr(error.object, "name", "it")}',
-            did_you_mean(error.attribute_name, known) or f"known: {some(known, 30)}",
+            closest_or_known(error.attribute_name, known),
         ) from None
     except errors.AttributeResolutionError as error:
         raise ExpressionError(f'"{error.attribute_name}" cannot be asked of this value') from None
@@ -158,22 +208,11 @@ def _type_of(data_type: Any) -> Type:
 
 
 class _Row(NamedTuple):
-    """A node that stands for a row: how to get it, its shape, what reading it means for lineage, and for the row that a
-    comprehension stands at, its place among the variables.
-    """
+    """A node that stands for a row: how to get it, its shape, and what reading it means for lineage."""
 
     get: Evaluate
     shape: Shape
     rows: Literal["first", "all"]
-    variable: int | None = None
-
-
-def _value_of(row: _Row, index: int) -> Evaluate:
-    """The closure of one value of a row, with as few calls as can be: totals over rows are made of these."""
-    get, variable = row.get, row.variable
-    if variable is not None:
-        return lambda frame: frame.variables[variable][index]
-    return (lambda frame: frame.main[index]) if row.rows == "first" else (lambda frame: get(frame)[index])
 
 
 class _Compiler:
@@ -246,7 +285,7 @@ class _Compiler:
             variable = self._variable(node.name)
             if variable is not None:
                 position, shape = variable
-                return _Row(lambda frame: frame.variables[position], shape, "all", position) if shape else None
+                return _Row(lambda frame: frame.variables[position], shape, "all") if shape else None
             main = self._scope.main
             if main is not None and node.name == main.table and node.name not in self._scope.here.slots:
                 return _Row(lambda frame: frame.main, main, "first")
@@ -261,7 +300,8 @@ class _Compiler:
         if row is not None:
             index = row.shape.slots[node.name].index
             self.uses.add(Use(row.shape.table, node.name, row.rows))
-            return _value_of(row, index)
+            get = row.get
+            return lambda frame: get(frame)[index]
         value = self.build(node.object)
         codes = self._codes(node.object)
         if codes:
@@ -369,12 +409,9 @@ class _Compiler:
         if position >= DEEPEST:
             raise ExpressionError("the expression is nested too deeply")
         self._variables.append((node.variable, rows[1] if rows else None))
-        plain = self._plain_total(node)
         result = self.build(node.result)
         condition = self.build(node.condition) if node.condition is not None else None
         self._variables.pop()
-        if plain is not None:
-            return _column(iterable, *plain)
 
         def listed(frame: Frame) -> list[Any]:
             values = []
@@ -385,20 +422,6 @@ class _Compiler:
             return values
 
         return listed
-
-    def _plain_total(self, node: Any) -> list[int] | None:
-        """The one or two columns of `[r.a for r in rows]` or `[r.a * r.b for r in rows]`: what totals are mostly made of."""
-        result = node.result
-        is_product = isinstance(result, ast.ArithmeticExpression) and result.type == "mul"
-        parts = [result.left, result.right] if is_product else [result]
-        shape = self._variables[-1][1]
-        if node.condition is not None or shape is None:
-            return None
-        if not all(isinstance(part, ast.GetAttributeExpression) for part in parts):
-            return None
-        if any(getattr(part.object, "name", "") != node.variable for part in parts):
-            return None
-        return [shape.slots[part.name].index for part in parts]
 
     def _call(self, node: Any) -> Evaluate:
         if isinstance(node.function, ast.GetAttributeExpression) and node.function.name in METHODS:
@@ -421,13 +444,6 @@ class _Compiler:
         return lambda frame: call(*[argument(frame) for argument in arguments])
 
 
-def _column(rows: Evaluate, one: int, other: int | None = None) -> Evaluate:
-    """The values of one column over rows, or the products of two."""
-    if other is None:
-        return lambda frame: [row[one] for row in rows(frame)]
-    return lambda frame: [row[one] * row[other] for row in rows(frame)]
-
-
 def _refuse_blanks(function: str, argument: Any) -> None:
     # rule-engine types a list by its members but lets blank ones through
     members = argument.value if isinstance(argument, ast.ArrayExpression) else []
@@ -442,7 +458,7 @@ def _refuse_blanks(function: str, argument: Any) -> None:
 
 def _unknown_function(name: str) -> ExpressionError:
     known = [f"${known}" for known in FUNCTIONS]
-    return ExpressionError(f"${name} is not a function", did_you_mean(f"${name}", known) or f"known: {some(known, 30)}")
+    return ExpressionError(f"${name} is not a function", closest_or_known(f"${name}", known))
 
 
 def _first(shape: Shape | None) -> str:

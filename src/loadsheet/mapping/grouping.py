@@ -1,24 +1,218 @@
 """Rows to groups: all rows of one record together, from one table or several joined tables.
 
-Small files are grouped in memory. A larger file is first read for its keys only. If the rows of each key stand together and all tables
-have the keys in one order, the second reading streams and joins by merging. Otherwise `spill` sorts on disk. All three give the same
-groups. Every row comes out once: in a group, alone if it has no key, or as ignored by a rule. Knows no payload and no operation.
+A table first becomes rows with the key of their record: cells are filled from above, rows are left out by rule, column sets are
+expanded, stated totals are checked. Small files are grouped in memory. A larger file is first read for its keys only. If the rows of
+each key stand together and all tables have the keys in one order, the second reading streams and joins by merging. Otherwise DuckDB
+sorts the rows on disk, in bounded memory. All three give the same groups. Every row comes out at least once: in a group, alone if it
+has no key, or as ignored by a rule. Knows no payload and no operation.
 """
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from datetime import UTC, datetime
+from decimal import Decimal
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from loadsheet.mapping.documents import Ignored
-from loadsheet.mapping.keyed_rows import BETWEEN, KeyedRow, KeyedTable
-from loadsheet.mapping.rows import RowReader
-from loadsheet.mapping.scopes import Frame
-from loadsheet.mapping.spill import Spill, Spilled
-from loadsheet.reading.tables import Row
+from loadsheet.mapping.plans import TotalsPlan
+from loadsheet.mapping.rows import RowReader, is_invalid
+from loadsheet.mapping.values import CellProblem
+from loadsheet.mapping.views import SetRow, UnknownKindRow, fill_down, with_set_number
+from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.tables import Native, Row
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 MEMORY_ROWS = 5_000
 KEYS_MAX = 300_000
+BETWEEN = "\N{SYMBOL FOR UNIT SEPARATOR}"  # joins the parts of a key; no trimmed cell holds it alone
+
+
+class KeyedRow(NamedTuple):
+    """A row with the key of its record (None: no key) and the text it is sorted by."""
+
+    row: Row
+    key: str | None
+    order: str
+
+
+class KeyedTable:
+    """One table as keyed rows. Each iteration reads the rows again."""
+
+    def __init__(self, reader: RowReader) -> None:
+        self._reader = reader
+        self._plan = plan = reader.plan
+        totals = () if plan.totals is None else (*plan.totals.needs, *plan.totals.sums)
+        self._read = reader.some({*plan.key, *plan.order, *plan.ignore_needs, *totals})
+        self.is_keyed = bool(plan.key)
+        self.is_sorted = bool(plan.order)
+
+    def __iter__(self) -> Iterator[KeyedRow | Ignored]:
+        plan = self._plan
+        if plan.is_view or plan.totals is not None or plan.fills:
+            return self._expanded_rows()
+        return self._plain_rows(self._reader.table.rows())
+
+    def _plain_rows(self, rows: Iterator[Row]) -> Iterator[KeyedRow | Ignored]:
+        for row in rows:
+            yield self._left_out(row, row.ignored) if row.ignored else self._whole(row)
+
+    def _whole(self, row: Row) -> KeyedRow | Ignored:
+        values, refused = self._read(row)
+        if self._plan.ignore is not None and (rule := self._ignored_by(row, values, refused)):
+            return self._left_out(row, rule)
+        return self._keyed(row, values)
+
+    def _keyed(self, row: Row, values: list[Any]) -> KeyedRow:
+        plan, key = self._plan, None
+        order = BETWEEN.join([_sortable(values[index]) for index in plan.order]) if plan.order else ""
+        if not plan.key:
+            key = str(row.number)
+        elif len(plan.key) == 1:
+            key = None if (value := values[plan.key[0]]) is None else str(value)
+        elif None not in (parts := [values[index] for index in plan.key]):
+            key = BETWEEN.join(map(str, parts))
+        return KeyedRow(row, key, order)
+
+    def _left_out(self, row: Row, rule: str) -> Ignored:
+        return Ignored(self._reader.view.source(row), rule)
+
+    def _ignored_by(self, row: Row, values: list[Any], refused: dict[int, CellProblem]) -> str:
+        """The rule by which a row is left out; empty if it is not."""
+        rule = self._plan.ignore
+        if rule is None or row.problem is not None:
+            return ""
+        is_left_out = self._reader.holds(rule, self._plan.ignore_needs, values, refused)
+        return f"ignore_rows: {rule.text}" if is_left_out else ""
+
+    # ---- rows that are not simply rows of the file ----
+
+    def _expanded_rows(self) -> Iterator[KeyedRow | Ignored]:
+        plan, view = self._plan, self._reader.view
+        fill = fill_down(plan, view)
+        sums = _RunningTotals(plan.totals, self._reader) if plan.totals is not None else None
+        for found in view.rows():
+            if isinstance(found, Ignored):
+                yield found
+                continue
+            if isinstance(found, UnknownKindRow):
+                yield KeyedRow(
+                    with_set_number(SetRow(-1, found.row), 0) if plan.sets is not None else found.row, None, ""
+                )
+                continue
+            if found.ignored:
+                yield self._left_out(found, found.ignored)
+                continue
+            row = fill.filled(found) if fill is not None else found
+            if sums is not None and (totals_row := self._totals(sums, row)) is not None:
+                yield totals_row
+                continue
+            items = list(self._parts(row)) if plan.sets is not None else [self._whole(row)]
+            yield from items
+            if fill is not None and not isinstance(items[0], Ignored):
+                fill.remember(row)
+        if sums is not None:
+            sums.finish()
+
+    def _parts(self, row: Row) -> Iterator[KeyedRow | Ignored]:
+        why, count = self._reader.view.unfilled, 0
+        for part in self._reader.view.expand(row):
+            values, refused = self._read(part.row)
+            if rule := self._ignored_by(part.row, values, refused):
+                why = rule
+                continue
+            keyed = self._keyed(with_set_number(part, count), values)
+            yield keyed if self.is_keyed else keyed._replace(key=f"{keyed.key}/{count}")
+            count += 1
+        if not count:
+            yield self._left_out(row, why)
+
+    def _totals(self, sums: "_RunningTotals", row: Row) -> KeyedRow | Ignored | None:
+        """The result for a row that states totals; None for any other row, which is added to the sums."""
+        if row.problem is not None:
+            sums.mark_unknown()
+            return None
+        values, refused = self._read(row)
+        if self._reader.holds(sums.plan.where, sums.plan.needs, values, refused):
+            problem = sums.compare(row, values, refused)
+            if problem is None:
+                return self._left_out(row, f"totals: {sums.plan.where.text}")
+            return KeyedRow(Row(row.number, row.cells, problem), None, "")
+        if not self._ignored_by(row, values, refused):
+            sums.add(values, refused)
+        return None
+
+
+def _sortable(value: object) -> str:
+    """A text that sorts like the value: moments by instant. Types other than text and moments are refused at load."""
+    return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value or "")
+
+
+class _RunningTotals:
+    """The sums of some columns over the rows read so far."""
+
+    def __init__(self, plan: TotalsPlan, reader: RowReader) -> None:
+        self.plan = plan
+        self._reader = reader
+        self._sums = dict.fromkeys(plan.sums, Decimal(0))
+        self._unknown: set[int] = set()
+        self._rows, self._stated = 0, False
+
+    def add(self, values: Sequence[Any], refused: dict[int, CellProblem]) -> None:
+        """Adds the cells of one row. A refused cell makes the sum unknown."""
+        self._rows += 1
+        for index in self.plan.sums:
+            self._sums[index] += values[index] or 0
+        self._unknown.update(index for index in self.plan.sums if is_invalid(refused, index))
+
+    def mark_unknown(self) -> None:
+        """Marks all sums as unknown, after a row that reading refused."""
+        self._unknown.update(self.plan.sums)
+
+    def compare(self, row: Row, values: Sequence[Any], refused: dict[int, CellProblem]) -> Problem | None:
+        """The problem of the first stated total that differs. Blank and unknown totals are not compared."""
+        problem, self._stated = None, True
+        for index in self.plan.sums:
+            if is_invalid(refused, index):
+                problem = problem or self._problem(row, index, refused[index].code, refused[index].values)
+            elif values[index] is not None and index not in self._unknown and values[index] != self._sums[index]:
+                problem = problem or self._problem(row, index, "G408", {"sum": self._shown(row, index, values[index])})
+        if self.plan.by_block:
+            self._sums = dict.fromkeys(self.plan.sums, Decimal(0))
+            self._unknown.clear()
+        return problem
+
+    def finish(self) -> None:
+        """Raises FileRefused if the file states no totals though it should: a file cut off at the end of a row looks complete. With totals by
+        block, a file without rows needs none.
+        """
+        if self.plan.sums and not self._stated and (self._rows or not self.plan.by_block):
+            rule, table = self.plan.where.text, self._reader.table
+            hint = "send the whole file again; if it is meant to have no totals, take them out of the mapping"
+            raise FileRefused(Problem("G409", Where(table.file, table.sheet), values={"rule": rule}, hint=hint))
+
+    def _shown(self, row: Row, index: int, stated: Decimal) -> str:
+        """The sum as text; a quantity with its unit, and the stated total in that unit."""
+        total, unit = format(self._sums[index], "f"), self._reader.plan.columns[index].spec.unit
+        return f"{total} {unit} ({self._cell(row, index)} = {stated:f} {unit})" if unit is not None else total
+
+    def _cell(self, row: Row, index: int) -> str:
+        position = self._reader.view.position(index, row)
+        return self._reader.view.shown(row)[position] if position is not None else ""
+
+    def _problem(self, row: Row, index: int, code: str, values: object) -> Problem:
+        position, found = self._reader.view.position(index, row), self._cell(row, index)
+        values = {"column": self._reader.plan.label(index), **(values if isinstance(values, dict) else {})}
+        return Problem(code, self._reader.table.where(row.number, position), found, values)
+
+
+# ---- groups ----
 
 
 class Group(NamedTuple):
@@ -37,13 +231,13 @@ _Rank = Callable[[str], Any]
 
 
 def gather(
-    readers: Sequence[RowReader], frame: Frame, *, memory_rows: int = MEMORY_ROWS, spill_folder: Path | None = None
+    readers: Sequence[RowReader], *, memory_rows: int = MEMORY_ROWS, spill_folder: Path | None = None
 ) -> Gathered:
     """Stream the groups of all tables, the main table's first, in the order of their first rows or sorted if the mapping says so. Tables
     are read up to three times. A sort on disk keeps its files in `spill_folder` (default: the system's temporary folder) and
     removes them when the iterator ends or is closed.
     """
-    sources = [KeyedTable(reader, frame) for reader in readers]
+    sources = [KeyedTable(reader) for reader in readers]
     if len(sources) == 1 and not sources[0].is_keyed and not sources[0].is_sorted:
         return _each_row(sources[0])
     held = _read_ahead(sources, memory_rows)
@@ -83,9 +277,10 @@ def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
             elif item.key is None:
                 yield _keyless_group(None, item.row, position, len(held))
             else:
-                rows = groups.setdefault(item.key, tuple([] for _ in held))
+                if (rows := groups.get(item.key)) is None:
+                    rows = groups[item.key] = tuple([] for _ in held)
+                    order[item.key] = item.order
                 rows[position].append(item.row)
-                order.setdefault(item.key, item.order)
     for key in sorted(groups, key=lambda key: (not groups[key][0], order[key])):
         yield from _groups_of_key(key, groups[key])
 
@@ -201,14 +396,75 @@ def _left_over(runs: _Runs, position: int, tables: int, passed: Callable[[Any], 
 
 
 def _spilled(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
-    with Spill(folder) as spill:
-        for position, source in enumerate(sources):
-            for item in source:
-                if isinstance(item, Ignored):
-                    yield item
-                elif item.key is None:
-                    yield _keyless_group(None, item.row, position, len(sources))
-                else:
-                    spill.add(Spilled(position, item.key, item.order, item.row))
-        for key, rows in spill.groups(len(sources)):
+    """Rows as JSON lines in a temporary folder of their own, sorted by DuckDB."""
+    with tempfile.TemporaryDirectory(prefix="loadsheet-", dir=folder) as name:
+        path, count = Path(name) / "rows.ndjson", 0
+        with path.open("wb") as file:
+            for position, source in enumerate(sources):
+                for item in source:
+                    if isinstance(item, Ignored):
+                        yield item
+                    elif item.key is None:
+                        yield _keyless_group(None, item.row, position, len(sources))
+                    else:
+                        count += 1
+                        row = _encode(_plain(item.row)).decode()
+                        line = {"t": position, "n": count, "k": item.key, "o": item.order, "r": row}
+                        file.write(_encode(line) + b"\n")
+        for key, rows in _sorted_on_disk(path, len(sources)):
             yield from _groups_of_key(key, rows)
+
+
+_encode = msgspec.json.Encoder().encode
+_MEMORY = "200MB"
+_FETCHED = 2_000  # rows at a time
+
+_SORTED = """
+    with rows as (
+        select * from read_json(?, format = 'newline_delimited', maximum_object_size = 67108864,
+            columns = {t: 'INTEGER', n: 'BIGINT', k: 'VARCHAR', o: 'VARCHAR', r: 'VARCHAR'})
+    ), groups as (
+        select k, min(n) filter (where t = 0) as first, arg_min(o, n) filter (where t = 0) as o, min(n) as any_first
+        from rows group by k
+    )
+    select rows.k, rows.t, rows.r
+    from rows join groups using (k)
+    order by groups.first is null, groups.o, groups.first, groups.any_first, rows.k, rows.t, rows.n
+"""
+
+
+def _sorted_on_disk(path: Path, tables: int) -> Iterator[tuple[str, tuple[list[Row], ...]]]:
+    """The rows of each key by table, in the order of the keys' first rows in the main table (or sorted by the mapping's `order`)."""
+    import duckdb  # noqa: PLC0415 (most files need no sort on disk)
+
+    settings: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": _MEMORY,
+        "temp_directory": str(path.parent),
+        "threads": 1,
+    }
+    with duckdb.connect(str(path.with_suffix(".db")), config=settings) as database:
+        sorted_rows = _fetched(database.execute(_SORTED, [str(path)]))
+        for key, found in groupby(sorted_rows, itemgetter(0)):
+            rows: tuple[list[Row], ...] = tuple([] for _ in range(tables))
+            for _, table, row in found:
+                rows[table].append(_row(row))
+            yield key, rows
+
+
+def _fetched(result: "DuckDBPyConnection") -> Iterator[Sequence[Any]]:
+    while found := result.fetchmany(_FETCHED):
+        yield from found
+
+
+def _plain(row: Row) -> list[Any]:
+    cells = [[str(cell), cell.kind, str(cell.shown)] if isinstance(cell, Native) else cell for cell in row.cells]
+    return [row.number, cells, row.problem.to_json() if row.problem else None]
+
+
+def _row(stored: str) -> Row:
+    number, cells, problem = msgspec.json.decode(stored)
+    return Row(
+        number,
+        tuple(cell if isinstance(cell, str) else Native(cell[0], cell[1], cell[2]) for cell in cells),
+        Problem.from_json(problem) if problem else None,
+    )

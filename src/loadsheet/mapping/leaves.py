@@ -12,15 +12,14 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, Type, reason
+from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.moments import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.schema_reader import read_part
-from loadsheet.mapping.scopes import Evaluate
-from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.yamlfile import Loc
+from loadsheet.mapping.suggestions import closest_or_known, some
+from loadsheet.mapping.values import Evaluate, Type
+from loadsheet.mapping.yamlfile import Loc, read_part
 
 OMIT = object()
 """Stands for a field that is left out of the record."""
@@ -37,16 +36,24 @@ _WANTED = {Kind.NUMERIC: "type: decimal", Kind.FLAG: "type: yesno", Kind.TIME: "
 
 
 @dataclass(frozen=True, slots=True)
+class PayloadContext:
+    """What a payload is compiled with: the names its values may have, the mapping's constants, and how values are written."""
+
+    names: Names
+    constants: Mapping[str, Any]
+    assumptions: Assumptions
+    zone_known: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LeafContext:
-    """The context of a leaf: its field and record, the list it is in, and the settings for how it is written."""
+    """The place of a leaf: its field and record, the list it is in, and its path."""
 
     field: Field
     record: Record
     item: int | None
     path: str
-    constants: Mapping[str, Any]
-    assumptions: Assumptions
-    zone_known: bool
+    payload: PayloadContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +92,9 @@ class LeafPlan:
     copied: Copied | None = None
 
 
-def plan_leaf(value: object, context: LeafContext, names: Names, loc: Loc) -> LeafPlan | None:
+def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     """Compile a leaf; None with findings if it is invalid."""
-    file = names.file
+    file = context.payload.names.file
     if not isinstance(value, dict):
         hint = (
             "write {value: ...}, {col: ...} or {expr: ...}" if isinstance(value, list) else f"write {{value: {value}}}"
@@ -102,34 +109,32 @@ def plan_leaf(value: object, context: LeafContext, names: Names, loc: Loc) -> Le
         actual = f"has {' and '.join(given)}" if given else "has none"
         file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
-    when = names.condition(leaf.when, context.item, (*loc, "when")) if leaf.when is not None else None
+    when = plan_condition(leaf.when, context, (*loc, "when")) if leaf.when is not None else None
     at = (*loc, given[0])
-    found = _value(leaf, context, names, at)
-    if found is None or not _fits(found, leaf, context, names, at) or not _says_its_zone(leaf, context, names, at):
+    found = _value(leaf, context, at)
+    if found is None or not _fits(found, leaf, context, at):
         return None
-    plan = _spelled(found, leaf, context, names, at)
+    plan = _spelled(found, leaf, context, at)
     if plan is None or when is None:
         return plan
-    make = _conditional(plan.make, when.evaluate, names.needs(when.uses), context.path)
-    return replace(plan, make=make, is_fixed=False, copied=None)
+    make, holds = plan.make, when.holds
+    return replace(plan, make=lambda draft: make(draft) if holds(draft) else OMIT, is_fixed=False, copied=None)
 
 
-def _spelled(found: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> LeafPlan | None:
+def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafPlan | None:
     """The leaf without its condition. A constant or default that the field cannot take is a finding."""
     try:
         spelled = _speller(found.type, leaf, context)
         default = OMIT if leaf.default is None else spelled(leaf.default)
-        if found.constant is not OMIT:
-            found = replace(found, constant=spelled(found.constant))
+        constant = OMIT if found.constant is OMIT else spelled(found.constant)
     except (ValueError, ArithmeticError) as error:
-        names.file.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
+        context.payload.names.file.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
         return None
-    if found.constant is not OMIT:
-        constant = found.constant
+    if constant is not OMIT:
         return LeafPlan(lambda _: constant, found.sources, constant, is_fixed=True)
     if found.turned is not None:
         spelled = _chain([found.turned, spelled])
-    known = context.field.known if context.assumptions.known_values == "open" else ()
+    known = context.field.known if context.payload.assumptions.known_values == "open" else ()
     if found.is_column and spelled is as_it_is and not known:
         copied = Copied(found.row_index, default) if found.row_index is not None else None
         return LeafPlan(_copy(found.get, default), found.sources, copied=copied)
@@ -141,22 +146,24 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, names: Names, loc:
 # ---- where a value comes from ----
 
 
-def _value(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> _Value | None:
+def _value(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     if leaf.const is not None or "value" in leaf.model_fields_set:
-        return _constant(leaf, context, names, loc)
+        return _constant(leaf, context, loc)
     if leaf.expr is not None:
-        expression = names.expression(leaf.expr, context.item, loc)
+        expression = context.payload.names.expression(leaf.expr, context.item, loc)
         if expression is None:
             return None
-        sources = names.sources(expression.uses, context.item)
-        return _Value(expression.evaluate, expression.type, names.needs(expression.uses), sources)
-    reference = names.reference(leaf.col or leaf.utc_offset_of or "", context.item, loc)
+        sources = context.payload.names.sources(expression.uses, context.item)
+        return _Value(expression.evaluate, expression.type, context.payload.names.needs(expression.uses), sources)
+    reference = context.payload.names.reference(leaf.col or leaf.utc_offset_of or "", context.item, loc)
     if reference is None or leaf.utc_offset_of is None:
         return reference and _column(reference, reference.type)
     if reference.type is not Type.MOMENT:
-        names.file.refuse(loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}")
+        context.payload.names.file.refuse(
+            loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}"
+        )
         return None
-    return _offset_value(reference, context, names, loc)
+    return _offset_value(reference, context, loc)
 
 
 def _column(reference: Reference, type_: Type, turned: Callable[[Any], Any] | None = None) -> _Value:
@@ -164,35 +171,43 @@ def _column(reference: Reference, type_: Type, turned: Callable[[Any], Any] | No
     return _Value(reference.get, type_, needs, sources, turned=turned, is_column=True, row_index=row_index)
 
 
-def _offset_value(reference: Reference, context: LeafContext, names: Names, loc: Loc) -> _Value | None:
+def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Value | None:
     kind = context.field.kind
-    if not context.zone_known:
-        names.file.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
+    if not context.payload.zone_known:
+        context.payload.names.file.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
         return None
     if kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES):
-        names.file.refuse(loc, f"{context.field.name} is not an offset from UTC")
+        context.payload.names.file.refuse(loc, f"{context.field.name} is not an offset from UTC")
         return None
-    in_hours = _clock_hours if context.assumptions.offset_hours_form == "clock" else _decimal_hours
+    in_hours = _clock_hours if context.payload.assumptions.offset_hours_form == "clock" else _decimal_hours
     written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
     return _column(reference, Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT, written)
 
 
-def _constant(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> _Value | None:
+def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     found: Any = leaf.value
     if leaf.const is not None:
-        found = context.constants
-        for step in leaf.const.split("."):
-            if not isinstance(found, Mapping) or step not in found:
-                known = _constant_names(context.constants)
-                hint = did_you_mean(leaf.const, known) or f"known: {some(known, 30)}"
-                names.file.refuse(loc, f'there is no constant "{leaf.const}"', hint)
-                return None
-            found = found[step]
+        found = constant_at(context.payload.constants, leaf.const)
+        if found is OMIT:
+            known = _constant_names(context.payload.constants)
+            hint = closest_or_known(leaf.const, known)
+            context.payload.names.file.refuse(loc, f'there is no constant "{leaf.const}"', hint)
+            return None
     if found is None or isinstance(found, Mapping | list):
         actual = "nothing" if found is None else "more than one value"
-        names.file.refuse(loc, f"{context.field.name} takes one value, found {actual}")
+        context.payload.names.file.refuse(loc, f"{context.field.name} takes one value, found {actual}")
         return None
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
+
+
+def constant_at(constants: Mapping[str, Any], path: str) -> Any:
+    """The constant of this name, such as `parties.sender`; OMIT if there is none."""
+    found: Any = constants
+    for step in path.split("."):
+        if not isinstance(found, Mapping) or step not in found:
+            return OMIT
+        found = found[step]
+    return found
 
 
 def _constant_names(constants: Mapping[str, Any], above: str = "") -> list[str]:
@@ -215,8 +230,8 @@ def _clock_hours(moment: datetime) -> str:
 # ---- whether it fits, and how it is spelled ----
 
 
-def _fits(value: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
-    """Whether this type can fill the field; if not, the finding names the type that can."""
+def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
+    """Whether this value can fill the field; if not, the finding names the type that can."""
     field, kind, found = context.field, context.field.kind, value.type
     problem = ""
     if leaf.format is not None:
@@ -226,41 +241,41 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, names: Names, loc: Lo
         problem = "a date needs a format here, such as format: '%Y-%m-%d'"
     if leaf.round is not None and value.type not in (Type.NUMBER, Type.ANY):
         problem = f"round is for numbers, not for {value.type.value}"
-    if kind is Kind.DATETIME_ISO and found is Type.MOMENT and not context.zone_known:
+    if kind is Kind.DATETIME_ISO and found is Type.MOMENT and not context.payload.zone_known:
         problem = "it is sent in UTC, so source.timezone has to be set"
     if found is Type.CODES:
         problem = "a row of a code table is several values; name one"
-    if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, context, names, loc):
+    if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, context, loc):
         problem = "as: number is for numbers and for what a code table says; of a text nobody knows how it writes them"
     if not problem and not _type_fits(kind, found, leaf):
         problem = f"it holds {_holds(kind)}, found {found.value}"
     if problem:
         if leaf.as_ == "number":
             kind = Kind.NUMERIC
-        names.file.refuse(
+        context.payload.names.file.refuse(
             loc, f"{field.name}: {problem}", _WANTED.get(kind, "type: datetime" if kind in DATE_SHAPES else "")
         )
-    return not problem
+    return not problem and (leaf.format is None or _says_its_zone(leaf.format, context, loc))
 
 
-def _says_its_zone(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
+def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
     """Whether the letters of a format name no zone other than that of its times; else a finding."""
-    zone = (names.file.values or {}).get("source", {}).get("timezone")
+    zone = (context.payload.names.file.values or {}).get("source", {}).get("timezone")
     try:
-        check_zone_word(leaf.format or "", zone if isinstance(zone, str) else None)
+        check_zone_word(format_, zone if isinstance(zone, str) else None)
     except ValueError as error:
-        names.file.refuse(loc, f"{context.field.name}: {error}")
+        context.payload.names.file.refuse(loc, f"{context.field.name}: {error}")
         return False
     return True
 
 
-def _is_a_code(leaf: Leaf, context: LeafContext, names: Names, loc: Loc) -> bool:
+def _is_a_code(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     """Whether a text comes from the mapping or its code table, not from the cell."""
-    found = names.column(leaf.col, context.item, loc) if leaf.col is not None else None
+    found = context.payload.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
     spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
     if spec is None or spec.lookup is None:
         return spec is not None and isinstance(spec.one_of, dict)
-    return bool(names.file.values["lookups"][spec.lookup].get("missing") != "keep")
+    return bool(context.payload.names.file.values["lookups"][spec.lookup].get("missing") != "keep")
 
 
 def _holds(kind: Kind) -> str:
@@ -284,7 +299,7 @@ def _type_fits(kind: Kind, found: Type, leaf: Leaf) -> bool:
 def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], Any]:
     """The function from a value to its form in the record. Raises ValueError for an invalid format."""
     kind, record = context.field.kind, context.record
-    flags = FlagForm(leaf.as_) if leaf.as_ in {"yes/no", "true/false"} else context.assumptions.flag_form
+    flags = FlagForm(leaf.as_) if leaf.as_ in {"yes/no", "true/false"} else context.payload.assumptions.flag_form
     numbers = {"text": NumberForm.JSON_STRING, "number": NumberForm.JSON_NUMBER}.get(leaf.as_ or "", record.numbers)
     steps: list[Callable[[Any], Any]] = []
     if leaf.round is not None:
@@ -386,13 +401,13 @@ def _spelled_column(value: _Value, spelling: _Spelling) -> Make:
     """Spells each value of the column once: a column gives the same object for the same text. Values with a fault or a warning are spelled
     each time.
     """
-    get, needs, default = value.get, value.needs, spelling.default
+    get, needs, default, index = value.get, value.needs, spelling.default, value.row_index
     memory: dict[int, tuple[Any, Any]] = {}  # by id; holds the value too, so that no other object gets its id
 
     def make(draft: Draft) -> Any:
         if draft.all_refused and draft.lacks(needs):
             return spelling.skip(draft)
-        found = get(draft)
+        found = get(draft) if index is None else draft.row[index]
         kept = memory.get(id(found))
         if kept is not None:
             return kept[1]
@@ -431,19 +446,32 @@ def _fault(path: str, field: Field, error: BaseException) -> tuple[str, str, dic
     return path, "G407", {"target": field.name, "reason": reason(error)}
 
 
-def _conditional(make: Make, condition: Evaluate, needs: Needs, path: str) -> Make:
-    def made(draft: Draft) -> Any:
-        if draft.all_refused and draft.lacks(needs):
-            draft.skipped.append(concrete(path, draft.at))
-            return OMIT
-        try:
-            return make(draft) if condition(draft) else OMIT
-        except CALCULATION_ERRORS as error:
-            here = concrete(path, draft.at)
-            draft.faults.append((here, "G407", {"target": here, "reason": reason(error)}))
-            return OMIT
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When a value or an entry of a list is there, and its path."""
 
-    return made
+    evaluate: Evaluate
+    needs: Needs
+    path: str
+
+    def holds(self, draft: Draft) -> bool:
+        """Whether it is there. If that cannot be said, it is not, and the document has a problem."""
+        if draft.all_refused and draft.lacks(self.needs):
+            draft.skipped.append(concrete(self.path, draft.at))
+            return False
+        try:
+            return bool(self.evaluate(draft))
+        except CALCULATION_ERRORS as error:
+            path = concrete(self.path, draft.at)
+            draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
+            return False
+
+
+def plan_condition(text: str, context: LeafContext, loc: Loc) -> Condition | None:
+    """Compile a condition; None with the finding if it is invalid."""
+    names = context.payload.names
+    found = names.condition(text, context.item, loc)
+    return None if found is None else Condition(found.evaluate, names.needs(found.uses), context.path)
 
 
 def concrete(path: str, at: list[int]) -> str:

@@ -28,7 +28,6 @@ class Lookup:
     without wildcards, as written. `by_form` holds the rows of each form, the most specific form first.
     """
 
-    name: str
     columns: tuple[str, ...]
     many: bool
     by_form: tuple[tuple[Form, dict[tuple[str, ...], Codes]], ...]
@@ -70,7 +69,7 @@ def folded(text: str, *, ignore_case: bool) -> str:
     return plain.casefold() if ignore_case else plain
 
 
-def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup | None:
+def read_lookup(spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup | None:
     """Read a code table. If it is invalid, add findings to the mapping file and return None."""
     path = file.beside(spec.file, (*loc, "file"))
     if path is None:
@@ -102,7 +101,7 @@ def read_lookup(name: str, spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup
         file.refuse((*loc, "missing"), "keep needs a single value column", "name one column instead of a list")
     places = [header.index(column) for column in values]
     meanings = [(line, _cells(row, places)) for line, row in rows]
-    return _table(name, spec, content, _checked(meanings, spec, file, loc))
+    return _table(spec, content, _checked(meanings, spec, file, loc))
 
 
 def _rows(text: str, wanted: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -151,7 +150,7 @@ def _key(keys: list[str], spec: LookupSpec) -> tuple[Form, tuple[str, ...]]:
     return form, tuple(key[:length] for key, length in zip(plain, form, strict=True))
 
 
-def _table(name: str, spec: LookupSpec, content: bytes, meanings: list[tuple[list[str], Codes]]) -> Lookup:
+def _table(spec: LookupSpec, content: bytes, meanings: list[tuple[list[str], Codes]]) -> Lookup:
     many = isinstance(spec.value, list)
     columns = tuple(spec.value) if isinstance(spec.value, list) else (spec.value,)
     forms: dict[Form, dict[tuple[str, ...], Codes]] = {}
@@ -161,7 +160,7 @@ def _table(name: str, spec: LookupSpec, content: bytes, meanings: list[tuple[lis
     ranked = sorted(forms.items(), key=lambda one: [_LONGEST if length is None else length for length in one[0]])
     shown = dict.fromkeys(keys[0] for keys, _ in meanings if not (spec.wildcards and keys[0].endswith("*")))
     return Lookup(
-        name, columns, many, tuple(reversed(ranked)), tuple(shown), len(spec.key) - 1, spec.ignore_case, spec.missing, content
+        columns, many, tuple(reversed(ranked)), tuple(shown), len(spec.key) - 1, spec.ignore_case, spec.missing, content
     )  # fmt: skip
 
 

@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from loadsheet.mapping.calculation import Type
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.plans import TablePlan
-from loadsheet.mapping.scopes import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Use
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
+from loadsheet.mapping.values import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Type, Use
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 ROWS = "rows"
@@ -91,7 +90,6 @@ class Reference(NamedTuple):
 
     get: Evaluate
     type: Type
-    blank: bool
     needs: Needs
     sources: tuple[Source, ...]
     row_index: int | None
@@ -166,11 +164,10 @@ class Names:
             return None
         rows = self._which(table, item)
         kind = Type.TEXT if place is not None else slot.type
-        blank = slot.blank or (place is not None and slot.codes[place][1])
         uses = frozenset({Use(table.name, column, rows)})
         self._ask_first(uses, item)
         get, index = _getter(slot.index, place, rows), slot.index if rows == "here" and place is None else None
-        return Reference(get, kind, blank, self.needs(uses), self.sources(uses, item), index)
+        return Reference(get, kind, self.needs(uses), self.sources(uses, item), index)
 
     def _ask_first(self, uses: Iterable[Use], item: int | None) -> None:
         main = self.tables[0]
@@ -192,7 +189,7 @@ class Names:
         column, _, code = name.partition(".")
         if column not in table.shape.slots:
             known = [*table.shape.slots, *(other.name for other in self.tables if len(self.tables) > 1)]
-            hint = did_you_mean(column, known) or f"known: {some(known, 30)}"
+            hint = closest_or_known(column, known)
             self.file.refuse(loc, f'"{text}": {table.name} has no column "{column}"', hint)
             return None
         if table.position not in (0, item, self._outer):

@@ -6,14 +6,13 @@ sent empty is written `{value: []}`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from loadsheet.contract import (
     DATE_SHAPES,
     EXPECTED,
-    Assumptions,
     Field,
     Kind,
     Operation,
@@ -21,14 +20,24 @@ from loadsheet.contract import (
     When,
     check,
     in_date_shape,
+    unit_field,
 )
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, in_order, list_of
-from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, concrete, plan_leaf
-from loadsheet.mapping.names import Draft, Names, Needs
-from loadsheet.mapping.scopes import Evaluate
-from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.units import check_units
+from loadsheet.mapping.leaves import (
+    OMIT,
+    Condition,
+    Copied,
+    LeafContext,
+    Make,
+    PayloadContext,
+    concrete,
+    constant_at,
+    plan_condition,
+    plan_leaf,
+)
+from loadsheet.mapping.names import Draft
+from loadsheet.mapping.quantities import factor, unit_named
+from loadsheet.mapping.suggestions import closest_or_known, some
 from loadsheet.mapping.yamlfile import Loc
 
 _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
@@ -49,18 +58,9 @@ class PayloadPlan:
     declared: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def plan_payload(
-    spec: Mapping[str, Any],
-    operation: Operation,
-    names: Names,
-    constants: Mapping[str, Any],
-    assumptions: Assumptions,
-    *,
-    zone_known: bool,
-    loc: Loc = ("payload",),
-) -> PayloadPlan:
+def plan_payload(spec: Mapping[str, Any], loc: Loc, operation: Operation, context: PayloadContext) -> PayloadPlan:
     """Compile the tree at `loc`. Errors become findings of the file."""
-    planner = _Planner(operation, names, constants, assumptions, zone_known=zone_known)
+    planner = _Planner(operation, context)
     nodes = planner.fields(spec, operation.record, None, "", loc)
     planner.check_constants(loc)
     return PayloadPlan(
@@ -85,54 +85,76 @@ class _Node(NamedTuple):
 class _Planner:
     """Walks tree and record together. `item` is the table that the surrounding list iterates over, None outside of lists."""
 
-    def __init__(
-        self,
-        operation: Operation,
-        names: Names,
-        constants: Mapping[str, Any],
-        assumptions: Assumptions,
-        *,
-        zone_known: bool,
-    ) -> None:
+    def __init__(self, operation: Operation, context: PayloadContext) -> None:
         self.lineage: Lineage = {}
         self.notes: list[str] = []
         self.ordered: dict[str, None] = {}
         self.written_out: dict[str, None] = {}
         self._operation = operation
-        self._names = names
-        self._file = names.file
-        self._constants = constants
-        self._assumptions = assumptions
-        self._zone_known = zone_known
+        self._context = context
+        self._file = context.names.file
+        self._assumptions = context.assumptions
         self._fixed: dict[str, Any] = {}  # constants at the top of the record
 
     def fields(self, spec: Mapping[str, Any], record: Record, item: int | None, path: str, loc: Loc) -> list[_Node]:
         """The fields of one object."""
         fields: list[_Node] = []
         leaves: dict[str, Any] = {}
+        given: set[str] = set()
         for name, value in spec.items():
             here = (*loc, name)
             found = self._field(name, record, here)
             if found is not None:
-                context = LeafContext(
-                    found, record, item, self._below(path, found), self._constants, self._assumptions, self._zone_known
-                )
-                node = self._node(value, context, here)
+                given.add(found.name)
+                wire = self._wire(found)
+                context = LeafContext(found, record, item, f"{path}.{wire}" if path else wire, self._context)
+                node = self._node(wire, value, context, here)
                 if node is not None:
                     fields.append(node)
                     leaves[node.name] = value
-        check_units(leaves, item, self._names, self._constants, loc)
-        self._demand(spec, record, loc)
+        self._check_units(leaves, item, loc)
+        self._demand(given, record, loc)
         return fields
 
-    def _below(self, path: str, found: Field) -> str:
-        return f"{path}.{self._wire(found)}" if path else self._wire(found)
+    def _check_units(self, leaves: Mapping[str, Any], item: int | None, loc: Loc) -> None:
+        """Checks each quantity of one object whose unit field is a constant: its column must be in that unit. Calculated quantities and units
+        in columns are not known before rows are read.
+        """
+        extra = (self._file.values or {}).get("source", {}).get("units") or {}
+        for name, leaf in leaves.items():
+            if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str):
+                continue
+            other_field = unit_field(name)
+            stated = self._stated(leaves.get(other_field))
+            if not isinstance(stated, str):
+                continue
+            found = self._context.names.column(leaf["col"], item, (*loc, name, "col"))
+            column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
+            if not column or column.spec.type != "quantity" or column.spec.unit is None:
+                continue
+            unit = column.spec.unit
+            try:
+                times = factor(unit_named(unit, extra), unit_named(stated, extra))
+            except ValueError:  # a unit of the exchange's own that cannot be compared
+                continue
+            if times != 1:
+                brought = (
+                    f"write unit: {stated.lower()} at the column {column.name}, so that it is brought to that unit"
+                )
+                hint = brought if times is not None else "they do not measure the same"
+                self._file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} says {stated}", hint)
+
+    def _stated(self, leaf: object) -> object:
+        """The value of a leaf that is the same in every record; else nothing."""
+        if not isinstance(leaf, Mapping):
+            return None
+        return constant_at(self._context.constants, str(leaf["const"])) if "const" in leaf else leaf.get("value")
 
     def _field(self, name: str, record: Record, loc: Loc) -> Field | None:
         found = record.field(name)
         if found is None:
             options = [known.name for known in record.fields if known.when is not When.LISTED]
-            hint = did_you_mean(name, options) or f"known: {some(options, 12)}"
+            hint = closest_or_known(name, options, 12)
             self._file.refuse(loc, f'{record.name} has no field "{name}"', hint, at_key=True)
             return None
         if found.when is When.LISTED and self._assumptions.listing_only_fields == "reject":
@@ -148,18 +170,18 @@ class _Planner:
         chosen = self._assumptions.history_description
         return chosen if chosen in found.spellings else found.name
 
-    def _demand(self, spec: Mapping[str, Any], record: Record, loc: Loc) -> None:
-        given = {found.name for found in map(record.field, spec) if found is not None}
+    def _demand(self, given: set[str], record: Record, loc: Loc) -> None:
+        creates = self._operation.creates
         for wanted in record.fields:
-            needed = wanted.when is When.ALWAYS or (wanted.when is When.ON_CREATE and self._operation.creates)
+            needed = wanted.when is When.ALWAYS or (wanted.when is When.ON_CREATE and creates)
             if needed and wanted.name not in given:
                 where = ".".join(str(step) for step in loc)
                 self._file.refuse(
                     loc, f"{where} misses {wanted.name}, which {self._operation.name} requires", at_key=True
                 )
 
-    def _node(self, value: Any, context: LeafContext, loc: Loc) -> _Node | None:
-        found, name = context.field, self._wire(context.field)
+    def _node(self, name: str, value: Any, context: LeafContext, loc: Loc) -> _Node | None:
+        found = context.field
         if found.kind is Kind.ARRAY and found.record is not None:
             array = self._array(value, found.record, context, loc)
             return _Node(name, array) if array else None
@@ -169,19 +191,20 @@ class _Planner:
                 return None
             nodes = self.fields(value, found.record, context.item, context.path, loc)
             return _Node(name, _or_nothing(_object(nodes)))
-        leaf = plan_leaf(value, context, self._names, loc)
+        leaf = plan_leaf(value, context, loc)
         if leaf is None:
             return None
-        self._check_format(value.get("format"), found, (*loc, "format"))
+        if value.get("format") is not None and found.kind in DATE_SHAPES:
+            self._check_format(value["format"], found, (*loc, "format"))
         self.lineage[context.path] = leaf.sources
         if leaf.constant is not OMIT:
             self._note_constant(leaf.constant, found, context.path, loc)
         return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT, leaf.copied)
 
-    def _check_format(self, format_: str | None, found: Field, loc: Loc) -> None:
+    def _check_format(self, format_: str, found: Field, loc: Loc) -> None:
         """Checks that the field accepts what a format writes; else every record would be refused."""
-        sample = _SAMPLE.strftime(format_) if format_ is not None and found.kind in DATE_SHAPES else None
-        if sample is not None and not in_date_shape(found.kind, sample):
+        sample = _SAMPLE.strftime(format_)
+        if not in_date_shape(found.kind, sample):
             text = f"{found.name} would be {sample}; it takes {EXPECTED[found.kind]}"
             self._file.refuse(loc, text, "leave format out: a date is written as the field takes it")
 
@@ -220,38 +243,30 @@ class _Planner:
         return None
 
     def _each(self, value: dict[str, Any], record: Record, context: LeafContext, loc: Loc) -> Make | None:
-        position = self._names.list_position(str(value["each"]))
+        outer = self._context
+        names = outer.names
+        position = names.list_position(str(value["each"]))
         if position is None:
-            hint = did_you_mean(str(value["each"]), self._names.list_names())
-            self._file.refuse(
-                (*loc, "each"),
-                f'there is no table "{value["each"]}"',
-                hint or f"known: {some(self._names.list_names())}",
-            )
+            hint = closest_or_known(str(value["each"]), names.list_names())
+            self._file.refuse((*loc, "each"), f'there is no table "{value["each"]}"', hint)
             return None
-        outer = self._names
-        if context.item is not None and not self._belongs(position, context.item):
-            to = outer.tables[context.item].name
-            hint = f"join {outer.tables[position].name} to {to}, or write the entries out under list:"
+        if context.item is not None and (position == context.item or names.tables[position].belongs_to != context.item):
+            to = names.tables[context.item].name
+            hint = f"join {names.tables[position].name} to {to}, or write the entries out under list:"
             self._file.refuse((*loc, "each"), f"its rows do not belong to the rows of {to}", hint)
             return None
-        if context.item is not None:
-            self._names = outer.inside(context.item)
+        if context.item is not None:  # a list inside the list
+            self._context = replace(outer, names=names.inside(context.item))
         nodes = self.fields(value["item"], record, position, f"{context.path}[]", (*loc, "item"))
-        self._names = outer
-        make, children = _object(nodes), outer.children(position)
+        self._context = outer
         if context.item is not None:
-            return _each_inner_row(make, position, context.path)
-        return _each_row(make, position, children)
-
-    def _belongs(self, position: int, to: int) -> bool:
-        """Whether each row of a table belongs to one row of the other: joined to it, or made from its column sets."""
-        return position != to and self._names.tables[position].belongs_to == to
+            return _each_inner_row(_object(nodes), position, context.path)
+        return _each_row(_object(nodes), position, names.children(position))
 
     def _written_out(self, entries: list[Any], record: Record, context: LeafContext, loc: Loc) -> Make:
         item, path = context.item, context.path
         self.written_out[path] = None
-        made: list[_Entry] = []
+        made: list[tuple[Make, Condition | None]] = []
         for number, entry in enumerate(entries):
             here = (*loc, number)
             if not isinstance(entry, dict):
@@ -262,9 +277,8 @@ class _Planner:
             nodes = self.fields(fields, record, item, f"{path}[]", here)
             self._number_entry(before, f"{path}[]", number)
             when = entry.get("when")
-            condition = self._names.condition(str(when), item, (*here, "when")) if when is not None else None
-            needs = self._names.needs(condition.uses) if condition is not None else Needs()
-            made.append(_Entry(_object(nodes), condition.evaluate if condition is not None else None, needs))
+            condition = plan_condition(str(when), context, (*here, "when")) if when is not None else None
+            made.append((_object(nodes), condition))
         return _entries(made, path)
 
     def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
@@ -353,44 +367,23 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One entry of a list written in the mapping, and its condition."""
+def _entries(entries: Sequence[tuple[Make, Condition | None]], path: str) -> Make:
+    """The entries of a list that the mapping writes out."""
 
-    make: Make
-    condition: Evaluate | None
-    needs: Needs
-
-
-def _entries(entries: Sequence[_Entry], path: str) -> Make:
     def made(draft: Draft) -> Any:
         items: list[Any] = []
         kept: list[int] = []
         here = concrete(path, draft.at)
         draft.at.append(0)
-        for number, entry in enumerate(entries):
+        for number, (make, condition) in enumerate(entries):
             draft.at[-1] = len(items)
-            if _is_there(entry, draft, here):
-                value = entry.make(draft)
-                if value:
-                    items.append(value)
-                    kept.append(number)
+            value = make(draft) if condition is None or condition.holds(draft) else None
+            if value:
+                items.append(value)
+                kept.append(number)
         draft.at.pop()
         if items and len(kept) < len(entries):
             draft.items[here] = tuple(kept)
         return items or OMIT
 
     return made
-
-
-def _is_there(entry: _Entry, draft: Draft, path: str) -> bool:
-    if entry.condition is None:
-        return True
-    if draft.lacks(entry.needs):
-        draft.skipped.append(path)
-        return False
-    try:
-        return bool(entry.condition(draft))
-    except CALCULATION_ERRORS as error:
-        draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
-        return False

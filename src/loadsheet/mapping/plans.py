@@ -3,14 +3,47 @@
 `tables.py` makes them from the mapping file; `views.py` and `rows.py` bind them to a file.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.moments import Fold
-from loadsheet.mapping.schema import SET
-from loadsheet.mapping.scopes import Expression, Shape
+from loadsheet.mapping.schema import SET, Column
+from loadsheet.mapping.texts import Finish
+from loadsheet.mapping.values import Expression, Fold, Shape, Slot
+
+Convert = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One compiled column. `convert` takes a cell (text, or a typed workbook cell) and returns a value, None for a blank, `CellProblem` for a
+    refused cell, or `ValueWithWarning`.
+
+    - `cells`: the column whose cells it reads (its own name, except for a part of a split column)
+    - `zoned`: `convert` returns its moments without a zone
+    - `choices`: the texts that a cell may hold, if the mapping lists them
+    - `formats`: the declared formats of dates and times, with the `locale` of their month names
+    - `writes`: the first of them (of a date: the first without a time of day)
+    """
+
+    name: str
+    spec: Column
+    slot: Slot
+    convert: Convert
+    zoned: bool = False
+    finish: Finish | None = None
+    cells: str = ""
+    heading: str = ""
+    choices: tuple[str, ...] = ()
+    writes: str = ""
+    formats: tuple[str, ...] = ()
+    locale: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The heading that the shipper sees."""
+        return self.heading or self.spec.label or self.name
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 from loadsheet.mapping.lineage import locate
-from loadsheet.mapping.numerals import decimal_mark
+from loadsheet.mapping.quantities import decimal_mark
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reading import Native, Table
 

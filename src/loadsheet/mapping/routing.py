@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 from loadsheet.contract import Assumptions
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import combined_error, examine
-from loadsheet.mapping.filenames import PLACEHOLDER, match
+from loadsheet.mapping.sourcing import PLACEHOLDER, match
 from loadsheet.mapping.suggestions import nearest
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where
@@ -197,8 +197,7 @@ def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
     """The mapping for the files below a shipper's folder. Parts of file names in its columns count from there as well."""
     tables = tuple(
         replace(
-            table,
-            patterns=tuple(f"{shipper}/{pattern}" if "/" in pattern else pattern for pattern in table.patterns),
+            table, patterns=tuple(f"{shipper}/{pattern}" if "/" in pattern else pattern for pattern in table.patterns)
         )
         for table in mapping.plan.tables
     )

@@ -3,16 +3,14 @@
 Converted texts are cached, with a limit: each distinct text is converted once. Typed cells are kept apart from texts that look the same. Knows no document and no payload.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
-from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.conversion_errors import CONSEQUENCE, CellProblem, ValueWithWarning
 from loadsheet.mapping.moments import localize
-from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
-from loadsheet.mapping.scopes import Frame
+from loadsheet.mapping.plans import ColumnPlan, DerivedPlan, FinishPlan, TablePlan
+from loadsheet.mapping.values import CONSEQUENCE, CellProblem, Expression, Frame, ValueWithWarning
 from loadsheet.mapping.views import View
 from loadsheet.reading.tables import Native, Row, Table
 
@@ -98,30 +96,9 @@ class RowReader:
             refused = self._derive(derived, values, refused)
         return ReadRow(row, values, refused, warnings)
 
-    def places(self, indexes: Iterable[int]) -> frozenset[int]:
-        """The positions of the cells that `some` reads for these columns."""
-        needed = self._needed(indexes)
-        return frozenset(cell.position for cell in self._cells if cell.slot in needed)
-
-    def _needed(self, indexes: Iterable[int]) -> set[int]:
-        return {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
-
-    def key(self, index: int) -> Callable[[Row], str | None] | None:
-        """A function that reads only this column as text. None, for the column or a row, if `some` has to read it."""
-        cell = next((cell for cell in self._cells if cell.slot == index), None)
-        if cell is None or self._is_typed or self._zoned:
-            return None
-        position, texts = cell.position, cell.texts
-
-        def read(row: Row) -> str | None:
-            value = texts[row.cells[position]]
-            return value if type(value) is str else None
-
-        return read
-
     def some(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, CellProblem]]]:
         """A function that reads only these columns (and the row's time zone); the other values are None."""
-        needed = self._needed(indexes)
+        needed = {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
         cells = tuple(cell for cell in self._cells if cell.slot in needed)
         blank = [None] * len(self._cells)
 
@@ -143,13 +120,9 @@ class RowReader:
 
         return read if self._is_typed or self._zoned else read_texts
 
-    def leaves_out(self, row: Row) -> bool:
-        """Whether `ignore_rows` leaves out a row made from another table's row. Other rows are decided in `keyed_rows`."""
-        rule = self.plan.ignore
-        if rule is None or row.problem is not None:
-            return False
-        values, refused, _ = self._convert(row.cells, self._cells)
-        if any(index in refused and refused[index].code != "C301" for index in self.plan.ignore_needs):
+    def holds(self, rule: Expression, needs: Iterable[int], values: list[Any], refused: dict[int, CellProblem]) -> bool:
+        """Whether a rule about rows of the file holds for these values. A rule that reads an invalid cell never does."""
+        if refused and any(is_invalid(refused, index) for index in needs):
             return False
         self._frame.row = values
         try:
@@ -157,9 +130,13 @@ class RowReader:
         except CALCULATION_ERRORS:
             return False
 
-    def position(self, index: int, row: Row) -> int | None:
-        """The position of the cell in the file's row; None for derived values and missing columns."""
-        return self.view.position(index, row)
+    def leaves_out(self, row: Row) -> bool:
+        """Whether `ignore_rows` leaves out a row made from another table's row. Other rows are decided in `grouping`."""
+        rule = self.plan.ignore
+        if rule is None or row.problem is not None:
+            return False
+        values, refused, _ = self._convert(row.cells, self._cells)
+        return self.holds(rule, self.plan.ignore_needs, values, refused)
 
     def decided_by(self, index: int, refused: CellProblem) -> Sequence[int]:
         """The other columns involved in a refused value: the sources of a derived value, the further keys of a code table, the time zone of
@@ -256,6 +233,11 @@ class RowReader:
         except CALCULATION_ERRORS as error:
             return {**refused, derived.index: CellProblem("G407", {"target": derived.name, "reason": reason(error)})}
         return refused
+
+
+def is_invalid(refused: Mapping[int, CellProblem], index: int) -> bool:
+    """Whether a value was refused for another reason than a blank cell."""
+    return index in refused and refused[index].code != "C301"
 
 
 def _texts_of(cells: Sequence[_Cell]) -> Callable[[Sequence[str]], list[Any]]:

@@ -1,4 +1,4 @@
-"""The mapping file's own model: its sections, keys and types. `schema_reader.py` reads a file and reports errors.
+"""The mapping file's own model: its sections, keys and types. `yamlfile.py` reads a file and reports errors.
 
 `columns` describes the shipper's side, `payload` the exchange's side; see the class docstrings.
 The tree under `payload` has the exchange's field names as keys, so only its leaves are modelled here; `payload.py` walks it.
@@ -150,17 +150,6 @@ class ZoneSpec(Part):
 
     col: str
     default: str
-
-
-def as_zone(value: object) -> object:
-    """The zone setting as its mapping of keys to values, which may stand there as a name alone."""
-    return {"name": value} if isinstance(value, str) else value
-
-
-class FixedZone(Part):
-    """One time zone for the whole file."""
-
-    name: str
 
 
 class Source(Part):

@@ -1,21 +1,20 @@
-"""How file rows become table rows, compiled: kinds of rows, column sets, cells without a heading, totals.
+"""Where the rows of a table come from, compiled: names of files, kinds of rows, column sets, cells without a heading, totals.
 
-Checks which of these settings go together. `views.py` binds the result to a file.
+Patterns of file names are such as `acme_*.xlsx` or `nordic/{batch}/orders.csv`; columns may hold parts of a name. Checks which settings
+go together. `views.py` binds the result to a file.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from loadsheet.mapping.calculation import Type
-from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.filenames import PARTS, placeholders
-from loadsheet.mapping.patterns import group_names
-from loadsheet.mapping.plans import KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
-from loadsheet.mapping.schema import SET, MappingSpec, TableSpec, Totals
+from loadsheet.mapping.plans import ColumnPlan, KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
+from loadsheet.mapping.schema import SET, WHERE_CELLS_ARE, MappingSpec, TableSpec, Totals
 from loadsheet.mapping.schema import Source as FileSource
-from loadsheet.mapping.scopes import Expression, Shape
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
+from loadsheet.mapping.texts import group_names, part_reader
+from loadsheet.mapping.values import Expression, Shape, Type
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _AROUND = frozenset(
@@ -34,7 +33,8 @@ def whole_and_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> 
         part_of = column.spec.part_of
         whole = by_name.get(part_of or "")
         if part_of is not None and whole is not None and column.name in _parts_of(whole):
-            found.append(column.part(whole))
+            convert = part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
+            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
             continue
         found.append(column)
         if part_of is None:
@@ -54,6 +54,70 @@ def whole_and_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> 
 
 def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
     return group_names(whole.spec.split) if whole.spec.split is not None else ()
+
+
+# ---- names of files ----
+
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
+PARTS = ("name", "stem", "folder")
+"""The parts of every name: all behind the last slash, the same without its ending, and the folder right above."""
+
+
+def match(pattern: str, name: str) -> dict[str, str] | None:
+    """The values of a pattern's placeholders in a name, in lower case; None if the name does not match. A pattern without a slash is
+    compared with the name without its folders. Case is ignored.
+    """
+    found = _found(pattern, name)
+    return {key: value.casefold() for key, value in found.items()} if found is not None else None
+
+
+def placeholders(patterns: Iterable[str]) -> list[str]:
+    """The names of the placeholders that every one of these patterns has."""
+    each = [PLACEHOLDER.findall(pattern) for pattern in patterns]
+    return [name for name in dict.fromkeys(each[0] if each else []) if all(name in names for names in each)]
+
+
+def part_of(name: str, part: str, patterns: Iterable[str]) -> str:
+    """A part of a file's name (relative to the inbox, with slashes) as it is written there; empty if the name has no such part."""
+    folders, _, bare = name.rpartition("/")
+    if part in PARTS:
+        return {"name": bare, "stem": bare.rpartition(".")[0] or bare, "folder": folders.rpartition("/")[2]}[part]
+    for pattern in patterns:
+        if found := _found(pattern, name):
+            return found.get(part, "")
+    return ""
+
+
+def _found(pattern: str, name: str) -> dict[str, str] | None:
+    subject = name if "/" in pattern else name.rsplit("/", 1)[-1]
+    seen: set[str] = set()
+    parts = []
+    for piece in _PIECE.findall(pattern):
+        placeholder = PLACEHOLDER.fullmatch(piece)
+        if placeholder is None:
+            parts.append({"*": "[^/]*", "?": "[^/]", "**/": "(?:.*/)?"}.get(piece) or re.escape(piece))
+        elif placeholder[1] in seen:
+            parts.append(f"(?P={placeholder[1]})")
+        else:
+            seen.add(placeholder[1])
+            parts.append(f"(?P<{placeholder[1]}>[^/]+)")
+    found = re.fullmatch("".join(parts), subject, re.IGNORECASE)
+    return found.groupdict() if found else None
+
+
+def check_files(source: FileSource, file: YamlFile) -> None:
+    """Checks that each pattern can match a file name in the inbox."""
+    patterns: dict[Loc, str] = {("source", "files", number): text for number, text in enumerate(source.files)}
+    patterns |= {("source", "companions", role): text for role, text in source.companions.items()}
+    for loc, pattern in patterns.items():
+        if not pattern.strip():
+            file.refuse(loc, "a pattern of file names is blank", "such as orders_*.csv")
+        elif pattern.startswith("/") or not {".", ".."}.isdisjoint(pattern.split("/")):
+            file.refuse(loc, f'"{pattern}" can be no file of the inbox', "names count from there, such as nordic/*.csv")
+
+
+# ---- marks of text files ----
 
 
 def marks_of(source: FileSource) -> tuple[str, str]:
@@ -77,15 +141,7 @@ def check_marks(source: FileSource, file: YamlFile) -> None:
         file.refuse(("source", "escape"), f"{escape} is the quote already", hint)
 
 
-def check_files(source: FileSource, file: YamlFile) -> None:
-    """Checks that each pattern can match a file name in the inbox."""
-    patterns: dict[Loc, str] = {("source", "files", number): text for number, text in enumerate(source.files)}
-    patterns |= {("source", "companions", role): text for role, text in source.companions.items()}
-    for loc, pattern in patterns.items():
-        if not pattern.strip():
-            file.refuse(loc, "a pattern of file names is blank", "such as orders_*.csv")
-        elif pattern.startswith("/") or not {".", ".."}.isdisjoint(pattern.split("/")):
-            file.refuse(loc, f'"{pattern}" can be no file of the inbox', "names count from there, such as nordic/*.csv")
+# ---- rows ----
 
 
 class Sourcing:
@@ -125,7 +181,7 @@ class Sourcing:
             of = self._tables.get(spec.from_ or "")
             if spec.from_ is not None and (of is None or of.from_ is not None or of.sets is not None):
                 known = [other for other, its in self._tables.items() if its.from_ is None and its.sets is None]
-                hint = did_you_mean(spec.from_, known) or f"known: {some(known)}"
+                hint = closest_or_known(spec.from_, known)
                 self._file.refuse((*loc, "from"), f'"{spec.from_}" is no table whose rows hold sets', hint)
                 fine = False
             if spec.from_ is not None and spec.sets is None:
@@ -171,7 +227,7 @@ class Sourcing:
         for column in plan.columns:
             here = (*loc, column.name)
             if column.spec.file is not None and column.spec.file not in known:
-                hint = did_you_mean(column.spec.file, known) or f"known: {some(known)}"
+                hint = closest_or_known(column.spec.file, known)
                 self._file.refuse((*here, "file"), f'a file\'s name has no part "{column.spec.file}"', hint)
             for key in ("above", "place"):
                 if getattr(column.spec, key) is not None and spec.kind is None:
@@ -197,7 +253,7 @@ class Sourcing:
             )
         for number, name in enumerate(spec.filled_by):
             if name not in names:
-                hint = did_you_mean(name, names) or f"known: {some(names, 30)}"
+                hint = closest_or_known(name, names)
                 self._file.refuse((*loc, "filled_by", number), f'"{name}" is no column of the sets', hint)
         by = tuple(place for place, name in enumerate(names) if not spec.filled_by or name in spec.filled_by)
         required = tuple(
@@ -246,11 +302,11 @@ class Sourcing:
                 if isinstance(own := self._columns.get(other), Mapping)
                 for its in own
             ]
-            hint = did_you_mean(text, known) or f"known: {some(known, 30)}"
+            hint = closest_or_known(text, known)
             self._file.refuse(loc, f'"{text}" is no column of another kind of row', hint)
             return None
         spec = section[name]
-        if isinstance(spec, Mapping) and any(key in spec for key in ("file", "part_of", "from_set", "above", "place")):
+        if isinstance(spec, Mapping) and any(key in spec for key in WHERE_CELLS_ARE):
             self._file.refuse(loc, f"{text} does not stand under a heading")
             return None
         return frozenset(kind.is_), text
@@ -268,7 +324,7 @@ class Sourcing:
             if name in numbers:
                 sums.append(columns[name].index)
             else:
-                hint = did_you_mean(name, numbers) or f"known: {some(numbers, 30)}"
+                hint = closest_or_known(name, numbers)
                 self._file.refuse((*loc, "sum", number), f'"{name}" is no column of numbers', hint)
         if where is None:
             return None

@@ -33,6 +33,12 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     return f"did you mean {option}?" if option else ""
 
 
+def closest_or_known(word: str, options: Iterable[str], most: int = 30) -> str:
+    """The hint `did you mean X?`, or else the options that there are."""
+    names = list(options)
+    return did_you_mean(word, names) or f"known: {some(names, most) or 'none'}"
+
+
 def near(word: str, options: Iterable[str]) -> str:
     """The one option that a value is within one typing error of, ignoring case, or an empty text: one letter too many, missing or wrong, or
     two neighbours swapped. Digits must agree. `options` may be a mapping to what each means: options that mean the same are one.

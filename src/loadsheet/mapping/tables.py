@@ -10,16 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from loadsheet.contract import Operation
-from loadsheet.mapping.calculation import Type
-from loadsheet.mapping.conversion import ColumnPlan, Conventions, plan_column
-from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.plans import DerivedPlan, FinishPlan, TablePlan
-from loadsheet.mapping.schema import Column, Derived, Join, MappingSpec, TableSpec, ZoneSpec
-from loadsheet.mapping.schema_reader import read_part
-from loadsheet.mapping.scopes import Expression, ExpressionError, Scope, Shape, Slot
+from loadsheet.mapping.conversion import Conventions, plan_column
+from loadsheet.mapping.plans import ColumnPlan, DerivedPlan, FinishPlan, TablePlan
+from loadsheet.mapping.schema import Column, Derived, Join, MappingSpec, TableSpec
 from loadsheet.mapping.sourcing import Sourcing, whole_and_parts
-from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
+from loadsheet.mapping.targets import TargetPlan
+from loadsheet.mapping.values import Expression, ExpressionError, Scope, Shape, Slot, Type
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})
@@ -33,17 +31,11 @@ _DERIVED_TYPES = {
 
 
 def plan_tables(
-    spec: MappingSpec,
-    operation: Operation | None,
-    *,
-    conventions: Conventions,
-    zone: ZoneSpec | None,
-    lookups: Mapping[str, Lookup],
-    file: YamlFile,
-    chooser: str | None = None,
+    spec: MappingSpec, conventions: Conventions, target: TargetPlan | None, file: YamlFile
 ) -> tuple[TablePlan, ...] | None:
-    """The compiled tables, the main one first, or None with the findings. `chooser` is the column that chooses the operation."""
-    planner = _Planner(spec, conventions, zone, lookups, file, chooser=chooser)
+    """The compiled tables, the main one first, or None with the findings."""
+    operation = target.operations[0] if target is not None else None
+    planner = _Planner(spec, conventions, file, chooser=target.column if target is not None else None)
     order = planner.table_order()
     if order is None:
         return None
@@ -60,23 +52,13 @@ def plan_tables(
 class _Planner:
     """Compiles the tables of one mapping."""
 
-    def __init__(
-        self,
-        spec: MappingSpec,
-        conventions: Conventions,
-        zone: ZoneSpec | None,
-        lookups: Mapping[str, Lookup],
-        file: YamlFile,
-        *,
-        chooser: str | None,
-    ) -> None:
+    def __init__(self, spec: MappingSpec, conventions: Conventions, file: YamlFile, *, chooser: str | None) -> None:
+        """`chooser` is the column that chooses the operation."""
         self._chooser = chooser
         self._sourcing = Sourcing(spec, file, self._expression)
         self._order: list[str] = []
         self._spec = spec
         self._conventions = conventions
-        self._zone = zone
-        self._lookups = lookups
         self._file = file
 
     def table_order(self) -> list[str] | None:
@@ -135,7 +117,7 @@ class _Planner:
         slots = {column.name: column.slot for column in columns}
         derived = self._derived(name, slots, tables)
         shape = Shape(name, slots, self._conventions.fold)
-        zone = slots.get(self._zone.col.removeprefix(f"{name}.")) if self._zone is not None else None
+        zone = slots.get((self._conventions.zone_column or "").removeprefix(f"{name}."))
         plan = TablePlan(
             name, position, tuple(columns), derived, self._finishes(columns, shape, loc), shape,
             zone=zone.index if zone is not None else None, default_zone=self._conventions.zone, fold=self._conventions.fold,
@@ -170,9 +152,7 @@ class _Planner:
             plan = None
             if spec is not None:
                 self._check_bounds(spec, here)
-                plan = plan_column(
-                    name, spec, index, conventions=self._conventions, lookups=self._lookups, file=self._file, loc=here
-                )
+                plan = plan_column(spec, index, self._conventions, self._file, here)
             found.append(plan)
         whole = [plan for plan in found if plan is not None]
         return whole if len(whole) == len(found) else None
@@ -242,7 +222,7 @@ class _Planner:
         for number, name in enumerate(column.finish.others if column.finish is not None else ()):
             other = known.get(name)
             if other is None:
-                hint = did_you_mean(name, known) or f"known: {some(known, 30)}"
+                hint = closest_or_known(name, known)
                 self._file.refuse((*loc, number), f'there is no other column "{name}" here', hint)
             elif other.slot.type is not Type.TEXT:
                 self._file.refuse((*loc, number), f"{name} is {other.slot.type.value}; a key of a code table is a text")
@@ -253,14 +233,14 @@ class _Planner:
         return tuple(found)
 
     def _check_zone(self, position: int, plan: TablePlan) -> None:
-        if self._zone is None:
+        column = self._conventions.zone_column
+        if column is None:
             return
         loc = ("source", "timezone", "col")
         if plan.zone is not None and plan.columns[plan.zone].spec.type != "timezone":
-            self._file.refuse(loc, f"the column {self._zone.col} must be of type timezone")
-        if plan.zone is None and position == 0 and self._zone.col.split(".")[0] in (self._zone.col, plan.name):
-            hint = did_you_mean(self._zone.col, plan.shape.slots)
-            self._file.refuse(loc, f'{plan.name} has no column "{self._zone.col}"', hint)
+            self._file.refuse(loc, f"the column {column} must be of type timezone")
+        if plan.zone is None and position == 0 and column.split(".")[0] in (column, plan.name):
+            self._file.refuse(loc, f'{plan.name} has no column "{column}"', did_you_mean(column, plan.shape.slots))
 
     def _with_ignore(self, plan: TablePlan, spec: TableSpec) -> TablePlan:
         if spec.ignore_rows is None:
@@ -366,7 +346,7 @@ class _Planner:
             slot = table.shape.slots.get(name.removeprefix(f"{table.name}."))
             if slot is None or slot.index >= len(table.columns):
                 known = [column.name for column in table.columns]
-                hint = did_you_mean(name, known) or f"known: {some(known, 30)}"
+                hint = closest_or_known(name, known)
                 self._file.refuse((*loc, number), f'{table.name} has no column "{name}"', hint)
             else:
                 found.append(slot.index)

@@ -8,17 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Assumptions, Checker, Operation, checker
-from loadsheet.mapping.calculation import Type
+from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Checker, Operation, checker
 from loadsheet.mapping.documents import Lineage
+from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import Lookup
-from loadsheet.mapping.names import Names
 from loadsheet.mapping.payload import PayloadPlan, plan_payload
 from loadsheet.mapping.plans import TablePlan
 from loadsheet.mapping.schema import MappingSpec, Target
-from loadsheet.mapping.schema_reader import read_part
-from loadsheet.mapping.suggestions import did_you_mean, some
-from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
+from loadsheet.mapping.values import Type
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _UPSERT = ".upsert"
 _NAMES = (*(operation.name for operation in WRITES), "order.upsert", "tender.upsert")
@@ -60,16 +59,6 @@ class Targets:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PayloadContext:
-    """The input for compiling payloads."""
-
-    names: Names
-    constants: Mapping[str, Any]
-    assumptions: Assumptions
-    zone_known: bool
-
-
 def read_target(value: object, file: YamlFile) -> TargetPlan | None:
     """Read `target`; None with the finding if it is invalid. For a chosen operation, one stands in until the columns are compiled."""
     loc: Loc = ("target",)
@@ -81,7 +70,7 @@ def read_target(value: object, file: YamlFile) -> TargetPlan | None:
         return None
     operations = _operations(value)
     if not operations:
-        hint = did_you_mean(value, _NAMES) or f"known: {some(_NAMES, len(_NAMES))}"
+        hint = closest_or_known(value, _NAMES)
         file.refuse(loc, f'"{value}" is not an operation', hint)
         return None
     return TargetPlan(value, None, operations)
@@ -135,9 +124,7 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
     slot = main.shape.slots.get(column)
     if slot is None or slot.index >= len(main.columns):
         known = [other.name for other in main.columns]
-        file.refuse(
-            loc, f'{main.name} has no column "{column}"', did_you_mean(column, known) or f"known: {some(known, 30)}"
-        )
+        file.refuse(loc, f'{main.name} has no column "{column}"', closest_or_known(column, known))
         return []
     spec = main.columns[slot.index].spec
     if slot.type is not Type.TEXT or slot.blank:
@@ -166,7 +153,7 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
 def _check_trees(spec: MappingSpec, operations: list[str], file: YamlFile) -> None:
     for name in spec.payload_of:
         if name not in operations:
-            hint = did_you_mean(name, operations) or f"known: {some(operations)}"
+            hint = closest_or_known(name, operations)
             file.refuse(("payload_of", name), f'"{name}" is no operation of this mapping', hint, at_key=True)
 
 
@@ -191,25 +178,12 @@ class _Planner:
 
     def _variant(self, operation: Operation) -> Variant:
         if operation.name not in self._variants:
-            context = self._around
-            tree, loc = self._tree(operation)
-            plan = plan_payload(
-                tree,
-                operation,
-                context.names,
-                context.constants,
-                context.assumptions,
-                zone_known=context.zone_known,
-                loc=loc,
-            )
+            plan = plan_payload(*self._tree(operation), operation, self._around)
             for path, sources in plan.lineage.items():
                 self.lineage[path] = tuple(dict.fromkeys((*self.lineage.get(path, ()), *sources)))
             self.notes += plan.notes
             self._variants[operation.name] = Variant(
-                operation,
-                plan,
-                checker(operation, context.assumptions),
-                (*plan.ordered, *plan.written_out),
+                operation, plan, checker(operation, self._around.assumptions), (*plan.ordered, *plan.written_out)
             )
         return self._variants[operation.name]
 

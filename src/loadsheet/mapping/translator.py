@@ -14,16 +14,22 @@ from typing import Any
 import msgspec
 
 from loadsheet.mapping import compile as compiled
-from loadsheet.mapping import nesting
-from loadsheet.mapping.conversion_errors import is_consequence
-from loadsheet.mapping.document_checks import ContractCheck, DocumentProblems, GroupChecks
-from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
+from loadsheet.mapping.document_checks import ContractCheck, DocumentProblems, GroupChecks, Rows, join_rows
+from loadsheet.mapping.documents import SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.nesting import SourceRows, inner_joins, join_rows, values_of
-from loadsheet.mapping.rows import ReadRow, RowReader
+from loadsheet.mapping.rows import ReadRow, RowReader, is_invalid
 from loadsheet.mapping.targets import Variant
+from loadsheet.mapping.values import CONSEQUENCE, CellProblem
+from loadsheet.mapping.views import is_first, set_number, with_set_number
+from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
+
+Nested = Mapping[int, Sequence[Sequence[int]]]
+"""Position of a table -> for each row of the table it belongs to, the indexes of its own rows."""
+
+Items = dict[str, tuple[int, ...]]
+"""See `Document.items`."""
 
 _ENCODE = msgspec.json.Encoder(decimal_format="number").encode
 _ENCODE_SORTED = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode
@@ -64,7 +70,7 @@ def translate_by_group(
     readers = [RowReader(plan, tables[plan.source], draft) for plan in mapping.plan.tables]
     builder = _DocumentBuilder(mapping, readers, draft)
     gathered = [reader for reader in readers if reader.plan.made_of is None]
-    for item in gather(gathered, draft, memory_rows=memory_rows, spill_folder=spill_folder):
+    for item in gather(gathered, memory_rows=memory_rows, spill_folder=spill_folder):
         yield (item,) if isinstance(item, Ignored) else builder.build(item)
 
 
@@ -72,7 +78,6 @@ class _DocumentBuilder:
     """Makes the document of one group of rows after the other."""
 
     def __init__(self, mapping: compiled.Mapping, readers: Sequence[RowReader], draft: Draft) -> None:
-        self._mapping = mapping
         self._plan = mapping.plan
         self._readers = readers
         self._draft = draft
@@ -81,119 +86,57 @@ class _DocumentBuilder:
         )
         self._contract_check = ContractCheck(readers, self._problems, mapping.lineage, draft)
         self._checks = GroupChecks(self._plan, self._problems, draft)
-        self._group = Group(None, ())
-        self._incomplete: set[int] = set()  # tables with missing or refused rows in this document
         self._is_plain = not any(reader.plan.is_view for reader in readers)
-        self._gathered = [reader.plan.position for reader in readers if reader.plan.made_of is None]
-        self._inner_joins = inner_joins(self._plan.tables, self._plan.joins)
+        self._ignores_extra = any(join.extra == "ignore" for _, join in self._plan.inner_joins)
 
     def build(self, group: Group) -> Iterator[Document | Ignored]:
         """The document of a group; its rows as ignored where the mapping ignores rows without a partner."""
-        nested: Mapping[int, Sequence[Sequence[int]]] = {}
-        if self._is_plain:
-            source_rows = self._plain_source_rows(group)
-        else:
-            rows, nested = self._expand_sets(group)
+        nested: Nested = {}
+        if not self._is_plain:
+            rows, nested = self._with_sets(group.rows)
             group = Group(group.key, tuple(rows))
-            source_rows = nesting.source_rows(self._readers, rows)
-        self._problems.source = source_rows.rows
+        source, items = self._source_rows(group.rows)
         if group.key is not None and not group.rows[0]:
             unmatched = next((place for place, rows in enumerate(group.rows) if rows), None)
             if unmatched is not None and self._plan.joins[unmatched].extra == "ignore":
-                to = self._readers[self._plan.joins[unmatched].to].plan.name
-                yield from (Ignored(row, f"extra: ignore ({to} has no partner)") for row in self._problems.source)
+                to = self._plan.tables[self._plan.joins[unmatched].to].name
+                yield from (Ignored(row, f"extra: ignore ({to} has no partner)") for row in source)
                 return
-        if self._inner_joins and any(join.extra == "ignore" for _, join in self._inner_joins):
-            kept = self._with_partners(group)
-            if kept is not group:
-                source_rows = (
-                    self._plain_source_rows(kept) if self._is_plain else nesting.source_rows(self._readers, kept.rows)
-                )
-                left = set(self._problems.source) - set(source_rows.rows)
-                yield from (
-                    Ignored(row, "extra: ignore (it has no partner)") for row in self._problems.source if row in left
-                )
-                group, self._problems.source = kept, source_rows.rows
-        yield self._document(group, source_rows.items, nested)
+        if self._ignores_extra and (kept := self._with_partners(group)) is not group:
+            group, everything = kept, source
+            source, items = self._source_rows(group.rows)
+            left = set(everything) - set(source)
+            yield from (Ignored(row, "extra: ignore (it has no partner)") for row in everything if row in left)
+        yield self._document(group, source, items, nested)
 
-    def _plain_source_rows(self, group: Group) -> SourceRows:
-        return SourceRows(
-            tuple(
-                SourceRow(reader.plan.name, row.number, row.shown, row.natives)
-                if reader.table.sheet
-                else SourceRow(reader.plan.name, row.number, row.cells)
-                for reader, rows in zip(self._readers, group.rows, strict=True)
-                for row in rows
-            ),
-            {},
-        )
-
-    def _expand_sets(self, group: Group) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
-        """The rows by the position of all tables, those made from column sets included."""
-        rows: list[Sequence[Row]] = [()] * len(self._readers)
-        for position, own in zip(self._gathered, group.rows, strict=True):
-            rows[position] = own
-        return nesting.expand_sets(self._readers, rows)
-
-    def _document(
-        self, group: Group, items: Mapping[str, tuple[int, ...]], nested: Mapping[int, Sequence[Sequence[int]]]
-    ) -> Document:
-        self._group = group
-        self._problems.begin(group)
+    def _document(self, group: Group, source: tuple[SourceRow, ...], items: Items, nested: Nested) -> Document:
+        draft, problems, checks = self._draft, self._problems, self._checks
+        problems.begin(group, source)
         self._contract_check.begin()
-        draft = self._draft
         draft.clear()
-        if items:
-            draft.items.update(items)
-        usable = [[row for row in rows if row.problem is None] for rows in group.rows]
-        self._report_refused_rows(group)
-        read = [[reader.read(row) for row in rows] for reader, rows in zip(self._readers, usable, strict=True)]
+        draft.items.update(items)
         draft.nested = nested
-        self._incomplete = {place for place, rows in enumerate(group.rows) if len(rows) > len(usable[place])}
-        self._fill_draft(read)
-        self._report_conversions(read)
-        self._check_grouping(group, read)
-        if self._inner_joins:
-            self._check_inner_joins(read)
+        self._report_refused_rows(group)
+        read = [
+            [reader.read(row) for row in rows if row.problem is None]
+            for reader, rows in zip(self._readers, group.rows, strict=True)
+        ]
+        draft.lists = [[row.values for row in rows] for rows in read]
+        if read[0]:
+            draft.row = draft.main = read[0][0].values
+        checks.begin(group, read)
+        self._report_conversions(group, read)
+        checks.check_grouping(group, read)
         variant = self._variant(read[0])
         if not read[0]:
-            return self._invalid_document(variant, self._key(variant, {}))
-        if (
-            self._plan.targets.chooser in draft.main_refused
-        ):  # the operation is unknown, so missing fields cannot be reported
-            return self._invalid_document(variant, self._key(variant, variant.payload.make(draft)))
-        self._checks.run_checks(read)
+            return self._invalid_document(group, variant, {})
+        if self._plan.targets.chooser in draft.main_refused:  # which fields may be missing depends on the operation
+            return self._invalid_document(group, variant, variant.payload.make(draft), is_chosen=False)
+        checks.run_checks(read)
         payload, instead = self._record(variant)
-        if self._problems.has_errors:
-            return self._invalid_document(variant, self._key(variant, payload), payload)
+        if problems.has_errors:
+            return self._invalid_document(group, variant, payload)
         return self._valid_document(variant, payload, instead)
-
-    def _report_refused_rows(self, group: Group) -> None:
-        reported: set[tuple[str, int]] = set()
-        for reader, rows in zip(self._readers, group.rows, strict=True):
-            for row in rows:
-                if row.problem is not None and (reader.table.name, row.number) not in reported:
-                    reported.add((reader.table.name, row.number))
-                    self._problems.found.append(row.problem)
-                    if row.problem.code in OF_ONE_CELL and reader.plan.sets is None:
-                        self._report_other_cells(reader, row)
-
-    def _report_other_cells(self, reader: RowReader, row: Row) -> None:
-        """Reports the problems of the other cells of a row in which reading refused one cell."""
-        values = reader.read(row)
-        bad = row.problem.where if row.problem is not None else None
-        for index, problem in sorted(values.refused.items()):
-            place = reader.position(index, row)
-            if not is_consequence(problem) and place is not None and reader.table.where(row.number, place) != bad:
-                self._problems.add(
-                    problem.code,
-                    reader.plan.position,
-                    row,
-                    index,
-                    values=problem.values,
-                    hint=problem.hint,
-                    level=problem.level,
-                )
 
     def _variant(self, main: Sequence[ReadRow]) -> Variant:
         """The variant of the record's operation. If the operation cannot be read, its problem is reported already."""
@@ -230,153 +173,119 @@ class _DocumentBuilder:
             variant.ordered,
         )
 
-    def _invalid_document(self, variant: Variant, key: str, payload: Mapping[str, Any] | None = None) -> Document:
+    def _invalid_document(
+        self, group: Group, variant: Variant, payload: Mapping[str, Any], *, is_chosen: bool = True
+    ) -> Document:
         self._contract_check.check_complete()
         operation = variant.operation
-        lane = operation.lane_of(payload or {operation.record.key[0]: key})
-        return Document(
-            operation.name, key, lane, b"", "", self._problems.source, tuple(self._problems.found), self._draft.items
-        )
+        key = operation.key_of(payload) or group.shown_key(self._plan.key_shown)
+        lane = operation.lane_of(payload if payload and is_chosen else {operation.record.key[0]: key})
+        problems = tuple(self._problems.found)
+        return Document(operation.name, key, lane, b"", "", self._problems.source, problems, self._draft.items)
 
-    def _key(self, variant: Variant, payload: Mapping[str, Any]) -> str:
-        return variant.operation.key_of(payload) or self._shown_key
+    # ---- problems of rows ----
 
-    @property
-    def _shown_key(self) -> str:
-        return self._group.shown_key(self._plan.key_shown)
+    def _report_refused_rows(self, group: Group) -> None:
+        reported: set[tuple[str, int]] = set()
+        for reader, rows in zip(self._readers, group.rows, strict=True):
+            for row in rows:
+                if row.problem is not None and (reader.table.name, row.number) not in reported:
+                    reported.add((reader.table.name, row.number))
+                    self._problems.found.append(row.problem)
+                    if row.problem.code in OF_ONE_CELL and reader.plan.sets is None:
+                        self._report_other_cells(reader, row, row.problem.where)
 
-    # ---- rows ----
+    def _report_other_cells(self, reader: RowReader, row: Row, bad: Where) -> None:
+        """Reports the problems of the other cells of a row in which reading refused one cell."""
+        for index, problem in sorted(reader.read(row).refused.items()):
+            place = reader.view.position(index, row)
+            if problem is not CONSEQUENCE and place is not None and reader.table.where(row.number, place) != bad:
+                self._problems.add((reader.plan.position, row, index), problem)
 
-    def _fill_draft(self, read: Sequence[Sequence[ReadRow]]) -> None:
-        draft = self._draft
-        draft.lists = [[row.values for row in rows] for rows in read]
-        if read[0]:
-            draft.row = draft.main = read[0][0].values
-        if self._incomplete or any(row.refused for rows in read for row in rows):
-            self._mark_refused(read, ())
-
-    def _mark_refused(self, read: Sequence[Sequence[ReadRow]], incomplete: Iterable[int]) -> None:
-        """Marks the refused values, so that nothing is made from them. `incomplete` are further tables with missing rows."""
-        draft = self._draft
-        self._incomplete.update(incomplete)
-        for table in self._plan.tables:
-            if table.belongs_to in self._incomplete:
-                self._incomplete.add(table.position)
-        draft.rows_refused = [[frozenset(row.refused) for row in rows] for rows in read]
-        refused = {(position, index) for position, rows in enumerate(read) for row in rows for index in row.refused}
-        for position in self._incomplete:
-            slots = self._readers[position].plan.shape.slots
-            refused.update((position, slot.index) for slot in slots.values())
-            refused.add((position, -1))
-        draft.all_refused = frozenset(refused)
-        if read[0]:
-            draft.row_refused = draft.main_refused = frozenset(read[0][0].refused)
-
-    def _report_conversions(self, read: Sequence[Sequence[ReadRow]]) -> None:
+    def _report_conversions(self, group: Group, read: Rows) -> None:
+        keyless = group.key is None
         for position, rows in enumerate(read):
-            keyless = self._group.key is None
+            reader = self._readers[position]
             for row in rows:
                 if not row.refused and not row.warnings and not keyless:
                     continue
-                refused = {index: problem for index, problem in row.refused.items() if not is_consequence(problem)}
+                refused = {index: problem for index, problem in row.refused.items() if problem is not CONSEQUENCE}
                 for index, problem in sorted({**refused, **row.warnings}.items()):
-                    if keyless and index in self._readers[position].plan.key and problem.code == "C301":
+                    if keyless and index in reader.plan.key and problem.code == "C301":
                         continue  # a missing key is reported below
-                    also = [(position, row.row, other) for other in self._readers[position].decided_by(index, problem)]
-                    self._problems.add(
-                        problem.code,
-                        position,
-                        row.row,
-                        index,
-                        values=problem.values,
-                        hint=problem.hint,
-                        level=problem.level,
-                        also=also,
-                    )
+                    also = [(position, row.row, other) for other in reader.decided_by(index, problem)]
+                    self._problems.add((position, row.row, index), problem, also)
                 if keyless:
                     self._report_missing_key(position, row)
 
     def _report_missing_key(self, position: int, row: ReadRow) -> None:
         plan = self._readers[position].plan
         blank = [
-            index
+            (position, row.row, index)
             for index in plan.key
-            if row.values[index] is None and (index not in row.refused or row.refused[index].code == "C301")
+            if row.values[index] is None and not is_invalid(row.refused, index)
         ]
-        for index in blank[:1]:
-            also = [(position, row.row, other) for other in blank[1:]]
-            self._problems.add("G405", position, row.row, index, values={"column": plan.label(index)}, also=also)
+        if blank:
+            problem = CellProblem("G405", {"column": plan.label(blank[0][2])})
+            self._problems.add(blank[0], problem, blank[1:])
 
-    # ---- grouping ----
+    # ---- rows of the file behind the rows of the tables ----
 
-    def _check_grouping(self, group: Group, read: Sequence[Sequence[ReadRow]]) -> None:
-        main = self._readers[0].plan
-        if group.key is None or not main.key:
-            return
-        incomplete = []
-        for position, join in self._plan.joins.items():
-            rows = group.rows[position]
-            if group.rows[0] and not rows and join.missing == "error" and not join.to:
-                table = self._readers[position].plan.name
-                values = {"key": self._shown_key, "table": table}
-                keys = [(0, row, index) for row in group.rows[0] for index in main.key]
-                self._problems.add("G403", 0, group.rows[0][0], main.key[0], values=values, also=keys)
-                incomplete.append(position)
-            elif rows and not group.rows[0]:
-                own = self._readers[position].plan.key
-                values = {"key": self._shown_key, "table": self._readers[join.to].plan.name}
-                keys = [(position, row, index) for row in rows for index in own]
-                self._problems.add("G404", position, rows[0], own[0], values=values, also=keys)
-        if incomplete:
-            self._mark_refused(read, incomplete)
-        if self._plan.is_grouped:
-            self._checks.check_agreement(read[0], self._shown_key)
-        elif len(group.rows[0]) > 1:
-            numbers = ", ".join(str(row.number) for row in group.rows[0])
-            values = {"key": self._shown_key, "rows": numbers}
-            keys = [(0, row, index) for row in group.rows[0] for index in main.key]
-            self._problems.add("G402", 0, group.rows[0][0], main.key[0], values=values, also=keys)
+    def _with_sets(self, gathered: Sequence[Sequence[Row]]) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
+        """All rows of a document by table position, including tables made from column sets (`from`); and for those, which of their rows
+        came from each row of the other table.
+        """
+        left = iter(gathered)
+        found = [() if reader.plan.made_of is not None else next(left) for reader in self._readers]
+        nested: dict[int, list[list[int]]] = {}
+        for position, reader in enumerate(self._readers):
+            if (of := reader.plan.made_of) is None:
+                continue
+            own: list[Row] = []
+            nested[position] = []
+            for row in found[of]:
+                if row.problem is not None:  # its document is refused, so its sets are not read
+                    continue
+                parts = [with_set_number(part, 0) for part in reader.view.expand(row)]
+                kept = [part for part in parts if not reader.leaves_out(part)]
+                nested[position].append(list(range(len(own), len(own) + len(kept))))
+                own += kept
+            found[position] = own
+        return found, nested
 
-    def _check_inner_joins(self, read: Sequence[Sequence[ReadRow]]) -> None:
-        """Joins the tables that are joined to another joined table, and reports missing partners."""
-        nested, incomplete = dict(self._draft.nested), []
-        for position, join in self._inner_joins:
-            reader, to = self._readers[position], self._readers[join.to]
-            met = join_rows(join, values_of(read[position]), values_of(read[join.to]))
-            nested[position] = met.of
-            unread = (
-                not read[0]
-                or not self._incomplete.isdisjoint((position, join.to))
-                or any(row.refused for row in (*read[position], *read[join.to]))
-            )
-            for index in () if unread else met.unmatched:
-                own, key = (
-                    read[position][index],
-                    self._shown_key_of(read[position][index], [pair[0] for pair in join.on]),
-                )
-                cells, values = [(position, own.row, pair[0]) for pair in join.on], {"key": key, "table": to.plan.name}
-                self._problems.add("G404", position, own.row, join.on[-1][0], values=values, also=cells)
-            for index, mine in enumerate(met.of):
-                if not mine and join.missing == "error" and not unread:
-                    other, key = (
-                        read[join.to][index],
-                        self._shown_key_of(read[join.to][index], [pair[1] for pair in join.on]),
-                    )
-                    values = {"key": key, "table": reader.plan.name}
-                    cells = [(join.to, other.row, pair[1]) for pair in join.on]
-                    self._problems.add("G403", join.to, other.row, join.on[-1][1], values=values, also=cells)
-                    incomplete.append(position)
-        self._draft.nested = nested
-        if incomplete:
-            self._mark_refused(read, incomplete)
+    def _source_rows(self, rows: Sequence[Sequence[Row]]) -> tuple[tuple[SourceRow, ...], Items]:
+        """The file rows behind the rows of a document, each once; and for kind and set tables, which row of the document is which of these."""
+        if self._is_plain:
+            view_rows = zip(self._readers, rows, strict=True)
+            return tuple([reader.view.source(row) for reader, own in view_rows for row in own]), {}
+        found: list[SourceRow] = []
+        places: dict[tuple[str, int], int] = {}
+        items: dict[str, tuple[int, ...]] = {}
+        shared: dict[int, bool] = {}
+        for reader, own in zip(self._readers, rows, strict=True):
+            plan, indexes = reader.plan, []
+            for row in own:
+                key = (reader.table.name, row.number)
+                if key not in places:
+                    places[key] = len(found)
+                    found.append(reader.view.source(row))
+                indexes.append(places[key])
+                if plan.sets is not None and plan.made_of is None:
+                    shared[indexes[-1]] = shared.get(indexes[-1], True) and not is_first(row)
+            if plan.is_view:
+                items[rows_of(plan.name)] = tuple(indexes)
+            if plan.sets is not None:
+                items[sets_of(plan.name)] = tuple(max(set_number(row), 0) for row in own)
+        if any(shared.values()):
+            items[SHARED] = tuple(sorted(index for index, is_shared in shared.items() if is_shared))
+        return tuple(found), items
 
-    def _shown_key_of(self, row: ReadRow, places: Sequence[int]) -> str:
-        return "/".join(str(row.values[place]) for place in places)
+    # ---- rows without a partner ----
 
     def _with_partners(self, group: Group) -> Group:
         """The group without rows that have no partner, for tables where the mapping ignores such rows."""
         rows = list(group.rows)
-        for position, join in self._inner_joins:
+        for position, join in self._plan.inner_joins:
             reader, to = self._readers[position], self._readers[join.to]
             if join.extra == "error" or not rows[position] or not group.rows[0]:
                 continue

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from loadsheet.mapping.documents import Ignored, SourceRow
-from loadsheet.mapping.filenames import part_of
 from loadsheet.mapping.plans import TablePlan, in_every_set
 from loadsheet.mapping.schema import SET
+from loadsheet.mapping.sourcing import part_of
 from loadsheet.mapping.suggestions import some
 from loadsheet.mapping.texts import bare
 from loadsheet.problems import Problem
@@ -197,8 +197,11 @@ class View:
 
     def source(self, row: Row) -> SourceRow:
         """The file's row, as documents keep it."""
-        natives = tuple([cell for cell in row.natives if cell[0] < self._width]) if self._table.sheet else ()
-        return SourceRow(self._table.name, row.number, self.shown(row), natives)
+        table, width = self._table, self._width
+        if not table.sheet:
+            return SourceRow(table.name, row.number, row.cells if len(row.cells) == width else row.cells[:width])
+        natives = tuple([cell for cell in row.natives if cell[0] < width])
+        return SourceRow(table.name, row.number, row.shown[:width], natives)
 
 
 def with_set_number(part: SetRow, count: int) -> Row:

@@ -6,7 +6,9 @@ are refused.
 
 A mapping may extend another one: `extends: base/acme.yaml`. Sections are merged key by key, any other value (also a list) replaces the
 base's value, and an empty key (`note:`) removes it. There is one level: a base extends nothing. Findings stand at the file and line of
-the key. Knows nothing of what the values mean.
+the key.
+
+`read_part` reads one section as its model, with a finding at each wrong key and value that names the closest one that exists.
 """
 
 import os
@@ -16,13 +18,17 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from io import StringIO
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar, get_args
 
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
+from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.problems import MappingError
 
 Loc = tuple[str | int, ...]
@@ -140,7 +146,8 @@ class _Reader:
         self._left = _MOST_NODES
 
     def value(self, node: Node, loc: Loc) -> Any:
-        self._file.marks[loc] = _place(node)
+        mark = node.start_mark
+        self._file.marks[loc] = mark.line + 1, mark.column + 1
         self._left -= 1
         if len(loc) > _DEEPEST or self._left < 0:
             if self._left >= -1:
@@ -155,30 +162,29 @@ class _Reader:
     def _mapping(self, node: MappingNode, loc: Loc) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = self._key(key_node, loc)
-            if key is None:
+            mark = key_node.start_mark
+            if not isinstance(key_node, ScalarNode) or key_node.tag != f"{_TAG}str":
+                self._refuse_key(key_node, loc)
                 continue
+            key = str(key_node.value)
             here = (*loc, key)
             if key in values:
                 first = self._file.key_marks[here][0]
-                self._file.marks[(*here, "again")] = _place(key_node)
+                self._file.marks[(*here, "again")] = mark.line + 1, mark.column + 1
                 self._file.refuse((*here, "again"), f'the key "{key}" stands here twice', f"first in line {first}")
                 continue
-            self._file.key_marks[here] = _place(key_node)
+            self._file.key_marks[here] = mark.line + 1, mark.column + 1
             values[key] = self.value(value_node, here)
         return values
 
-    def _key(self, node: Node, loc: Loc) -> str | None:
-        if isinstance(node, ScalarNode) and node.tag == f"{_TAG}str":
-            return str(node.value)
+    def _refuse_key(self, node: Node, loc: Loc) -> None:
         mark = (*loc, "(key)")
-        self._file.marks[mark] = _place(node)
+        self._file.marks[mark] = node.start_mark.line + 1, node.start_mark.column + 1
         raw = node.value if isinstance(node, ScalarNode) else "..."
         if node.tag == f"{_TAG}merge":
             self._file.refuse(mark, "merge keys (<<) are not part of the format", "write the keys out")
         else:
             self._file.refuse(mark, f"a key must be a text, found {raw}", f'write "{raw}"')
-        return None
 
     def _scalar(self, node: Node, loc: Loc) -> Any:
         raw = str(node.value)
@@ -213,10 +219,6 @@ _SCALARS: dict[str, Callable[[str], Any]] = {
     "bool": lambda raw: raw.lower() == "true",
     "null": lambda _raw: None,
 }
-
-
-def _place(node: Node) -> tuple[int, int]:
-    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 KEY = "extends"
@@ -266,12 +268,11 @@ def _merge(file: YamlFile, base: YamlFile, loc: Loc) -> None:
     own.update(ordered)
 
 
-_SOURCES = frozenset({"col", "const", "value", "expr", "utc_offset_of"})
-
-
 def _is_leaf(value: dict[str, Any]) -> bool:
     """Whether a section is a value of the payload, which is replaced as a whole."""
-    return not _SOURCES.isdisjoint(value) and all(not isinstance(inner, dict) for inner in value.values())
+    return not value.keys().isdisjoint(SOURCES_OF_A_VALUE) and all(
+        not isinstance(inner, dict) for inner in value.values()
+    )
 
 
 def _borrow(file: YamlFile, base: YamlFile, loc: Loc, value: object) -> None:
@@ -320,3 +321,101 @@ def write_source(source: Mapping[str, str], folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
     return root / next(iter(source))
+
+
+# ---- sections as models ----
+
+P = TypeVar("P", bound=BaseModel)
+
+
+def read_part(model: type[P], file: YamlFile, value: object, loc: Loc) -> P | None:
+    """One section as its model, or None with every wrong key and value among the file's findings."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        placed = {
+            _real_steps(details["loc"], loc, file): details for details in reversed(error.errors(include_url=False))
+        }
+        for steps, details in reversed(placed.items()):
+            if not any(other[: len(steps)] == steps and other != steps for other in placed):
+                _explain(model, file, details, loc, steps)
+    return None
+
+
+def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base: Loc, steps: Loc) -> None:
+    name, found = str(steps[-1]) if steps else "", details["input"]
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        options = _keys_of(model, steps[len(base) : -1])
+        file.refuse(steps, f'unknown key "{name}"', closest_or_known(name, options), at_key=True)
+    elif kind == "missing":
+        file.refuse(steps[:-1], f'the key "{name}" is missing')
+    elif kind == "string_type":
+        hint = f'write "{_plain(found)}"' if isinstance(found, int | Decimal | bool) else ""
+        file.refuse(steps, f"{name} takes a text, found {_plain(found)}", hint)
+    elif kind == "literal_error":
+        expected = str(details["ctx"]["expected"])
+        options = [word.strip(" '") for word in expected.replace(" or ", ", ").split(", ")]
+        file.refuse(
+            steps, f"{name}: {_plain(found)} is not one of {some(options, 15)}", did_you_mean(str(found), options)
+        )
+    else:
+        file.refuse(steps, f"{name}: {_WORDS.get(kind, details['msg'])}, found {_plain(found)}")
+
+
+_WORDS = {
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "list_type": "must be a list",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "is_instance_of": "must be a number",
+    "decimal_type": "must be a number",
+    "string_too_short": "must not be empty",
+    "string_pattern_mismatch": "may hold letters, digits, dots, hyphens and underscores only",
+    "too_short": "must not be empty",
+    "greater_than": "must be greater than 0",
+}
+
+
+def _real_steps(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> Loc:
+    """Pydantic's location without the names of union branches and key markers it puts in between."""
+    steps: Loc = base
+    for position, step in enumerate(found):
+        is_last = position == len(found) - 1
+        if isinstance(step, int) or is_last or (*steps, step) in file.marks:
+            steps = (*steps, step)
+    if found and found[-1] == "[key]":
+        return steps[:-1]
+    if len(steps) > len(base) and steps not in file.marks and _is_branch(steps[-1]):
+        return steps[:-1]
+    return steps
+
+
+def _is_branch(step: int | str) -> bool:
+    return step in {"str", "constrained-int", "int", "bool"} or (isinstance(step, str) and ("[" in step or "-" in step))
+
+
+def _keys_of(model: type[BaseModel], steps: Loc) -> list[str]:
+    """The keys that a section knows, found by following `steps` from the model through fields, dicts and lists."""
+    for step in steps:
+        info = model.model_fields.get(str(step))
+        nested = [part for part in _flatten(info.annotation) if issubclass(part, BaseModel)] if info else []
+        model = nested[0] if nested else model
+    return [info.alias or name for name, info in model.model_fields.items()]
+
+
+def _flatten(annotation: Any) -> list[type]:
+    if isinstance(annotation, type) and not get_args(annotation):
+        return [annotation]
+    return [part for argument in get_args(annotation) for part in _flatten(argument)]
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(value, list) else str(value)

@@ -12,10 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.moments import format_reader
-from loadsheet.mapping.numerals import number_reader
-from loadsheet.mapping.units import ALIASES, unit_named
+from loadsheet.mapping.quantities import ALIASES, number_reader, unit_named
+from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping_tools.footer_rows import Endings, endings
 from loadsheet.mapping_tools.header_rows import Headings, find_headings

@@ -10,9 +10,9 @@ from typing import Any
 
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Place, SourceRow, locate
-from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.lookups import folded, read_lookup
+from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
@@ -156,7 +156,7 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
     if spec.lookup is None or file is None:
         return ""
     table = LookupSpec.model_validate(file.values["lookups"][spec.lookup])
-    lookup = read_lookup(spec.lookup, table, file, ("lookups", spec.lookup))
+    lookup = read_lookup(table, file, ("lookups", spec.lookup))
     if lookup is not None and lookup.more_keys:
         return f"{table.file}: by {' and '.join(table.key)}"
     codes = lookup.find(text) if lookup is not None else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
-from loadsheet.mapping.conversion_errors import CellProblem
+from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping_tools.column_profiles import Column, Sheet
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from loadsheet.mapping.conversion_errors import CellProblem
-from loadsheet.mapping.numerals import number_reader
+from loadsheet.mapping.quantities import number_reader
+from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.words import country_reader
 from loadsheet.mapping_tools.vocabulary import vocabulary
 from loadsheet.reading import Native

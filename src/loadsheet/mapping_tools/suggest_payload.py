@@ -7,7 +7,7 @@ Fields are told apart by their meaning and kind in the contract. Knows no column
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping.conversion_errors import CellProblem
+from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping_tools.column_profiles import Column
 from loadsheet.mapping_tools.field_matching import is_needed, meaning

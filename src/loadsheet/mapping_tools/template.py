@@ -17,9 +17,9 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.column_guides import MOMENT, Language, expected
-from loadsheet.mapping.conversion import ColumnPlan
-from loadsheet.mapping.conversion_errors import CellProblem
-from loadsheet.mapping.patterns import example_of
+from loadsheet.mapping.plans import ColumnPlan
+from loadsheet.mapping.texts import example_of
+from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping_tools.template_texts import WORDS, Words, allowed, note
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadsheet.mapping.column_guides import Language, expected
-from loadsheet.mapping.conversion import ColumnPlan
+from loadsheet.mapping.plans import ColumnPlan
 
 _CODES_SHOWN = 12
 

@@ -10,8 +10,9 @@ groups. If the proof fails or a part is lost, the parts are thrown away (`PartsL
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -57,8 +58,8 @@ class Chunk(NamedTuple):
     items: list[Document | Ignored]
 
 
-class BrokenChunks(Exception):  # noqa: N818 (who merges turns it into what it means there)
-    """Chunks that do not fit together: one is missing or unreadable, or parts read different rows."""
+class PartsLost(Exception):  # noqa: N818 (never leaves the intake)
+    """The parts of a translation are incomplete or do not fit together; nothing of them may be used."""
 
 
 class GroupChunks:
@@ -98,31 +99,23 @@ class GroupChunks:
 
 def merge_chunks(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -> Iterator[Document | Ignored]:
     """The documents and ignored rows of all parts, from their chunks in the order of positions. `groups` is called at the end and gives the
-    number of groups each part counted. Raises BrokenChunks if the chunks do not hold exactly these groups.
+    number of groups each part counted. Raises PartsLost if the chunks do not hold exactly these groups.
     """
     here = 0
     for chunk in chunks:
         if chunk.first != here:
-            raise BrokenChunks(f"group {chunk.first} came where group {here} was expected")
+            raise PartsLost(f"group {chunk.first} came where group {here} was expected")
         here += chunk.groups
         yield from chunk.items
     counted = list(groups())
     if not counted or any(count != here for count in counted):
-        raise BrokenChunks(f"{here} groups came, the parts counted {', '.join(map(str, counted)) or 'none'}")
+        raise PartsLost(f"{here} groups came, the parts counted {', '.join(map(str, counted)) or 'none'}")
 
 
+_values_of = attrgetter(*(field.name for field in fields(Document)))
 _PackedDocument = tuple[
-    str,
-    str,
-    str,
-    bytes,
-    str,
-    tuple[SourceRow, ...],
-    tuple[Problem, ...],
-    dict[str, tuple[int, ...]],
-    Instead | None,
-    tuple[str, ...],
-]
+    str, str, str, bytes, str, tuple[SourceRow, ...], tuple[Problem, ...], dict[str, tuple[int, ...]], Instead | None, tuple[str, ...]
+]  # fmt: skip
 _Packed = tuple[int, int, list[_PackedDocument], list[int], list[Ignored]]
 _encode = msgspec.msgpack.Encoder(enc_hook=str).encode
 _decode = msgspec.msgpack.Decoder(_Packed).decode
@@ -132,39 +125,20 @@ def pack(chunk: Chunk) -> bytes:
     """A chunk as MessagePack; `unpack` reads it back equal."""
     left_out = [place for place, item in enumerate(chunk.items) if isinstance(item, Ignored)]
     ignored = [item for item in chunk.items if isinstance(item, Ignored)]
-    documents = [
-        (
-            item.operation,
-            item.key,
-            item.lane,
-            item.payload,
-            item.content_hash,
-            item.rows,
-            item.problems,
-            item.items,
-            item.instead,
-            item.ordered,
-        )
-        for item in chunk.items
-        if isinstance(item, Document)
-    ]
+    documents = [_values_of(item) for item in chunk.items if isinstance(item, Document)]
     return _encode((chunk.first, chunk.groups, documents, left_out, ignored))
 
 
 def unpack(packed: bytes) -> Chunk:
-    """The chunk that `pack` wrote. Raises BrokenChunks for anything else."""
+    """The chunk that `pack` wrote. Raises PartsLost for anything else."""
     try:
         first, groups, documents, left_out, ignored = _decode(packed)
     except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
-        raise BrokenChunks(f"a chunk that cannot be understood: {error}") from error
+        raise PartsLost(f"a chunk that cannot be understood: {error}") from error
     items: list[Document | Ignored] = [Document(*one) for one in documents]
     for place, row in zip(left_out, ignored, strict=True):
         items.insert(place, row)
     return Chunk(first, groups, items)
-
-
-class PartsLost(Exception):  # noqa: N818 (never leaves the intake)
-    """The parts of a translation are incomplete; nothing of them may be used."""
 
 
 class Translated(Protocol):
@@ -242,17 +216,19 @@ def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, s
 
 
 class PartTranslation:
-    """A running translation of one part."""
+    """A running translation of one part, with the mapping compiled again from the job's files. Raises FileRefused, FolderError, and MappingError
+    if the mapping does not compile to the same one.
+    """
 
-    def __init__(self, job: PartJob, mapping: CompiledMapping, settings: Settings, spill_folder: Path | None) -> None:
-        self._job, self._mapping, self._spill_folder = job, mapping, spill_folder
+    def __init__(self, job: PartJob, settings: Settings, spill_folder: Path | None = None) -> None:
+        self._job, self._mapping, self._spill_folder = job, _recompiled(job, settings), spill_folder
         tables: dict[str, Table] = {}
         for source in job.files:
-            layouts = mapping.layouts.get(source.role)
+            layouts = self._mapping.layouts.get(source.role)
             if layouts is not None:
                 tables |= open_tables(Path(source.path), source.name, layouts, settings)
         self._counted = CountedTables(
-            mapping, tables, damage_checks=not job.part
+            self._mapping, tables, damage_checks=not job.part
         )  # all parts read all rows; one check of them is enough
         self._group_chunks = GroupChunks(Part(job.part, job.of))
 
@@ -264,17 +240,6 @@ class PartTranslation:
     def summary(self) -> PartSummary:
         """Its summary, after the last chunk."""
         return PartSummary(dict(self._counted.rows), self._group_chunks.groups, self._counted.notes())
-
-
-def begin_part(
-    job: PartJob, settings: Settings, *, known: Iterable[CompiledMapping] = (), spill_folder: Path | None = None
-) -> PartTranslation:
-    """Start a part, with a known mapping or one compiled again from the job's files. Raises FileRefused, FolderError, and MappingError if
-    the mapping does not compile to the same one.
-    """
-    found = (mapping for mapping in known if (mapping.name, mapping.hash) == (job.mapping, job.hash))
-    mapping = next(found, None) or _recompiled(job, settings)
-    return PartTranslation(job, mapping, settings, spill_folder)
 
 
 def _recompiled(job: PartJob, settings: Settings) -> CompiledMapping:
@@ -298,10 +263,7 @@ class MergedParts:
 
     def documents(self) -> Iterator[Document | Ignored]:
         """The documents and ignored rows of all parts, in order. Raises PartsLost if they are incomplete."""
-        try:
-            yield from merge_chunks(self._chunks, lambda: [part.groups for part in self._summaries()])
-        except BrokenChunks as error:
-            raise PartsLost(str(error)) from error
+        yield from merge_chunks(self._chunks, lambda: [part.groups for part in self._summaries()])
 
     def rows(self) -> Mapping[str, int]:
         """How many rows every part read, by table. Raises PartsLost if the parts differ."""

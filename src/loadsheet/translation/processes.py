@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from operator import itemgetter
 from pathlib import Path
@@ -21,19 +21,16 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn, Self, cast
 import msgspec
 
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import Document, Ignored
-from loadsheet.mapping.documents import TableNotes
 from loadsheet.problems import FileRefused, Problem
 from loadsheet.reading.messages import END, FAILED, MESSAGE_BYTES_MAX, OPEN, REFUSED, check_problem, decode
 from loadsheet.settings import Settings
 from loadsheet.translation.parts import (
-    BrokenChunks,
     Chunk,
     MergedParts,
     PartJob,
     PartsLost,
     PartSummary,
-    begin_part,
+    PartTranslation,
     pack,
     unpack,
 )
@@ -54,14 +51,14 @@ class _Task(NamedTuple):
     spill_folder: str
 
 
-class PartProcesses:
+class PartProcesses(MergedParts):
     """The parts of a drop, each translated by its own process. Leaving the context ends all processes."""
 
     def __init__(self, jobs: Sequence[PartJob], settings: Settings) -> None:
         self._jobs, self._settings = jobs, settings
         self._ending = ExitStack()
-        self._summaries: dict[int, PartSummary] = {}
-        self._merged = MergedParts((), self._all_summaries)
+        self._ended: dict[int, PartSummary] = {}
+        super().__init__((), lambda: [self._ended[job.part] for job in jobs])
 
     def __enter__(self) -> Self:
         with ExitStack() as ending:
@@ -71,7 +68,7 @@ class PartProcesses:
                 process = _started(_Task(job, *_harmless(self._settings), spill))
                 ending.callback(_end, process)
                 streams.append(self._stream(job.part, cast("BinaryIO", process.stdout)))
-            self._merged = MergedParts(heapq.merge(*streams, key=itemgetter(0)), self._all_summaries)
+            self._chunks = heapq.merge(*streams, key=itemgetter(0))
             self._ending = ending.pop_all()
         return self
 
@@ -80,34 +77,19 @@ class PartProcesses:
     ) -> None:
         self._ending.close()
 
-    def documents(self) -> Iterator[Document | Ignored]:
-        """As in `Translated`. Raises FileRefused, and PartsLost if a process ends for any other reason."""
-        return self._merged.documents()
-
-    def rows(self) -> Mapping[str, int]:
-        """As in `Translated`. Raises PartsLost if parts read different rows."""
-        return self._merged.rows()
-
-    def notes(self) -> Mapping[str, TableNotes]:
-        """As in `Translated`."""
-        return self._merged.notes()
-
-    def _all_summaries(self) -> list[PartSummary]:
-        return [self._summaries[job.part] for job in self._jobs]
-
     def _stream(self, part: int, pipe: BinaryIO) -> Iterator[Chunk]:
         while True:
             try:
                 kind, body = _read_frame(pipe)
                 if kind == END:
-                    self._summaries[part] = msgspec.msgpack.decode(body, type=PartSummary)
+                    self._ended[part] = msgspec.msgpack.decode(body, type=PartSummary)
                     return
                 if kind != _CHUNK:
                     _refuse(part, kind, body)
                 chunk = unpack(body)
             except EOFError as error:
                 raise PartsLost(f"the process of part {part + 1} ended before its end") from error
-            except (OSError, ValueError, BrokenChunks, msgspec.DecodeError) as error:
+            except (OSError, ValueError, msgspec.DecodeError) as error:
                 raise PartsLost(f"part {part + 1} cannot be understood: {error}") from error
             yield chunk
 
@@ -192,7 +174,7 @@ def serve() -> None:
             task = msgspec.msgpack.decode(body, type=_Task)
             assumptions = Assumptions.model_validate(task.assumptions)
             settings = Settings(**task.settings, assumptions=assumptions)
-            part = begin_part(task.job, settings, spill_folder=Path(task.spill_folder))
+            part = PartTranslation(task.job, settings, Path(task.spill_folder))
             for chunk in part.chunks():
                 packed = pack(chunk)
                 if len(packed) > MESSAGE_BYTES_MAX:

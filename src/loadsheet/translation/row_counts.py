@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import TableNotes
 from loadsheet.mapping.moments import format_reader
-from loadsheet.mapping.plans import TablePlan
+from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.suggestions import near
 from loadsheet.mapping.views import View, wanted_columns
 from loadsheet.problems import Problem, column_letters

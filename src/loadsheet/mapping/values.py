@@ -1,16 +1,60 @@
-"""The names an expression may use and its input: row shapes, scopes, the frame, and the compiled expression itself.
+"""The values of cells and rows: their types, the problems that stand in place of a value, and what an expression reads.
 
-Values only: nothing here parses or calculates. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
+Nothing here parses, converts or calculates. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
 attributes of a `Frame` row by row and evaluates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from loadsheet.mapping.calculation import Type
-from loadsheet.mapping.moments import Fold
+from loadsheet.problems import Level
+
+Fold = Literal["error", "first", "second"]
+"""Which of two moments is meant that show the same local time."""
+
+
+class Type(StrEnum):
+    """What a value is, as far as expressions and payload fields care."""
+
+    TEXT = "a text"
+    NUMBER = "a number"
+    MOMENT = "a date"
+    SPAN = "a time of day"
+    FLAG = "yes or no"
+    CODES = "a row of a code table"
+    ANY = "any value"
+
+
+class CellProblem(NamedTuple):
+    """A refused cell: the problem code, the values of its message, and what to do."""
+
+    code: str
+    values: Mapping[str, Any] = {}
+    hint: str = ""
+    level: Level = "error"
+
+
+class ValueWithWarning(NamedTuple):
+    """A value that is accepted with a warning."""
+
+    value: Any
+    warning: CellProblem
+
+
+CONSEQUENCE = CellProblem("")
+"""Stands for a value that needs a refused one. The problem is reported once, at the refused value."""
+
+
+class SettingError(Exception):
+    """An invalid column setting: its key, what is wrong, and what to do."""
+
+    def __init__(self, key: str, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.key, self.text, self.hint = key, text, hint
+
 
 DEEPEST = 4
 """How many lists within lists an expression may have."""
