@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from loadsheet import exit_codes
 from loadsheet.inbox import Candidate, InboxFile, Scan
-from loadsheet.ingest import IngestContext, ReadDrop, in_place, ingest, route_files
+from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, ingest, route_files
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
@@ -192,7 +192,7 @@ def _without_equal_names(files: Sequence[Path], mappings: Sequence[Mapping]) -> 
     return [tuple(group.values()) for group in groups]
 
 
-class CheckSink:
+class CheckSink(FilesInPlace):
     """Reports the documents and problems of drops to `show`, and counts them in `result`."""
 
     def __init__(self, show: Callable[[Finding], object]) -> None:
@@ -204,13 +204,6 @@ class CheckSink:
         """Count and show a finding."""
         self.result.add(found)
         self._show(found)
-
-    def claim(self, candidate: Candidate) -> InboxFile | None:
-        """The file where it is."""
-        return in_place(candidate)
-
-    def give_back(self, files: Sequence[InboxFile]) -> None:
-        """Do nothing: no file was moved."""
 
     def set_aside(self, _file: InboxFile, problem: Problem) -> None:
         """Report the problem of a file that nothing reads."""

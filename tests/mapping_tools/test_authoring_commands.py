@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet import cli
+from loadsheet.cli.mapping.lint import framed
 from loadsheet.mapping import Document
-from loadsheet.mapping_tools.diff import Verdict, changes, compare, pattern
-from loadsheet.mapping_tools.excerpts import framed
+from loadsheet.mapping_tools.comparison import Verdict, changes, compare
+from loadsheet.mapping_tools.explain import pattern
 from loadsheet.problems import MappingError, Problem, Where
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,8 @@ import pytest
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import load
-from loadsheet.mapping_tools.column_profiles import Column, Guess
+from loadsheet.mapping_tools.column_types import Guess
+from loadsheet.mapping_tools.sheets import Column
 from loadsheet.mapping_tools.suggest import DraftColumn, _unique
 from loadsheet.mapping_tools.template import _bounds, forms, write_template
 from loadsheet.mapping_tools.vocabulary import Reading

@@ -11,8 +11,7 @@ from command_in_process import loadsheet
 from loadsheet.contract import WRITES, Assumptions
 from loadsheet.mapping import lint
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.json_schema import DIALECT, mapping_schema
-from loadsheet.mapping_tools.key_descriptions import MEANINGS
+from loadsheet.mapping_tools.json_schema import DIALECT, MEANINGS, mapping_schema
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "mappings").glob("*.yaml"))

@@ -13,9 +13,8 @@ import pytest
 
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import Document, load, translate
-from loadsheet.mapping_tools.column_profiles import observe
-from loadsheet.mapping_tools.diff import flat
-from loadsheet.mapping_tools.explain import Made, explain
+from loadsheet.mapping_tools.explain import Made, explain, flat
+from loadsheet.mapping_tools.sheets import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.template import write_template
 from loadsheet.mapping_tools.yaml_writer import write_draft

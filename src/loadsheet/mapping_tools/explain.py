@@ -1,26 +1,54 @@
-"""A value explained backwards: payload path <- leaf of the mapping <- what was converted <- cells as their sender wrote them.
+"""Values explained backwards: payload path <- leaf of the mapping <- what was converted <- cells as their sender wrote them.
 
-Owns: the story of one value. Everything comes from what a document keeps (rows, lineage) and from the mapping file, if the one at
-hand is still the one the document was made with; nothing is stored for it. Knows no ledger.
+Owns: payloads as paths and values, the explanation of one value, and the preview of a document (its cells beside the fields they became).
+Everything comes from what a document keeps (rows, lineage) and from the mapping file, if the one at hand is still the one the document
+was made with; nothing is stored for it. Knows no ledger.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+import msgspec
+
+from loadsheet.mapping import Document, Place, SourceRow, locate
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import Place, SourceRow, locate
 from loadsheet.mapping.conversion import ColumnPlan
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.lookups import folded, read_lookup
 from loadsheet.mapping.schema import LookupSpec
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
-from loadsheet.mapping_tools.diff import flat, pattern
-from loadsheet.problems import Where
-from loadsheet.reading import fold
+from loadsheet.problems import Problem, Where
+from loadsheet.reading import Table, fold
 
 _CELLS_SHOWN = 50
+
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers stay as they are written
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def flat(payload: bytes) -> dict[str, str]:
+    """A payload as paths (`packages[0].weight`) with their values as JSON; empty lists and objects stand as such."""
+    return dict(_leaves(_decode(payload), "")) if payload else {}
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and value:
+        for position, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{position}]")
+    else:
+        yield path, _encode(value).decode()
+
+
+def pattern(path: str) -> str:
+    """A path without the positions in its lists: `packages[1].weight` is `packages[].weight`."""
+    head, *rest = path.split("[")
+    return head + "".join(f"[{part[part.index(']') :]}" for part in rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,3 +227,58 @@ def _locs(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> It
     while len(loc) > 1:
         yield loc
         loc = loc[:-1]
+
+
+# ---- the preview of a document ----
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A document: operation, key, its rows as `table: numbers`, its values in the payload's order, the cells that fill no field (of a
+    refused document: all cells of its first rows), and its problems.
+    """
+
+    operation: str
+    key: str
+    rows: tuple[str, ...]
+    values: tuple[Explanation, ...]
+    unused: tuple[Cell, ...]
+    problems: tuple[Problem, ...]
+
+
+def preview(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> Preview:
+    """The preview of one document that was read from these tables (by the mapping's names)."""
+
+    def place(table: str, row: int, column: int | None) -> Where:
+        return tables[table].where(row, column)
+
+    columns = {name: table.columns for name, table in tables.items()}
+    headers = {name: table.header for name, table in tables.items()}
+    made = Made(document.payload, document.rows, document.items, mapping.lineage, columns, headers, place)
+    values = tuple(explain(made, list(flat(document.payload)), None))
+    numbers: dict[str, list[str]] = {}
+    for row in document.rows:
+        numbers.setdefault(row.table, []).append(str(row.number))
+    rows = tuple(f"{table}: {', '.join(found)}" for table, found in numbers.items())
+    unused = tuple(_unused(mapping, document, tables))
+    return Preview(document.operation, document.key, rows, values, unused, document.problems)
+
+
+def _unused(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> list[Cell]:
+    """Cells of the document's first rows whose column fills no field of any record, with the header's own words; of a refused
+    document all of them.
+    """
+    lineage = mapping.lineage if document.payload else {}
+    used = {fold(source.label) for sources in lineage.values() for source in sources}
+    for table in mapping.plan.tables:  # under an alias a column is the same column
+        for column in table.columns:
+            own = {fold(label) for label in (column.label, *column.spec.aliases)}
+            used |= own if own & used else set()
+    found = []
+    for name, source in tables.items():
+        row = next((row for row in document.rows if row.table == name), None)
+        for position, label in enumerate(source.header):
+            filled = row is not None and position < len(row.cells) and row.cells[position].strip()
+            if row is not None and filled and label.strip() and fold(label) not in used:
+                found.append(Cell(source.where(row.number, position), label, row.cells[position]))
+    return found

@@ -11,21 +11,45 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loadsheet.contract import BY_NAME, Operation
-from loadsheet.mapping_tools.action_columns import Chooser, chooser
-from loadsheet.mapping_tools.column_profiles import CHECK, Column, Sheet
-from loadsheet.mapping_tools.field_matching import Filled, Match, best_operation, match
-from loadsheet.mapping_tools.milestone_columns import Sets, in_sets
+from loadsheet.contract import BY_NAME, WRITES, Action, Operation
+from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.field_matching import Filled, Match, Sets, best_operation, in_sets, match
+from loadsheet.mapping_tools.sheets import Column, Sheet
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
 FILL_IN = "FILL IN"
-__all__ = ["CHECK", "FILL_IN", "Draft", "DraftColumn", "DraftTable", "draft", "leftovers"]
 
 _AGREES = 0.9  # share of groups in which a column says the same, for a column of the whole record
 _BELONGS = 0.5  # share of keys that two tables must have in common to be joined
 _RARE = 20  # a code that stands once among so many cells is rather a typing error
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
+_ACTIONS_MOST = 8  # different codes
+_ACTION_LETTERS = {"c": Action.CREATE, "n": Action.CREATE, "a": Action.CREATE, "i": Action.CREATE, "u": Action.UPDATE, "m": Action.UPDATE,
+            "d": Action.DELETE, "x": Action.DELETE}  # fmt: skip
+_ACTION_WORDS = {
+    Action.CREATE: "create created new neu neuanlage add added insert nouveau nuevo nieuw ny",
+    Action.UPDATE: "update updated change changed modify modified amend amended anderung geandert modification cambio wijziging andrad",
+    Action.DELETE: "delete deleted cancel cancelled canceled storno storniert loschen geloscht annule annulation anulado geannuleerd",
+}
+_ACTION_BY_WORD = _ACTION_LETTERS | {word: action for action, words in _ACTION_WORDS.items() for word in words.split()}
+_ACTION_HEADINGS = {
+    "action", "aktion", "operation", "op", "change", "changetype", "anderung", "anderungsart", "kennzeichen", "kz", "satzart",
+    "vorgang", "accion", "mutatie", "atgard", "transaction", "function", "funktion", "verb", "record",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """The column that chooses the operation, and the operation of each of its codes."""
+
+    column: Column
+    codes: dict[str, str]
+
+    @property
+    def operation(self) -> str:
+        """The operation whose payload serves all: to create, where a code says so."""
+        return min(self.codes.values(), key=_rank)
 
 
 @dataclass(slots=True)
@@ -122,6 +146,36 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
     if key is not None:
         _group(made, key.column)
     return made
+
+
+# ---- a column that says of each row whether it is new, changed or cancelled ----
+
+
+def _rank(name: str) -> int:
+    return list(_ACTION_WORDS).index(next(one.action for one in WRITES if one.name == name))
+
+
+def chooser(sheet: Sheet, subject: str) -> Chooser | None:
+    """The column of a sheet that chooses what becomes of each row, if there is one; `subject` is what the rows are about."""
+    by_action = {one.action: one for one in WRITES if one.subject == subject}
+    found = (_action_codes(column, by_action) for column in sheet.columns)
+    return next((Chooser(column, codes) for column, codes in zip(sheet.columns, found, strict=True) if codes), None)
+
+
+def _action_codes(column: Column, by_action: dict[Action, Operation]) -> dict[str, str]:
+    cells = list(dict.fromkeys(cell.strip() for cell in column.filled))
+    actions = [_ACTION_BY_WORD.get(fold(cell)) for cell in cells]
+    meant = [by_action[action].name for action in actions if action in by_action]
+    named = bool(_ACTION_HEADINGS & set(words_of(column.label)))
+    letters = any(len(cell) == 1 for cell in cells)
+    if (
+        not cells
+        or len(cells) > _ACTIONS_MOST
+        or len(meant) < len(cells)
+        or (not named and (letters or column.concepts))
+    ):
+        return {}
+    return dict(zip(cells, meant, strict=True)) if named or len(set(meant)) > 1 else {}
 
 
 # ---- tables ----

@@ -9,14 +9,21 @@ from collections.abc import Iterator, Sequence
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_profiles import Column
-from loadsheet.mapping_tools.field_matching import is_needed, meaning
-from loadsheet.mapping_tools.milestone_columns import code_of_event
-from loadsheet.mapping_tools.nested_lists import inside, parties
-from loadsheet.mapping_tools.suggest import CHECK, FILL_IN, Draft, DraftColumn, DraftTable, leftovers
-from loadsheet.mapping_tools.time_columns import clock_of, join, moment_in
+from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning
+from loadsheet.mapping_tools.payload_parts import (
+    Line,
+    Payload,
+    clock_of,
+    inside,
+    join_clock,
+    moment_in,
+    parties,
+    scalar,
+)
+from loadsheet.mapping_tools.sheets import Column
+from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable, leftovers
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
-from loadsheet.mapping_tools.yaml_lines import Line, Payload, scalar
 
 _WINDOW = "PT4H"  # from an early to a late moment where the sheet has only one of them
 _ROAD_FACTOR = 333  # kg that a cubic metre counts as, on the road
@@ -87,7 +94,7 @@ class _Filler:
         varies = bool(self._draft.group) and drafted.name not in (*self._draft.group, *self._draft.one_value)
         name = self._ref(table, drafted)
         if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, table, drafted)):
-            join(self._draft, drafted, clock)
+            join_clock(self._draft, drafted, clock)
             self._clocks[id(drafted)] = clock
             return self._shifted((table, drafted), ""), f"{CHECK}: {clock.column.label} as its time"
         if field_.kind is Kind.NUMERIC and (varies or table is not self._draft.main):

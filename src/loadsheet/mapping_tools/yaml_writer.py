@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from loadsheet.mapping_tools.column_profiles import Sheet
-from loadsheet.mapping_tools.suggest import CHECK, FILL_IN, Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.payload_parts import Payload, scalar
+from loadsheet.mapping_tools.sheets import Sheet
+from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.suggest_payload import fill
-from loadsheet.mapping_tools.yaml_lines import Payload, scalar
 from loadsheet.reading import fold
 
 _DAY_FIRST, _MONTH_FIRST = "%d/%m", "%m/%d"

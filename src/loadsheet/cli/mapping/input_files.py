@@ -1,18 +1,18 @@
-"""Files opened for one mapping that is named, whatever the files are called: for `preview`, `test` and `diff`."""
+"""Files translated with one mapping, whatever the files are called: for `preview`, `test` and `diff`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 import click
 
 from loadsheet.inbox import Candidate
-from loadsheet.ingest import in_place, open_route
-from loadsheet.mapping import Document, Ignored, Route, load_folder, route, translate
+from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping import Route, load_folder, route
 from loadsheet.mapping import load as load_mapping
+from loadsheet.mapping_tools.comparison import CompareSink
 from loadsheet.problems import FileRefused
-from loadsheet.reading import Table
 from loadsheet.settings import Settings
 
 
@@ -54,20 +54,25 @@ def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
     raise FileRefused(problem) if problem else click.BadParameter(f"no mapping names {files[0]}")
 
 
-def tables_for(mapping: CompiledMapping, files: Sequence[Path], settings: Settings) -> dict[str, Table]:
-    """The tables of one drop, read as this mapping reads them. A lone file need not be named as the mapping wants; of several
-    each takes the role whose pattern it fits best. Raises FileRefused, click.UsageError.
+def translate_files(
+    mapping: CompiledMapping,
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    now: datetime,
+    documents_max: int | None = None,
+) -> CompareSink:
+    """What these files become as one drop of this mapping; `now` (aware) is what `$now` means. A lone file need not be named as the mapping
+    wants; of several each takes the role whose pattern it fits best. Raises FileRefused, click.UsageError.
     """
     roles = _roles(mapping, files)
-    opened = {role: in_place(Candidate(path.name, path)) for role, path in roles.items()}
-    return open_route(Route(mapping, {role: file.name for role, file in opened.items()}), opened, settings)
-
-
-def documents_for(
-    mapping: CompiledMapping, files: Sequence[Path], settings: Settings, now: datetime
-) -> Iterator[Document | Ignored]:
-    """What the files come to under this mapping; `now` (aware) is what `$now` means. Raises FileRefused, click.UsageError."""
-    return translate(mapping, tables_for(mapping, files, settings), now=now)
+    bare = [path.name for path in roles.values()]
+    names = {role: path.name if bare.count(path.name) == 1 else path.as_posix() for role, path in roles.items()}
+    candidates = {names[role]: Candidate(names[role], path) for role, path in roles.items()}
+    sink = CompareSink(documents_max)
+    drop = RoutedDrop(Route(mapping, names))
+    ingest(RoutedFiles(candidates, (drop,)), sink, IngestContext(settings, (mapping,), None, now))
+    return sink
 
 
 def _roles(mapping: CompiledMapping, files: Sequence[Path]) -> Mapping[str, Path]:

@@ -1,26 +1,151 @@
-"""`loadsheet mapping test` and `diff`: mappings tested with golden cases, and compared over real files."""
+"""`loadsheet mapping preview`, `test` and `diff`: what a mapping makes of files, shown, tested with golden cases, and compared with another."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
 
 from loadsheet import exit_codes
-from loadsheet.cli.mapping.input_files import documents_for, home_of, mapping_named, named_by
+from loadsheet.cli.mapping.input_files import home_of, mapping_for, mapping_named, named_by, translate_files
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.mapping import Document, Mapping
+from loadsheet.mapping import Mapping
 from loadsheet.mapping import load as load_mapping
-from loadsheet.mapping_tools.diff import Comparison, Pair, Verdict, compare
-from loadsheet.mapping_tools.golden_tests import FOLDER, Case, find_cases, judge, moment_of, written
+from loadsheet.mapping_tools.comparison import (
+    FOLDER,
+    Case,
+    Comparison,
+    Pair,
+    Verdict,
+    compare,
+    find_cases,
+    judge,
+    moment_of,
+    written,
+)
+from loadsheet.mapping_tools.explain import Cell, Explanation, Preview
+from loadsheet.mapping_tools.explain import preview as make_preview
 from loadsheet.problems import FileRefused, MappingError, Problem, Where
 from loadsheet.settings import Settings
 
+_SHORT = 48  # characters of a cell
 _SHOWN = 20  # documents shown one by one; --json has them all
 
 _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--mapping", "name", metavar="NAME", help="A mapping by name, or its file; else the one that names the file."
+)
+@click.option(
+    "--rows", "records", default=3, show_default=True, type=click.IntRange(1), help="So many records at most."
+)
+@together(MAPPINGS, CONFIG, JSON)
+def preview(
+    files: tuple[Path, ...],
+    *,
+    name: str | None,
+    records: int,
+    mappings: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Show the first records of FILES: each cell beside the field and value it becomes, and what is wrong with it.
+
+    Nothing is sent or kept. In a pipe each value is one line: record, field, value, place, heading, cell.
+    """
+    settings = load(config, mappings=mappings)
+    mapping = mapping_named(name, settings) if name else mapping_for(files, settings)
+    found = translate_files(mapping, files, settings, now=datetime.now(UTC), documents_max=records)
+    shown = [make_preview(mapping, document, found.tables) for document in found.documents]
+    if as_json:
+        heading = {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
+        print_json({**heading, "records": [_preview_json(one) for one in shown]})
+    elif sys.stdout.isatty():
+        console = Console()
+        for one in shown:
+            console.print(_grid(one))
+    else:
+        for one in shown:
+            click.echo("\n".join(_lines(one)))
+    return exit_codes.NEEDS_SOMEONE if any(problem.level == "error" for one in shown for problem in one.problems) else 0
+
+
+def _grid(found: Preview) -> Grid:
+    rows = "; ".join(found.rows)
+    grid = Grid("Cell", "Heading", "As it was sent", "", "Field", "Value", title_justify="left", header_style="bold")
+    grid.title = escape(f"{found.operation} {found.key}  ({rows})")
+    at = {str(problem.where): problem for problem in found.problems}
+    for value in found.values:
+        place, label, text = _source(value)
+        style = "yellow" if place in at else "dim" if not value.cells else ""
+        near = _place(value.cells[0].where) if value.cells else ""
+        grid.add_row(*map(escape, (near, label, text, "->", value.path, value.value)), style=style)
+    for cell in found.unused:
+        style = "dim" if found.values else "yellow" if str(cell.where) in at else ""
+        use = "not used" if found.values else ""
+        grid.add_row(*map(escape, (_place(cell.where), cell.label, _short(cell.text), "", use, "")), style=style)
+    for problem in found.problems:
+        style = "bold red" if problem.level == "error" else "yellow"
+        hint = f" ({problem.hint})" if problem.hint else ""
+        grid.add_row(
+            escape(_place(problem.where)), escape(problem.where.column), escape(_short(problem.found)), "!!",
+            problem.code, escape(f"{problem.text}{hint}"), style=style,
+        )  # fmt: skip
+    return grid
+
+
+def _lines(found: Preview) -> Iterator[str]:
+    for value in found.values:
+        place, label, text = _source(value)
+        yield f"{found.key}\t{value.path}\t{value.value}\t{place}\t{label}\t{text}"
+    for cell in found.unused:
+        yield "\t".join((found.key, "", "", str(cell.where), cell.label, _short(cell.text)))
+    yield from (f"{found.key}\t{problem}" for problem in found.problems)
+
+
+def _source(value: Explanation) -> tuple[str, str, str]:
+    """Place, heading and text of the cells behind a value, in one line."""
+    if not value.cells:
+        return "", "", "(the mapping)"
+    first, more = value.cells[0], value.cells_in_all - 1
+    return str(first.where), first.label, _short(first.text) + (f" and {more} more" if more else "")
+
+
+def _place(where: Where) -> str:
+    """A place without what the reader knows: the sheet and cell, or the file and row."""
+    return f"{where.sheet}!{where.cell}" if where.cell else f"{where.file}:{where.row}"
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _SHORT else f"{plain[: _SHORT - 3]}..."
+
+
+def _preview_json(found: Preview) -> dict[str, Any]:
+    return {
+        "operation": found.operation,
+        "key": found.key,
+        "rows": list(found.rows),
+        "values": [
+            {"field": value.path, "value": value.value, "cells": [_cell(cell) for cell in value.cells]}
+            for value in found.values
+        ],
+        "unused": [_cell(cell) for cell in found.unused],
+        "problems": [problem.to_json() for problem in found.problems],
+    }
+
+
+def _cell(cell: Cell) -> dict[str, str]:
+    return {"place": str(cell.where), "label": cell.label, "text": cell.text}
 
 
 @click.command()
@@ -57,12 +182,12 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
 def _run_case(case: Case, settings: Settings, *, update: bool) -> list[str]:
     mapping, now = mapping_named(case.mapping, settings), moment_of(case)
     try:
-        found = list(documents_for(mapping, case.files, settings, now))
+        found = translate_files(mapping, case.files, settings, now=now)
     except FileRefused as refused:
         return [str(refused.problem)]
     if not update:
-        return judge(case, found)
-    case.expected.write_text(written(mapping, now, found), encoding="utf-8")
+        return judge(case, found.items)
+    case.expected.write_text(written(mapping, now, found.items), encoding="utf-8")
     return []
 
 
@@ -88,7 +213,8 @@ def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, 
     now = datetime.now(UTC)
     total = Comparison()
     for drop in _drops(files, before, after):
-        found = compare(_usable(before, drop, settings, now), _usable(after, drop, settings, now))
+        old_side, new_side = (translate_files(one, drop, settings, now=now) for one in (before, after))
+        found = compare(old_side.documents, new_side.documents)
         total.counts.update(found.counts)
         total.fields.update(found.fields)
         total.pairs += found.pairs
@@ -119,10 +245,6 @@ def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileR
     found = ", ".join(map(str, files))
     hint = "there is nothing to compare: name a file, or a folder that holds files of these names"
     return FileRefused(Problem("A101", Where(found), found, {"patterns": patterns}, hint))
-
-
-def _usable(mapping: Mapping, files: Sequence[Path], settings: Settings, now: datetime) -> list[Document]:
-    return [found for found in documents_for(mapping, files, settings, now) if isinstance(found, Document)]
 
 
 def _print(old: Mapping, new: Mapping, found: Comparison) -> None:
