@@ -259,15 +259,13 @@ class _Watcher:
     """The state of one watch between turns. Times are in seconds, by `clock`."""
 
     def __init__(self, watched: Watch, clock: Callable[[], float]) -> None:
-        self.settings, self._run, self._unfinished, self._say, self._close = watched[:5]
-        self._due_s, self._scheduled_s, self._is_pending = watched[5:]
-        self._clock = clock
+        self.settings, self._watched, self._clock = watched.settings, watched, clock
         self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left in the inbox
         self._news_since: float | None = None
         self._not_before = 0.0  # no run before this: the last one failed
         self._retry_backoff = Backoff(self.settings.watch.retry_s, self.settings.watch.retry_max_s)
         self._resolve_backoff = Backoff(self.settings.watch.retry_s, self.settings.watch.retry_max_s)
-        self._open = self._unfinished()
+        self._open = self._watched.unfinished()
         self._resolve_at: float | None = 0.0 if self._open else None
         self._due_at = self._when_due()
         self._said = ""
@@ -279,7 +277,7 @@ class _Watcher:
         if now < self._not_before:
             return self._not_before - now
         try:
-            if self._queued and self._is_pending():
+            if self._queued and self._watched.is_pending():
                 return QUEUED_S
             found = inbox.quick_scan(self.settings)
             if self._queued:
@@ -300,7 +298,7 @@ class _Watcher:
                 return self._run_once(there)
             return min(found.again_s, ripe - now)
         self._news_since = None
-        scheduled_s = self._scheduled_s()
+        scheduled_s = self._watched.scheduled_s()
         scheduled_at = None if scheduled_s is None else now + scheduled_s
         times = [at for at in (self._resolve_at, self._due_at, scheduled_at) if at is not None]
         if any(now >= at for at in times):
@@ -312,8 +310,8 @@ class _Watcher:
 
     def leave(self, reason: LoadsheetError) -> None:
         """Report why this watch ends, and release its resources."""
-        self._say(f"{reason}; this shipper is watched no more (exit code {reason.exit_code}), the others are")
-        self._close(reason)
+        self._watched.say(f"{reason}; this shipper is watched no more (exit code {reason.exit_code}), the others are")
+        self._watched.close(reason)
 
     def _items(self, found: inbox.Scan) -> Iterator[tuple[object, ...]]:
         """What the scan found that a run would take or report. A file that waited too long for its companion counts as new once more."""
@@ -327,7 +325,7 @@ class _Watcher:
         """Do one run and plan the next."""
         had_news, self._news_since, self.ran = bool(there - self._handled), None, True
         try:
-            ended = self._run()
+            ended = self._watched.run()
         except LoadsheetError as error:
             if error.exit_code != exit_codes.TRY_AGAIN:
                 raise
@@ -345,14 +343,14 @@ class _Watcher:
 
     def _resolve_next(self, *, had_news: bool) -> None:
         """After a run: compute when the next one is due, for unfinished entries or expected files."""
-        before, self._open = self._open, self._unfinished()
+        before, self._open = self._open, self._watched.unfinished()
         if had_news or self._open < before:
             self._resolve_backoff.reset()
         self._resolve_at = self._clock() + self._resolve_backoff.next() if self._open else None
         self._due_at = self._when_due()
 
     def _when_due(self) -> float | None:
-        seconds = self._due_s()
+        seconds = self._watched.due_s()
         return None if seconds is None else self._clock() + seconds
 
     def _back_off(self, reason: LoadsheetError, *, ran: bool = False) -> float:
@@ -360,7 +358,7 @@ class _Watcher:
         pause_s = self._retry_backoff.next()
         if self._said != str(reason):
             self._said = str(reason)
-            self._say(f"{reason}; the watch goes on in {pause_s:g} s, and then with longer pauses")
+            self._watched.say(f"{reason}; the watch goes on in {pause_s:g} s, and then with longer pauses")
         self._not_before = self._clock() + pause_s
         if ran:
             self._resolve_at = self._not_before
