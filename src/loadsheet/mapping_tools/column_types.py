@@ -7,6 +7,7 @@ very readers that a mapping will use.
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.conversion_errors import CellProblem
@@ -169,11 +170,7 @@ def _formats(texts: Sequence[str], locale: str | None) -> list[tuple[str, int]]:
     return found
 
 
-_READERS: dict[tuple[str, str | None], Parse] = {}
-
-
-def _reads(format_: str, locale: str | None) -> Parse:
-    return _READERS.setdefault((format_, locale), format_reader(format_, locale))
+_reads = cache(format_reader)
 
 
 def _share(texts: Sequence[str], formats: Sequence[str], locale: str | None) -> tuple[str, int] | None:
