@@ -77,7 +77,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Origin:
     """What is kept of a document: its payload, rows and items (see `Document`), and the lineage of its mapping. `columns` says for
     a table at which position a column (the mapping's name for it) stood, `headers` its headings; `place` says where a cell is: table, row number, position.
     """
@@ -109,9 +109,9 @@ def fields_named(payload: bytes, wanted: str) -> list[str]:
     raise KeyError(f"the record has no field {wanted}; {hint}")
 
 
-def explain(made: Made, paths: Sequence[str], mapping: CompiledMapping | None) -> list[Explanation]:
+def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | None) -> list[Explanation]:
     """The story of each of these payload paths; without a mapping the cells alone."""
-    values = flat(made.payload)
+    values = flat(origin.payload)
     file = read_with_base(mapping.path) if mapping is not None else None
     columns = (
         {(table.name, column.name): column for table in mapping.plan.tables for column in table.columns}
@@ -120,23 +120,23 @@ def explain(made: Made, paths: Sequence[str], mapping: CompiledMapping | None) -
     )
     found = []
     for path in paths:
-        places = locate(made.lineage, made.rows, made.items, path)
+        places = locate(origin.lineage, origin.rows, origin.items, path)
         cells = tuple(
-            _cell(made, place, columns.get((place.table, place.column)), file) for place in places[:_CELLS_SHOWN]
+            _cell(origin, place, columns.get((place.table, place.column)), file) for place in places[:_CELLS_SHOWN]
         )
-        leaf, leaf_at = _leaf(file, path, made.items) if file is not None else ("", "")
+        leaf, leaf_at = _leaf(file, path, origin.items) if file is not None else ("", "")
         found.append(Explanation(path, values[path], cells, len(places), leaf, leaf_at))
     return found
 
 
-def _cell(made: Made, place: Place, column: ColumnPlan | None, file: YamlFile | None) -> Cell:
-    row = made.rows[place.row]
-    index = made.columns.get(row.table, {}).get(place.column)
+def _cell(origin: Origin, place: Place, column: ColumnPlan | None, file: YamlFile | None) -> Cell:
+    row = origin.rows[place.row]
+    index = origin.columns.get(row.table, {}).get(place.column)
     if index is None:  # a column of a set, whose heading is another one in each
-        labels = [fold(label) for label in made.headers.get(row.table, ())]
+        labels = [fold(label) for label in origin.headers.get(row.table, ())]
         index = labels.index(fold(place.label)) if fold(place.label) in labels else None
     text = row.cells[index] if index is not None and index < len(row.cells) else ""
-    where = made.place(row.table, row.number, index)
+    where = origin.place(row.table, row.number, index)
     if column is None:
         return Cell(where, place.label, text, "" if index is not None or not place.column else "computed for the row")
     return Cell(where, column.label, text, _reading(column, file), _code(column, text, file))
@@ -246,16 +246,21 @@ class Preview:
     problems: tuple[Problem, ...]
 
 
-def preview(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> Preview:
-    """The preview of one document that was read from these tables (by the mapping's names)."""
+def document_origin(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> Origin:
+    """The origin of a document that was read from these tables (by the mapping's names)."""
 
     def place(table: str, row: int, column: int | None) -> Where:
         return tables[table].where(row, column)
 
     columns = {name: table.columns for name, table in tables.items()}
     headers = {name: table.header for name, table in tables.items()}
-    made = Made(document.payload, document.rows, document.items, mapping.lineage, columns, headers, place)
-    values = tuple(explain(made, list(flat(document.payload)), None))
+    return Origin(document.payload, document.rows, document.items, mapping.lineage, columns, headers, place)
+
+
+def preview(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> Preview:
+    """The preview of one document that was read from these tables (by the mapping's names)."""
+    origin = document_origin(mapping, document, tables)
+    values = tuple(explain(origin, list(flat(document.payload)), None))
     numbers: dict[str, list[str]] = {}
     for row in document.rows:
         numbers.setdefault(row.table, []).append(str(row.number))

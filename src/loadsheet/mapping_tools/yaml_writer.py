@@ -184,8 +184,6 @@ def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
 
 def _column(drafted: DraftColumn, shared: list[str]) -> str:
     keys = {key: value for key, value in drafted.keys.items() if not (key == "formats" and set(value) <= set(shared))}
-    if keys.get("type") == "yesno" and isinstance(keys.get("default"), bool):
-        keys["default"] = "yes" if keys["default"] else "no"
     return scalar(keys)
 
 

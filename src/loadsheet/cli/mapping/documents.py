@@ -12,10 +12,17 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from loadsheet import exit_codes
-from loadsheet.cli.mapping.input_files import home_of, mapping_for, mapping_named, named_by, translate_files
+from loadsheet.cli.mapping.input_files import (
+    home_of,
+    mapping_among,
+    mapping_for,
+    mapping_named,
+    named_by,
+    translate_files,
+)
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.mapping import Mapping
+from loadsheet.mapping import Mapping, load_folder
 from loadsheet.mapping import load as load_mapping
 from loadsheet.mapping_tools.comparison import (
     FOLDER,
@@ -164,7 +171,10 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
     cases = find_cases(place) if place.is_dir() else []
     if not cases:
         raise MappingError("there are no cases here", file=str(place), hint="put files into MAPPING/ and use --update")
-    differences = {case: _run_case(case, settings, update=update) for case in cases}
+    loaded = load_folder(settings.mappings, settings.assumptions)
+    differences = {
+        case: _run_case(case, mapping_among(loaded, case.mapping, settings), settings, update=update) for case in cases
+    }
     failed = {case: texts for case, texts in differences.items() if texts}
     if as_json:
         print_json(
@@ -179,8 +189,8 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
     return exit_codes.NEEDS_SOMEONE if failed else 0
 
 
-def _run_case(case: Case, settings: Settings, *, update: bool) -> list[str]:
-    mapping, now = mapping_named(case.mapping, settings), moment_of(case)
+def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool) -> list[str]:
+    now = moment_of(case)
     try:
         found = translate_files(mapping, case.files, settings, now=now)
     except FileRefused as refused:

@@ -11,6 +11,7 @@ from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, load_folder, route
 from loadsheet.mapping import load as load_mapping
+from loadsheet.mapping.routing import LoadedMappings
 from loadsheet.mapping_tools.comparison import CompareSink
 from loadsheet.problems import FileRefused
 from loadsheet.settings import Settings
@@ -20,7 +21,11 @@ def mapping_named(name: str, settings: Settings) -> CompiledMapping:
     """The mapping file at this path, else the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
     if Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file():
         return load_mapping(Path(name), settings.assumptions, home_of(Path(name), settings))
-    found = load_folder(settings.mappings, settings.assumptions)
+    return mapping_among(load_folder(settings.mappings, settings.assumptions), name, settings)
+
+
+def mapping_among(found: LoadedMappings, name: str, settings: Settings) -> CompiledMapping:
+    """The mapping of this name in the folder. Raises MappingError, click.BadParameter."""
     loaded = {mapping.name: mapping for mapping in found}
     if name not in loaded:
         if broken := next((one for one in found.broken if name == one.name), None):
