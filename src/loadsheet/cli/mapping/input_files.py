@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import click
 
+from loadsheet.checking import name_in_inbox
 from loadsheet.inbox import Candidate
 from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Mapping as CompiledMapping
@@ -43,20 +44,14 @@ def home_of(path: Path, settings: Settings) -> Path | None:
 def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
     """The mapping of the folder that names the first of these files. Raises MappingError, and FileRefused if none or several do."""
     loaded = load_folder(settings.mappings, settings.assumptions)
-    parts = files[0].absolute().parts[1:]
-    problem = None
-    for start in reversed(range(len(parts))):  # the bare name first, then with the folders around it
-        name = "/".join(parts[start:])
-        routes = route([name], loaded)
-        named = [*(found.mapping for found in routes.complete)] or [
-            mapping for mapping in loaded if name in route([name], [mapping]).waiting
-        ]
-        if named and name not in routes.ambiguous:
-            return named[0]
-        if broken := next((one for one in loaded.broken if one.takes(name)), None):
-            raise broken.finding
-        problem = problem or routes.ambiguous.get(name) or routes.unmapped.get(name)
-    raise FileRefused(problem) if problem else click.BadParameter(f"no mapping names {files[0]}")
+    name = name_in_inbox(files[0], loaded)
+    routes = route([name], loaded)
+    waiting = (mapping for mapping in loaded if name in route([name], [mapping]).waiting)
+    if named := next((found.mapping for found in routes.complete), None) or next(waiting, None):
+        return named
+    if broken := next((one for one in loaded.broken if one.takes(name)), None):
+        raise broken.finding
+    raise FileRefused({**routes.unmapped, **routes.ambiguous, **routes.blocked}[name])
 
 
 def translate_files(
