@@ -12,7 +12,7 @@ import pytest
 from shipped_samples import OF_ONE_KIND, ROOT, sample, shipped_mapping
 
 from loadsheet.mapping_tools.explain import document_origin, explain, flat
-from loadsheet.mapping_tools.sheets import observe
+from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.template import write_template
 from loadsheet.mapping_tools.yaml_writer import write_draft

@@ -16,7 +16,7 @@ from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_record
 from loadsheet.mapping import Document, lint, load, translate
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.explain import pattern
-from loadsheet.mapping_tools.sheets import observe
+from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import FILL_IN, draft
 from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.problems import FileRefused

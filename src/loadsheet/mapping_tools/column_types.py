@@ -71,15 +71,15 @@ def guess_type(cells: Sequence[str], reading: Reading, unit: str, locale: str) -
     if not filled:
         return Guess("text", {}, "all cells are blank")
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
-    for guess in _typed(filled), _timed(filled, locale):
+    for guess in _native_type(filled), _moment_type(filled, locale):
         if guess is not None and not (measure and guess.type in {"integer", "decimal"}):
             is_moment = guess.type in {"datetime", "date", "time"}
-            return guess if is_moment or not _is_text(reading, filled) else _text(filled)
+            return guess if is_moment or not _is_text(reading, filled) else _text_type(filled)
     if measure and (guess := _quantity(filled, measure, unit, locale)):
         return guess
     if _is_text(reading, filled):
-        return _text(filled)
-    return _worded(filled, reading, locale) or _numbered(filled, locale) or _text(filled)
+        return _text_type(filled)
+    return _word_type(filled, reading, locale) or _number_type(filled, locale) or _text_type(filled)
 
 
 def _is_text(reading: Reading, filled: Sequence[str]) -> bool:
@@ -89,12 +89,12 @@ def _is_text(reading: Reading, filled: Sequence[str]) -> bool:
     return (bool(names & reading.concepts) and "count" not in reading.concepts) or zeros
 
 
-def _text(filled: Sequence[str]) -> Guess:
+def _text_type(filled: Sequence[str]) -> Guess:
     distinct = len(set(filled))
     return Guess("text", {}, f"{len(filled)} values, {distinct} different")
 
 
-def _typed(filled: Sequence[str]) -> Guess | None:
+def _native_type(filled: Sequence[str]) -> Guess | None:
     """Cells that a workbook holds as dates, flags or numbers already."""
     kinds = Counter(cell.kind if isinstance(cell, Native) else "text" for cell in filled)
     kind, count = max(kinds.items(), key=lambda item: (item[1], item[0] != "text"))
@@ -114,7 +114,7 @@ def _typed(filled: Sequence[str]) -> Guess | None:
     return None
 
 
-def _timed(filled: Sequence[str], locale: str) -> Guess | None:
+def _moment_type(filled: Sequence[str], locale: str) -> Guess | None:
     texts = [cell for cell in filled if not isinstance(cell, Native)]
     native = sum(isinstance(cell, Native) and cell.kind in {"datetime", "date"} for cell in filled)
     if not texts or sum(_DATED.search(cell) is not None for cell in texts) < len(texts) / 2:
@@ -211,7 +211,7 @@ def _quantity(filled: Sequence[str], measure: str, unit: str, locale: str) -> Gu
     return Guess("quantity", keys, said)
 
 
-def _worded(filled: Sequence[str], reading: Reading, locale: str) -> Guess | None:
+def _word_type(filled: Sequence[str], reading: Reading, locale: str) -> Guess | None:
     tests: tuple[tuple[str, str, Parse, bool], ...] = (
         ("timezone", "names of time zones", zone_reader(), any("/" in cell for cell in filled)),
         ("currency", "currency codes", currency_reader(), "currency" in reading.concepts),
@@ -226,7 +226,7 @@ def _worded(filled: Sequence[str], reading: Reading, locale: str) -> Guess | Non
     return None
 
 
-def _numbered(filled: Sequence[str], locale: str) -> Guess | None:
+def _number_type(filled: Sequence[str], locale: str) -> Guess | None:
     reads = number_reader(locale or "en_GB")
     plain = number_reader("en_GB")
     values = [(plain if isinstance(cell, Native) else reads)(cell.strip()) for cell in filled]

@@ -13,7 +13,7 @@ from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operati
 from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping_tools.column_types import CHECK, Guess
-from loadsheet.mapping_tools.sheets import Column, Sheet
+from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
 from loadsheet.mapping_tools.vocabulary import Reading, vocabulary, words_of
 
 _SOFT = frozenset(

@@ -21,7 +21,7 @@ from loadsheet.mapping_tools.payload_parts import (
     parties,
     scalar,
 )
-from loadsheet.mapping_tools.sheets import Column
+from loadsheet.mapping_tools.sheet_profiles import Column
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable, leftovers
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from loadsheet.mapping_tools.column_types import CHECK
 from loadsheet.mapping_tools.payload_parts import Payload, scalar
-from loadsheet.mapping_tools.sheets import Sheet
+from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.suggest_payload import fill
 from loadsheet.reading import fold

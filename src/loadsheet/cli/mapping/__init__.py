@@ -7,10 +7,10 @@ import click
 _VERBS = {  # verb: the module that holds it under the same name; imported only when it is asked for
     "suggest": "loadsheet.cli.mapping.drafts",
     "lint": "loadsheet.cli.mapping.lint",
-    "preview": "loadsheet.cli.mapping.documents",
+    "preview": "loadsheet.cli.mapping.preview_and_diff",
     "template": "loadsheet.cli.mapping.drafts",
-    "test": "loadsheet.cli.mapping.documents",
-    "diff": "loadsheet.cli.mapping.documents",
+    "test": "loadsheet.cli.mapping.preview_and_diff",
+    "diff": "loadsheet.cli.mapping.preview_and_diff",
     "schema": "loadsheet.cli.mapping.drafts",
 }
 

@@ -11,7 +11,7 @@ from loadsheet.cli.output import say
 from loadsheet.contract import WRITES
 from loadsheet.mapping_tools.column_types import CHECK
 from loadsheet.mapping_tools.json_schema import mapping_schema
-from loadsheet.mapping_tools.sheets import observe
+from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import FILL_IN, draft
 from loadsheet.mapping_tools.template import write_template
 from loadsheet.mapping_tools.yaml_writer import warnings, write_draft
