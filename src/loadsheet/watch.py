@@ -134,7 +134,7 @@ class InboxListener:
     def listen(self) -> None:
         """Start listening if possible; restart if the inbox has become another folder."""
         if self.settings.inbox_address:
-            self._report("it lies in an object store, which tells of nothing")
+            self._report("object storage sends no file events")
             return
         try:
             status = self.settings.inbox.stat()
@@ -153,14 +153,14 @@ class InboxListener:
 
     def _report(self, reason: str) -> None:
         if reason != self._reported and reason:
-            self._say(f"{shown(self.settings.inbox)} is looked into every {self.settings.watch.poll_s:g} s: {reason}")
+            self._say(f"{shown(self.settings.inbox)} is scanned every {self.settings.watch.poll_s:g} s: {reason}")
         self._reported = reason
 
     def _polling_reason(self) -> str:
         if self.settings.watch.method == "polling":
             return "watch.method is polling"
         kind = file_system_of(self.settings.inbox, self._mounts)
-        shared = f"it lies on a network share or a shared folder ({kind}), where changes made elsewhere cause no events"
+        shared = f"a network share or shared folder ({kind}) sends no events for changes made elsewhere"
         return shared if needs_polling(kind) else ""
 
     def _start(self) -> str:
@@ -174,7 +174,7 @@ class InboxListener:
         except OSError as error:  # for example the limits of watches (ENOSPC) or instances (EMFILE)
             with suppress(OSError, RuntimeError):
                 observer.stop()
-            return f"the system gives us no events ({error.strerror}; see fs.inotify in sysctl)"
+            return f"file events are not available ({error.strerror}; see fs.inotify in sysctl)"
         self.observer = observer
         return ""
 
@@ -310,7 +310,7 @@ class _Watcher:
 
     def leave(self, reason: LoadsheetError) -> None:
         """Report why this watch ends, and release its resources."""
-        self._watched.say(f"{reason}; this shipper is watched no more (exit code {reason.exit_code}), the others are")
+        self._watched.say(f"{reason}; this shipper is no longer watched (exit code {reason.exit_code}), the others are")
         self._watched.close(reason)
 
     def _items(self, found: inbox.Scan) -> Iterator[tuple[object, ...]]:
@@ -358,7 +358,7 @@ class _Watcher:
         pause_s = self._retry_backoff.next()
         if self._said != str(reason):
             self._said = str(reason)
-            self._watched.say(f"{reason}; the watch goes on in {pause_s:g} s, and then with longer pauses")
+            self._watched.say(f"{reason}; next attempt in {pause_s:g} s")
         self._not_before = self._clock() + pause_s
         if ran:
             self._resolve_at = self._not_before

@@ -98,7 +98,7 @@ def test_on_a_network_share_the_watch_polls_and_says_so_once(place, tmp_path):
     coming.join()
     assert runs.taken == ["a.csv", "b.csv"]
     assert len(runs.said) == 1
-    assert "network share or a shared folder (nfs4)" in runs.said[0]
+    assert "network share or shared folder (nfs4)" in runs.said[0]
 
 
 def test_polling_can_be_demanded(tmp_path):
@@ -312,7 +312,7 @@ def test_one_of_several_that_cannot_go_on_leaves_and_the_others_are_served(tmp_p
         assert [listener.settings for listener in wake_events.listeners] == [places[1]]
     assert runs.taken == ["birch.csv", "late.csv"]
     (line,) = said
-    assert line.endswith("; this shipper is watched no more (exit code 77), the others are")
+    assert line.endswith("; this shipper is no longer watched (exit code 77), the others are")
     assert [why.exit_code for why in closed] == [77]
 
 
