@@ -244,7 +244,7 @@ def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
     write_template(mapping, mapping.main_role, tmp_path / "dated-1.xlsx")
     guide = openpyxl.load_workbook(tmp_path / "dated-1.xlsx")["Guide"]
     (told,) = [row for row in guide.iter_rows(values_only=True) if row[1] == "Odd"]
-    assert told[5] == "only the sheet's author knows one: ask for it"
+    assert told[5] == "no example: ask the author of this workbook"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ meaning, kind and named values in the contract; no field name stands here.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
 from loadsheet.mapping.conversion_errors import CellProblem
@@ -77,17 +77,11 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """The sets of a table: the headings with the code of each, and the two columns that they are read through, by payload path."""
+    """The sets of a table: the headings with the code of each, and the two columns that they are read through."""
 
     codes: dict[str, str]
     at: Column
     event: Column
-    paths: dict[str, Column]
-
-    @property
-    def formats(self) -> dict[str, Any]:
-        """The keys of the date column besides its label and type."""
-        return self.at.guess.keys
 
 
 def meaning(field: Field) -> frozenset[str]:
@@ -322,7 +316,7 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     kept[code.name] = Filled(main, event, 1.0, "the codes are the headings; what does the exchange call these events?")
     kept[moment.name] = Filled(main, at, 1.0)
     codes = {column.label: "_".join(words_of(column.label)).upper() for column in found}
-    sets = Sets(codes, at, event, {code.name: event, moment.name: at})
+    sets = Sets(codes, at, event)
     return Match(match.operation, kept, match.total), replace(sheet, columns=(*rest, at, event)), sets
 
 

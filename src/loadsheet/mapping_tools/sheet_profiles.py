@@ -47,7 +47,6 @@ class Column:
     cells: tuple[str, ...]
     reading: Reading
     guess: Guess
-    unit: str = ""
 
     @property
     def filled(self) -> list[str]:
@@ -262,18 +261,17 @@ def observe(paths: Sequence[Path], settings: Settings) -> list[Sheet]:
         for label in found.headings.labels:
             habits.languages.update(vocabulary().read(label).languages)
     habits.locale, habits.locale_evidence = locale_by(
-        [(found.headings.labels, found.rows) for found in raw], habits.language
+        [(found.headings.labels, found.endings.rows) for found in raw], habits.language
     )
     return [_sheet(found, habits) for found in raw]
 
 
 class _Raw(NamedTuple):
-    """A table as read: the file, its first rows, the headings, the rows below them, and by what rows that are none are told."""
+    """A table as read: the file, its first rows, the headings, and the rows below them."""
 
     path: Path
     top: Top
     headings: _Headings
-    rows: list[tuple[int, tuple[str, ...]]]
     endings: _Endings
 
 
@@ -294,7 +292,7 @@ def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
         damaged = {row.number for row in rows if row.problem is not None}
         found = _endings([(row.number, row.cells) for row in rows], damaged)
         if found.rows:
-            yield _Raw(path, top, headings, found.rows, found)
+            yield _Raw(path, top, headings, found)
 
 
 def _sheet(raw: _Raw, habits: Habits) -> Sheet:
@@ -302,8 +300,8 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     doubles = raw.headings.doubles
     for position, label in enumerate(raw.headings.labels):
         again = doubles.get(fold(label), [])
-        if fold(label) and position < len(raw.rows[0][1]) and position not in again[1:]:
-            cells = tuple(cells[position] for _, cells in raw.rows)
+        if fold(label) and position < len(raw.endings.rows[0][1]) and position not in again[1:]:
+            cells = tuple(cells[position] for _, cells in raw.endings.rows)
             reading, unit = _understood(label)
             guess = guess_type(cells, reading, unit, habits.locale)
             if again:
@@ -311,8 +309,8 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
                 guess = guess._replace(
                     evidence=f"{guess.evidence}; {CHECK}: stands over columns {there}, this is the first"
                 )
-            columns.append(Column(label, position, cells, reading, guess, unit))
-    numbers = tuple(number for number, _ in raw.rows)
+            columns.append(Column(label, position, cells, reading, guess))
+    numbers = tuple(number for number, _ in raw.endings.rows)
     top = raw.top
     return Sheet(
         raw.path, top.sheet, top.encoding, top.delimiter, raw.headings.rows, numbers, tuple(columns), habits,

@@ -304,7 +304,7 @@ def _rows_in_use(table: DraftTable, key: Column | None, made: Draft) -> list[int
 
 def _in_set(name: str, column: Column, sets: Sets) -> DraftColumn:
     """One of the two columns that sets are read through."""
-    keys: dict[str, Any] = {"label": column.label, "type": "datetime", "required": True, **sets.formats}
+    keys: dict[str, Any] = {"label": column.label, "type": "datetime", "required": True, **sets.at.guess.keys}
     if column is sets.event:
         keys = {"from_set": True, "type": "text"}
     return DraftColumn(

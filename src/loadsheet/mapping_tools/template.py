@@ -159,7 +159,6 @@ class _Words:
     heads: tuple[str, ...]
     required: str
     optional: str
-    example: str
     no_example: str
     grouped: str
 
@@ -170,16 +169,15 @@ _WORDS: dict[Language, _Words] = {
         "How to fill in this workbook",
         (
             "Fill in the coloured sheets, one row after the other, below the headings. Keep the headings as they are.",
-            "Columns with a star are required. Blank rows and columns of your own are passed over.",
+            "Columns with a star are required. Blank rows and your own columns are ignored.",
             "Cells with a small arrow hold a list: choose from it. Rest the pointer on a heading to see what is expected.",
             "The sheet Example shows rows as they should be; it is not read.",
-            "If a row is refused, you get the file back with the reason in the very cell.",
+            "If a row is refused, you get the file back with the reason in the cell.",
         ),
         ("Sheet", "Column", "Required", "What is expected", "Allowed", "Example", "Remark"),
         "required",
         "may be blank",
-        "Example",
-        "only the sheet's author knows one: ask for it",
+        "no example: ask the author of this workbook",
         "Rows with the same {key} are one record: {same} must say the same in all of them.",
     ),
     "de": _Words(
@@ -187,16 +185,15 @@ _WORDS: dict[Language, _Words] = {
         "So wird diese Mappe ausgefüllt",
         (
             "Füllen Sie die farbigen Blätter Zeile für Zeile unter den Überschriften aus. Lassen Sie die Überschriften, wie sie sind.",
-            "Spalten mit Stern sind Pflicht. Leere Zeilen und eigene Spalten werden übergangen.",
+            "Spalten mit Stern sind Pflicht. Leere Zeilen und eigene Spalten werden ignoriert.",
             "Zellen mit einem kleinen Pfeil haben eine Liste: Wählen Sie daraus. Ruht der Zeiger auf einer Überschrift, steht dort, was erwartet wird.",
             "Das Blatt Example zeigt Zeilen, wie sie sein sollen; es wird nicht gelesen.",
-            "Wird eine Zeile abgelehnt, bekommen Sie die Datei zurück, mit dem Grund in genau der Zelle.",
+            "Wird eine Zeile abgelehnt, bekommen Sie die Datei zurück, mit dem Grund in der Zelle.",
         ),
         ("Blatt", "Spalte", "Pflicht", "Was erwartet wird", "Erlaubt", "Beispiel", "Hinweis"),
         "Pflicht",
         "darf leer sein",
-        "Beispiel",
-        "das weiß nur, wer die Mappe gemacht hat: bitte fragen",
+        "kein Beispiel: bitte den Ersteller der Mappe fragen",
         "Zeilen mit gleicher {key} sind ein Datensatz: {same} müssen in allen gleich sein.",
     ),
 }
@@ -210,7 +207,6 @@ class _Writer:
         self._mapping = mapping
         self._lists: list[tuple[str, ...]] = []
         self._formats: dict[tuple[tuple[str, Any], ...], Format] = {}
-        self._list_sheet: Worksheet | None = None
 
     def table(self, form: TableForm) -> None:
         """A sheet to fill in: headings with notes, formats and lists below them."""
