@@ -6,7 +6,7 @@ sheet cannot tell apart is taken as equal: lists and objects without content are
 
 import json
 import unicodedata
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
 import openpyxl
@@ -14,17 +14,17 @@ import pytest
 import strategies
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shipped_samples import NOW
 
+from loadsheet.cli.mapping.input_files import translate_files
 from loadsheet.contract import DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
 from loadsheet.contract.kinds import flag_meaning
-from loadsheet.mapping import Document, load, translate
+from loadsheet.mapping import load
 from loadsheet.mapping.numerals import canonical
 from loadsheet.mapping_tools.template import write_template
-from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
 ASSUMED = Assumptions()
-NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
 TYPES = {
     Kind.NUMERIC: "decimal",
     Kind.FLAG: "yesno",
@@ -183,8 +183,7 @@ class House:
 
     def translated(self, records):
         """The documents of the filled workbook."""
-        tables = open_tables(self.filled(records), "whole-1.xlsx", self.mapping.layouts["main"], Settings())
-        return [found for found in translate(self.mapping, tables, now=NOW) if isinstance(found, Document)]
+        return translate_files(self.mapping, [self.filled(records)], Settings(), now=NOW).documents
 
     def check(self, drawn):
         """Fills records in and holds what comes out against them."""

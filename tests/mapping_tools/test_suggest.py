@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from shipped_samples import INBOX, NOW, sample
 
+from loadsheet.cli.mapping.input_files import translate_files
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_record
-from loadsheet.mapping import Document, lint, load, translate
+from loadsheet.mapping import lint, load
 from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.mapping_tools.explain import pattern
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import FILL_IN, draft
 from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.problems import FileRefused
-from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
 KEPT = Path(__file__).with_name("kept")
@@ -120,10 +120,7 @@ def test_a_draft_with_its_marks_filled_in_translates_most_of_the_file(drafts, na
 
 def translated(mapping, paths):
     """The documents that a mapping makes of files, the main one first."""
-    tables = {}
-    for role, path in zip(mapping.layouts, paths, strict=True):
-        tables |= open_tables(path, path.name, mapping.layouts[role], Settings())
-    return [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    return translate_files(mapping, paths, Settings(), now=NOW).documents
 
 
 def test_the_share_of_columns_suggested_as_the_shipped_mappings_have_them(drafts):

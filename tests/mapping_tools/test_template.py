@@ -9,8 +9,9 @@ import pytest
 from command_in_process import loadsheet
 from shipped_samples import NOW, OF_ONE_KIND, shipped_mapping
 
+from loadsheet.cli.mapping.input_files import translate_files
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import Document, load, translate
+from loadsheet.mapping import load
 from loadsheet.mapping.patterns import example_of
 from loadsheet.mapping_tools.template import forms, write_template
 from loadsheet.problems import MappingError
@@ -228,8 +229,7 @@ def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
     for position, value in enumerate(cells, 1):
         book["Data"].cell(2, position, value)
     book.save(out)
-    tables = open_tables(out, out.name, mapping.layouts[mapping.main_role], Settings())
-    (document,) = [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    (document,) = translate_files(mapping, [out], Settings(), now=NOW).documents
     assert [str(problem) for problem in document.problems] == []
     told = {row[1]: row for row in book["Guide"].iter_rows(values_only=True)}
     assert told["Pickup"][3] == "a date, such as 24.03.2026"
