@@ -138,6 +138,9 @@ HEADINGS = {
     "fr": "Numéro de commande;Destinataire;Adresse;Code postal;Ville;Pays;Date d'enlèvement;Date de livraison;Emballage;Marchandise;Quantité;Poids brut (kg)",
     "es": "Número de pedido;Destinatario;Dirección;Código postal;Ciudad;País;Fecha de recogida;Fecha de entrega;Embalaje;Mercancía;Cantidad;Peso bruto (kg)",
     "nl": "Ordernummer;Geadresseerde;Adres;Postcode;Plaats;Land;Ophaaldatum;Leverdatum;Verpakking;Goederen;Aantal;Brutogewicht (kg)",
+    "it": "Numero ordine;Destinatario;Indirizzo;CAP;Città;Paese;Data ritiro;Data consegna;Imballaggio;Merce;Quantità;Peso lordo (kg)",
+    "pl": "Numer zamówienia;Odbiorca;Ulica;Kod pocztowy;Miasto;Kraj;Data odbioru;Data dostawy;Opakowanie;Towar;Ilość;Waga brutto (kg)",
+    "pt": "Número da encomenda;Destinatário;Morada;Código postal;Cidade;País;Data de recolha;Data de entrega;Embalagem;Mercadoria;Quantidade;Peso bruto (kg)",
     "sv": "Ordernummer;Mottagare;Gatuadress;Postnummer;Postort;Land;Hämtningsdatum;Leveransdatum;Förpackning;Gods;Antal;Bruttovikt (kg)",
 }
 ROWS = [
