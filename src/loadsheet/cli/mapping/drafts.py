@@ -22,14 +22,14 @@ from loadsheet.mapping_tools.yaml_writer import warnings, write_draft
 @click.option(
     "--target",
     type=click.Choice([operation.name for operation in WRITES]),
-    help="The operation that the records are meant for; else the likeliest.",
+    help="The operation of the records. Default: the most likely one.",
 )
 @click.option("--out", type=Target(), help="Write the draft to this file, which must not exist.")
 @together(CONFIG)
 def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, config: Path | None) -> None:
     """Draft a mapping from FILES: one workbook, one text file, or several that belong together.
 
-    Every guess has its evidence behind it as a comment; what the sheet cannot say is marked FILL IN.
+    Each guess has its evidence in a comment. What the sheet cannot tell is marked FILL IN.
     """
     if out is not None and out.exists():
         raise click.UsageError(f"{out} exists already; a draft never overwrites a mapping")

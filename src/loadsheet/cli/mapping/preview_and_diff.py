@@ -50,10 +50,10 @@ _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--mapping", "name", metavar="NAME", help="A mapping by name, or its file; else the one that names the file."
+    "--mapping", "name", metavar="NAME", help="A mapping by name or file. Default: the mapping that takes the file."
 )
 @click.option(
-    "--rows", "records", default=3, show_default=True, type=click.IntRange(1), help="So many records at most."
+    "--rows", "records", default=3, show_default=True, type=click.IntRange(1), help="Number of records to show."
 )
 @together(MAPPINGS, CONFIG, JSON)
 def preview(
@@ -157,12 +157,10 @@ def _cell(cell: Cell) -> dict[str, str]:
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--update", is_flag=True, help="Write what the cases come to now as what is expected; read the difference."
-)
+@click.option("--update", is_flag=True, help="Write the current results as the expected ones. Review the difference.")
 @together(MAPPINGS, CONFIG, JSON)
 def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Path | None, as_json: bool) -> int:
-    """Run the golden cases of FOLDER (default: tests in the folder of mappings) and say what is not as expected.
+    """Run the golden cases of FOLDER (default: tests in the folder of mappings) and show what differs from the expected results.
 
     A case is a file (or a folder of files) below the name of its mapping, with CASE.expected.jsonl beside it.
     """
@@ -210,11 +208,11 @@ def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool)
     multiple=True,
     required=True,
     type=click.Path(exists=True, path_type=Path),
-    help="A file to translate with both, or a folder with the files of one drop; give it again for more.",
+    help="A file to translate with both mappings, or a folder with the files of one drop. Repeatable.",
 )
 @together(CONFIG, JSON)
 def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
-    """Translate files with mapping OLD and with NEW, and say what becomes of each document: identical, changed, now failing.
+    """Translate files with mapping OLD and with NEW, and compare the documents: identical, changed, now failing.
 
     Of a folder, the files that OLD or NEW names by its patterns are taken. Exit code 65 if there is nothing to compare.
     """
