@@ -138,6 +138,21 @@ def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: In
     return Result(ReportsIncomplete.exit_code, written, _stop_reason(written, stopped), ingested.left, sent.late)
 
 
+def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetError | None) -> reconcile.Reconciliation:
+    """Match the entries with the latest listings, and import the analyst's comments: stage 6."""
+    settings, ledger, this_run = context.settings, context.ledger, context.run
+    seen = sent.seen
+    if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
+        fresh = fetch_listings(context.client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
+        verify_with(fresh, ledger, this_run, settings, timer=context.timer)
+        seen = seen | fresh
+    import_annotations(settings, ledger)
+    with run_log.stage("reconcile"):
+        reconciliation = reconcile.settle(ledger.queries, seen, this_run, settings)
+    ledger.record_exceptions(this_run, reconciliation.exceptions.standings)
+    return reconciliation
+
+
 def _reconcile_and_report(
     context: RunContext,
     sent: DeliveryResult,
@@ -145,17 +160,9 @@ def _reconcile_and_report(
     stopped: LoadsheetError | None,
     left: Sequence[Problem],
 ) -> Result:
-    settings, ledger, this_run, _, timer, _ = context
-    seen = sent.seen
-    if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
-        fresh = fetch_listings(context.client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
-        verify_with(fresh, ledger, this_run, settings, timer=timer)
-        seen = seen | fresh
+    settings, ledger, this_run = context.settings, context.ledger, context.run
+    reconciliation = _reconcile(context, sent, stopped)
     drops = ledger.queries.drops_of(this_run)
-    import_annotations(settings, ledger)
-    with run_log.stage("reconcile"):
-        reconciliation = reconcile.settle(ledger.queries, seen, this_run, settings)
-    ledger.record_exceptions(this_run, reconciliation.exceptions.standings)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     stopped = stopped or _not_examined(drops, this_run) or _not_all_sent(ledger, sent)
