@@ -4,7 +4,7 @@ Owns: values as YAML writes them in one line; which unused columns say what is i
 belongs to a date (`Ladedatum` and `Ladezeit`). Fields and roles are told by their meaning in the contract.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from loadsheet.mapping_tools.suggest import Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.vocabulary import vocabulary
 from loadsheet.reading import Native
 
-Ref = Callable[[DraftTable, DraftColumn], str]
 _Found = list[tuple[Field, DraftColumn]]
 
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
@@ -84,9 +83,9 @@ def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[F
     """The entry for what is inside a package, from the columns of its table that say so; nothing if none does. `unit_of` gives the
     leaf of a unit, without its closing brace.
     """
-    own = [drafted for where, drafted in draft.unused if where is table and "inner" in drafted.column.concepts]
+    own = [drafted for drafted in draft.unused if drafted.table is table and "inner" in drafted.column.concepts]
     found = _matched(own, record, frozenset({"inner"}), draft)
-    _use(draft, found)
+    draft.use(*(drafted for _, drafted in found))
     by_measure = {meaning(field_): drafted.name for field_, drafted in found}
     texts = []
     for field_ in record.fields:
@@ -99,14 +98,15 @@ def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[F
     return _entry(texts, 0) if found else []
 
 
-def parties(draft: Draft, record: Record, ref: Ref) -> list[tuple[int, str]]:
+def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
     """An entry for each party of which columns of the record's own table name the contact, telephone, mail or who pays."""
     role = next((field_ for field_ in record.fields if field_.known), None)
     if role is None:
         return []
     lines = []
     for concept in _ROLES:
-        own = [drafted for drafted in _contacts(draft) if _role(drafted) == concept]
+        contacts = (drafted for drafted in draft.of_record() if drafted.column.concepts & _CONTACTS)
+        own = [drafted for drafted in contacts if _role(drafted) == concept]
         named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
         found = _matched(own, record, frozenset({concept}), draft) if named else []
         if concept == "payer":  # a heading that only says who pays holds a name
@@ -115,18 +115,11 @@ def parties(draft: Draft, record: Record, ref: Ref) -> list[tuple[int, str]]:
             found += [(name, rest[0])] if rest and name is not None and named else []
         if not found:
             continue
-        _use(draft, found)
-        there = " or ".join(f"{ref(draft.main, drafted)} != null" for _, drafted in found)
-        texts = [f"{field_.name}: {{col: {ref(draft.main, drafted)}, unless_blank: true}}" for field_, drafted in found]
+        draft.use(*(drafted for _, drafted in found))
+        there = " or ".join(f"{draft.ref(drafted)} != null" for _, drafted in found)
+        texts = [f"{field_.name}: {{col: {draft.ref(drafted)}, unless_blank: true}}" for field_, drafted in found]
         lines += _entry([f"when: '{there}'", f"{role.name}: {{value: {named}}}", *texts], 0)
     return lines
-
-
-def _contacts(draft: Draft) -> Iterator[DraftColumn]:
-    for table, drafted in draft.unused:
-        whole = table is draft.main and (not draft.group or drafted.name in draft.one_value)
-        if whole and drafted.column.filled and drafted.column.concepts & _CONTACTS:
-            yield drafted
 
 
 def _role(drafted: DraftColumn) -> str:
@@ -140,11 +133,6 @@ def _matched(own: Sequence[DraftColumn], record: Record, context: frozenset[str]
     return [(field_, by_column[id(columns[field_.name])]) for field_ in record.fields if field_.name in columns]
 
 
-def _use(draft: Draft, found: _Found) -> None:
-    used = [drafted for _, drafted in found]
-    draft.unused = [(table, one) for table, one in draft.unused if all(one is not drafted for drafted in used)]
-
-
 def _entry(texts: Sequence[str], depth: int) -> list[tuple[int, str]]:
     """The lines of one entry of a list."""
     return [(depth, f"- {texts[0]}"), *((depth + 1, text) for text in texts[1:])]
@@ -153,7 +141,7 @@ def _entry(texts: Sequence[str], depth: int) -> list[tuple[int, str]]:
 # ---- a date, and beside it the time of day ----
 
 
-def clock_of(draft: Draft, table: DraftTable, day: DraftColumn) -> DraftColumn | None:
+def clock_of(draft: Draft, day: DraftColumn) -> DraftColumn | None:
     """The unused column of times that stands for the same moment as a column of dates; None if there is none, or the dates have
     their time with them.
     """
@@ -162,8 +150,10 @@ def clock_of(draft: Draft, table: DraftTable, day: DraftColumn) -> DraftColumn |
     moment = day.column.concepts & _OF_A_MOMENT
     alike = (
         clock
-        for where, clock in draft.unused
-        if where is table and clock.keys.get("type") == "time" and clock.column.concepts & _OF_A_MOMENT == moment
+        for clock in draft.unused
+        if clock.table is day.table
+        and clock.keys.get("type") == "time"
+        and clock.column.concepts & _OF_A_MOMENT == moment
     )
     return next(alike, None)
 
@@ -173,15 +163,17 @@ def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
     day.keys["type"] = "date"
     if not day.nullable and len(clock.column.filled) == len(clock.column.cells):
         clock.keys["required"], clock.nullable = True, False
-    draft.unused = [(where, one) for where, one in draft.unused if one is not clock]
+    draft.use(clock)
 
 
-def moment_in(day: DraftColumn, day_ref: str, clock: DraftColumn | None = None, clock_ref: str = "") -> tuple[str, str]:
+def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tuple[str, str]:
     """The expression for a moment, and the condition under which there is one (empty: always)."""
-    text = f"({day_ref} ?? $now)" if day.nullable else day_ref
+    ref = draft.ref(day)
+    text = f"({ref} ?? $now)" if day.nullable else ref
     if clock is not None:
-        text += f' + ({clock_ref} ?? t"PT0S")' if clock.nullable else f" + {clock_ref}"
-    return text, f"{day_ref} != null" if day.nullable else ""
+        time = draft.ref(clock)
+        text += f' + ({time} ?? t"PT0S")' if clock.nullable else f" + {time}"
+    return text, f"{ref} != null" if day.nullable else ""
 
 
 def _has_clock(day: DraftColumn) -> bool:

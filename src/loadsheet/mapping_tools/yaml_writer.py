@@ -68,7 +68,7 @@ def warnings(draft: Draft) -> Iterator[str]:
 def _why(sheet: Sheet, draft: Draft) -> str:
     """Why a sheet that has the key's heading is left out all the same."""
     key = draft.filled.get(draft.operation.record.key[0])
-    label = key[1].column.label if key is not None else ""
+    label = key.column.label if key is not None else ""
     there = any(fold(column.label) == fold(label) for column in sheet.columns)
     return f": {label} heads both, but too few of its values are the same" if label and there else ""
 
@@ -159,8 +159,8 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
 def _columns(draft: Draft) -> Iterator[str]:
     yield "# What the shipper sends. A remark says what the values of this file show."
     formats = _shared_formats(draft)
-    unused = {id(drafted) for _, drafted in draft.unused}
-    in_use = any(id(one) not in unused or _is_ruling(one, table) for table in draft.tables for one in table.columns)
+    unused = set(draft.unused)
+    in_use = any(one not in unused or _is_ruling(one, table) for table in draft.tables for one in table.columns)
     yield "columns:" if in_use else f"columns: {{}}   # {FILL_IN}: no heading says what its column is"
     for table in draft.tables:
         pad = "  "
@@ -170,7 +170,7 @@ def _columns(draft: Draft) -> Iterator[str]:
         width = max(len(drafted.name) for drafted in table.columns) + 1
         for drafted in table.columns:
             text = f"{pad}{f'{drafted.name}:':<{width}} {_column(drafted, formats)}"
-            if id(drafted) in unused and not _is_ruling(drafted, table):
+            if drafted in unused and not _is_ruling(drafted, table):
                 yield _commented(f"{pad}# {text.strip()}", f"fills no field; {drafted.remark}")
             else:
                 yield _commented(text, drafted.remark)
@@ -192,9 +192,8 @@ def _group(draft: Draft) -> Iterator[str]:
         yield ""
         yield "group:"
         yield f"  by: {scalar(draft.group)}"
-        filling = {id(drafted) for _, drafted in draft.filled.values()}
-        unused = {id(drafted) for _, drafted in draft.unused}
-        names = {drafted.name for drafted in draft.main.columns if id(drafted) in filling or id(drafted) not in unused}
+        unused = set(draft.unused) - set(draft.filled.values())
+        names = {drafted.name for drafted in draft.main.columns if drafted not in unused}
         yield _commented(
             f"  one_value: {scalar([name for name in draft.one_value if name in names])}",
             "the same in nearly every group",
