@@ -43,7 +43,7 @@ class _Filler:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._made = Payload()
-        self._clocks: dict[int, DraftColumn] = {}  # by the column of dates
+        self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
         self._habits = self._local_habits()
         self._event = _untold_event(draft)
         self._lines = draft.tables[-1]  # the table whose rows are the packages
@@ -94,7 +94,7 @@ class _Filler:
         name = self._draft.ref(drafted)
         if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, drafted)):
             join_clock(self._draft, drafted, clock)
-            self._clocks[id(drafted)] = clock
+            self._clocks[drafted] = clock
             return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
         if field_.kind is Kind.NUMERIC and (varies or drafted.table is not self._draft.main):
             return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 2}}", ""
@@ -250,7 +250,7 @@ class _Filler:
 
     def _shifted(self, day: DraftColumn, by: str) -> str:
         """The leaf for the moment in a column, with its time of day where that has a column of its own, and so much more or less."""
-        clock = self._clocks.get(id(day))
+        clock = self._clocks.get(day)
         text, there = moment_in(self._draft, day, clock)
         return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
 
