@@ -268,7 +268,7 @@ class _Watcher:
         self._open = self._watched.unfinished()
         self._resolve_at: float | None = 0.0 if self._open else None
         self._due_at = self._when_due()
-        self._said = ""
+        self._reported = ""
         self._queued = self.ran = False
 
     def turn(self) -> float:
@@ -334,7 +334,7 @@ class _Watcher:
             if ended.exit_code != exit_codes.TRY_AGAIN:
                 raise ended.stopped
             return self._back_off(ended.stopped, ran=True)
-        self._said, self._queued = "", ended.queued
+        self._reported, self._queued = "", ended.queued
         self._retry_backoff.reset()
         busy = {problem.found for problem in ended.left if problem.code in ("A104", "A106", "A107")}
         self._handled = frozenset(thing for thing in there if thing[0] not in busy)
@@ -356,8 +356,8 @@ class _Watcher:
     def _back_off(self, reason: LoadsheetError, *, ran: bool = False) -> float:
         """Pause, longer each time, and report a new reason. A run that had begun is due again afterwards."""
         pause_s = self._retry_backoff.next()
-        if self._said != str(reason):
-            self._said = str(reason)
+        if self._reported != str(reason):
+            self._reported = str(reason)
             self._watched.say(f"{reason}; next attempt in {pause_s:g} s")
         self._not_before = self._clock() + pause_s
         if ran:

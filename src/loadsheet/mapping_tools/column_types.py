@@ -98,19 +98,19 @@ def _native_type(filled: Sequence[str]) -> Guess | None:
     """Cells that a workbook holds as dates, flags or numbers already."""
     kinds = Counter(cell.kind if isinstance(cell, Native) else "text" for cell in filled)
     kind, count = max(kinds.items(), key=lambda item: (item[1], item[0] != "text"))
-    said = f"{count} of {len(filled)} values are {kind}s of the workbook"
+    evidence = f"{count} of {len(filled)} values are {kind}s of the workbook"
     if kind in {"datetime", "date", "time"} and count * 2 >= len(filled):
         others = [cell for cell in filled if not isinstance(cell, Native)]
         if any(map(_DATED.search, others)):
             return None  # dates that are texts: their format has to be found
-        return Guess("time" if kind == "time" else "datetime", {}, said + _strangers(others))
+        return Guess("time" if kind == "time" else "datetime", {}, evidence + _strangers(others))
     if not _enough(count, len(filled)):
         return None
     if kind == "flag":
-        return Guess("yesno", {}, said)
+        return Guess("yesno", {}, evidence)
     if kind == "number":
         whole = all("." not in cell for cell in filled)
-        return Guess("integer" if whole else "decimal", {}, said)
+        return Guess("integer" if whole else "decimal", {}, evidence)
     return None
 
 
@@ -125,18 +125,18 @@ def _moment_type(filled: Sequence[str], locale: str) -> Guess | None:
     read = native + sum(count for _, count in found)
     if not found or read * 2 < len(filled):
         return None
-    said = f"{read} of {len(filled)} values read as {' or '.join(format_ for format_, _ in found)}"
+    evidence = f"{read} of {len(filled)} values read as {' or '.join(format_ for format_, _ in found)}"
     if not _enough(read, len(filled)):
-        said += _strangers([text for text in texts if all(_reads(one, None)(text) is None for one, _ in found)])
-    said += f" ({native} of them are dates of the workbook)" if native else ""
+        evidence += _strangers([text for text in texts if all(_reads(one, None)(text) is None for one, _ in found)])
+    evidence += f" ({native} of them are dates of the workbook)" if native else ""
     formats = [format_ for format_, _ in found]
     if other := _other_way(texts, formats[0], found[0][1]):
         if _span(texts, other) < _span(texts, formats[0]):
             formats[0], other = other, formats[0]
-        said = (
+        evidence = (
             f"{read} of {len(filled)} values read as {formats[0]}; {CHECK} day and month: {other} reads all of them too"
         )
-    return Guess("datetime", {"formats": formats}, said)
+    return Guess("datetime", {"formats": formats}, evidence)
 
 
 def _strangers(others: Sequence[str]) -> str:
@@ -201,14 +201,14 @@ def _quantity(filled: Sequence[str], measure: str, unit: str, locale: str) -> Gu
     if not _enough(count, len(filled)):
         return None
     keys: dict[str, Any] = {"unit": measure}
-    said = f"{count} of {len(filled)} values are numbers"
+    evidence = f"{count} of {len(filled)} values are numbers"
     if units:
-        said += f", {sum(units.values())} of them with a unit ({', '.join(units)})"
+        evidence += f", {sum(units.values())} of them with a unit ({', '.join(units)})"
     if unit and unit != unit_named(measure, {}):
         keys["from_unit"] = next(alias for alias, name in ALIASES.items() if name == unit)
     if not unit:
-        said += f"; {CHECK} the unit: nothing in the heading says {measure}"
-    return Guess("quantity", keys, said)
+        evidence += f"; {CHECK} the unit: nothing in the heading says {measure}"
+    return Guess("quantity", keys, evidence)
 
 
 def _word_type(filled: Sequence[str], reading: Reading, locale: str) -> Guess | None:
@@ -221,8 +221,8 @@ def _word_type(filled: Sequence[str], reading: Reading, locale: str) -> Guess | 
     for type_, words, read, likely in tests:
         count = sum(not isinstance(read(cell.strip()), CellProblem) for cell in filled) if likely else 0
         if _enough(count, len(filled)):
-            said = f"{count} of {len(filled)} values are {words}"
-            return Guess(type_, {}, said)
+            evidence = f"{count} of {len(filled)} values are {words}"
+            return Guess(type_, {}, evidence)
     return None
 
 
@@ -234,8 +234,8 @@ def _number_type(filled: Sequence[str], locale: str) -> Guess | None:
     if not _enough(len(numbers), len(filled)):
         return None
     whole = not any("," in cell or "." in cell for cell in filled)
-    said = f"{len(numbers)} of {len(filled)} values are {'whole ' if whole else ''}numbers"
-    return Guess("integer" if whole else "decimal", {}, said)
+    evidence = f"{len(numbers)} of {len(filled)} values are {'whole ' if whole else ''}numbers"
+    return Guess("integer" if whole else "decimal", {}, evidence)
 
 
 # ---- the locale of a file's numbers ----
@@ -255,12 +255,14 @@ def locale_by(tables: Sequence[Cells], language: str) -> tuple[str, str]:
         else dict.fromkeys(candidates, 0)
     )
     best = max(candidates, key=lambda locale: (numbers[locale], named[locale], -candidates.index(locale)))
-    said = f"{numbers[best]} of {len(texts[:_LOCALE_NUMBERS])} numbers with a decimal mark read as {best} writes them"
+    evidence = (
+        f"{numbers[best]} of {len(texts[:_LOCALE_NUMBERS])} numbers with a decimal mark read as {best} writes them"
+    )
     if not texts:
-        said = f"no number with a decimal mark tells; the headings are {language}"
+        evidence = f"no number with a decimal mark tells; the headings are {language}"
     if countries and named[best] > named["en_GB"]:
-        said += f", and {named[best]} of {len(countries)} countries"
-    return best, said
+        evidence += f", and {named[best]} of {len(countries)} countries"
+    return best, evidence
 
 
 def _decimals(tables: Sequence[Cells]) -> list[str]:

@@ -170,11 +170,11 @@ def _pair(old: Document | None, new: Document | None) -> Pair:
     if old.usable or new.usable:
         failing = new if old.usable else old
         verdict = Verdict.NOW_FAILING if old.usable else Verdict.NOW_PASSING
-        return Pair(new.operation, new.key, verdict, problems=_said(failing))
-    return Pair(new.operation, new.key, Verdict.STILL_FAILING, problems=_said(new))
+        return Pair(new.operation, new.key, verdict, problems=_errors(failing))
+    return Pair(new.operation, new.key, Verdict.STILL_FAILING, problems=_errors(new))
 
 
-def _said(document: Document) -> tuple[str, ...]:
+def _errors(document: Document) -> tuple[str, ...]:
     return tuple(str(problem) for problem in document.problems if problem.level == "error")
 
 
@@ -226,12 +226,12 @@ def judge(case: Case, documents: Sequence[Document | Ignored]) -> list[str]:
     texts = case.expected.read_text(encoding="utf-8").splitlines()[1:]
     wanted = [_decoded(text, case.expected, line) for line, text in enumerate(texts, 2) if text.strip()]
     got = [_decoded(_line(document), case.expected, 0) for document in documents]
-    said = []
+    differences = []
     for place in range(max(len(wanted), len(got))):
         one = wanted[place] if place < len(wanted) else None
         other = got[place] if place < len(got) else None
-        said += _difference(one, other, place + 1)
-    return said
+        differences += _difference(one, other, place + 1)
+    return differences
 
 
 def _line(document: Document | Ignored) -> str:
@@ -267,19 +267,21 @@ def _difference(wanted: dict[str, Any] | None, got: dict[str, Any] | None, place
         one = wanted or got or {}
         return [f"document {place} ({_named(one)}) is {'not expected' if wanted is None else 'expected, but missing'}"]
     head = f"document {place} ({_named(wanted)})"
-    said = [
+    differences = [
         f"{head}: {name} is {_short(got.get(name))}, expected {_short(wanted.get(name))}"
         for name in ("operation", "key", "ignored", "problems", "rows")
         if wanted.get(name) != got.get(name)
     ]
     if wanted.get("payload") is not None and got.get("payload") is not None:
-        said += [
+        differences += [
             f"{head}: {change.path} is {change.new or 'missing'}, expected {change.old or 'nothing'}"
             for change in changes(_encode(wanted["payload"]), _encode(got["payload"]))
         ]
     elif wanted.get("payload") is not None or got.get("payload") is not None:
-        said.append(f"{head}: {'is refused' if got.get('payload') is None else 'is accepted, but was to be refused'}")
-    return said
+        differences.append(
+            f"{head}: {'is refused' if got.get('payload') is None else 'is accepted, but was to be refused'}"
+        )
+    return differences
 
 
 def _named(line: dict[str, Any]) -> str:

@@ -146,11 +146,11 @@ def _reading(column: ColumnPlan, file: YamlFile | None) -> str:
     """How a column reads its cells, in the mapping's own keys, with what the whole file says about numbers and dates."""
     spec = column.spec
     keys = [key for key in type(spec).model_fields if key in spec.model_fields_set and key not in _NOT_READING]
-    told = [f"{key} {_plain(getattr(spec, key))}" for key in keys if getattr(spec, key) not in (None, [], "", False)]
+    ways = [f"{key} {_plain(getattr(spec, key))}" for key in keys if getattr(spec, key) not in (None, [], "", False)]
     source = file.values.get("source", {}) if file is not None else {}
     habits = [key for key in _HABITS.get(spec.type, ()) if source.get(key) and key not in keys]
-    told += [f"{key} {_plain(source[key])}" for key in habits]
-    return ", ".join([spec.type, *told])
+    ways += [f"{key} {_plain(source[key])}" for key in habits]
+    return ", ".join([spec.type, *ways])
 
 
 _HABITS = {  # keys of `source` that say how a type is read

@@ -5,7 +5,7 @@ the sets of the mapping language make an event of each that is filled. Fields ar
 meaning, kind and named values in the contract; no field name stands here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -284,12 +284,10 @@ def code_of_event(fields: Sequence[Field]) -> Field | None:
     return next((one for one in fields if {"status", "code"} <= meaning(one) and one.record is None), None)
 
 
-def says_event(match: Match) -> bool:
-    """Whether a column says what each record's event is."""
-    told = {
-        one.name for one in match.operation.record.fields if "status" in meaning(one) and one.kind not in DATE_SHAPES
-    }
-    return bool(told & match.filled.keys())
+def says_event(operation: Operation, filled: Container[str]) -> bool:
+    """Whether one of the fields that are filled says what each record's event is."""
+    fields = operation.record.fields
+    return any(one.name in filled for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES)
 
 
 def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sheet, Sets | None]:
@@ -304,7 +302,13 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     )
     found = milestones(sheet)
     is_status = match.operation.action is Action.STATUS
-    if not is_status or code is None or moment is None or len(found) < _SET_LEAST or says_event(match):
+    if (
+        not is_status
+        or code is None
+        or moment is None
+        or len(found) < _SET_LEAST
+        or says_event(match.operation, match.filled)
+    ):
         return match, sheet, None
     at, event = _at(found), _event(found)
     rest = tuple(column for column in sheet.columns if all(column is not one for one in found))
@@ -326,9 +330,9 @@ def _at(found: Sequence[Column]) -> Column:
         next((cell for cell in row if cell.strip()), "") for row in zip(*(one.cells for one in found), strict=True)
     )
     formats = list(dict.fromkeys(one for column in found for one in column.guess.keys.get("formats", [])))
-    said = f"{sum(len(column.filled) for column in found)} values under {len(found)} headings"
+    evidence = f"{sum(len(column.filled) for column in found)} values under {len(found)} headings"
     strangers = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
-    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([said, *strangers]))
+    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *strangers]))
     return Column(
         _SET_LABEL, -1, cells, Reading(frozenset({"status", "moment"}), (), found[0].reading.languages), guess
     )

@@ -190,7 +190,7 @@ def _labels(lines: _Lines) -> tuple[str, ...]:
             parts[position].append(row[begin[position]].strip() if rows[-1][position].strip() else "")
     for position in range(width):
         parts[position].append(rows[-1][position].strip())
-    return tuple(BETWEEN.join(dict.fromkeys(filter(None, told))) for told in parts)
+    return tuple(BETWEEN.join(dict.fromkeys(filter(None, labels))) for labels in parts)
 
 
 # ---- rows that are none of the table ----

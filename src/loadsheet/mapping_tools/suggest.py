@@ -346,8 +346,8 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: Seque
     keys |= column.guess.keys
     known = next((field.known for where, field in operation.record.walk() if where == path), ())
     if known and column.guess.type == "text" and path:
-        keys["one_of"], said = _codes(column, known)
-        drafted.remark += said
+        keys["one_of"], remark = _codes(column, known)
+        drafted.remark += remark
     if blank and path:
         drafted.remark += f"; {blank} of {len(rows)} are blank"
 
@@ -361,12 +361,12 @@ def _codes(column: Column, known: tuple[str, ...]) -> tuple[dict[str, str | None
     ]
     for code in rare:
         del meant[code]
-    said = f"; left out as a typing error: {', '.join(rare)}" if rare else ""
+    remark = f"; left out as a typing error: {', '.join(rare)}" if rare else ""
     if any(value is None for value in meant.values()):
-        said += f"; {FILL_IN} what the codes mean: {', '.join(known)}"
+        remark += f"; {FILL_IN} what the codes mean: {', '.join(known)}"
     if meant and all(code == value for code, value in meant.items()):
-        return list(meant), said
-    return meant, said
+        return list(meant), remark
+    return meant, remark
 
 
 def _slug(text: str, between: str = "_") -> str:

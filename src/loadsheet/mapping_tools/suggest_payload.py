@@ -10,7 +10,7 @@ from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping.conversion_errors import CellProblem
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping_tools.column_types import CHECK
-from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning
+from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
@@ -45,7 +45,7 @@ class _Filler:
         self._made = Payload()
         self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
         self._habits = self._local_habits()
-        self._event = _untold_event(draft)
+        self._event = _missing_event(draft)
         self._lines = draft.tables[-1]  # the table whose rows are the packages
         self._by_concept: dict[str, DraftColumn] = {
             concept: drafted
@@ -423,10 +423,9 @@ class _Filler:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
 
 
-def _untold_event(draft: Draft) -> Field | None:
-    """The field that has to say what happened, if the operation tells events and no column says which."""
-    fields = draft.operation.record.fields
-    told = [one.name for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES]
-    if draft.operation.action is not Action.STATUS or any(name in draft.filled for name in told):
+def _missing_event(draft: Draft) -> Field | None:
+    """The field that has to say what happened, if the operation is about events and no column says which."""
+    is_status = draft.operation.action is Action.STATUS
+    if not is_status or says_event(draft.operation, draft.filled):
         return None
-    return code_of_event(fields)
+    return code_of_event(draft.operation.record.fields)

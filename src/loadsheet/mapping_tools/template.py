@@ -356,7 +356,7 @@ class _Writer:
         for form in tables:
             for heading in form.headings:
                 row += 1
-                told = (
+                cells = (
                     form.title,
                     heading.text,
                     words.required if heading.required else words.optional,
@@ -365,9 +365,9 @@ class _Writer:
                     _shown(heading.example) or (words.no_example if heading.required else ""),
                     heading.column.spec.note,
                 )
-                for position, text in enumerate(told):
+                for position, text in enumerate(cells):
                     sheet.write_string(row, position, text, cell)
-                lines = [1 + len(text) // width for text, width in zip(told, _GUIDE_WIDTHS, strict=True)]
+                lines = [1 + len(text) // width for text, width in zip(cells, _GUIDE_WIDTHS, strict=True)]
                 sheet.set_row(row, 15.5 * max(lines))  # not every program grows a row by itself
 
     def _format(self, **look: Any) -> Format:

@@ -43,10 +43,10 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     yield f"# {fill_in} places are marked {FILL_IN}: the draft does not load before they say something."
     yield f"# {checks} places are marked {CHECK}: the sheet alone does not prove them."
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
-    for said in draft.evidence:
-        yield f"# {said}"
-    for said in warnings(draft):
-        yield f"# {said}"
+    for remark in draft.evidence:
+        yield f"# {remark}"
+    for remark in warnings(draft):
+        yield f"# {remark}"
     yield f"mapping: {draft.name}"
     yield "version: 1"
     yield _target(draft)

@@ -39,8 +39,8 @@ def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, co
         click.echo(text, nl=False)
     else:
         out.write_text(text, encoding="utf-8")
-    for said in warnings(made):
-        say(said)
+    for warning in warnings(made):
+        say(warning)
     lines = text.splitlines()[4:]
     marks = {mark: sum(mark in line for line in lines) for mark in (FILL_IN, CHECK)}
     say(f"{out or 'the draft'}: {marks[FILL_IN]} places to fill in, {marks[CHECK]} to check")
