@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from loadsheet import exit_codes
 from loadsheet.inbox import Candidate, InboxFile, Scan
-from loadsheet.ingest import IngestContext, ReadDrop, in_place, ingest, route_files
+from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, ingest, route_files
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
@@ -184,7 +184,7 @@ def _without_equal_names(files: Sequence[Path], mappings: Sequence[Mapping]) -> 
     """The files in as few groups as possible, each with one file of a name: files of several folders may have the same name."""
     groups: list[dict[str, Candidate]] = []
     for path in dict.fromkeys(path.absolute() for path in files):
-        name = _name(path, mappings)
+        name = name_in_inbox(path, mappings)
         group = next((group for group in groups if name not in group), None)
         if group is None:
             groups.append(group := {})
@@ -192,7 +192,7 @@ def _without_equal_names(files: Sequence[Path], mappings: Sequence[Mapping]) -> 
     return [tuple(group.values()) for group in groups]
 
 
-class CheckSink:
+class CheckSink(FilesInPlace):
     """Reports the documents and problems of drops to `show`, and counts them in `result`."""
 
     def __init__(self, show: Callable[[Finding], object]) -> None:
@@ -204,13 +204,6 @@ class CheckSink:
         """Count and show a finding."""
         self.result.add(found)
         self._show(found)
-
-    def claim(self, candidate: Candidate) -> InboxFile | None:
-        """The file where it is."""
-        return in_place(candidate)
-
-    def give_back(self, files: Sequence[InboxFile]) -> None:
-        """Do nothing: no file was moved."""
 
     def set_aside(self, _file: InboxFile, problem: Problem) -> None:
         """Report the problem of a file that nothing reads."""
@@ -243,11 +236,15 @@ class CheckSink:
         self._sendable = 0
 
 
-def _name(path: Path, mappings: Sequence[Mapping]) -> str:
-    """The name a file would have in the inbox: the longest end of its path that a mapping names, else its bare name."""
-    parts = path.absolute().parts[1:]
-    ends = ["/".join(parts[start:]) for start in range(len(parts))]
-    named = (end for end in ends if "/" in end and end not in route([end], mappings).unmapped)
-    # a pattern without a slash matches the bare name in any folder: then every end fits, and the shortest is meant
-    fits = list(named)
-    return min(fits, key=len) if fits and path.name in route([path.name], mappings).unmapped else path.name
+def name_in_inbox(path: Path, mappings: Sequence[Mapping]) -> str:
+    """The name a file would have in the inbox: the shortest end of its path that leads to one mapping, or to one that does not load; else
+    its bare name.
+    """
+    parts, blocked = path.absolute().parts[1:], ""
+    for start in reversed(range(len(parts))):
+        name = "/".join(parts[start:])
+        routes = route([name], mappings)
+        if routes.complete or routes.waiting:
+            return name
+        blocked = blocked or (name if routes.blocked else "")
+    return blocked or path.name

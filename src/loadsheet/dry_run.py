@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet import exit_codes, inbox
-from loadsheet.inbox import Candidate, InboxFile
-from loadsheet.ingest import IngestContext, ReadDrop, in_place, ingest, route_files
+from loadsheet.inbox import InboxFile
+from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, ingest, route_files
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.recording import Forecaster, stop_reasons
 from loadsheet.ledger.states import Waits
@@ -83,19 +83,12 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
     return sink.forecast
 
 
-class ForecastSink:
+class ForecastSink(FilesInPlace):
     """Judges the documents of drops and counts the verdicts in `forecast`."""
 
     def __init__(self, forecaster: Forecaster) -> None:
         self._forecaster = forecaster
         self.forecast = Forecast()
-
-    def claim(self, candidate: Candidate) -> InboxFile | None:
-        """The file where it is."""
-        return in_place(candidate)
-
-    def give_back(self, files: Sequence[InboxFile]) -> None:
-        """Do nothing: no file was moved."""
 
     def set_aside(self, file: InboxFile, problem: Problem) -> None:
         """Count the file among those that would be set aside."""

@@ -1,7 +1,13 @@
-"""Ingest: finished files are routed, opened and translated, and each drop goes to a sink. Stages 1 to 3, for every command.
+"""Ingest: files are routed, claimed, read and translated, and each drop goes to a sink. Stages 1 to 3, for every command.
 
-The sink makes the difference: a run records entries (`ledger_sink`), a dry run forecasts (`dry_run`), a check lists problems (`checking`).
-Owns: the order of files (parents before children), how a drop is opened, and what is watched while it is translated. Uses no network.
+    for drop in route_files(scan):          # a drop: the files that one mapping reads together
+        claim and open its files
+        sink.take(drop)                     # iterates over drop.documents()
+
+The sink makes the difference: a run records entries (`ledger_sink`), a dry run forecasts (`dry_run`), a check lists problems (`checking`),
+and `mapping test`, `diff` and `preview` keep the documents (`mapping_tools.comparison`).
+
+Owns: the order of drops (parents before children), how a drop is opened, and what is watched while it is translated. Uses no network.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +33,7 @@ from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck
 from loadsheet.mapping.routing import broken_mappings
-from loadsheet.problems import FileRefused, Problem
+from loadsheet.problems import FileRefused, LoadsheetError, Problem
 from loadsheet.reading import Table, open_tables
 from loadsheet.settings import Settings
 
@@ -68,8 +74,8 @@ class RoutedFiles:
 
     candidates: Mapping[str, Candidate]
     drops: tuple[RoutedDrop, ...]
-    aside: Mapping[str, Problem]
-    routes: Routes
+    aside: Mapping[str, Problem] = field(default_factory=dict)
+    routes: Routes = field(default_factory=Routes)
 
     def left(self, context: IngestContext) -> list[Problem]:
         """The problems of the files that stay in the inbox, and of the mappings that do not load."""
@@ -111,16 +117,15 @@ class ReadDrop:
         own = self.mapping.error_share_max
         return self.context.settings.dispatch.error_share_max if own is None else own
 
-    def documents(self) -> Iterator[Document | Ignored]:
-        """The documents and ignored rows in order, with warnings for dates far from now. Raises FileRefused."""
-        settings = self.context.settings
-        far_dates = DateRangeCheck.around(
-            self.context.now,
-            years_back=settings.reading.dates_years_back,
-            years_ahead=settings.reading.dates_years_ahead,
-        )
-        dated = far_dates.watch(self.translated.documents(), self.mapping.lineage, self.tables)
-        return self.opened.with_fixed_entries(self._notation_check.watch(dated))
+    def documents(self, *, far_dates: bool = True) -> Iterator[Document | Ignored]:
+        """The documents and ignored rows in order, unless told otherwise with warnings for dates far from now. Raises FileRefused."""
+        documents, reading = self.translated.documents(), self.context.settings.reading
+        if far_dates:
+            usual = DateRangeCheck.around(
+                self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
+            )
+            documents = usual.watch(documents, self.mapping.lineage, self.tables)
+        return self.opened.with_fixed_entries(self._notation_check.watch(documents))
 
     def doubts(self) -> Sequence[Problem]:
         """The problems that concern all documents: columns read in the wrong notation. A fix workbook has none (see `error_share_max`)."""
@@ -146,35 +151,56 @@ class Sink(Protocol):
         """Use the documents of a drop. Raises FileRefused; then `refuse` follows."""
 
 
+class FilesInPlace:
+    """The claims of a sink that reads files where they are, without their hash."""
+
+    def claim(self, candidate: Candidate) -> InboxFile | None:
+        """The file where it is."""
+        status = candidate.path.stat()
+        changed = datetime.fromtimestamp(status.st_mtime, UTC)
+        return InboxFile(candidate.name, candidate.path, status.st_size, "", changed)
+
+    def give_back(self, files: Sequence[InboxFile]) -> None:
+        """Do nothing: no file was moved."""
+
+
+class IngestResult(NamedTuple):
+    """The result of an ingest: problems of files that stay in the inbox and warnings about others; and the error that stopped it early, or
+    an internal error.
+    """
+
+    left: tuple[Problem, ...]
+    fault: LoadsheetError | None
+
+
 def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
     """Decide where each file of a scan goes. Reads only the beginnings of files that may be fix files."""
-    by_name = {candidate.name: candidate for candidate in scan.candidates}
+    candidates = {candidate.name: candidate for candidate in scan.candidates}
     fix_files = FixFiles({}, {})
     if context.queries is not None:
         fix_files = recognise(scan.candidates, context.queries, context.mappings, context.settings)
-    names = [name for name in by_name if not fix_files.holds(name)]
-    routes = _routes_of(names, by_name, context)
+    routes = _routes_of([one for one in scan.candidates if not fix_files.holds(one.name)], context)
     drops = [RoutedDrop(complete) for complete in routes.complete]
     drops += [RoutedDrop(fix.route, fix) for fix in fix_files.files.values()]
     drops.sort(key=lambda drop: SENDING_ORDER.index(drop.route.mapping.operation.name))
-    return RoutedFiles(by_name, tuple(drops), {**fix_files.refused, **routes.unmapped, **routes.ambiguous}, routes)
+    aside = {**fix_files.refused, **routes.unmapped, **routes.ambiguous}
+    return RoutedFiles(candidates, tuple(drops), aside, routes)
 
 
-def ingest(found: RoutedFiles, sink: Sink, context: IngestContext) -> None:
+def ingest(routed: RoutedFiles, sink: Sink, context: IngestContext) -> None:
     """Hand every drop to the sink, parents before children, after the files that cannot be used. Raises what the sink raises."""
-    for name, problem in found.aside.items():
-        if file := sink.claim(found.candidates[name]):
+    for name, problem in routed.aside.items():
+        if file := sink.claim(routed.candidates[name]):
             sink.set_aside(file, problem)
-    for routed in found.drops:
-        names = routed.names
-        claims = (sink.claim(found.candidates[name]) for name in names)
+    for drop in routed.drops:
+        claims = [sink.claim(routed.candidates[name]) for name in drop.names]
         files = [file for file in claims if file is not None]
-        if len(files) < len(names):
+        if len(files) < len(claims):
             sink.give_back(files)
             continue
-        with run_log.stage("one drop", file=names[0], mapping=routed.route.mapping.name):
+        with run_log.stage("one drop", file=files[0].name, mapping=drop.route.mapping.name):
             try:
-                sink.take(read_drop(routed, files, context))
+                sink.take(read_drop(drop, files, context))
             except FileRefused as refused:
                 sink.refuse(files, refused.problem)
 
@@ -189,40 +215,28 @@ def read_drop(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestCon
 def _open(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext) -> OpenedDrop:
     """The tables of a drop; those of a fix file in the form of its original."""
     by_name = {file.name: file for file in files}
-    queries, fix = context.queries, routed.fix
+    chosen, fix = routed
+    settings, queries = context.settings, context.queries
     if fix is not None and queries is not None:
-        return as_original_drop(open_fix(fix, by_name[fix.name].path, context.settings), queries, fix.drop)
-    tables = open_route(
-        routed.route, {role: by_name[name] for role, name in routed.route.files.items()}, context.settings
-    )
+        return as_original_drop(open_fix(fix, by_name[fix.name].path, settings), queries, fix.drop)
+    tables: dict[str, Table] = {}
+    for role, layouts in chosen.mapping.layouts.items():
+        file = by_name[chosen.files[role]]
+        tables |= open_tables(file.path, file.name, layouts, settings)
     return OpenedDrop(tables) if queries is None else as_original_drop(tables, queries, None)
 
 
-def in_place(candidate: Candidate) -> InboxFile:
-    """A file that stays where it is, as reading wants it: without its hash."""
-    status = candidate.path.stat()
-    changed = datetime.fromtimestamp(status.st_mtime, UTC)
-    return InboxFile(candidate.name, candidate.path, status.st_size, "", changed)
-
-
-def open_route(chosen: Route, files: Mapping[str, InboxFile], settings: Settings) -> dict[str, Table]:
-    """The tables of a route by the mapping's names, each from the file of its role. Raises FileRefused."""
-    tables: dict[str, Table] = {}
-    for role, layouts in chosen.mapping.layouts.items():
-        tables |= open_tables(files[role].path, files[role].name, layouts, settings)
-    return tables
-
-
-def _routes_of(names: Sequence[str], by_name: Mapping[str, Candidate], context: IngestContext) -> Routes:
+def _routes_of(candidates: Sequence[Candidate], context: IngestContext) -> Routes:
     """The routes of files by their names. Fix files that are text take the route and the mapping of their originals."""
     settings, mappings, queries, _ = context
+    by_name = {candidate.name: candidate for candidate in candidates}
     if queries is None:
-        return route(names, mappings)
-    texts = fix_texts([by_name[name] for name in names if ".fix." in name.casefold()], queries)
-    routes = route(names, mappings, texts)
+        return route(list(by_name), mappings)
+    texts = fix_texts([by_name[name] for name in by_name if ".fix." in name.casefold()], queries)
+    routes = route(list(by_name), mappings, texts)
     if renamed := fix_texts([by_name[name] for name in routes.unmapped], queries):
         texts |= renamed
-        routes = route(names, mappings, texts)
+        routes = route(list(by_name), mappings, texts)
     return with_original_mappings(routes, texts, queries, mappings, settings) if texts else routes
 
 

@@ -9,27 +9,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from loadsheet import inbox, run_log, translation
 from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
-from loadsheet.ingest import IngestContext, ReadDrop, ingest, route_files
+from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files
 from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
-
-
-class IngestResult(NamedTuple):
-    """The result of the ingest: problems of files that stay in the inbox and warnings about others; and the error that stopped it early,
-    or an internal error.
-    """
-
-    left: tuple[Problem, ...]
-    fault: LoadsheetError | None
 
 
 @run_log.stage("intake")

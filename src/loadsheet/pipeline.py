@@ -7,13 +7,11 @@ a run first settles what earlier runs left unknown, and only then sends anything
 sent once a listing shows that parent. What still waits at the end is held for the next run. Stages 5 to 7 are in `stages`.
 """
 
-from collections.abc import Sequence
-
 from loadsheet import reports
 from loadsheet.dispatch import DeliveryResult, Listings, UnknownTimer
 from loadsheet.ledger import Ledger
 from loadsheet.ledger_sink import ingest_files
-from loadsheet.mapping import Mapping, load_folder
+from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
 from loadsheet.stages import (
     Dispatcher,
@@ -36,14 +34,10 @@ def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress:
     mappings = load_folder(settings.mappings, settings.assumptions)
     reports.check_writable(settings.outbox_here)
     this_run = ledger.begin_run(reports.run_folders(settings.outbox_here))
-    context = RunContext(settings, ledger, this_run, UnknownTimer(ledger.now), updating_of(mappings))
-    sent = DeliveryResult(resolve_earlier(context, dispatcher.client), Listings())
-    ingested = ingest_files(settings, ledger, context.run, mappings)
+    updating = tuple(mapping.name for mapping in mappings if mapping.changed == "update")
+    context = RunContext(settings, ledger, this_run, dispatcher, UnknownTimer(ledger.now), updating)
+    sent = DeliveryResult(resolve_earlier(context), Listings())
+    ingested = ingest_files(settings, ledger, this_run, mappings)
     if sent.stopped is None:
-        sent = deliver_ready(context, dispatcher, progress=progress)
-    return reconcile_and_report(context, dispatcher.client, sent, fault=ingested.fault, left=ingested.left)
-
-
-def updating_of(mappings: Sequence[Mapping]) -> tuple[str, ...]:
-    """The names of the mappings whose changed records go out as updates."""
-    return tuple(mapping.name for mapping in mappings if mapping.changed == "update")
+        sent = deliver_ready(context, progress=progress)
+    return reconcile_and_report(context, sent, ingested)

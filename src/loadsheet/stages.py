@@ -21,6 +21,7 @@ from loadsheet.dispatch import (
     verify_unknown,
     verify_with,
 )
+from loadsheet.ingest import IngestResult
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import Drop, Ledger, MissingRecords, Run, State
 from loadsheet.problems import (
@@ -61,18 +62,6 @@ class Result:
         return replace(self, exit_code=LoadsheetError.exit_code, undone={**self.undone, **faults})
 
 
-class RunContext(NamedTuple):
-    """What the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
-    changed records go out as updates.
-    """
-
-    settings: Settings
-    ledger: Ledger
-    run: Run
-    timer: UnknownTimer
-    updating: tuple[str, ...] = ()
-
-
 class Dispatcher(NamedTuple):
     """What a run sends with: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
     so far (None: the sender installs handlers itself).
@@ -83,14 +72,32 @@ class Dispatcher(NamedTuple):
     stopping: Sequence[int] | None = None
 
 
+class RunContext(NamedTuple):
+    """What the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
+    changed records go out as updates.
+    """
+
+    settings: Settings
+    ledger: Ledger
+    run: Run
+    dispatcher: Dispatcher
+    timer: UnknownTimer
+    updating: tuple[str, ...] = ()
+
+    @property
+    def client(self) -> Client:
+        """The client of the exchange."""
+        return self.dispatcher.client
+
+
 @run_log.stage("learn")
-def resolve_earlier(context: RunContext, client: Client) -> LoadsheetError | None:
+def resolve_earlier(context: RunContext) -> LoadsheetError | None:
     """Settle the unknown outcomes of earlier runs as far as listings show them, before new files are compared with the ledger.
 
     Returns the error if the exchange could not be asked: nothing is sent then either.
     """
     try:
-        verify_unknown(context.ledger, client, context.run, context.settings, timer=context.timer)
+        verify_unknown(context.ledger, context.client, context.run, context.settings, timer=context.timer)
     except (ExchangeUnreachable, TokenRefused) as stopped:
         return stopped
     context.ledger.release(context.run, updating=context.updating)
@@ -98,66 +105,64 @@ def resolve_earlier(context: RunContext, client: Client) -> LoadsheetError | Non
 
 
 @run_log.stage("sending")
-def deliver_ready(context: RunContext, dispatcher: Dispatcher, *, progress: Progress | None = None) -> DeliveryResult:
+def deliver_ready(context: RunContext, *, progress: Progress | None = None) -> DeliveryResult:
     """Send the ready entries until each has an outcome: stage 5."""
-    settings, ledger, this_run, timer, updating = context
-    client, pace, stopping = dispatcher
     return deliver(
-        ledger,
-        client,
-        this_run,
-        settings,
-        timer=timer,
-        updating=updating,
+        context.ledger,
+        context.client,
+        context.run,
+        context.settings,
+        timer=context.timer,
+        updating=context.updating,
         progress=progress,
-        stopping=stopping,
-        shared_rate=pace,
+        stopping=context.dispatcher.stopping,
+        shared_rate=context.dispatcher.pace,
     )
 
 
-def reconcile_and_report(
-    context: RunContext, client: Client, sent: DeliveryResult, *, fault: LoadsheetError | None, left: Sequence[Problem]
-) -> Result:
-    """Reconcile and write the reports: stages 6 and 7. `fault` ended the ingest early; `left` are the problems of files that stay in the inbox.
-    Runs that died or failed before their reports are reported here as well.
+def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: IngestResult) -> Result:
+    """Reconcile and write the reports: stages 6 and 7. Runs that died or failed before their reports are reported here as well.
 
     An internal error never fails the run: it then ends with exit code 70 and minimal reports, and the ledger lists the missing ones.
     """
     unfinished = context.ledger.adopt_unfinished_runs(context.run)
+    stopped = ingested.fault or sent.stopped
     faults: dict[str, str] = {}
     with isolated(reports.ALL, faults):
-        return _reconcile_and_report(
-            context, client, sent, unfinished=unfinished, stopped=fault or sent.stopped, left=left
-        )
+        return _reconcile_and_report(context, sent, unfinished, stopped, ingested.left)
     if unfinished:  # they may be the cause: each gets minimal reports, and this run is reported without them
         for run in unfinished:
             _write_minimal(context, run, faults)
-        return reconcile_and_report(context, client, sent, fault=fault, left=left)
+        return reconcile_and_report(context, sent, ingested)
     written = _write_minimal(context, context.run, faults)
-    stopped = _stop_reason(written, fault or sent.stopped)
-    return Result(ReportsIncomplete.exit_code, written, stopped, tuple(left), sent.late)
+    return Result(ReportsIncomplete.exit_code, written, _stop_reason(written, stopped), ingested.left, sent.late)
 
 
-def _reconcile_and_report(
-    context: RunContext,
-    client: Client,
-    sent: DeliveryResult,
-    *,
-    unfinished: Sequence[Run],
-    stopped: LoadsheetError | None,
-    left: Sequence[Problem],
-) -> Result:
-    settings, ledger, this_run, timer, _ = context
+def _reconcile(context: RunContext, sent: DeliveryResult, stopped: LoadsheetError | None) -> reconcile.Reconciliation:
+    """Match the entries with the latest listings, and import the analyst's comments: stage 6."""
+    settings, ledger, this_run = context.settings, context.ledger, context.run
     seen = sent.seen
     if not isinstance(stopped, ExchangeUnreachable | TokenRefused):
-        fresh = fetch_listings(client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
-        verify_with(fresh, ledger, this_run, settings, timer=timer)
+        fresh = fetch_listings(context.client, _subjects(ledger.queries.drops_of(this_run)) - seen.keys())
+        verify_with(fresh, ledger, this_run, settings, timer=context.timer)
         seen = seen | fresh
-    drops = ledger.queries.drops_of(this_run)
     import_annotations(settings, ledger)
     with run_log.stage("reconcile"):
         reconciliation = reconcile.settle(ledger.queries, seen, this_run, settings)
     ledger.record_exceptions(this_run, reconciliation.exceptions.standings)
+    return reconciliation
+
+
+def _reconcile_and_report(
+    context: RunContext,
+    sent: DeliveryResult,
+    unfinished: Sequence[Run],
+    stopped: LoadsheetError | None,
+    left: Sequence[Problem],
+) -> Result:
+    settings, ledger, this_run = context.settings, context.ledger, context.run
+    reconciliation = _reconcile(context, sent, stopped)
+    drops = ledger.queries.drops_of(this_run)
     if not reconciliation.balances:
         stopped = DoesNotBalance("rows read and fates reported differ; see the reports")
     stopped = stopped or _not_examined(drops, this_run) or _not_all_sent(ledger, sent)

@@ -134,7 +134,7 @@ class InboxListener:
     def listen(self) -> None:
         """Start listening if possible; restart if the inbox has become another folder."""
         if self.settings.inbox_address:
-            self._report("it lies in an object store, which tells of nothing")
+            self._report("object storage sends no file events")
             return
         try:
             status = self.settings.inbox.stat()
@@ -153,14 +153,14 @@ class InboxListener:
 
     def _report(self, reason: str) -> None:
         if reason != self._reported and reason:
-            self._say(f"{shown(self.settings.inbox)} is looked into every {self.settings.watch.poll_s:g} s: {reason}")
+            self._say(f"{shown(self.settings.inbox)} is scanned every {self.settings.watch.poll_s:g} s: {reason}")
         self._reported = reason
 
     def _polling_reason(self) -> str:
         if self.settings.watch.method == "polling":
             return "watch.method is polling"
         kind = file_system_of(self.settings.inbox, self._mounts)
-        shared = f"it lies on a network share or a shared folder ({kind}), where changes made elsewhere cause no events"
+        shared = f"a network share or shared folder ({kind}) sends no events for changes made elsewhere"
         return shared if needs_polling(kind) else ""
 
     def _start(self) -> str:
@@ -174,7 +174,7 @@ class InboxListener:
         except OSError as error:  # for example the limits of watches (ENOSPC) or instances (EMFILE)
             with suppress(OSError, RuntimeError):
                 observer.stop()
-            return f"the system gives us no events ({error.strerror}; see fs.inotify in sysctl)"
+            return f"file events are not available ({error.strerror}; see fs.inotify in sysctl)"
         self.observer = observer
         return ""
 
@@ -259,18 +259,16 @@ class _Watcher:
     """The state of one watch between turns. Times are in seconds, by `clock`."""
 
     def __init__(self, watched: Watch, clock: Callable[[], float]) -> None:
-        self.settings, self._run, self._unfinished, self._say, self._close = watched[:5]
-        self._due_s, self._scheduled_s, self._is_pending = watched[5:]
-        self._clock = clock
+        self.settings, self._watched, self._clock = watched.settings, watched, clock
         self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left in the inbox
         self._news_since: float | None = None
         self._not_before = 0.0  # no run before this: the last one failed
         self._retry_backoff = Backoff(self.settings.watch.retry_s, self.settings.watch.retry_max_s)
         self._resolve_backoff = Backoff(self.settings.watch.retry_s, self.settings.watch.retry_max_s)
-        self._open = self._unfinished()
+        self._open = self._watched.unfinished()
         self._resolve_at: float | None = 0.0 if self._open else None
         self._due_at = self._when_due()
-        self._said = ""
+        self._reported = ""
         self._queued = self.ran = False
 
     def turn(self) -> float:
@@ -279,7 +277,7 @@ class _Watcher:
         if now < self._not_before:
             return self._not_before - now
         try:
-            if self._queued and self._is_pending():
+            if self._queued and self._watched.is_pending():
                 return QUEUED_S
             found = inbox.quick_scan(self.settings)
             if self._queued:
@@ -300,7 +298,7 @@ class _Watcher:
                 return self._run_once(there)
             return min(found.again_s, ripe - now)
         self._news_since = None
-        scheduled_s = self._scheduled_s()
+        scheduled_s = self._watched.scheduled_s()
         scheduled_at = None if scheduled_s is None else now + scheduled_s
         times = [at for at in (self._resolve_at, self._due_at, scheduled_at) if at is not None]
         if any(now >= at for at in times):
@@ -312,8 +310,8 @@ class _Watcher:
 
     def leave(self, reason: LoadsheetError) -> None:
         """Report why this watch ends, and release its resources."""
-        self._say(f"{reason}; this shipper is watched no more (exit code {reason.exit_code}), the others are")
-        self._close(reason)
+        self._watched.say(f"{reason}; this shipper is no longer watched (exit code {reason.exit_code}), the others are")
+        self._watched.close(reason)
 
     def _items(self, found: inbox.Scan) -> Iterator[tuple[object, ...]]:
         """What the scan found that a run would take or report. A file that waited too long for its companion counts as new once more."""
@@ -327,7 +325,7 @@ class _Watcher:
         """Do one run and plan the next."""
         had_news, self._news_since, self.ran = bool(there - self._handled), None, True
         try:
-            ended = self._run()
+            ended = self._watched.run()
         except LoadsheetError as error:
             if error.exit_code != exit_codes.TRY_AGAIN:
                 raise
@@ -336,7 +334,7 @@ class _Watcher:
             if ended.exit_code != exit_codes.TRY_AGAIN:
                 raise ended.stopped
             return self._back_off(ended.stopped, ran=True)
-        self._said, self._queued = "", ended.queued
+        self._reported, self._queued = "", ended.queued
         self._retry_backoff.reset()
         busy = {problem.found for problem in ended.left if problem.code in ("A104", "A106", "A107")}
         self._handled = frozenset(thing for thing in there if thing[0] not in busy)
@@ -345,22 +343,22 @@ class _Watcher:
 
     def _resolve_next(self, *, had_news: bool) -> None:
         """After a run: compute when the next one is due, for unfinished entries or expected files."""
-        before, self._open = self._open, self._unfinished()
+        before, self._open = self._open, self._watched.unfinished()
         if had_news or self._open < before:
             self._resolve_backoff.reset()
         self._resolve_at = self._clock() + self._resolve_backoff.next() if self._open else None
         self._due_at = self._when_due()
 
     def _when_due(self) -> float | None:
-        seconds = self._due_s()
+        seconds = self._watched.due_s()
         return None if seconds is None else self._clock() + seconds
 
     def _back_off(self, reason: LoadsheetError, *, ran: bool = False) -> float:
         """Pause, longer each time, and report a new reason. A run that had begun is due again afterwards."""
         pause_s = self._retry_backoff.next()
-        if self._said != str(reason):
-            self._said = str(reason)
-            self._say(f"{reason}; the watch goes on in {pause_s:g} s, and then with longer pauses")
+        if self._reported != str(reason):
+            self._reported = str(reason)
+            self._watched.say(f"{reason}; next attempt in {pause_s:g} s")
         self._not_before = self._clock() + pause_s
         if ran:
             self._resolve_at = self._not_before

@@ -133,7 +133,7 @@ def test_a_dry_run_says_what_a_run_would_do_and_leaves_no_trace(store, bucket, t
 def test_a_watch_looks_into_the_store_again_and_again(store, bucket, tmp_path):
     here = settings_file(tmp_path / "here", bucket)
     with watching(here, **store.environment) as watched:
-        watched.until(lambda: watched.says("every 0.05 s: it lies in an object store"))
+        watched.until(lambda: watched.says("every 0.05 s: object storage sends no file events"))
         drop(bucket, "order_updates.csv")
         watched.until(lambda: any("1 file," in line for line in watched.out))
         watched.stop()

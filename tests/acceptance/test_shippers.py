@@ -174,11 +174,11 @@ def test_a_watch_serves_all_shippers_and_what_ends_one_ends_no_other(house):
                 "wrong: loadsheet.toml [shippers.wrong] conections: there is no such setting",
                 "watching inbox/acme, inbox/shut, inbox/birch",
                 "1 file lies in inbox outside of the shippers' folders",
-                "this shipper is watched no more (exit code 77), the others are",
+                "this shipper is no longer watched (exit code 77), the others are",
             ):
                 assert watch.says(said), said
     assert beside.returncode == 75, "its ledger is held"
-    assert freed.returncode == 77, "that of a shipper that is watched no more is not"
+    assert freed.returncode == 77, "that of a shipper that is no longer watched is not"
     assert (len(states(house, "acme")), len(states(house, "birch"))) == (3, 6)
     assert set(states(house, "shut").values()) == {"ready"}
 

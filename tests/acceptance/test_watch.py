@@ -128,7 +128,7 @@ def test_an_exchange_that_is_away_is_waited_for_and_a_refused_token_ends_the_wat
             workspace, "--exchange", f"http://127.0.0.1:{port}", LOADSHEET_DISPATCH__UNREACHABLE_MAX="2"
         ) as watch:
             workspace.write_orders(3)
-            watch.until(lambda: watch.says("the watch goes on in"))
+            watch.until(lambda: watch.says("next attempt in"))
             assert counted(workspace).keys() == {"ready"}
             with exchange(tmp_path / "exchange.db", port=port):
                 watch.until(lambda: accepted(workspace) == 3)
@@ -163,12 +163,12 @@ def test_where_the_system_gives_no_events_the_watch_polls_and_says_so_once(works
     command = [*probe[:-1], LIMITED, sys.executable]
     watch = started(workspace, command, environment(LOADSHEET_ARRIVAL__SETTLE_S="0.3", LOADSHEET_WATCH__POLL_S="0.2"))
     try:
-        watch.until(lambda: watch.says("the system gives us no events (inotify watch limit reached"))
+        watch.until(lambda: watch.says("file events are not available (inotify watch limit reached"))
         for many, first in ((3, 0), (6, 10)):
             workspace.write_orders(3, first=first)
             watch.until(lambda many=many: accepted(workspace) == many)
         assert watch.stop() == 0
-        assert sum("no events" in line for line in watch.err) == 1
+        assert sum("file events are not available" in line for line in watch.err) == 1
     finally:
         watch.process.kill()
         watch.ended()

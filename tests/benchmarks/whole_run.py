@@ -166,15 +166,15 @@ def measure(settings, count, *, alone):
         stages.append(("read + map + validate (alone)", *clock.lap()))
     with open_ledger(settings.database_url) as opened, Client(settings.exchange, TOKEN, settings) as client:
         ledger = ClockedLedger(opened)
-        work = RunContext(settings, ledger, ledger.begin_run(), UnknownTimer(ledger.now))
+        work = RunContext(settings, ledger, ledger.begin_run(), Dispatcher(client), UnknownTimer(ledger.now))
         clock.lap()
-        ingest_files(settings, ledger, work.run, mappings)
+        ingested = ingest_files(settings, ledger, work.run, mappings)
         stages.append(("inbox + read + map + ledger", *clock.lap()))
         pace = Pace()
-        sent = deliver_ready(work, Dispatcher(client), progress=pace)
+        sent = deliver_ready(work, progress=pace)
         assert sent.stopped is None, sent.stopped
         stages.append(("dispatch", *clock.lap()))
-        reconcile_and_report(work, client, sent, fault=None, left=[])
+        reconcile_and_report(work, sent, ingested)
         stages.append(("reconcile + reports", *clock.lap()))
         told = {"ledger_cpu_s": ledger.cpu, "peak_mb": peak_mb(), "under_way": pace.under_way()}
         return {"stages": stages, **told}

@@ -7,6 +7,7 @@ from ledgers import Ticking, ledger_in
 
 from loadsheet.dispatch import UnknownTimer
 from loadsheet.exchange import FaultClass
+from loadsheet.ingest import IngestResult
 from loadsheet.problems import NotAllSent
 from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report, resolve_earlier
 
@@ -16,12 +17,12 @@ UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.s
 def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):
     """Deliver and account as `run` does, with a pause in between."""
     timer = UnknownTimer(ledger.now, lambda: clock().timestamp())
-    work = RunContext(settings, ledger, run, timer, ())
     with ready_entries.client_of(url, settings, TOKEN) as client:
-        assert resolve_earlier(work, client) is None
-        sent = deliver_ready(work, Dispatcher(client))
+        work = RunContext(settings, ledger, run, Dispatcher(client), timer)
+        assert resolve_earlier(work) is None
+        sent = deliver_ready(work)
         clock.pass_time(pause_s)
-        return reconcile_and_report(work, client, sent, fault=None, left=())
+        return reconcile_and_report(work, sent, IngestResult((), None))
 
 
 def test_a_lost_answer_that_is_judged_too_late_to_be_sent_again_ends_the_run_with_75(tmp_path):

@@ -58,7 +58,7 @@ MAY_IMPORT = {
     "inbox": FOUNDATION | {"object_storage"},
     "reading": FOUNDATION | {"inbox"},
     "mapping": FOUNDATION | {"reading"},
-    "mapping_tools": FOUNDATION | {"reading", "mapping"},  # beside the stages: no stage imports it
+    "mapping_tools": FOUNDATION | {"inbox", "reading", "mapping", "ingest"},  # beside the stages: no stage imports it
     "ledger": FOUNDATION | {"mapping"},
     "dispatch": FOUNDATION | {"ledger", "mapping"},
     "reconcile": FOUNDATION | {"ledger", "dispatch", "mapping"},

@@ -90,7 +90,7 @@ def test_what_is_there_at_the_start_is_taken_and_so_is_what_comes(place):
 
 
 SHARE = "30 22 0:40 / / rw - nfs4 server:/export rw\n"
-POLLED = {"network share or a shared folder (nfs4)": {}, "watch.method is polling": {"watch_with": "polling"}}
+POLLED = {"network share or shared folder (nfs4)": {}, "watch.method is polling": {"watch_with": "polling"}}
 
 
 @pytest.mark.parametrize("said", POLLED)
@@ -301,5 +301,5 @@ def test_one_of_several_that_cannot_go_on_leaves_the_others_are_served_and_the_l
         watch(watches, wake_events)
     assert set(runs.taken) == {"birch.csv", "late.csv"}
     (line,) = said
-    assert line.endswith("; this shipper is watched no more (exit code 77), the others are")
+    assert line.endswith("; this shipper is no longer watched (exit code 77), the others are")
     assert [why.exit_code for why in closed] == [77]

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet import cli
+from loadsheet.cli.mapping.lint import framed
 from loadsheet.mapping import Document
-from loadsheet.mapping_tools.diff import Verdict, changes, compare, pattern
-from loadsheet.mapping_tools.excerpts import framed
+from loadsheet.mapping_tools.comparison import Verdict, changes, compare
+from loadsheet.mapping_tools.explain import pattern
 from loadsheet.problems import MappingError, Problem, Where
 
 ROOT = Path(__file__).parents[2]
@@ -105,10 +106,8 @@ def test_a_frame_never_fails_and_points_into_its_line(line, data):
     assert shown[0] == f"m.yaml:1:{column}: wrong"
     assert shown[3].endswith("^")
     assert len(shown) == 4
-
-
-def test_a_place_beyond_the_text_gives_the_bare_finding():
-    assert framed(MappingError("wrong", file="m.yaml", line=9, column=1), "one line") == "m.yaml:9:1: wrong"
+    beyond = MappingError("wrong", file="m.yaml", line=9, column=1)
+    assert framed(beyond, line) == "m.yaml:9:1: wrong"
 
 
 # ---- preview ----
@@ -117,16 +116,10 @@ def test_a_place_beyond_the_text_gives_the_bare_finding():
 def test_preview_shows_each_cell_beside_the_field_that_it_becomes(house):
     done = loadsheet(house, "mapping", "preview", INBOX / "acme_orders_2026-03.xlsx", "--rows", "1")
     assert done.returncode == 0, done.stderr
-    lines = [line.split("\t") for line in done.stdout.splitlines()]
-    assert [
-        "A-4501",
-        "packages[0].package_type",
-        '"Drum"',
-        "acme_orders_2026-03.xlsx:Aufträge!K6",
-        "Verpackung",
-        "TR",
-    ] in lines
-    assert ["A-4501", "sender_id", '"ACME"', "", "", "(the mapping)"] in lines
+    lines = done.stdout.splitlines()
+    place = "acme_orders_2026-03.xlsx:Aufträge!K6\tVerpackung\tTR"
+    assert f'A-4501\tpackages[0].package_type\t"Drum"\t{place}' in lines
+    assert 'A-4501\tsender_id\t"ACME"\t\t\t(the mapping)' in lines
 
 
 def test_preview_shows_problems_at_their_cells_and_what_fills_nothing(house):
@@ -144,38 +137,38 @@ def test_preview_shows_problems_at_their_cells_and_what_fills_nothing(house):
 
 
 def test_preview_of_joined_files_and_with_a_mapping_by_name(house):
-    folder = INBOX / "nordic" / "2026-03-04"
-    done = loadsheet(
-        house,
-        "mapping",
-        "preview",
-        folder / "packages.csv",
-        folder / "orders.csv",
-        "--mapping",
-        "nordic-join",
-        "--rows",
-        "1",
-    )
-    assert "00871\tpackages[1].item_name\t" in done.stdout
-    unknown = loadsheet(house, "mapping", "preview", folder / "orders.csv", "--mapping", "nordic")
+    orders, packages = (INBOX / "nordic" / "2026-03-04" / f"{name}.csv" for name in ("orders", "packages"))
+    words = ("mapping", "preview", packages, orders, "--rows", "1", "--mapping")
+    assert "00871\tpackages[1].item_name\t" in loadsheet(house, *words, "nordic-join").stdout
+    unknown = loadsheet(house, *words, "nordic")
     assert unknown.returncode == 2
     assert "nordic-join" in unknown.stderr
-    alone = loadsheet(house, "mapping", "preview", folder / "orders.csv", "--mapping", "nordic-join")
+    alone = loadsheet(house, "mapping", "preview", orders, "--mapping", "nordic-join")
     assert "needs a file for packages" in alone.stderr
+
+
+def test_preview_of_two_files_of_one_name_reads_each_for_its_role(house):
+    """In: patterns that tell the files apart by their folders. Out: a record of both, with the folder in the places."""
+    new = edited(
+        house,
+        "nordic-join",
+        ('"nordic/{batch}/orders.csv"', '"orders/{batch}.csv"'),
+        ("nordic/{batch}/packages.csv", "packages/{batch}.csv"),
+    )
+    for name in ("orders", "packages"):
+        (house / name).mkdir()
+        shutil.copy(INBOX / "nordic" / "2026-03-04" / f"{name}.csv", house / name / "4.csv")
+    done = loadsheet(house, "mapping", "preview", "orders/4.csv", "packages/4.csv", "--mapping", new, "--rows", "1")
+    assert "orders/4.csv:2" in done.stdout, done.stderr
+    assert "packages/4.csv:2" in done.stdout
 
 
 def test_preview_is_a_table_on_a_terminal(house, on_a_terminal):
     code, shown = on_a_terminal(house, "mapping", "preview", INBOX / "acme_orders_2026-03.xlsx", "--rows", "1")
     assert code == 0
     (line,) = [line for line in shown.splitlines() if "packages[0].package_type" in line]
-    assert [cell.strip() for cell in line.strip("│").split("│")] == [
-        "Aufträge!K6",
-        "Verpackung",
-        "TR",
-        "->",
-        "packages[0].package_type",
-        '"Drum"',
-    ]
+    cells = ["Aufträge!K6", "Verpackung", "TR", "->", "packages[0].package_type", '"Drum"']
+    assert [cell.strip() for cell in line.strip("│").split("│")] == cells
 
 
 # ---- test ----
@@ -215,6 +208,20 @@ def test_a_case_fails_without_its_expectation_and_where_a_refused_row_is_accepte
     assert "is accepted, but was to be refused" in told
 
 
+def test_a_case_with_dates_far_from_today_is_the_same_on_every_day(tmp_path):
+    house = with_mappings(tmp_path, "order-updates")
+    text = (INBOX / "order_updates.csv").read_text(encoding="utf-8")
+    assert "2026" in text
+    cases = house / "mappings" / "tests" / "order-updates"
+    cases.mkdir(parents=True, exist_ok=True)
+    (cases / "far.csv").write_text(text.replace("2026", "1926"), encoding="utf-8")
+    shutil.copy(cases / "far.csv", house / "order_updates.csv")
+    assert "C318" in forked(house, "check", "order_updates.csv").stderr, "a check warns of them"
+    assert loadsheet(house, "mapping", "test", "--update").returncode == 0
+    assert "1926" in (expected := (cases / "far.expected.jsonl").read_text(encoding="utf-8"))
+    assert "C318" not in expected
+
+
 # ---- diff ----
 
 
@@ -233,15 +240,6 @@ def test_diff_tells_which_fields_change_in_how_many_documents(house):
     assert told["old"]["hash"] != told["new"]["hash"]
 
 
-def test_diff_of_equal_mappings_is_clean(house):
-    new = edited(house, "acme-flat", ("version: 1", "version: 2"))
-    done = loadsheet(
-        house, "mapping", "diff", "mappings/acme-flat.yaml", new, "--on", INBOX / "acme_orders_2026-03.xlsx"
-    )
-    assert done.returncode == 0, done.stdout
-    assert "identical" in done.stdout
-
-
 @pytest.mark.parametrize("content", [{}, {"notes.txt": "see you on Monday\n"}])
 def test_diff_of_a_folder_that_holds_nothing_for_the_mappings_is_refused(house, content):
     folder = house / "drop"
@@ -255,14 +253,19 @@ def test_diff_of_a_folder_that_holds_nothing_for_the_mappings_is_refused(house, 
 
 
 def test_diff_tells_what_fails_now_and_what_passes_now(house):
+    old = house / "mappings" / "acme-flat.yaml"
     new = edited(house, "acme-flat", ("lookup: package_types", "one_of: {EUP: Pallet/Skid, EUX: Box}"))
-    words = ("mapping", "diff", "mappings/acme-flat.yaml", new, "--on", INBOX / "acme_orders_2026-03.xlsx", "--json")
-    counts = json.loads(loadsheet(house, *words).stdout)["counts"]
-    assert counts["now failing"] > 0
-    again = edited(house, "acme-flat", ("min: 0.001, required: true}   # 412,5", "required: true}   # 412,5"))
-    assert (
-        json.loads(loadsheet(house, "mapping", "diff", new, again, *words[4:]).stdout)["old"]["mapping"] == "acme-flat"
-    )
+
+    def counts(before, after):
+        words = ("mapping", "diff", before, after, "--on", INBOX / "acme_orders_2026-03.xlsx", "--json")
+        done = loadsheet(house, *words)
+        found = {verdict: count for verdict, count in json.loads(done.stdout)["counts"].items() if count}
+        assert done.returncode == bool(set(found) - {"identical", "still failing"})
+        return found
+
+    there, back = counts(old, new), counts(new, old)
+    assert there["now failing"] == back["now passing"] > 0
+    assert counts(old, old).keys() == {"identical", "still failing"}
 
 
 def document(key, payload, *problems):
@@ -271,21 +274,9 @@ def document(key, payload, *problems):
 
 def test_documents_are_paired_by_key_and_each_pair_has_one_verdict():
     wrong = Problem("C301", Where("f.csv", row=2))
-    old = [
-        document("same", b'{"a":1.50}'),
-        document("moved", b'{"a":1}'),
-        document("gone", b"{}"),
-        document("broke", b"{}"),
-        document("bad", b"", wrong),
-    ]
-    new = [
-        document("moved", b'{"a":2}'),
-        document("same", b'{"a":1.50}'),
-        document("came", b"{}"),
-        document("broke", b"", wrong),
-        document("bad", b"{}"),
-    ]
-    found = compare(old, new)
+    old = {"same": b'{"a":1.50}', "moved": b'{"a":1}', "gone": b"{}", "broke": b"{}", "bad": b""}
+    new = {"moved": b'{"a":2}', "same": b'{"a":1.50}', "came": b"{}", "broke": b"", "bad": b"{}"}
+    found = compare(*([document(*one, *([] if one[1] else [wrong])) for one in side.items()] for side in (old, new)))
     assert {pair.key: pair.verdict for pair in found.pairs} == {
         "moved": Verdict.CHANGED,
         "gone": Verdict.ONLY_OLD,

@@ -11,8 +11,7 @@ from command_in_process import loadsheet
 from loadsheet.contract import WRITES, Assumptions
 from loadsheet.mapping import lint
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.json_schema import DIALECT, mapping_schema
-from loadsheet.mapping_tools.key_descriptions import MEANINGS
+from loadsheet.mapping_tools.json_schema import DIALECT, MEANINGS, mapping_schema
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "mappings").glob("*.yaml"))
@@ -69,17 +68,12 @@ def broken(values):
     yield "unknown field", unknown
 
 
-def test_mutations_are_refused_by_the_schema():
-    for name in ("acme-flat", "carrier-status", "spring-tenders", "order-deletes"):
-        for what, changed in broken(read_yaml(ROOT / "mappings" / f"{name}.yaml").values):
-            assert faults(changed), (name, what)
-
-
 @pytest.mark.parametrize("name", ["carrier-status", "order-deletes"])
 def test_what_the_schema_refuses_lint_refuses_too(tmp_path, name):
+    path = tmp_path / "mutated.yaml"
     for what, changed in broken(read_yaml(ROOT / "mappings" / f"{name}.yaml").values):
-        path = tmp_path / "mutated.yaml"
         path.write_text(json.dumps(changed, default=float, ensure_ascii=False), encoding="utf-8")
+        assert faults(changed), what
         assert lint(path, Assumptions()), what
 
 

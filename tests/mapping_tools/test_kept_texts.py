@@ -5,46 +5,20 @@ LOADSHEET_REWRITE=1 writes them anew; read the difference before you commit it.
 
 import os
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import openpyxl
 import pytest
+from shipped_samples import OF_ONE_KIND, ROOT, sample, shipped_mapping
 
-from loadsheet.contract import Assumptions
-from loadsheet.mapping import Document, load, translate
-from loadsheet.mapping_tools.column_profiles import observe
-from loadsheet.mapping_tools.diff import flat
-from loadsheet.mapping_tools.explain import Made, explain
+from loadsheet.mapping_tools.explain import document_origin, explain, flat
+from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.template import write_template
 from loadsheet.mapping_tools.yaml_writer import write_draft
-from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
-ROOT = Path(__file__).parents[2]
-INBOX = ROOT / "inbox_samples"
 KEPT = Path(__file__).with_name("kept")
-NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
-SAMPLES = {  # mapping: its files, the main one first
-    "acme-flat": ["acme_orders_2026-03.xlsx"],
-    "alder-parcels": ["alder_2026-03-10.csv"],
-    "birch-parcels": ["bouleau_2026-03-10.csv"],
-    "brightwater-pairs": ["brightwater_ams_2026-03-09.csv"],
-    "carrier-status": ["status_rotterdam_2026-03-05.csv"],
-    "carrier7-quotes": ["quotes_carrier7.csv"],
-    "harbour-two-sheets": ["harbour_two_sheets.xlsx"],
-    "lindqvist-changes": ["lindqvist_changes_2026-03-10.csv"],
-    "nordic-join": ["nordic/2026-03-04/orders.csv", "nordic/2026-03-04/packages.csv"],
-    "order-deletes": ["order_deletes.csv"],
-    "order-updates": ["order_updates.csv"],
-    "quayline-milestones": ["quayline_milestones_2026-03-12.xlsx"],
-    "quote-confirmations": ["confirmations.csv"],
-    "spring-tenders": ["tender_spring_lanes.xlsx"],
-    "tender-updates": ["tender_updates.csv"],
-    "tender-withdrawals": ["tender_withdrawals.csv"],
-    "terracotta-nested": ["terracotta_2026-03-11.xlsx"],
-}
 
 
 def holds(name, text):
@@ -55,25 +29,19 @@ def holds(name, text):
     assert text.splitlines() == path.read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", OF_ONE_KIND)
 def test_the_draft_of_a_sample_is_the_one_that_is_kept(name):
-    made = draft(observe([INBOX / file for file in SAMPLES[name]], Settings()), None)
-    holds(f"{name}.draft.yaml", write_draft(made))
+    holds(f"{name}.draft.yaml", write_draft(draft(observe(sample(name).files, Settings()), None)))
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", OF_ONE_KIND)
 def test_the_origin_of_every_value_is_the_one_that_is_kept(name):
-    mapping = load(ROOT / "mappings" / f"{name}.yaml", Assumptions())
-    tables = {}
-    for role, file in zip(mapping.layouts, SAMPLES[name], strict=True):
-        tables |= open_tables(INBOX / file, Path(file).name, mapping.layouts[role], Settings())
-    one = next(one for one in translate(mapping, tables, now=NOW) if isinstance(one, Document) and one.usable)
-    columns, headers = ({table: getattr(one, kind) for table, one in tables.items()} for kind in ("columns", "header"))
-    place = {name: table.where for name, table in tables.items()}
-    made = Made(one.payload, one.rows, one.items, mapping.lineage, columns, headers, lambda at, *cell: place[at](*cell))
+    found = sample(name)
+    one = found.usable[0]
+    made = document_origin(found.mapping, one, found.tables)
     paths = [path for path in flat(one.payload) if not set(re.findall(r"\d+", path)) - {"0", "1"}]
     lines = []
-    for told in explain(made, paths, mapping):
+    for told in explain(made, paths, found.mapping):
         at = told.leaf_at.removeprefix(f"{ROOT}/")
         lines += ["", f"{told.path} = {told.value}", f"  by {told.leaf or 'nothing'} in {at or 'no file'}"]
         lines += [f"  {cell.where} {cell.label}: {cell.text!r}; {cell.read}; {cell.code}" for cell in told.cells[:4]]
@@ -83,7 +51,7 @@ def test_the_origin_of_every_value_is_the_one_that_is_kept(name):
 
 @pytest.mark.parametrize("name", ["acme-flat", "nordic-join"])
 def test_the_template_of_a_mapping_is_the_one_that_is_kept(tmp_path, name):
-    mapping = load(ROOT / "mappings" / f"{name}.yaml", Assumptions())
+    mapping = shipped_mapping(name)
     lines = []
     for role in mapping.layouts:
         write_template(mapping, role, tmp_path / f"{role}.xlsx")

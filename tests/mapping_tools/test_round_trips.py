@@ -6,27 +6,25 @@ sheet cannot tell apart is taken as equal: lists and objects without content are
 
 import json
 import unicodedata
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 
 import openpyxl
 import pytest
 import strategies
-from command_in_process import loadsheet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from payload_examples import GOOD
+from shipped_samples import NOW
 
-from loadsheet.contract import BY_NAME, DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
+from loadsheet.cli.mapping.input_files import translate_files
+from loadsheet.contract import DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
 from loadsheet.contract.kinds import flag_meaning
-from loadsheet.mapping import Document, load, translate
+from loadsheet.mapping import load
 from loadsheet.mapping.quantities import canonical
 from loadsheet.mapping_tools.template import write_template
-from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
 ASSUMED = Assumptions()
-NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
 TYPES = {
     Kind.NUMERIC: "decimal",
     Kind.FLAG: "yesno",
@@ -185,8 +183,7 @@ class House:
 
     def translated(self, records):
         """The documents of the filled workbook."""
-        tables = open_tables(self.filled(records), "whole-1.xlsx", self.mapping.layouts["main"], Settings())
-        return [found for found in translate(self.mapping, tables, now=NOW) if isinstance(found, Document)]
+        return translate_files(self.mapping, [self.filled(records)], Settings(), now=NOW).documents
 
     def check(self, drawn):
         """Fills records in and holds what comes out against them."""
@@ -224,21 +221,3 @@ def test_any_record_typed_into_a_template_comes_out_as_it_went_in(house, data):
 @given(data=st.data())
 def test_many_records_typed_into_a_template_come_out_as_they_went_in(house, data):
     house.check(data.draw(records_of(house, 12)))
-
-
-def test_the_real_commands_write_the_template_and_read_it_back(tmp_path):
-    name = "order.create"
-    house = House(tmp_path, BY_NAME[name])
-    done = loadsheet(tmp_path, "mapping", "template", "whole", "--out", "blank-again.xlsx")
-    assert done.returncode == 0, done.stderr
-    assert sheets(tmp_path / "blank-again.xlsx") == sheets(tmp_path / "blank.xlsx")
-    record = settled(house.operation.record, GOOD[name].get("data", [GOOD[name]])[0])
-    house.filled([record])
-    told = loadsheet(tmp_path, "check", "--payloads", "whole-1.xlsx")
-    assert told.returncode == 0, told.stderr
-    assert [decoded(line)["payload"] for line in told.stdout.splitlines()] == [record]
-
-
-def sheets(path):
-    book = openpyxl.load_workbook(path)
-    return {sheet.title: [[cell.value for cell in row] for row in sheet.iter_rows()] for sheet in book.worksheets}

@@ -1,7 +1,7 @@
 """A draft from each shipped sample, held against the mapping that people wrote for it."""
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -10,36 +10,25 @@ import pytest
 from command_in_process import loadsheet
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
+from shipped_samples import INBOX, NOW, sample
 
+from loadsheet.cli.mapping.input_files import translate_files
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_record
-from loadsheet.mapping import Document, lint, load, translate
+from loadsheet.mapping import lint, load
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.column_profiles import observe
-from loadsheet.mapping_tools.diff import pattern
+from loadsheet.mapping_tools.explain import pattern
+from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import FILL_IN, draft
 from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.problems import FileRefused
-from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
-ROOT = Path(__file__).parents[2]
-INBOX = ROOT / "inbox_samples"
 KEPT = Path(__file__).with_name("kept")
 ASSUMED = Assumptions()
-NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
-SAMPLES = {  # mapping: its files, the main one first
-    "acme-flat": ["acme_orders_2026-03.xlsx"],
-    "harbour-two-sheets": ["harbour_two_sheets.xlsx"],
-    "nordic-join": ["nordic/2026-03-04/orders.csv", "nordic/2026-03-04/packages.csv"],
-    "carrier-status": ["status_rotterdam_2026-03-05.csv"],
-    "spring-tenders": ["tender_spring_lanes.xlsx"],
-    "carrier7-quotes": ["quotes_carrier7.csv"],
-    "quote-confirmations": ["confirmations.csv"],
-    "order-updates": ["order_updates.csv"],
-    "order-deletes": ["order_deletes.csv"],
-    "tender-updates": ["tender_updates.csv"],
-    "tender-withdrawals": ["tender_withdrawals.csv"],
-}
+SAMPLES = [
+    "acme-flat", "harbour-two-sheets", "nordic-join", "carrier-status", "spring-tenders", "carrier7-quotes",
+    "quote-confirmations", "order-updates", "order-deletes", "tender-updates", "tender-withdrawals",
+]  # fmt: skip
 FLOOR = 0.95  # of the columns that the shipped mappings send
 
 
@@ -76,11 +65,6 @@ def leaves(value, path=""):
         yield path, value
 
 
-@cache
-def shipped_as(name):
-    return load(ROOT / "mappings" / f"{name}.yaml", ASSUMED)
-
-
 @pytest.fixture(scope="module")
 def drafts(tmp_path_factory):
     """The mapping that each draft with its marks filled in is, by the name of the shipped one."""
@@ -89,7 +73,7 @@ def drafts(tmp_path_factory):
     @cache
     def of(name):
         path = folder / f"{name}.yaml"
-        path.write_text(filled_in(drafted(name), shipped_as(name).operation), encoding="utf-8")
+        path.write_text(filled_in(drafted(name), sample(name).mapping.operation), encoding="utf-8")
         return load(path, ASSUMED)
 
     return of
@@ -116,7 +100,7 @@ def sent(mapping):
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_draft_is_for_the_operation_of_its_file_and_lint_finds_marked_places_alone(tmp_path, name):
     text = drafted(name)
-    assert re.search(r"^target: (\S+)", text, re.MULTILINE)[1] == shipped_as(name).operation.name
+    assert re.search(r"^target: (\S+)", text, re.MULTILINE)[1] == sample(name).mapping.operation.name
     path = tmp_path / "draft.yaml"
     path.write_text(text, encoding="utf-8")
     assert [str(found) for found in read_yaml(path).findings] == []
@@ -129,24 +113,21 @@ def test_a_draft_is_for_the_operation_of_its_file_and_lint_finds_marked_places_a
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_draft_with_its_marks_filled_in_translates_most_of_the_file(drafts, name):
-    documents = translated(drafts(name), [INBOX / file for file in SAMPLES[name]])
+    documents = translated(drafts(name), sample(name).files)
     usable = sum(document.usable for document in documents)
     assert usable >= 0.5 * len(documents), [str(one) for found in documents for one in found.problems][:10]
 
 
 def translated(mapping, paths):
     """The documents that a mapping makes of files, the main one first."""
-    tables = {}
-    for role, path in zip(mapping.layouts, paths, strict=True):
-        tables |= open_tables(path, path.name, mapping.layouts[role], Settings())
-    return [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    return translate_files(mapping, paths, Settings(), now=NOW).documents
 
 
 def test_the_share_of_columns_suggested_as_the_shipped_mappings_have_them(drafts):
     found = {}
     for name in SAMPLES:
         own = sent(drafts(name))
-        for label, paths in sent(shipped_as(name)).items():
+        for label, paths in sent(sample(name).mapping).items():
             found[f"{name}: {label}"] = own.get(label, set()) & paths, paths, own.get(label)
     assert sum(bool(hit) for hit, _, _ in found.values()) >= FLOOR * len(found), found
 
@@ -157,6 +138,9 @@ HEADINGS = {
     "fr": "Numéro de commande;Destinataire;Adresse;Code postal;Ville;Pays;Date d'enlèvement;Date de livraison;Emballage;Marchandise;Quantité;Poids brut (kg)",
     "es": "Número de pedido;Destinatario;Dirección;Código postal;Ciudad;País;Fecha de recogida;Fecha de entrega;Embalaje;Mercancía;Cantidad;Peso bruto (kg)",
     "nl": "Ordernummer;Geadresseerde;Adres;Postcode;Plaats;Land;Ophaaldatum;Leverdatum;Verpakking;Goederen;Aantal;Brutogewicht (kg)",
+    "it": "Numero ordine;Destinatario;Indirizzo;CAP;Città;Paese;Data ritiro;Data consegna;Imballaggio;Merce;Quantità;Peso lordo (kg)",
+    "pl": "Numer zamówienia;Odbiorca;Ulica;Kod pocztowy;Miasto;Kraj;Data odbioru;Data dostawy;Opakowanie;Towar;Ilość;Waga brutto (kg)",
+    "pt": "Número da encomenda;Destinatário;Morada;Código postal;Cidade;País;Data de recolha;Data de entrega;Embalagem;Mercadoria;Quantidade;Peso bruto (kg)",
     "sv": "Ordernummer;Mottagare;Gatuadress;Postnummer;Postort;Land;Hämtningsdatum;Leveransdatum;Förpackning;Gods;Antal;Bruttovikt (kg)",
 }
 ROWS = [
@@ -359,6 +343,10 @@ SHORT = {  # a sheet, the operation that is asked for, what the draft says and w
     ),
     "notes are no actions": ("Order,Note,City\n1,X,Ulm\n2,N,Bonn\n", None, "target: ", ("target: {col:",)),
     "an action that nobody knows": ("Order,Action,City\n1,C,Ulm\n2,Q,Bonn\n", None, "target: ", ("target: {col:",)),
+    "dates that contradict each other": (
+        "Order;Pickup date;Delivery date\n1;25/03/2026;03/26/2026\n2;26/03/2026;03/27/2026\n", "order.update",
+        'delivery_date: {label: Delivery date, type: datetime, required: true, formats: ["%m/%d/%Y"]}', ("  dates:",),
+    ),
     "an action in the wrong column": ("Order,City\n1,New\n2,New\n", None, "target: ", ("target: {col:",)),
 }  # fmt: skip
 
@@ -368,6 +356,13 @@ def test_a_draft_says_what_the_sheet_shows_and_no_more(tmp_path, sheet, target, 
     text = suggested(tmp_path, sheet, target)
     assert said in text
     assert [one for one in absent if one in text] == []
+
+
+def test_names_that_are_taken_or_mean_something_in_expressions_are_changed(tmp_path):
+    text = suggested(tmp_path, "Order;Rows;In;PLZ/Ort;PLZ Ort\n1;a;b;c;d\n", "order.update")
+    assert [line.split(":")[0].strip(" #") for line in text.partition("\ncolumns:\n")[2].splitlines()[:5]] == [
+        "order", "rows_", "in_", "plz_ort", "plz_ort_2",
+    ]  # fmt: skip
 
 
 ORDERS = (

@@ -1,26 +1,24 @@
 """The shipper's workbook: what is filled into it comes out of the mapping as it was meant."""
 
 import json
-from datetime import UTC, date, datetime, time
+from datetime import date, datetime, time
 from decimal import Decimal
-from pathlib import Path
 
 import openpyxl
 import pytest
 from command_in_process import loadsheet
+from shipped_samples import NOW, OF_ONE_KIND, shipped_mapping
 
+from loadsheet.cli.mapping.input_files import translate_files
 from loadsheet.contract import Assumptions
-from loadsheet.mapping import Document, load, translate
+from loadsheet.mapping import load
 from loadsheet.mapping.texts import example_of
 from loadsheet.mapping_tools.template import forms, write_template
 from loadsheet.problems import MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
-ROOT = Path(__file__).parents[2]
 ASSUMED = Assumptions()
-NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
-SHIPPED = sorted((ROOT / "mappings").glob("*.yaml"))
 
 MAPPING = """\
 mapping: everything
@@ -125,11 +123,9 @@ def test_the_real_commands_write_a_template_and_read_it_back(tmp_path):
     assert decoded(line)["payload"] == SENT
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in SHIPPED if "kind: {label" not in path.read_text()], ids=lambda path: path.stem
-)
-def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, path):
-    mapping = load(path, ASSUMED)
+@pytest.mark.parametrize("name", OF_ONE_KIND)
+def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, name):
+    mapping = shipped_mapping(name)
     for role, layouts in mapping.layouts.items():
         out = tmp_path / f"{role}.xlsx"
         write_template(mapping, role, out)
@@ -137,6 +133,9 @@ def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, path):
             assert list(table.rows()) == []
             wanted = next(layout for layout in layouts if layout.name == table.name)
             assert set(table.columns) == {column.name for column in wanted.columns}
+        for heading in (heading for form in forms(mapping, role) for heading in form.headings):
+            assert not heading.codes or str(heading.example) in heading.codes
+            assert isinstance(heading.example, time | date | Decimal | int | str)
 
 
 def test_lists_zeros_stars_and_notes_stand_in_the_workbook(everything):
@@ -176,22 +175,8 @@ def test_a_long_list_of_codes_still_gets_its_list(tmp_path):
     assert "Lists!$A$1:$A$200" in formulas
 
 
-def test_examples_are_values_that_the_columns_take():
-    for path in SHIPPED:
-        mapping = load(path, ASSUMED)
-        if any(table.kind is not None for table in mapping.plan.tables):
-            continue
-        for role in mapping.layouts:
-            for form in forms(mapping, role):
-                for heading in form.headings:
-                    text = str(heading.example)
-                    if heading.codes:
-                        assert text in heading.codes, (path.stem, heading.text)
-                    assert isinstance(heading.example, time | date | Decimal | int | str)
-
-
 def test_rows_of_several_kinds_get_no_template():
-    mapping = load(ROOT / "mappings" / "kastell-records.yaml", ASSUMED)
+    mapping = shipped_mapping("kastell-records")
     with pytest.raises(MappingError, match="several kinds"):
         forms(mapping, mapping.main_role)
 
@@ -244,8 +229,7 @@ def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
     for position, value in enumerate(cells, 1):
         book["Data"].cell(2, position, value)
     book.save(out)
-    tables = open_tables(out, out.name, mapping.layouts[mapping.main_role], Settings())
-    (document,) = [found for found in translate(mapping, tables, now=NOW) if isinstance(found, Document)]
+    (document,) = translate_files(mapping, [out], Settings(), now=NOW).documents
     assert [str(problem) for problem in document.problems] == []
     told = {row[1]: row for row in book["Guide"].iter_rows(values_only=True)}
     assert told["Pickup"][3] == "a date, such as 24.03.2026"
@@ -260,7 +244,7 @@ def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
     write_template(mapping, mapping.main_role, tmp_path / "dated-1.xlsx")
     guide = openpyxl.load_workbook(tmp_path / "dated-1.xlsx")["Guide"]
     (told,) = [row for row in guide.iter_rows(values_only=True) if row[1] == "Odd"]
-    assert told[5] == "only the sheet's author knows one: ask for it"
+    assert told[5] == "no example: ask the author of this workbook"
 
 
 @pytest.mark.parametrize(
@@ -277,3 +261,79 @@ def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
 )
 def test_a_text_like_a_pattern(pattern, text):
     assert example_of(pattern) == text
+
+
+# ---- where rules begin and end: one case on each side ----
+
+ONE_COLUMN = """\
+mapping: orders
+version: 1
+target: order.update
+source: {{files: ["*.xlsx"], tables: {{rows: {{sheet: {sheet}}}}}, locale: de_DE, timezone: UTC, dates: ["%d.%m.%Y"]}}
+columns:
+  order: {{label: Order, required: true, key: true}}
+  value: {{label: Postcode, {column}}}
+payload:
+  order_id: {{col: order}}
+  sender_id: {{value: A}}
+  receiver_id: {{value: B}}
+"""
+
+
+def one_column(folder, column="type: text", sheet="Orders"):
+    path = folder / "m.yaml"
+    path.write_text(ONE_COLUMN.format(column=column, sheet=sheet), encoding="utf-8")
+    return load(path, ASSUMED)
+
+
+@pytest.mark.parametrize(
+    ("column", "example"),
+    [
+        ("type: text", "Postcode"),
+        ("type: text, pad_left: {to: 4, with: '0'}", "Postcode"),
+        ("type: text, pad_left: {to: 5, with: '0'}", "01067"),
+        ("type: text, pad_left: {to: 7, with: '0'}", "0001067"),
+        ("type: text, max_length: 4", "Post"),
+        ("type: text, example: '04109'", "04109"),
+        ("type: integer", Decimal(10)),
+        ("type: integer, min: 11", Decimal(11)),
+        ("type: integer, min: 1, max: 9", Decimal(9)),
+        ("type: decimal", Decimal("12.5")),
+        ("type: decimal, max: 12.4", Decimal("12.4")),
+        ("type: country", "DE"),
+        ("type: currency", "EUR"),
+        ("type: timezone", "Europe/Berlin"),
+        ("type: text, one_of: [B, A]", "B"),
+        ("type: time", time(8)),
+        ("type: date", date(2026, 3, 24)),
+        ("type: datetime", datetime(2026, 3, 24, 10)),
+    ],
+)
+def test_the_example_of_a_column_follows_from_its_settings(tmp_path, column, example):
+    mapping = one_column(tmp_path, column)
+    (form,) = forms(mapping, mapping.main_role)
+    assert form.headings[1].example == example
+
+
+@pytest.mark.parametrize(("length", "title"), [(30, 30), (31, 31), (32, 31), (60, 31)])
+def test_the_title_of_a_sheet_has_31_characters_at_most(tmp_path, length, title):
+    mapping = one_column(tmp_path, sheet="x" * length)
+    (form,) = forms(mapping, mapping.main_role)
+    assert form.title == "x" * title
+    write_template(mapping, mapping.main_role, tmp_path / "template.xlsx")
+
+
+def test_bounds_of_a_column_are_bounds_of_its_cells(tmp_path):
+    limits = {"both": "min: 1, max: 9", "least": "min: 0", "most": "max: 9", "zero": "max: 0"}
+    columns = "\n".join(f"  {name}: {{label: {name}, type: integer, {said}}}" for name, said in limits.items())
+    path = tmp_path / "m.yaml"
+    path.write_text(ONE_COLUMN.format(column=f"type: text}}\n{columns[:-1]}", sheet="Orders"), encoding="utf-8")
+    mapping = load(path, ASSUMED)
+    write_template(mapping, mapping.main_role, tmp_path / "m.xlsx")
+    rules = openpyxl.load_workbook(tmp_path / "m.xlsx").worksheets[0].data_validations.dataValidation
+    assert [(rule.type, rule.operator, rule.formula1, rule.formula2) for rule in rules] == [
+        ("whole", None, "1.0", "9.0"),  # between, as nothing else is said
+        ("whole", "greaterThanOrEqual", "0.0", None),
+        ("whole", "lessThanOrEqual", "9.0", None),
+        ("whole", "lessThanOrEqual", "0.0", None),
+    ]

@@ -1,6 +1,6 @@
 """Every shipped sample through reading and mapping, held against its golden documents.
 
-`golden/SAMPLE.jsonl` has one line a document: operation, key, the payload byte for byte (or the problems, each with code and
+`golden/MAPPING.jsonl` has one line a document: operation, key, the payload byte for byte (or the problems, each with code and
 place), and its source rows. LOADSHEET_REWRITE=1 writes them anew; read the difference before you keep it. What matters most
 is computed here a second time from the source cells, with csv and openpyxl alone.
 """
@@ -9,99 +9,59 @@ import csv
 import json
 import os
 from collections import Counter
-from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Decimal
-from functools import cache
 from pathlib import Path
 
 import openpyxl
 import pytest
 from exchange_calls import embedded
-from make_samples import make_all
+from shipped_samples import INBOX, NAMES, routed, sample
 
 from loadsheet.contract import BY_NAME, SENDING_ORDER, Assumptions, check, check_body
-from loadsheet.mapping import Document, Route, Routes, load_folder, route, translate
-from loadsheet.reading import open_tables
-from loadsheet.settings import Settings
+from loadsheet.mapping import Document
 
-ROOT = Path(__file__).parents[2]
-INBOX = ROOT / "inbox_samples"
 GOLDEN = Path(__file__).parent / "golden"
-NOW = datetime(2026, 3, 6, 2, 15, tzinfo=UTC)
 REWRITE = os.environ.get("LOADSHEET_REWRITE") == "1"
 
 POUND, CUBIC_FOOT, INCH = Decimal("0.45359237"), Decimal("0.028316846592"), Decimal("2.54")
 
 REFUSED = {  # key -> codes of its problems
-    "acme_orders_2026-03": {"A-4506": {"C306"}, "A-4512": {"C302"}, "A-4517": {"G406"}, "A-4521": {"G401"}},
-    "nordic_2026-03-04_orders": {
+    "acme-flat": {"A-4506": {"C306"}, "A-4512": {"C302"}, "A-4517": {"G406"}, "A-4521": {"G401"}},
+    "nordic-join": {
         "00833": {"G404"},
         "00883": {"G403"},
         "00895": {"G406"},
         "00902": {"C306"},
         "00905": {"C302"},
     },
-    "harbour_two_sheets": {
+    "harbour-two-sheets": {
         "HLT-26-0147": {"R207"},
         "HLT-26-0152": {"G406"},
         "HLT-26-O152": {"G404"},
         "HLT-26-0158": {"C313"},
         "HLT-26-0163": {"C308"},
     },
-    "status_rotterdam_2026-03-05": {"00896": {"C305"}, "A-4515": {"C306"}},
-    "tender_spring_lanes": {"LSC-SP26-007": {"C302"}, "LSC-SP26-012": {"C306"}, "LSC-SP26-016": {"C306"}},
-    "quotes_carrier7": {"LSC-SP26-013/CARRIER7": {"C302"}},
-    "confirmations": {"LSC-SP26-006/CARRIER7": {"C306"}},
-    "tender_updates": {"LSC-SP26-005": {"C304"}},
-    "tender_withdrawals": {},
-    "order_updates": {"HLT-26-0145": {"C304"}},
-    "order_deletes": {"": {"G405"}},
-    "brightwater_ams_2026-03-09": {"BW-7004": {"C313"}, "BW-7005": {"C302"}, "BW-7006": {"G406"}},
-    "kastell_0309": {"": {"G408"}, "K-3303": {"C306"}},
-    "lindqvist_changes_2026-03-10": {"LQ-504": {"K501"}, "LQ-505": {"C306"}},
-    "alder_2026-03-10": {"AF-13": {"C307"}},
-    "bouleau_2026-03-10": {"": {"G408"}, "B-91": {"C302"}},
-    "terracotta_2026-03-11": {"TI-63": {"G404"}},
-    "quayline_milestones_2026-03-12": {"TI-61": {"C304"}},
+    "carrier-status": {"00896": {"C305"}, "A-4515": {"C306"}},
+    "spring-tenders": {"LSC-SP26-007": {"C302"}, "LSC-SP26-012": {"C306"}, "LSC-SP26-016": {"C306"}},
+    "carrier7-quotes": {"LSC-SP26-013/CARRIER7": {"C302"}},
+    "quote-confirmations": {"LSC-SP26-006/CARRIER7": {"C306"}},
+    "tender-updates": {"LSC-SP26-005": {"C304"}},
+    "tender-withdrawals": {},
+    "order-updates": {"HLT-26-0145": {"C304"}},
+    "order-deletes": {"": {"G405"}},
+    "brightwater-pairs": {"BW-7004": {"C313"}, "BW-7005": {"C302"}, "BW-7006": {"G406"}},
+    "kastell-records": {"": {"G408"}, "K-3303": {"C306"}},
+    "lindqvist-changes": {"LQ-504": {"K501"}, "LQ-505": {"C306"}},
+    "alder-parcels": {"AF-13": {"C307"}},
+    "birch-parcels": {"": {"G408"}, "B-91": {"C302"}},
+    "terracotta-nested": {"TI-63": {"G404"}},
+    "quayline-milestones": {"TI-61": {"C304"}},
 }
 
 
-@cache
-def routes() -> Routes:
-    names = sorted(path.relative_to(INBOX).as_posix() for path in INBOX.rglob("*") if path.is_file())
-    return route(names, load_folder(ROOT / "mappings", Assumptions()))
-
-
-def sample_of(drop: Route) -> str:
-    return drop.files[drop.mapping.main_role].replace("/", "_").rpartition(".")[0]
-
-
-@cache
-def drops() -> dict[str, Route]:
-    return {sample_of(drop): drop for drop in routes().complete}
-
-
-@cache
-def tables_of(sample: str):
-    drop = drops()[sample]
-    found = {}
-    for role, name in drop.files.items():
-        found |= open_tables(INBOX / name, name, drop.mapping.layouts[role], Settings())
-    return found
-
-
-@cache
-def documents(sample: str):
-    return tuple(translate(drops()[sample].mapping, tables_of(sample), now=NOW))
-
-
-def usable(sample: str) -> list[Document]:
-    return [item for item in documents(sample) if isinstance(item, Document) and item.usable]
-
-
-def payloads(sample: str) -> dict[str, dict]:
+def payloads(name: str) -> dict[str, dict]:
     """The payloads by key, numbers exact. For operations with one record a key."""
-    return {item.key: json.loads(item.payload, parse_float=Decimal) for item in usable(sample)}
+    return {item.key: json.loads(item.payload, parse_float=Decimal) for item in sample(name).usable}
 
 
 def line(item) -> bytes:
@@ -153,66 +113,42 @@ def sheet_rows(name: str, sheet: str, header: int) -> list[dict[str, object]]:
 
 
 def test_every_sample_file_finds_its_mapping_and_every_mapping_a_sample():
-    found = routes()
-    assert not found.waiting
-    assert not found.unmapped
-    assert not found.ambiguous
-    mappings = load_folder(ROOT / "mappings", Assumptions())
-    assert sorted(drop.mapping.name for drop in found.complete) == sorted(mapping.name for mapping in mappings)
-    assert {drop.mapping.operation.name for drop in found.complete} == set(SENDING_ORDER)
-    assert set(drops()) == set(REFUSED)
+    mappings = [drop.route.mapping for drop in routed().drops]
+    assert not routed().aside
+    assert not routed().routes.waiting
+    assert sorted(mapping.name for mapping in mappings) == NAMES == sorted(REFUSED)
+    assert {mapping.operation.name for mapping in mappings} == set(SENDING_ORDER)
 
 
-@pytest.mark.parametrize("sample", REFUSED)
-def test_a_sample_gives_its_golden_documents(sample):
-    found = b"".join(line(item) + b"\n" for item in documents(sample))
-    golden = GOLDEN / f"{sample}.jsonl"
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sample_gives_its_golden_documents(name):
+    found = b"".join(line(item) + b"\n" for item in sample(name).items)
+    golden = GOLDEN / f"{name}.jsonl"
     if REWRITE:
-        GOLDEN.mkdir(exist_ok=True)
         golden.write_bytes(found)
     assert found.splitlines() == golden.read_bytes().splitlines()
 
 
-@pytest.mark.parametrize("sample", REFUSED)
-def test_only_the_honest_mistakes_are_refused_and_every_row_is_in_one_document_or_ignored(sample):
-    found = [item for item in documents(sample) if isinstance(item, Document)]
-    assert usable(sample)
-    for item in usable(sample):
+@pytest.mark.parametrize("name", NAMES)
+def test_only_the_honest_mistakes_are_refused_and_every_row_is_in_one_document_or_ignored(name):
+    found = sample(name)
+    assert found.usable
+    for item in found.usable:
         assert check(BY_NAME[item.operation], json.loads(item.payload, parse_float=Decimal), Assumptions()) == ()
-    refused = {item.key: {problem.code for problem in item.problems} for item in found if not item.usable}
-    assert refused == REFUSED[sample]
-    assert len(found) == len(usable(sample)) + len(refused)
-    assert all(one.where.row and one.where.column for item in found if not item.usable for one in item.problems)
-    came = Counter((name, row.number) for name, table in tables_of(sample).items() for row in table.rows())
+    refused = {item.key: {problem.code for problem in item.problems} for item in found.documents if not item.usable}
+    assert refused == REFUSED[name]
+    assert len(found.documents) == len(found.usable) + len(refused)
+    assert all(
+        one.where.row and one.where.column for item in found.documents if not item.usable for one in item.problems
+    )
+    came = Counter((table, row.number) for table, read in found.tables.items() for row in read.rows())
     told = Counter(
         (row.table, row.number)
-        for item in documents(sample)
+        for item in found.items
         for row in (item.own_rows if isinstance(item, Document) else (item.row,))
     )
     assert told == came
     assert set(told.values()) == {1}
-
-
-def test_the_samples_can_be_made_again(tmp_path):
-    make_all(tmp_path)
-    made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
-    assert made == sorted(path.relative_to(INBOX) for path in INBOX.rglob("*") if path.is_file())
-    for name in made:
-        if name.suffix == ".xlsx":
-            assert cells(tmp_path / name) == cells(INBOX / name)
-        else:
-            assert (tmp_path / name).read_bytes() == (INBOX / name).read_bytes()
-        assert (INBOX / name).stat().st_size < 60_000
-
-
-def cells(path: Path):
-    book = openpyxl.load_workbook(path)
-    return {
-        (sheet.title, cell.coordinate): (cell.value, cell.number_format)
-        for sheet in book
-        for row in sheet.iter_rows()
-        for cell in row
-    }
 
 
 # ---- computed a second time ----
@@ -223,7 +159,7 @@ def test_swedish_orders_keep_their_zeros_and_turn_pounds_and_cubic_feet_exactly(
     for row in read_csv("nordic/2026-03-04/packages.csv", "utf-8-sig", ";"):
         packages.setdefault(row["OrderID"], []).append(row)
     orders = {row["OrderID"]: row for row in read_csv("nordic/2026-03-04/orders.csv", "cp1252", ";")}
-    found = payloads("nordic_2026-03-04_orders")
+    found = payloads("nordic-join")
     assert len(found) == 36
     assert all(key == payload["order_id"] == f"{int(key):05}" for key, payload in found.items())
     for key, payload in found.items():
@@ -244,7 +180,7 @@ def test_german_orders_keep_postcodes_and_count_what_the_sheet_says():
     lines: dict[str, list[dict[str, object]]] = {}
     for row in sheet_rows("acme_orders_2026-03.xlsx", "Aufträge", 5):
         lines.setdefault(str(row["Auftrags-Nr"]), []).append(row)
-    found = payloads("acme_orders_2026-03")
+    found = payloads("acme-flat")
     assert len(found) == 21
     for key, payload in found.items():
         weights = [kilograms(str(row["Gewicht"])) for row in lines[key]]
@@ -272,7 +208,7 @@ def test_indian_orders_sum_what_excel_calculated_and_nest_what_is_inside():
     lines: dict[str, list[dict[str, object]]] = {}
     for row in sheet_rows("harbour_two_sheets.xlsx", "Packages", 4):
         lines.setdefault(str(row["Order no."]), []).append(row)
-    found = payloads("harbour_two_sheets")
+    found = payloads("harbour-two-sheets")
     assert len(found) == 26
     for key, payload in found.items():
         assert payload["goods_value"] == sum(Decimal(str(row["Value (INR)"])) for row in lines[key])
@@ -290,7 +226,7 @@ def test_tenders_send_their_numbers_as_texts():
     lines: dict[str, list[dict[str, object]]] = {}
     for row in sheet_rows("tender_spring_lanes.xlsx", "Spring lanes", 5):
         lines.setdefault(str(row["Tender #"]), []).append(row)
-    found = payloads("tender_spring_lanes")
+    found = payloads("spring-tenders")
     assert len(found) == 17
     for key, payload in found.items():
         for package, row in zip(payload["packages"], lines[key], strict=True):
@@ -306,9 +242,9 @@ def test_tenders_send_their_numbers_as_texts():
 
 
 def test_more_than_a_hundred_events_travel_in_one_call_in_time_order_for_each_order():
-    sample = "status_rotterdam_2026-03-05"
-    events = [json.loads(item.payload, parse_float=Decimal) for item in usable(sample)]
-    size = drops()[sample].mapping.batch_size
+    found = sample("carrier-status")
+    events = [json.loads(item.payload, parse_float=Decimal) for item in found.usable]
+    size = found.mapping.batch_size
     assert size == 120
     assert len(events) == 128
     assert check_body(BY_NAME["order.status"], {"data": events[:size]}, Assumptions()) == ()
@@ -322,24 +258,24 @@ def test_more_than_a_hundred_events_travel_in_one_call_in_time_order_for_each_or
 
 
 def test_events_name_orders_that_the_other_samples_create_but_for_two():
-    created = payloads("acme_orders_2026-03").keys() | payloads("nordic_2026-03-04_orders").keys()
-    strangers = {item.key for item in usable("status_rotterdam_2026-03-05")} - created
+    created = payloads("acme-flat").keys() | payloads("nordic-join").keys()
+    strangers = {item.key for item in sample("carrier-status").usable} - created
     assert strangers == {"A-4599", "00991"}
 
 
 def test_changes_name_what_the_other_samples_create_but_for_one_each():
-    tenders, orders = payloads("tender_spring_lanes").keys(), payloads("harbour_two_sheets").keys()
-    quotes = payloads("quotes_carrier7")
+    tenders, orders = payloads("spring-tenders").keys(), payloads("harbour-two-sheets").keys()
+    quotes = payloads("carrier7-quotes")
     assert {payload["tender_id"] for payload in quotes.values()} - tenders == {"LSC-SP26-112"}
-    assert payloads("confirmations").keys() - quotes.keys() == {"LSC-SP26-001/NSTAR"}
-    assert payloads("tender_updates").keys() <= tenders
-    assert payloads("tender_withdrawals").keys() - tenders == {"LSC-SP26-047"}
-    assert payloads("order_updates").keys() - orders == {"HLT-26-0999"}
-    assert payloads("order_deletes").keys() - orders == {"HLT-26-0099"}
+    assert payloads("quote-confirmations").keys() - quotes.keys() == {"LSC-SP26-001/NSTAR"}
+    assert payloads("tender-updates").keys() <= tenders
+    assert payloads("tender-withdrawals").keys() - tenders == {"LSC-SP26-047"}
+    assert payloads("order-updates").keys() - orders == {"HLT-26-0999"}
+    assert payloads("order-deletes").keys() - orders == {"HLT-26-0099"}
 
 
 def test_a_quote_says_when_in_utc_and_how_far_off_in_minutes():
-    quote = payloads("quotes_carrier7")["LSC-SP26-001/CARRIER7"]
+    quote = payloads("carrier7-quotes")["LSC-SP26-001/CARRIER7"]
     assert quote["response_datetime"] == "2026-03-06T15:00:00Z"  # 09:00 in Chicago
     assert quote["timeoffset"] == "-360"
     assert quote["tenderRate"] == "3588"
@@ -352,15 +288,14 @@ def test_a_quote_says_when_in_utc_and_how_far_off_in_minutes():
 def test_the_exchange_takes_every_payload_but_those_for_what_nobody_knows(tmp_path):
     with embedded(tmp_path / "exchange.db") as exchange:
         refused = {}
+        every = [item for name in REFUSED for item in sample(name).usable]
         for name in SENDING_ORDER:
             operation = BY_NAME[name]
-            sent = [item for sample in drops() for item in usable(sample) if item.operation == name]
             if name == "order.delete":
-                created = [
-                    item.payload for sample in drops() for item in usable(sample) if item.operation == "order.create"
-                ]
-                assert_listed(exchange, created, but=updated())
-            for item in sent:
+                created = [item.payload for item in every if item.operation == "order.create"]
+                updated = {item.key for item in every if item.operation == "order.update"}
+                assert_listed(exchange, created, but=updated)
+            for item in (item for item in every if item.operation == name):
                 answer = exchange.send_body(name, operation.body([item.payload]))
                 assert answer.status in {200, 400}, answer.raw
                 if answer.status == 400:
@@ -375,15 +310,6 @@ def test_the_exchange_takes_every_payload_but_those_for_what_nobody_knows(tmp_pa
     }
 
 
-def updated() -> set[str]:
-    return {
-        item.key
-        for sample in ("order_updates", "lindqvist_changes_2026-03-10")
-        for item in usable(sample)
-        if item.operation == "order.update"
-    }
-
-
 def assert_listed(exchange, created: list[bytes], *, but: set[str]) -> None:
     """The listing holds every created order as it was mapped, numbers digit by digit."""
     held = {order["order_id"]: order for order in exchange.orders()}
@@ -395,10 +321,10 @@ def assert_listed(exchange, created: list[bytes], *, but: set[str]) -> None:
 
 
 def test_a_full_batch_with_a_stranger_is_refused_at_the_strangers_index(tmp_path):
-    sample = "status_rotterdam_2026-03-05"
-    operation, batch = BY_NAME["order.status"], usable(sample)[: drops()[sample].mapping.batch_size]
+    found, operation = sample("carrier-status"), BY_NAME["order.status"]
+    batch = found.usable[: found.mapping.batch_size]
     with embedded(tmp_path / "exchange.db") as exchange:
-        for item in [*usable("acme_orders_2026-03"), *usable("nordic_2026-03-04_orders")]:
+        for item in [*sample("acme-flat").usable, *sample("nordic-join").usable]:
             assert exchange.send_body("order.create", item.payload).status == 200
         answer = exchange.send_body("order.status", operation.body([item.payload for item in batch]))
         assert answer.status == 400

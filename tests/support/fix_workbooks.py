@@ -60,11 +60,11 @@ class House:
         mappings = self._mappings()
         with held_ledger(settings) as ledger, exchange_client(settings) as client:
             run = ledger.begin_run()
-            work = stages.RunContext(settings, ledger, run, UnknownTimer(ledger.now))
-            stages.resolve_earlier(work, client)
+            work = stages.RunContext(settings, ledger, run, stages.Dispatcher(client), UnknownTimer(ledger.now))
+            stages.resolve_earlier(work)
             taken = ingest_files(settings, ledger, run, mappings)
             assert taken.fault is None, taken.fault
-            assert stages.deliver_ready(work, stages.Dispatcher(client)).stopped is None
+            assert stages.deliver_ready(work).stopped is None
             ledger.end_run(run, exit_code=0, summary={})
             queries = ledger.queries
             drops = [drop for drop in queries.drops_of(run) if drop.run == run.name]

@@ -14,25 +14,22 @@ from loadsheet.mapping import load_folder
 from loadsheet.problem_groups import Cause
 from loadsheet.reading import start_fork_server
 
-_LINES_AT_A_TIME = 64
-
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--payloads", is_flag=True, help="One JSON line for each document: operation, key, payload, source rows.")
 @click.option(
-    "--all", "every", is_flag=True, help="Every problem, a line each, before they are folded by their causes."
+    "--all", "every", is_flag=True, help="Show every problem on a line of its own, then the summary by cause."
 )
 @together(MAPPINGS, CONFIG, JSON)
 def check(
     files: tuple[Path, ...], *, payloads: bool, every: bool, mappings: Path | None, config: Path | None, as_json: bool
 ) -> int:
-    """Read, map and validate FILES and say what is wrong. Nothing is sent, nothing is kept, no file is moved."""
+    """Read, map and validate FILES and show what is wrong. Nothing is sent or kept, and no file is moved."""
     settings = load(config, mappings=mappings)
     start_fork_server(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
     problems: list[dict[str, Any]] = []
-    lines = _Lines()
 
     def show(found: Finding) -> None:
         for problem in problems_of(found):
@@ -41,10 +38,10 @@ def check(
             elif every:
                 say(str(problem))
         if payloads and isinstance(found, Checked) and found.document.usable:
-            lines.add(_line(found))
+            sys.stdout.buffer.write(_line(found))
 
     result = check_files(files, loaded, settings, show)
-    lines.flush()
+    sys.stdout.flush()
     causes, left_out = result.causes.ranked(), result.left_out
     if as_json and not payloads:
         rows = {"left_out": left_out.count, "left_out_by": left_out.to_json(), "tables": left_out.tables}
@@ -75,34 +72,16 @@ def describe_cause(cause: Cause) -> str:
     return "\n".join(lines)
 
 
-class _Lines:
-    """Lines for stdout, written many at a time: each by itself would be a call of the system."""
-
-    def __init__(self) -> None:
-        self._waiting: list[bytes] = []
-
-    def add(self, line: bytes) -> None:
-        """Takes a line; it is written now or later."""
-        self._waiting.append(line)
-        if len(self._waiting) == _LINES_AT_A_TIME:
-            self.flush()
-
-    def flush(self) -> None:
-        """Writes what waits."""
-        sys.stdout.buffer.write(b"".join(self._waiting))
-        self._waiting.clear()
-
-
 def _line(checked: Checked) -> bytes:
     document, tables, mapping = checked
     rows = [
         {"file": (table := tables[row.table]).file, "sheet": table.sheet, "row": row.number} for row in document.rows
     ]
-    told = {
+    values = {
         "operation": document.operation,
         "key": document.key,
         "payload": msgspec.Raw(document.payload),
         "rows": rows,
         "mapping": {"name": mapping.name, "version": mapping.version, "hash": mapping.hash},
     }
-    return msgspec.json.encode(told) + b"\n"
+    return msgspec.json.encode(values) + b"\n"

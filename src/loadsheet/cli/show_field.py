@@ -7,7 +7,7 @@ import click
 
 from loadsheet.ledger import Drop, Entry, Ledger
 from loadsheet.mapping import Mapping, load_folder
-from loadsheet.mapping_tools.explain import Explanation, Made, explain, fields_named
+from loadsheet.mapping_tools.explain import Explanation, Origin, explain, fields_named
 from loadsheet.problems import LoadsheetError, Where
 from loadsheet.reading import fold
 from loadsheet.settings import Settings
@@ -71,8 +71,8 @@ def _details(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> di
     def place(name: str, row: int, column: int | None) -> Where:
         return origin.tables[name].where(row, headers[name][column] if column is not None else "")
 
-    made = Made(entry.payload, entry.rows, entry.items, origin.lineage, columns, headers, place)
-    values = explain(made, fields_named(entry.payload, field), mapping)
+    origin_of_values = Origin(entry.payload, entry.rows, entry.items, origin.lineage, columns, headers, place)
+    values = explain(origin_of_values, fields_named(entry.payload, field), mapping)
     return {
         "operation": entry.operation,
         "key": entry.key,

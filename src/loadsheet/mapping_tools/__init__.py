@@ -1,6 +1,9 @@
-"""Beside the stages: help for whoever writes a mapping. Drafts it from a sheet, shows what it does, explains single values, makes
-the shipper's template, publishes the format's JSON Schema, and compares what two mappings make of the same files.
+"""Beside the stages: tools for authors of mappings. No run uses them, and they send and keep nothing.
 
-Owns: everything that is about a mapping and not about a drop. Uses reading and mapping by their public verbs; a run never
-comes here, and nothing here sends or keeps anything. Each part is imported by its own name: `lint` needs no workbook writer.
+- `suggest.py`: a draft from a sheet, by `sheet_profiles`, `column_types`, `vocabulary` and `field_matching`; `suggest_payload` fills the
+  payload and `yaml_writer` writes the file
+- `explain.py`: where each value of a document comes from
+- `comparison.py`: two mappings over the same files, and golden tests
+- `template.py`: the workbook that a shipper fills in
+- `json_schema.py`: the JSON Schema of mapping files
 """

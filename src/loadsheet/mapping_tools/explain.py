@@ -1,26 +1,54 @@
-"""A value explained backwards: payload path <- leaf of the mapping <- what was converted <- cells as their sender wrote them.
+"""Values explained backwards: payload path <- leaf of the mapping <- what was converted <- cells as their sender wrote them.
 
-Owns: the story of one value. Everything comes from what a document keeps (rows, lineage) and from the mapping file, if the one at
-hand is still the one the document was made with; nothing is stored for it. Knows no ledger.
+Owns: payloads as paths and values, the explanation of one value, and the preview of a document (its cells beside the fields they became).
+Everything comes from what a document keeps (rows, lineage) and from the mapping file, if the one at hand is still the one the document
+was made with; nothing is stored for it. Knows no ledger.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
+import msgspec
+
+from loadsheet.mapping import Document, Place, SourceRow, locate
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import Place, SourceRow, locate
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.lookups import folded, read_lookup
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec
 from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
-from loadsheet.mapping_tools.diff import flat, pattern
-from loadsheet.problems import Where
-from loadsheet.reading import fold
+from loadsheet.problems import Problem, Where
+from loadsheet.reading import Table, fold
 
 _CELLS_SHOWN = 50
+
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers stay as they are written
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def flat(payload: bytes) -> dict[str, str]:
+    """A payload as paths (`packages[0].weight`) with their values as JSON; empty lists and objects stand as such."""
+    return dict(_leaves(_decode(payload), "")) if payload else {}
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list) and value:
+        for position, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{position}]")
+    else:
+        yield path, _encode(value).decode()
+
+
+def pattern(path: str) -> str:
+    """A path without the positions in its lists: `packages[1].weight` is `packages[].weight`."""
+    head, *rest = path.split("[")
+    return head + "".join(f"[{part[part.index(']') :]}" for part in rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +77,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Origin:
     """What is kept of a document: its payload, rows and items (see `Document`), and the lineage of its mapping. `columns` says for
     a table at which position a column (the mapping's name for it) stood, `headers` its headings; `place` says where a cell is: table, row number, position.
     """
@@ -81,9 +109,9 @@ def fields_named(payload: bytes, wanted: str) -> list[str]:
     raise KeyError(f"the record has no field {wanted}; {hint}")
 
 
-def explain(made: Made, paths: Sequence[str], mapping: CompiledMapping | None) -> list[Explanation]:
+def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | None) -> list[Explanation]:
     """The story of each of these payload paths; without a mapping the cells alone."""
-    values = flat(made.payload)
+    values = flat(origin.payload)
     file = read_with_base(mapping.path) if mapping is not None else None
     columns = (
         {(table.name, column.name): column for table in mapping.plan.tables for column in table.columns}
@@ -92,23 +120,23 @@ def explain(made: Made, paths: Sequence[str], mapping: CompiledMapping | None) -
     )
     found = []
     for path in paths:
-        places = locate(made.lineage, made.rows, made.items, path)
+        places = locate(origin.lineage, origin.rows, origin.items, path)
         cells = tuple(
-            _cell(made, place, columns.get((place.table, place.column)), file) for place in places[:_CELLS_SHOWN]
+            _cell(origin, place, columns.get((place.table, place.column)), file) for place in places[:_CELLS_SHOWN]
         )
-        leaf, leaf_at = _leaf(file, path, made.items) if file is not None else ("", "")
+        leaf, leaf_at = _leaf(file, path, origin.items) if file is not None else ("", "")
         found.append(Explanation(path, values[path], cells, len(places), leaf, leaf_at))
     return found
 
 
-def _cell(made: Made, place: Place, column: ColumnPlan | None, file: YamlFile | None) -> Cell:
-    row = made.rows[place.row]
-    index = made.columns.get(row.table, {}).get(place.column)
+def _cell(origin: Origin, place: Place, column: ColumnPlan | None, file: YamlFile | None) -> Cell:
+    row = origin.rows[place.row]
+    index = origin.columns.get(row.table, {}).get(place.column)
     if index is None:  # a column of a set, whose heading is another one in each
-        labels = [fold(label) for label in made.headers.get(row.table, ())]
+        labels = [fold(label) for label in origin.headers.get(row.table, ())]
         index = labels.index(fold(place.label)) if fold(place.label) in labels else None
     text = row.cells[index] if index is not None and index < len(row.cells) else ""
-    where = made.place(row.table, row.number, index)
+    where = origin.place(row.table, row.number, index)
     if column is None:
         return Cell(where, place.label, text, "" if index is not None or not place.column else "computed for the row")
     return Cell(where, column.label, text, _reading(column, file), _code(column, text, file))
@@ -118,11 +146,11 @@ def _reading(column: ColumnPlan, file: YamlFile | None) -> str:
     """How a column reads its cells, in the mapping's own keys, with what the whole file says about numbers and dates."""
     spec = column.spec
     keys = [key for key in type(spec).model_fields if key in spec.model_fields_set and key not in _NOT_READING]
-    told = [f"{key} {_plain(getattr(spec, key))}" for key in keys if getattr(spec, key) not in (None, [], "", False)]
+    ways = [f"{key} {_plain(getattr(spec, key))}" for key in keys if getattr(spec, key) not in (None, [], "", False)]
     source = file.values.get("source", {}) if file is not None else {}
     habits = [key for key in _HABITS.get(spec.type, ()) if source.get(key) and key not in keys]
-    told += [f"{key} {_plain(source[key])}" for key in habits]
-    return ", ".join([spec.type, *told])
+    ways += [f"{key} {_plain(source[key])}" for key in habits]
+    return ", ".join([spec.type, *ways])
 
 
 _HABITS = {  # keys of `source` that say how a type is read
@@ -199,3 +227,63 @@ def _locs(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> It
     while len(loc) > 1:
         yield loc
         loc = loc[:-1]
+
+
+# ---- the preview of a document ----
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A document: operation, key, its rows as `table: numbers`, its values in the payload's order, the cells that fill no field (of a
+    refused document: all cells of its first rows), and its problems.
+    """
+
+    operation: str
+    key: str
+    rows: tuple[str, ...]
+    values: tuple[Explanation, ...]
+    unused: tuple[Cell, ...]
+    problems: tuple[Problem, ...]
+
+
+def document_origin(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> Origin:
+    """The origin of a document that was read from these tables (by the mapping's names)."""
+
+    def place(table: str, row: int, column: int | None) -> Where:
+        return tables[table].where(row, column)
+
+    columns = {name: table.columns for name, table in tables.items()}
+    headers = {name: table.header for name, table in tables.items()}
+    return Origin(document.payload, document.rows, document.items, mapping.lineage, columns, headers, place)
+
+
+def preview(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> Preview:
+    """The preview of one document that was read from these tables (by the mapping's names)."""
+    origin = document_origin(mapping, document, tables)
+    values = tuple(explain(origin, list(flat(document.payload)), None))
+    numbers: dict[str, list[str]] = {}
+    for row in document.rows:
+        numbers.setdefault(row.table, []).append(str(row.number))
+    rows = tuple(f"{table}: {', '.join(found)}" for table, found in numbers.items())
+    unused = tuple(_unused(mapping, document, tables))
+    return Preview(document.operation, document.key, rows, values, unused, document.problems)
+
+
+def _unused(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> list[Cell]:
+    """Cells of the document's first rows whose column fills no field of any record, with the header's own words; of a refused
+    document all of them.
+    """
+    lineage = mapping.lineage if document.payload else {}
+    used = {fold(source.label) for sources in lineage.values() for source in sources}
+    for table in mapping.plan.tables:  # under an alias a column is the same column
+        for column in table.columns:
+            own = {fold(label) for label in (column.label, *column.spec.aliases)}
+            used |= own if own & used else set()
+    found = []
+    for name, source in tables.items():
+        row = next((row for row in document.rows if row.table == name), None)
+        for position, label in enumerate(source.header):
+            filled = row is not None and position < len(row.cells) and row.cells[position].strip()
+            if row is not None and filled and label.strip() and fold(label) not in used:
+                found.append(Cell(source.where(row.number, position), label, row.cells[position]))
+    return found

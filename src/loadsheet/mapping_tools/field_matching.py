@@ -1,18 +1,20 @@
 """Which column of a sheet fills which field of the interface: by what headings and help texts mean, and by what the values are.
 
-Owns: the score of a column for a field, the assignment, and which operation a sheet is probably meant for. Fields are known by their
+Owns: the score of a column for a field, the assignment, which operation a sheet is probably meant for, and which columns are milestones:
+the sets of the mapping language make an event of each that is filled. Fields are known by their
 meaning, kind and named values in the contract; no field name stands here.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
 from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_profiles import Column, Sheet
-from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
+from loadsheet.mapping_tools.column_types import CHECK, Guess
+from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
+from loadsheet.mapping_tools.vocabulary import Reading, vocabulary, words_of
 
 _SOFT = frozenset(
     {"code", "current", "customer", "id", "reference", "first", "moment", "company", "early", "count", "milestone"}
@@ -28,6 +30,8 @@ _TIMES = frozenset({"early", "late", "moment"})
 _NAMED_IN_WORDS = frozenset({"company", "contact", "city", "province", "location", "address", "pickup", "delivery"})
 _MADE_OF_DIGITS = frozenset({"postal", "phone", "id", "reference"})
 _LEAST = 0.3
+_SET_LABEL = "{set}"  # what stands in a heading where the word of each set stands in the sheet
+_SET_LEAST = 2  # one date alone is a moment of the record
 _EVENTS = 3  # milestones with their dates: a sheet that tracks
 _MANY = 8  # fields with a column: a sheet that describes records, not changes to them
 _VERBS = {
@@ -69,6 +73,15 @@ class Match:
     operation: Operation
     filled: dict[str, Filled]
     total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """The sets of a table: the headings with the code of each, and the two columns that they are read through."""
+
+    codes: dict[str, str]
+    at: Column
+    event: Column
 
 
 def meaning(field: Field) -> frozenset[str]:
@@ -261,3 +274,70 @@ def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[She
     total += 3.0 * bool(words & _VERBS.get(operation.action, set()))
     subjects = {word for word in words if word.startswith(operation.subject)}
     return total + 0.5 * bool(subjects)
+
+
+# ---- milestone columns: a date under each event that has happened (`Picked up`, `Arrived`) ----
+
+
+def code_of_event(fields: Sequence[Field]) -> Field | None:
+    """The field that says which event a record is, where the operation has one."""
+    return next((one for one in fields if {"status", "code"} <= meaning(one) and one.record is None), None)
+
+
+def says_event(operation: Operation, filled: Container[str]) -> bool:
+    """Whether one of the fields that are filled says what each record's event is."""
+    fields = operation.record.fields
+    return any(one.name in filled for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES)
+
+
+def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sheet, Sets | None]:
+    """The match and the main sheet with the milestone columns gathered in sets; both as they are where the sheet has no such columns,
+    another column says the event, or the operation knows none.
+    """
+    sheet = sheets[main]
+    fields = match.operation.record.fields
+    code, moment = (
+        code_of_event(fields),
+        next((one for one in fields if {"status", "moment"} <= meaning(one) and one.kind in DATE_SHAPES), None),
+    )
+    found = milestones(sheet)
+    is_status = match.operation.action is Action.STATUS
+    if (
+        not is_status
+        or code is None
+        or moment is None
+        or len(found) < _SET_LEAST
+        or says_event(match.operation, match.filled)
+    ):
+        return match, sheet, None
+    at, event = _at(found), _event(found)
+    rest = tuple(column for column in sheet.columns if all(column is not one for one in found))
+    kept = {
+        path: filled
+        for path, filled in match.filled.items()
+        if path != moment.name and (filled.sheet != main or all(filled.column is not one for one in found))
+    }
+    kept[code.name] = Filled(main, event, 1.0, "the codes are the headings; what does the exchange call these events?")
+    kept[moment.name] = Filled(main, at, 1.0)
+    codes = {column.label: "_".join(words_of(column.label)).upper() for column in found}
+    sets = Sets(codes, at, event)
+    return Match(match.operation, kept, match.total), replace(sheet, columns=(*rest, at, event)), sets
+
+
+def _at(found: Sequence[Column]) -> Column:
+    """The moments of all milestones as one column."""
+    cells = tuple(
+        next((cell for cell in row if cell.strip()), "") for row in zip(*(one.cells for one in found), strict=True)
+    )
+    formats = list(dict.fromkeys(one for column in found for one in column.guess.keys.get("formats", [])))
+    evidence = f"{sum(len(column.filled) for column in found)} values under {len(found)} headings"
+    strangers = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
+    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *strangers]))
+    return Column(
+        _SET_LABEL, -1, cells, Reading(frozenset({"status", "moment"}), (), found[0].reading.languages), guess
+    )
+
+
+def _event(found: Sequence[Column]) -> Column:
+    reading = Reading(frozenset({"status", "code"}), (), found[0].reading.languages)
+    return Column("event", -2, found[0].cells, reading, Guess("text", {}, "the code of the set"))

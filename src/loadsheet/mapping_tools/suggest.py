@@ -11,35 +11,60 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loadsheet.contract import BY_NAME, Operation
-from loadsheet.mapping_tools.action_columns import Chooser, chooser
-from loadsheet.mapping_tools.column_profiles import CHECK, Column, Sheet
-from loadsheet.mapping_tools.field_matching import Filled, Match, best_operation, match
-from loadsheet.mapping_tools.milestone_columns import Sets, in_sets
+from loadsheet.contract import BY_NAME, WRITES, Action, Operation
+from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.field_matching import Filled, Match, Sets, best_operation, in_sets, match
+from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
 FILL_IN = "FILL IN"
-__all__ = ["CHECK", "FILL_IN", "Draft", "DraftColumn", "DraftTable", "draft", "leftovers"]
 
 _AGREES = 0.9  # share of groups in which a column says the same, for a column of the whole record
 _BELONGS = 0.5  # share of keys that two tables must have in common to be joined
 _RARE = 20  # a code that stands once among so many cells is rather a typing error
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
+_ACTIONS_MOST = 8  # different codes
+_ACTION_LETTERS = {"c": Action.CREATE, "n": Action.CREATE, "a": Action.CREATE, "i": Action.CREATE, "u": Action.UPDATE, "m": Action.UPDATE,
+            "d": Action.DELETE, "x": Action.DELETE}  # fmt: skip
+_ACTION_WORDS = {
+    Action.CREATE: "create created new neu neuanlage add added insert nouveau nuevo nieuw ny",
+    Action.UPDATE: "update updated change changed modify modified amend amended anderung geandert modification cambio wijziging andrad",
+    Action.DELETE: "delete deleted cancel cancelled canceled storno storniert loschen geloscht annule annulation anulado geannuleerd",
+}
+_ACTION_BY_WORD = _ACTION_LETTERS | {word: action for action, words in _ACTION_WORDS.items() for word in words.split()}
+_ACTION_HEADINGS = {
+    "action", "aktion", "operation", "op", "change", "changetype", "anderung", "anderungsart", "kennzeichen", "kz", "satzart",
+    "vorgang", "accion", "mutatie", "atgard", "transaction", "function", "funktion", "verb", "record",
+}  # fmt: skip
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """The column that chooses the operation, and the operation of each of its codes."""
+
+    column: Column
+    codes: dict[str, str]
+
+    @property
+    def operation(self) -> str:
+        """The operation whose payload serves all: to create, where a code says so."""
+        return min(self.codes.values(), key=_rank)
+
+
+@dataclass(slots=True, eq=False)
 class DraftColumn:
-    """A column as it will stand in the mapping: its name, the sheet's column, its keys, and what is remarked about it."""
+    """A column as it will stand in the mapping: its table and name, the sheet's column, its keys, and what is remarked about it."""
 
+    table: "DraftTable"
     name: str
     column: Column
-    keys: dict[str, Any]
-    remark: str
+    keys: dict[str, Any] = field(default_factory=dict)
+    remark: str = ""
     nullable: bool = True
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class DraftTable:
     """A table of the draft: its name, the sheet, its columns, how it is joined, the rule for rows to leave out, and the sets of columns."""
 
@@ -65,8 +90,8 @@ class Draft:
     operation: Operation
     likely: tuple[tuple[str, float], ...]
     tables: list[DraftTable]
-    filled: dict[str, tuple[DraftTable, DraftColumn]]
-    unused: list[tuple[DraftTable, DraftColumn]]
+    filled: dict[str, DraftColumn]
+    unused: list[DraftColumn]
     doubts: dict[str, str] = field(default_factory=dict)
     group: list[str] = field(default_factory=list)
     one_value: list[str] = field(default_factory=list)
@@ -84,6 +109,21 @@ class Draft:
     def is_joined(self) -> bool:
         """Whether there are several tables, so that names need their table in front."""
         return len(self.tables) > 1
+
+    def ref(self, drafted: DraftColumn) -> str:
+        """A column as expressions name it."""
+        return f"{drafted.table.name}.{drafted.name}" if self.is_joined else drafted.name
+
+    def use(self, *used: DraftColumn) -> None:
+        """Take columns out of those that fill nothing."""
+        self.unused = [drafted for drafted in self.unused if drafted not in used]
+
+    def of_record(self) -> Iterator[DraftColumn]:
+        """The unused columns that say something about the whole record."""
+        for drafted in self.unused:
+            whole = drafted.table is self.main and (not self.group or drafted.name in self.one_value)
+            if whole and drafted.column.filled:
+                yield drafted
 
 
 def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
@@ -122,6 +162,36 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
     if key is not None:
         _group(made, key.column)
     return made
+
+
+# ---- a column that says of each row whether it is new, changed or cancelled ----
+
+
+def _rank(name: str) -> int:
+    return list(_ACTION_WORDS).index(next(one.action for one in WRITES if one.name == name))
+
+
+def chooser(sheet: Sheet, subject: str) -> Chooser | None:
+    """The column of a sheet that chooses what becomes of each row, if there is one; `subject` is what the rows are about."""
+    by_action = {one.action: one for one in WRITES if one.subject == subject}
+    found = (_action_codes(column, by_action) for column in sheet.columns)
+    return next((Chooser(column, codes) for column, codes in zip(sheet.columns, found, strict=True) if codes), None)
+
+
+def _action_codes(column: Column, by_action: dict[Action, Operation]) -> dict[str, str]:
+    cells = list(dict.fromkeys(cell.strip() for cell in column.filled))
+    actions = [_ACTION_BY_WORD.get(fold(cell)) for cell in cells]
+    meant = [by_action[action].name for action in actions if action in by_action]
+    named = bool(_ACTION_HEADINGS & set(words_of(column.label)))
+    letters = any(len(cell) == 1 for cell in cells)
+    if (
+        not cells
+        or len(cells) > _ACTIONS_MOST
+        or len(meant) < len(cells)
+        or (not named and (letters or column.concepts))
+    ):
+        return {}
+    return dict(zip(cells, meant, strict=True)) if named or len(set(meant)) > 1 else {}
 
 
 # ---- tables ----
@@ -217,14 +287,16 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], key:
         for column in table.sheet.columns:
             name = _unique(_slug(column.label) or f"c{column.position + 1}", taken)
             path = fields.get((number, column.position), "")
-            drafted = _draft_column(name, column, path, found.operation, rows)
+            drafted = DraftColumn(table, name, column)
             if table.sets is not None and column in (table.sets.at, table.sets.event):
-                drafted = _in_set(name, column, table.sets)
+                _describe_in_set(drafted, table.sets)
+            else:
+                _describe(drafted, path, found.operation, rows)
             table.columns.append(drafted)
             if path:
-                made.filled[path] = (table, drafted)
+                made.filled[path] = drafted
             else:
-                made.unused.append((table, drafted))
+                made.unused.append(drafted)
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
 
@@ -248,33 +320,36 @@ def _rows_in_use(table: DraftTable, key: Column | None, made: Draft) -> list[int
     return [row for row in every if own.cells[row].strip() or not table.ignore]
 
 
-def _in_set(name: str, column: Column, sets: Sets) -> DraftColumn:
-    """One of the two columns that sets are read through."""
-    keys: dict[str, Any] = {"label": column.label, "type": "datetime", "required": True, **sets.formats}
+def _describe_in_set(drafted: DraftColumn, sets: Sets) -> None:
+    """Set the keys of one of the two columns that sets are read through."""
+    column = drafted.column
+    drafted.keys = {"label": column.label, "type": "datetime", "required": True, **sets.at.guess.keys}
     if column is sets.event:
-        keys = {"from_set": True, "type": "text"}
-    return DraftColumn(
-        "at" if column is sets.at and name == "set" else name, column, keys, column.guess.evidence, nullable=False
-    )
+        drafted.keys = {"from_set": True, "type": "text"}
+    elif drafted.name == "set":
+        drafted.name = "at"
+    drafted.remark, drafted.nullable = column.guess.evidence, False
 
 
-def _draft_column(name: str, column: Column, path: str, operation: Operation, rows: Sequence[int]) -> DraftColumn:
-    keys: dict[str, Any] = {"label": column.label, "type": column.guess.type}
+def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: Sequence[int]) -> None:
+    """Set the keys and the remark of a column that fills the field at `path` (empty: none)."""
+    column = drafted.column
+    keys = drafted.keys = {"label": column.label, "type": column.guess.type}
     blank = sum(not column.cells[row].strip() for row in rows)
-    remark = column.guess.evidence
+    drafted.remark = column.guess.evidence
     is_key = path in operation.record.key
     if is_key or (path and not blank):
         keys["required"] = True
+        drafted.nullable = False
     if is_key:
         keys["key"] = True
     keys |= column.guess.keys
     known = next((field.known for where, field in operation.record.walk() if where == path), ())
     if known and column.guess.type == "text" and path:
-        keys["one_of"], said = _codes(column, known)
-        remark += said
+        keys["one_of"], remark = _codes(column, known)
+        drafted.remark += remark
     if blank and path:
-        remark += f"; {blank} of {len(rows)} are blank"
-    return DraftColumn(name, column, keys, remark, nullable="required" not in keys)
+        drafted.remark += f"; {blank} of {len(rows)} are blank"
 
 
 def _codes(column: Column, known: tuple[str, ...]) -> tuple[dict[str, str | None] | list[str], str]:
@@ -286,12 +361,12 @@ def _codes(column: Column, known: tuple[str, ...]) -> tuple[dict[str, str | None
     ]
     for code in rare:
         del meant[code]
-    said = f"; left out as a typing error: {', '.join(rare)}" if rare else ""
+    remark = f"; left out as a typing error: {', '.join(rare)}" if rare else ""
     if any(value is None for value in meant.values()):
-        said += f"; {FILL_IN} what the codes mean: {', '.join(known)}"
+        remark += f"; {FILL_IN} what the codes mean: {', '.join(known)}"
     if meant and all(code == value for code, value in meant.items()):
-        return list(meant), said
-    return meant, said
+        return list(meant), remark
+    return meant, remark
 
 
 def _slug(text: str, between: str = "_") -> str:
@@ -316,8 +391,8 @@ def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     if not by_it or drafted is None:
         return
     made.chosen_by = drafted
-    made.filled = {path: found for path, found in made.filled.items() if found[1] is not drafted}
-    made.unused = [(where, one) for where, one in made.unused if one is not drafted]
+    made.filled = {path: found for path, found in made.filled.items() if found is not drafted}
+    made.use(drafted)
     drafted.keys = {"label": drafted.column.label, "type": "text", "required": True, "one_of": choosing.codes}
     drafted.nullable = False
     drafted.remark += f"; {CHECK} what each code means"
@@ -344,7 +419,7 @@ def _join(made: Draft, key: Column) -> None:
         drafted = table.named(other)
         drafted.keys["required"], drafted.nullable = True, False
         table.join = f"{drafted.name}: {made.main.named(main).name}"
-        made.unused = [(where, unused) for where, unused in made.unused if unused is not drafted]
+        made.use(drafted)
 
 
 def _group(made: Draft, key: Column) -> None:
@@ -362,14 +437,6 @@ def _group(made: Draft, key: Column) -> None:
     )
     for drafted in made.main.columns:
         same = sum(len({drafted.column.cells[row] for row in rows}) == 1 for rows in several)
-        in_list = any("[]" in path for path, (_, filled) in made.filled.items() if filled is drafted)
+        in_list = any("[]" in path for path, filled in made.filled.items() if filled is drafted)
         if drafted.name not in made.group and not in_list and same >= _AGREES * len(several):
             made.one_value.append(drafted.name)
-
-
-def leftovers(made: Draft) -> Iterator[tuple[DraftTable, DraftColumn]]:
-    """Unused columns that say something about the whole record, without any meaning that a field would have."""
-    for table, drafted in made.unused:
-        whole = table is made.main and (not made.group or drafted.name in made.one_value)
-        if whole and drafted.column.filled and not drafted.column.concepts - {"reference", "id", "service"}:
-            yield table, drafted

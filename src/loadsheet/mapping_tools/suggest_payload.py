@@ -9,14 +9,20 @@ from collections.abc import Iterator, Sequence
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_profiles import Column
-from loadsheet.mapping_tools.field_matching import is_needed, meaning
-from loadsheet.mapping_tools.milestone_columns import code_of_event
-from loadsheet.mapping_tools.nested_lists import inside, parties
-from loadsheet.mapping_tools.suggest import CHECK, FILL_IN, Draft, DraftColumn, DraftTable, leftovers
-from loadsheet.mapping_tools.time_columns import clock_of, join, moment_in
+from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
+from loadsheet.mapping_tools.payload_parts import (
+    Line,
+    Payload,
+    clock_of,
+    inside,
+    join_clock,
+    moment_in,
+    parties,
+    scalar,
+)
+from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
-from loadsheet.mapping_tools.yaml_lines import Line, Payload, scalar
 
 _WINDOW = "PT4H"  # from an early to a late moment where the sheet has only one of them
 _ROAD_FACTOR = 333  # kg that a cubic metre counts as, on the road
@@ -37,14 +43,14 @@ class _Filler:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._made = Payload()
-        self._clocks: dict[int, DraftColumn] = {}  # by the column of dates
+        self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
         self._habits = self._local_habits()
-        self._event = _untold_event(draft)
+        self._event = _missing_event(draft)
         self._lines = draft.tables[-1]  # the table whose rows are the packages
         self._by_concept: dict[str, DraftColumn] = {
             concept: drafted
-            for path, (table, drafted) in draft.filled.items()
-            if "[]" in path and table is self._lines
+            for path, drafted in draft.filled.items()
+            if "[]" in path and drafted.table is self._lines
             for concept in ("weight", "volume", "length", "width", "height", "quantity")
             if concept in drafted.column.concepts and "inner" not in drafted.column.concepts
         }
@@ -70,8 +76,8 @@ class _Filler:
     def _top_leaf(self, field_: Field) -> None:
         needed = is_needed(field_, self._draft.operation) or field_ is self._event
         found = self._draft.filled.get(field_.name)
-        if found is not None and not (found[1].nullable and needed and self._counts(field_)):
-            leaf, remark = self._from_column(field_, *found, needed=needed)
+        if found is not None and not (found.nullable and needed and self._counts(field_)):
+            leaf, remark = self._from_column(field_, found, needed=needed)
             remark = self._doubted(field_.name, remark)
         else:
             leaf, remark = self._computed(field_, needed=needed)
@@ -83,15 +89,15 @@ class _Filler:
         doubt = self._draft.doubts.get(path)
         return "; ".join(filter(None, (f"{CHECK}: {doubt}", remark))) if doubt else remark
 
-    def _from_column(self, field_: Field, table: DraftTable, drafted: DraftColumn, *, needed: bool) -> tuple[str, str]:
+    def _from_column(self, field_: Field, drafted: DraftColumn, *, needed: bool) -> tuple[str, str]:
         varies = bool(self._draft.group) and drafted.name not in (*self._draft.group, *self._draft.one_value)
-        name = self._ref(table, drafted)
-        if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, table, drafted)):
-            join(self._draft, drafted, clock)
-            self._clocks[id(drafted)] = clock
-            return self._shifted((table, drafted), ""), f"{CHECK}: {clock.column.label} as its time"
-        if field_.kind is Kind.NUMERIC and (varies or table is not self._draft.main):
-            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {table.name}])', round: 2}}", ""
+        name = self._draft.ref(drafted)
+        if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, drafted)):
+            join_clock(self._draft, drafted, clock)
+            self._clocks[drafted] = clock
+            return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
+        if field_.kind is Kind.NUMERIC and (varies or drafted.table is not self._draft.main):
+            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 2}}", ""
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
         if drafted.nullable:
@@ -112,10 +118,10 @@ class _Filler:
         if {"second", "province"} & concepts:
             return f'{{col: {name}, default: ""}}', f"{CHECK}: sent empty where it is blank"
         other = self._other_end(concepts) if field_.kind in DATE_SHAPES else None
-        if other and not other[1].nullable:
+        if other and not other.nullable:
             sign = "+" if "late" in concepts else "-"
             return (
-                f"{{expr: '{name} ?? ({self._ref(*other)} {sign} t\"{_WINDOW}\")'}}",
+                f"{{expr: '{name} ?? ({self._draft.ref(other)} {sign} t\"{_WINDOW}\")'}}",
                 f"{CHECK} how long, where it is blank",
             )
         return f"{{col: {name}}}", "records without it are refused"
@@ -227,7 +233,7 @@ class _Filler:
         """Whether a field can be counted from the rows as well as a column tells it."""
         return field_.kind is Kind.NUMERIC and self._total(meaning(field_)) is not None
 
-    def _other_end(self, concepts: frozenset[str]) -> tuple[DraftTable, DraftColumn] | None:
+    def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
         """The column of the same window's other end."""
         side, end = concepts & {"pickup", "delivery"}, concepts & {"early", "late"}
         for field_ in self._draft.operation.record.fields:
@@ -242,23 +248,22 @@ class _Filler:
                 return self._draft.filled[field_.name]
         return None
 
-    def _shifted(self, found: tuple[DraftTable, DraftColumn], by: str) -> str:
+    def _shifted(self, day: DraftColumn, by: str) -> str:
         """The leaf for the moment in a column, with its time of day where that has a column of its own, and so much more or less."""
-        table, day = found
-        clock = self._clocks.get(id(day))
-        text, there = moment_in(day, self._ref(table, day), clock, self._ref(table, clock) if clock else "")
+        clock = self._clocks.get(day)
+        text, there = moment_in(self._draft, day, clock)
         return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
 
-    def _moment(self) -> tuple[DraftTable, DraftColumn] | None:
-        moments = [found for found in self._draft.filled.values() if found[1].column.guess.type in {"datetime", "date"}]
-        return next((found for found in moments if not found[1].nullable), moments[0] if moments else None)
+    def _moment(self) -> DraftColumn | None:
+        moments = [found for found in self._draft.filled.values() if found.column.guess.type in {"datetime", "date"}]
+        return next((found for found in moments if not found.nullable), moments[0] if moments else None)
 
     def _offset(self, field_: Field, *, needed: bool) -> tuple[str, str]:
         moment = self._moment()
         if moment is None:
             return self._constant(field_) if needed else ("", "")
         remark = "" if self._made.zone else f"{FILL_IN} source.timezone"
-        return f"{{utc_offset_of: {self._ref(*moment)}}}", remark
+        return f"{{utc_offset_of: {self._draft.ref(moment)}}}", remark
 
     def _find_zone(self) -> None:
         made, main = self._made, self._draft.main
@@ -269,7 +274,7 @@ class _Filler:
             made.zone_remark = f"each row names its own; {CHECK} the one for blank cells"
             column.keys.pop("required", None)
             column.nullable = True
-            self._draft.unused = [(table, one) for table, one in self._draft.unused if one is not column]
+            self._draft.use(column)
         elif self._moment() is not None:
             made.zone = self._habits.get("zone", "")
             made.zone_remark = (
@@ -280,7 +285,7 @@ class _Filler:
         made = self._made
         if made.zone_column is not None:
             made.zone_column.keys["default"] = made.zone
-            return f"{{col: {self._ref(self._draft.main, made.zone_column)}}}", ""
+            return f"{{col: {self._draft.ref(made.zone_column)}}}", ""
         if made.zone:
             return f"{{value: {made.zone}}}", f"{CHECK}, as source.timezone"
         return self._constant(field_) if is_needed(field_, self._draft.operation) else ("", "")
@@ -300,8 +305,8 @@ class _Filler:
             found = self._draft.filled.get(f"{field_.name}.{inner.name}")
             leaf = ""
             if found is not None:
-                leaf = f"{{col: {self._ref(*found)}, unless_blank: true}}"
-                if found[1].column.guess.type == "datetime":
+                leaf = f"{{col: {self._draft.ref(found)}, unless_blank: true}}"
+                if found.column.guess.type == "datetime":
                     filled[meaning(inner)] = leaf
             elif inner.kind is Kind.TIME:  # the time of the same moment
                 leaf = filled.get(meaning(inner), "")
@@ -321,7 +326,7 @@ class _Filler:
             self._pairs(field_, record)
         elif "carrier" in meaning(field_):
             self._numbered(field_, record)
-        elif found := parties(self._draft, record, self._ref):
+        elif found := parties(self._draft, record):
             self._entries(1, field_, found, "who they are")
 
     def _entries(self, depth: int, field_: Field, entries: Sequence[tuple[int, str]], what: str) -> None:
@@ -339,10 +344,9 @@ class _Filler:
         if "unit" in concepts:
             self._item_unit(field_, concepts)
         elif filled is not None:
-            drafted = filled[1]
-            blank = ", unless_blank: true" if drafted.nullable and field_.when is not When.ALWAYS else ""
-            digits = ", round: 3" if drafted.column.guess.type == "quantity" else ""
-            leaf = f"{{col: {drafted.name}{digits}{blank}}}"
+            blank = ", unless_blank: true" if filled.nullable and field_.when is not When.ALWAYS else ""
+            digits = ", round: 3" if filled.column.guess.type == "quantity" else ""
+            leaf = f"{{col: {filled.name}{digits}{blank}}}"
             self._line(3, field_.name, leaf, self._doubted(here + field_.name, ""))
         elif "volume" in concepts and "volume" in self._made.derived.get(self._lines.name, {}):
             self._line(3, field_.name, "{col: volume, round: 4, when: 'volume > 0'}", "")
@@ -373,21 +377,21 @@ class _Filler:
         """A list of names and values: what the sheet says beyond the record's own fields travels here."""
         priced = "service" in meaning(field_)
         entries: list[Line] = []
-        for table, drafted in leftovers(self._draft):
-            if priced is not (drafted.column.guess.type in _NUMBERS and drafted.column.guess.type != "integer"):
-                continue
-            entries += self._pair(record, table, drafted)
+        for drafted in self._draft.of_record():
+            is_price = drafted.column.guess.type in _NUMBERS and drafted.column.guess.type != "integer"
+            if priced is is_price and not drafted.column.concepts - {"reference", "id", "service"}:
+                entries += self._pair(record, drafted)
         if entries:
             remark = f"{CHECK}: columns that fill no other field"
             self._made.lines += [Line(1, f"{field_.name}:", remark), Line(2, "list:"), *entries]
 
-    def _pair(self, record: Record, table: DraftTable, drafted: DraftColumn) -> Iterator[Line]:
+    def _pair(self, record: Record, drafted: DraftColumn) -> Iterator[Line]:
         name, value = record.fields
-        ref = self._ref(table, drafted)
+        ref = self._draft.ref(drafted)
         yield Line(3, f"- when: '{ref} != null'")
         yield Line(4, f"{name.name}: {{value: {scalar(drafted.column.label)}}}")
         yield Line(4, f"{value.name}: {{col: {ref}}}")
-        self._draft.unused = [(where, one) for where, one in self._draft.unused if one is not drafted]
+        self._draft.use(drafted)
         if drafted.column.guess.type not in ("text", "decimal"):
             for key in drafted.column.guess.keys:  # of the type that it has no more
                 drafted.keys.pop(key, None)
@@ -396,10 +400,10 @@ class _Filler:
     def _numbered(self, field_: Field, record: Record) -> None:
         """Columns such as Carrier 1, Carrier 2: an entry each."""
         own = [
-            (table, drafted)
-            for table, drafted in self._draft.unused
-            if table is self._draft.main and drafted.column.concepts == {"carrier"} and _is_numbered(drafted.column)
-            if drafted.keys["type"] == "text"
+            drafted
+            for drafted in self._draft.unused
+            if drafted.table is self._draft.main and drafted.column.concepts == {"carrier"}
+            if words_of(drafted.column.label)[-1].isdigit() and drafted.keys["type"] == "text"
         ]
         if not own:
             return
@@ -407,31 +411,21 @@ class _Filler:
             Line(1, f"{field_.name}:", f"{CHECK}: the name, or a code for a lookup?"),
             Line(2, "list:"),
         ]
-        for table, drafted in own:
-            ref = self._ref(table, drafted)
+        for drafted in own:
+            ref = self._draft.ref(drafted)
             self._made.lines += [
                 Line(3, f"- when: '{ref} != null'"),
                 Line(4, f"{record.fields[0].name}: {{col: {ref}}}"),
             ]
-        self._draft.unused = [
-            (table, one) for table, one in self._draft.unused if all(one is not drafted for _, drafted in own)
-        ]
-
-    def _ref(self, table: DraftTable, drafted: DraftColumn) -> str:
-        return f"{table.name}.{drafted.name}" if self._draft.is_joined else drafted.name
+        self._draft.use(*own)
 
     def _line(self, depth: int, name: str, leaf: str, remark: str) -> None:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
 
 
-def _untold_event(draft: Draft) -> Field | None:
-    """The field that has to say what happened, if the operation tells events and no column says which."""
-    fields = draft.operation.record.fields
-    told = [one.name for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES]
-    if draft.operation.action is not Action.STATUS or any(name in draft.filled for name in told):
+def _missing_event(draft: Draft) -> Field | None:
+    """The field that has to say what happened, if the operation is about events and no column says which."""
+    is_status = draft.operation.action is Action.STATUS
+    if not is_status or says_event(draft.operation, draft.filled):
         return None
-    return code_of_event(fields)
-
-
-def _is_numbered(column: Column) -> bool:
-    return words_of(column.label)[-1].isdigit()
+    return code_of_event(draft.operation.record.fields)

@@ -1,6 +1,6 @@
 """The workbook that a shipper fills in: headings, lists to choose from, notes, an example and a guide, all from the mapping.
 
-Owns: what stands where in it. Text columns are formatted as text, so that leading zeros stay; lists stand on a hidden sheet,
+Owns: what stands where in it, and the words around the columns in English and German (what a column takes: `mapping.column_guides`). Text columns are formatted as text, so that leading zeros stay; lists stand on a hidden sheet,
 because a list inside a cell ends at 255 characters. The example has a sheet of its own: left in the table, it would be sent.
 """
 
@@ -20,7 +20,6 @@ from loadsheet.mapping.column_guides import MOMENT, Language, expected
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.texts import example_of
 from loadsheet.mapping.values import CellProblem
-from loadsheet.mapping_tools.template_texts import WORDS, Words, allowed, note
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
 
@@ -31,6 +30,7 @@ _DATE_FORMATS = {"date": "yyyy-mm-dd", "datetime": "yyyy-mm-dd hh:mm", "time": "
 _TEXT, _GENERAL = "@", "General"
 _LISTS = "Lists"
 _GUIDE_WIDTHS = (14, 24, 15, 58, 44, 22, 36)
+_CODES_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,56 @@ def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
     return text[: spec.max_length or len(text)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The fixed texts of one language."""
+
+    sheet: str
+    title: str
+    rules: tuple[str, ...]
+    heads: tuple[str, ...]
+    required: str
+    optional: str
+    no_example: str
+    grouped: str
+
+
+_WORDS: dict[Language, _Words] = {
+    "en": _Words(
+        "Guide",
+        "How to fill in this workbook",
+        (
+            "Fill in the coloured sheets, one row after the other, below the headings. Keep the headings as they are.",
+            "Columns with a star are required. Blank rows and your own columns are ignored.",
+            "Cells with a small arrow hold a list: choose from it. Rest the pointer on a heading to see what is expected.",
+            "The sheet Example shows rows as they should be; it is not read.",
+            "If a row is refused, you get the file back with the reason in the cell.",
+        ),
+        ("Sheet", "Column", "Required", "What is expected", "Allowed", "Example", "Remark"),
+        "required",
+        "may be blank",
+        "no example: ask the author of this workbook",
+        "Rows with the same {key} are one record: {same} must say the same in all of them.",
+    ),
+    "de": _Words(
+        "Anleitung",
+        "So wird diese Mappe ausgefüllt",
+        (
+            "Füllen Sie die farbigen Blätter Zeile für Zeile unter den Überschriften aus. Lassen Sie die Überschriften, wie sie sind.",
+            "Spalten mit Stern sind Pflicht. Leere Zeilen und eigene Spalten werden ignoriert.",
+            "Zellen mit einem kleinen Pfeil haben eine Liste: Wählen Sie daraus. Ruht der Zeiger auf einer Überschrift, steht dort, was erwartet wird.",
+            "Das Blatt Example zeigt Zeilen, wie sie sein sollen; es wird nicht gelesen.",
+            "Wird eine Zeile abgelehnt, bekommen Sie die Datei zurück, mit dem Grund in der Zelle.",
+        ),
+        ("Blatt", "Spalte", "Pflicht", "Was erwartet wird", "Erlaubt", "Beispiel", "Hinweis"),
+        "Pflicht",
+        "darf leer sein",
+        "kein Beispiel: bitte den Ersteller der Mappe fragen",
+        "Zeilen mit gleicher {key} sind ein Datensatz: {same} müssen in allen gleich sein.",
+    ),
+}
+
+
 class _Writer:
     """Writes the sheets of one workbook."""
 
@@ -157,7 +207,6 @@ class _Writer:
         self._mapping = mapping
         self._lists: list[tuple[str, ...]] = []
         self._formats: dict[tuple[tuple[str, Any], ...], Format] = {}
-        self._list_sheet: Worksheet | None = None
 
     def table(self, form: TableForm) -> None:
         """A sheet to fill in: headings with notes, formats and lists below them."""
@@ -198,7 +247,7 @@ class _Writer:
 
     def guide(self, language: Language, tables: Sequence[TableForm]) -> None:
         """The page that explains the workbook."""
-        words = WORDS[language]
+        words = _WORDS[language]
         sheet = self._book.add_worksheet(words.sheet)
         sheet.hide_gridlines(2)
         for position, width in enumerate(_GUIDE_WIDTHS):
@@ -237,7 +286,7 @@ class _Writer:
             border_color=_LINE,
         )
         sheet.write_string(row, position, f"{heading.text}{' *' if heading.required else ''}", style)
-        text = note(heading.column, heading.codes, required=heading.required)
+        text = _note(heading.column, heading.codes, required=heading.required)
         lines = sum(1 + len(line) // 40 for line in text.splitlines())
         sheet.write_comment(row, position, text, {"x_scale": 2.2, "y_scale": max(0.6, 0.24 * lines), "font_size": 9})
 
@@ -260,7 +309,7 @@ class _Writer:
                 "source": source,
                 "error_type": "warning" if warns else "stop",
                 "error_title": heading.text[:32],
-                "error_message": allowed(heading.codes)[:250],
+                "error_message": _allowed(heading.codes)[:250],
             }
         if spec.type == "integer" and (spec.min is not None or spec.max is not None):
             return {"validate": "integer", "error_type": "warning", **_bounds(spec.min, spec.max)}
@@ -290,7 +339,7 @@ class _Writer:
             f"{mapping.description or mapping.name}  ({mapping.name}, version {mapping.version}, {mapping.hash[:12]})"
         )
 
-    def _grouped(self, words: Words) -> list[str]:
+    def _grouped(self, words: _Words) -> list[str]:
         plan, main = self._mapping.plan, self._mapping.plan.tables[0]
         if not plan.is_grouped:
             return []
@@ -298,7 +347,7 @@ class _Writer:
         return [words.grouped.format(key=key, same=", ".join(main.label(index) for index in plan.one_value))]
 
     def _guide_table(
-        self, sheet: Worksheet, row: int, words: Words, language: Language, tables: Sequence[TableForm]
+        self, sheet: Worksheet, row: int, words: _Words, language: Language, tables: Sequence[TableForm]
     ) -> None:
         head = self._format(bold=True, font_color="#FFFFFF", bg_color=_REQUIRED, border=1, border_color=_LINE)
         cell = self._format(text_wrap=True, valign="top", border=1, border_color=_LINE, num_format=_TEXT)
@@ -307,18 +356,18 @@ class _Writer:
         for form in tables:
             for heading in form.headings:
                 row += 1
-                told = (
+                cells = (
                     form.title,
                     heading.text,
                     words.required if heading.required else words.optional,
                     expected(heading.column, language),
-                    allowed(heading.codes),
+                    _allowed(heading.codes),
                     _shown(heading.example) or (words.no_example if heading.required else ""),
                     heading.column.spec.note,
                 )
-                for position, text in enumerate(told):
+                for position, text in enumerate(cells):
                     sheet.write_string(row, position, text, cell)
-                lines = [1 + len(text) // width for text, width in zip(told, _GUIDE_WIDTHS, strict=True)]
+                lines = [1 + len(text) // width for text, width in zip(cells, _GUIDE_WIDTHS, strict=True)]
                 sheet.set_row(row, 15.5 * max(lines))  # not every program grows a row by itself
 
     def _format(self, **look: Any) -> Format:
@@ -351,3 +400,20 @@ def _shown(value: Any) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M")
     return f"{value:%H:%M}" if hasattr(value, "hour") else str(value)
+
+
+def _allowed(codes: Sequence[str]) -> str:
+    """The codes of a column as one short list."""
+    shown = ", ".join(codes[:_CODES_SHOWN])
+    return f"{shown}, ... ({len(codes)})" if len(codes) > _CODES_SHOWN else shown
+
+
+def _note(column: ColumnPlan, codes: Sequence[str], *, required: bool) -> str:
+    """What stands behind a heading: both languages, short."""
+    lines = []
+    for language in ("en", "de"):
+        words = _WORDS[language]
+        lines.append(f"{expected(column, language)}; {words.required if required else words.optional}")
+    lines += [_allowed(codes)] if codes else []
+    lines += [column.spec.note] if column.spec.note else []
+    return "\n".join(lines)

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from loadsheet.mapping_tools.column_profiles import Sheet
-from loadsheet.mapping_tools.suggest import CHECK, FILL_IN, Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.payload_parts import Payload, scalar
+from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.suggest_payload import fill
-from loadsheet.mapping_tools.yaml_lines import Payload, scalar
 from loadsheet.reading import fold
 
 _DAY_FIRST, _MONTH_FIRST = "%d/%m", "%m/%d"
@@ -42,10 +43,10 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     yield f"# {fill_in} places are marked {FILL_IN}: the draft does not load before they say something."
     yield f"# {checks} places are marked {CHECK}: the sheet alone does not prove them."
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
-    for said in draft.evidence:
-        yield f"# {said}"
-    for said in warnings(draft):
-        yield f"# {said}"
+    for remark in draft.evidence:
+        yield f"# {remark}"
+    for remark in warnings(draft):
+        yield f"# {remark}"
     yield f"mapping: {draft.name}"
     yield "version: 1"
     yield _target(draft)
@@ -67,7 +68,7 @@ def warnings(draft: Draft) -> Iterator[str]:
 def _why(sheet: Sheet, draft: Draft) -> str:
     """Why a sheet that has the key's heading is left out all the same."""
     key = draft.filled.get(draft.operation.record.key[0])
-    label = key[1].column.label if key is not None else ""
+    label = key.column.label if key is not None else ""
     there = any(fold(column.label) == fold(label) for column in sheet.columns)
     return f": {label} heads both, but too few of its values are the same" if label and there else ""
 
@@ -158,8 +159,8 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
 def _columns(draft: Draft) -> Iterator[str]:
     yield "# What the shipper sends. A remark says what the values of this file show."
     formats = _shared_formats(draft)
-    unused = {id(drafted) for _, drafted in draft.unused}
-    in_use = any(id(one) not in unused or _is_ruling(one, table) for table in draft.tables for one in table.columns)
+    unused = set(draft.unused)
+    in_use = any(one not in unused or _is_ruling(one, table) for table in draft.tables for one in table.columns)
     yield "columns:" if in_use else f"columns: {{}}   # {FILL_IN}: no heading says what its column is"
     for table in draft.tables:
         pad = "  "
@@ -169,7 +170,7 @@ def _columns(draft: Draft) -> Iterator[str]:
         width = max(len(drafted.name) for drafted in table.columns) + 1
         for drafted in table.columns:
             text = f"{pad}{f'{drafted.name}:':<{width}} {_column(drafted, formats)}"
-            if id(drafted) in unused and not _is_ruling(drafted, table):
+            if drafted in unused and not _is_ruling(drafted, table):
                 yield _commented(f"{pad}# {text.strip()}", f"fills no field; {drafted.remark}")
             else:
                 yield _commented(text, drafted.remark)
@@ -183,8 +184,6 @@ def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
 
 def _column(drafted: DraftColumn, shared: list[str]) -> str:
     keys = {key: value for key, value in drafted.keys.items() if not (key == "formats" and set(value) <= set(shared))}
-    if keys.get("type") == "yesno" and isinstance(keys.get("default"), bool):
-        keys["default"] = "yes" if keys["default"] else "no"
     return scalar(keys)
 
 
@@ -193,9 +192,8 @@ def _group(draft: Draft) -> Iterator[str]:
         yield ""
         yield "group:"
         yield f"  by: {scalar(draft.group)}"
-        filling = {id(drafted) for _, drafted in draft.filled.values()}
-        unused = {id(drafted) for _, drafted in draft.unused}
-        names = {drafted.name for drafted in draft.main.columns if id(drafted) in filling or id(drafted) not in unused}
+        unused = set(draft.unused) - set(draft.filled.values())
+        names = {drafted.name for drafted in draft.main.columns if drafted not in unused}
         yield _commented(
             f"  one_value: {scalar([name for name in draft.one_value if name in names])}",
             "the same in nearly every group",

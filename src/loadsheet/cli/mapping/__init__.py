@@ -5,13 +5,13 @@ import importlib
 import click
 
 _VERBS = {  # verb: the module that holds it under the same name; imported only when it is asked for
-    "suggest": "loadsheet.cli.mapping.suggest",
+    "suggest": "loadsheet.cli.mapping.drafts",
     "lint": "loadsheet.cli.mapping.lint",
-    "preview": "loadsheet.cli.mapping.preview",
-    "template": "loadsheet.cli.mapping.template",
-    "test": "loadsheet.cli.mapping.comparison",
-    "diff": "loadsheet.cli.mapping.comparison",
-    "schema": "loadsheet.cli.mapping.schema",
+    "preview": "loadsheet.cli.mapping.preview_and_diff",
+    "template": "loadsheet.cli.mapping.drafts",
+    "test": "loadsheet.cli.mapping.preview_and_diff",
+    "diff": "loadsheet.cli.mapping.preview_and_diff",
+    "schema": "loadsheet.cli.mapping.drafts",
 }
 
 

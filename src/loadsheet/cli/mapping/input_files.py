@@ -1,18 +1,20 @@
-"""Files opened for one mapping that is named, whatever the files are called: for `preview`, `test` and `diff`."""
+"""Files translated with one mapping, whatever the files are called: for `preview`, `test` and `diff`."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 import click
 
+from loadsheet.checking import name_in_inbox
 from loadsheet.inbox import Candidate
-from loadsheet.ingest import in_place, open_route
-from loadsheet.mapping import Document, Ignored, Route, load_folder, route, translate
+from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping import Route, load_folder, route
 from loadsheet.mapping import load as load_mapping
+from loadsheet.mapping.routing import LoadedMappings
+from loadsheet.mapping_tools.comparison import CompareSink
 from loadsheet.problems import FileRefused
-from loadsheet.reading import Table
 from loadsheet.settings import Settings
 
 
@@ -20,7 +22,11 @@ def mapping_named(name: str, settings: Settings) -> CompiledMapping:
     """The mapping file at this path, else the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
     if Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file():
         return load_mapping(Path(name), settings.assumptions, home_of(Path(name), settings))
-    found = load_folder(settings.mappings, settings.assumptions)
+    return mapping_among(load_folder(settings.mappings, settings.assumptions), name, settings)
+
+
+def mapping_among(found: LoadedMappings, name: str, settings: Settings) -> CompiledMapping:
+    """The mapping of this name in the folder. Raises MappingError, click.BadParameter."""
     loaded = {mapping.name: mapping for mapping in found}
     if name not in loaded:
         if broken := next((one for one in found.broken if name == one.name), None):
@@ -38,36 +44,35 @@ def home_of(path: Path, settings: Settings) -> Path | None:
 def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
     """The mapping of the folder that names the first of these files. Raises MappingError, and FileRefused if none or several do."""
     loaded = load_folder(settings.mappings, settings.assumptions)
-    parts = files[0].absolute().parts[1:]
-    problem = None
-    for start in reversed(range(len(parts))):  # the bare name first, then with the folders around it
-        name = "/".join(parts[start:])
-        routes = route([name], loaded)
-        named = [*(found.mapping for found in routes.complete)] or [
-            mapping for mapping in loaded if name in route([name], [mapping]).waiting
-        ]
-        if named and name not in routes.ambiguous:
-            return named[0]
-        if broken := next((one for one in loaded.broken if one.takes(name)), None):
-            raise broken.finding
-        problem = problem or routes.ambiguous.get(name) or routes.unmapped.get(name)
-    raise FileRefused(problem) if problem else click.BadParameter(f"no mapping names {files[0]}")
+    name = name_in_inbox(files[0], loaded)
+    routes = route([name], loaded)
+    waiting = (mapping for mapping in loaded if name in route([name], [mapping]).waiting)
+    if named := next((found.mapping for found in routes.complete), None) or next(waiting, None):
+        return named
+    if broken := next((one for one in loaded.broken if one.takes(name)), None):
+        raise broken.finding
+    raise FileRefused({**routes.unmapped, **routes.ambiguous, **routes.blocked}[name])
 
 
-def tables_for(mapping: CompiledMapping, files: Sequence[Path], settings: Settings) -> dict[str, Table]:
-    """The tables of one drop, read as this mapping reads them. A lone file need not be named as the mapping wants; of several
-    each takes the role whose pattern it fits best. Raises FileRefused, click.UsageError.
+def translate_files(
+    mapping: CompiledMapping,
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    now: datetime,
+    documents_max: int | None = None,
+) -> CompareSink:
+    """What these files become as one drop of this mapping; `now` (aware) is what `$now` means. A lone file need not be named as the mapping
+    wants; of several each takes the role whose pattern it fits best. Raises FileRefused, click.UsageError.
     """
     roles = _roles(mapping, files)
-    opened = {role: in_place(Candidate(path.name, path)) for role, path in roles.items()}
-    return open_route(Route(mapping, {role: file.name for role, file in opened.items()}), opened, settings)
-
-
-def documents_for(
-    mapping: CompiledMapping, files: Sequence[Path], settings: Settings, now: datetime
-) -> Iterator[Document | Ignored]:
-    """What the files come to under this mapping; `now` (aware) is what `$now` means. Raises FileRefused, click.UsageError."""
-    return translate(mapping, tables_for(mapping, files, settings), now=now)
+    bare = [path.name for path in roles.values()]
+    names = {role: path.name if bare.count(path.name) == 1 else path.as_posix() for role, path in roles.items()}
+    candidates = {names[role]: Candidate(names[role], path) for role, path in roles.items()}
+    sink = CompareSink(documents_max)
+    drop = RoutedDrop(Route(mapping, names))
+    ingest(RoutedFiles(candidates, (drop,)), sink, IngestContext(settings, (mapping,), None, now))
+    return sink
 
 
 def _roles(mapping: CompiledMapping, files: Sequence[Path]) -> Mapping[str, Path]:

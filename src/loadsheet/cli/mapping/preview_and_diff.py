@@ -1,0 +1,298 @@
+"""`loadsheet mapping preview`, `test` and `diff`: what a mapping makes of files, shown, tested with golden cases, and compared with another."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Grid
+
+from loadsheet import exit_codes
+from loadsheet.cli.mapping.input_files import (
+    home_of,
+    mapping_among,
+    mapping_for,
+    mapping_named,
+    named_by,
+    translate_files,
+)
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
+from loadsheet.cli.output import print_json, print_lines, say
+from loadsheet.mapping import Mapping, load_folder
+from loadsheet.mapping import load as load_mapping
+from loadsheet.mapping_tools.comparison import (
+    FOLDER,
+    Case,
+    Comparison,
+    Pair,
+    Verdict,
+    compare,
+    find_cases,
+    judge,
+    moment_of,
+    written,
+)
+from loadsheet.mapping_tools.explain import Cell, Explanation, Preview
+from loadsheet.mapping_tools.explain import preview as make_preview
+from loadsheet.problems import FileRefused, MappingError, Problem, Where
+from loadsheet.settings import Settings
+
+_SHORT = 48  # characters of a cell
+_SHOWN = 20  # documents shown one by one; --json has them all
+
+_MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--mapping", "name", metavar="NAME", help="A mapping by name or file. Default: the mapping that takes the file."
+)
+@click.option(
+    "--rows", "records", default=3, show_default=True, type=click.IntRange(1), help="Number of records to show."
+)
+@together(MAPPINGS, CONFIG, JSON)
+def preview(
+    files: tuple[Path, ...],
+    *,
+    name: str | None,
+    records: int,
+    mappings: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> int:
+    """Show the first records of FILES: each cell beside the field and value it becomes, and what is wrong with it.
+
+    Nothing is sent or kept. In a pipe each value is one line: record, field, value, place, heading, cell.
+    """
+    settings = load(config, mappings=mappings)
+    mapping = mapping_named(name, settings) if name else mapping_for(files, settings)
+    found = translate_files(mapping, files, settings, now=datetime.now(UTC), documents_max=records)
+    shown = [make_preview(mapping, document, found.tables) for document in found.documents]
+    if as_json:
+        heading = {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
+        print_json({**heading, "records": [_preview_json(one) for one in shown]})
+    elif sys.stdout.isatty():
+        console = Console()
+        for one in shown:
+            console.print(_grid(one))
+    else:
+        for one in shown:
+            click.echo("\n".join(_lines(one)))
+    return exit_codes.NEEDS_SOMEONE if any(problem.level == "error" for one in shown for problem in one.problems) else 0
+
+
+def _grid(found: Preview) -> Grid:
+    rows = "; ".join(found.rows)
+    grid = Grid("Cell", "Heading", "As it was sent", "", "Field", "Value", title_justify="left", header_style="bold")
+    grid.title = escape(f"{found.operation} {found.key}  ({rows})")
+    at = {str(problem.where): problem for problem in found.problems}
+    for value in found.values:
+        place, label, text = _source(value)
+        style = "yellow" if place in at else "dim" if not value.cells else ""
+        near = _place(value.cells[0].where) if value.cells else ""
+        grid.add_row(*map(escape, (near, label, text, "->", value.path, value.value)), style=style)
+    for cell in found.unused:
+        style = "dim" if found.values else "yellow" if str(cell.where) in at else ""
+        use = "not used" if found.values else ""
+        grid.add_row(*map(escape, (_place(cell.where), cell.label, _short(cell.text), "", use, "")), style=style)
+    for problem in found.problems:
+        style = "bold red" if problem.level == "error" else "yellow"
+        hint = f" ({problem.hint})" if problem.hint else ""
+        grid.add_row(
+            escape(_place(problem.where)), escape(problem.where.column), escape(_short(problem.found)), "!!",
+            problem.code, escape(f"{problem.text}{hint}"), style=style,
+        )  # fmt: skip
+    return grid
+
+
+def _lines(found: Preview) -> Iterator[str]:
+    for value in found.values:
+        place, label, text = _source(value)
+        yield f"{found.key}\t{value.path}\t{value.value}\t{place}\t{label}\t{text}"
+    for cell in found.unused:
+        yield "\t".join((found.key, "", "", str(cell.where), cell.label, _short(cell.text)))
+    yield from (f"{found.key}\t{problem}" for problem in found.problems)
+
+
+def _source(value: Explanation) -> tuple[str, str, str]:
+    """Place, heading and text of the cells behind a value, in one line."""
+    if not value.cells:
+        return "", "", "(the mapping)"
+    first, more = value.cells[0], value.cells_in_all - 1
+    return str(first.where), first.label, _short(first.text) + (f" and {more} more" if more else "")
+
+
+def _place(where: Where) -> str:
+    """A place without what the reader knows: the sheet and cell, or the file and row."""
+    return f"{where.sheet}!{where.cell}" if where.cell else f"{where.file}:{where.row}"
+
+
+def _short(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _SHORT else f"{plain[: _SHORT - 3]}..."
+
+
+def _preview_json(found: Preview) -> dict[str, Any]:
+    return {
+        "operation": found.operation,
+        "key": found.key,
+        "rows": list(found.rows),
+        "values": [
+            {"field": value.path, "value": value.value, "cells": [_cell(cell) for cell in value.cells]}
+            for value in found.values
+        ],
+        "unused": [_cell(cell) for cell in found.unused],
+        "problems": [problem.to_json() for problem in found.problems],
+    }
+
+
+def _cell(cell: Cell) -> dict[str, str]:
+    return {"place": str(cell.where), "label": cell.label, "text": cell.text}
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--update", is_flag=True, help="Write the current results as the expected ones. Review the difference.")
+@together(MAPPINGS, CONFIG, JSON)
+def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Path | None, as_json: bool) -> int:
+    """Run the golden cases of FOLDER (default: tests in the folder of mappings) and show what differs from the expected results.
+
+    A case is a file (or a folder of files) below the name of its mapping, with CASE.expected.jsonl beside it.
+    """
+    settings = load(config, mappings=mappings)
+    place = folder or settings.mappings / FOLDER
+    cases = find_cases(place) if place.is_dir() else []
+    if not cases:
+        raise MappingError("there are no cases here", file=str(place), hint="put files into MAPPING/ and use --update")
+    loaded = load_folder(settings.mappings, settings.assumptions)
+    differences = {
+        case: _run_case(case, mapping_among(loaded, case.mapping, settings), settings, update=update) for case in cases
+    }
+    failed = {case: texts for case, texts in differences.items() if texts}
+    if as_json:
+        print_json(
+            [{"mapping": case.mapping, "case": case.name, "differences": texts} for case, texts in differences.items()]
+        )
+    else:
+        for case, texts in differences.items():
+            print_lines([f"{'wrong' if texts else 'ok'}\t{case.mapping}/{case.name}"])
+            for text in texts:
+                print_lines([f"\t{text}"])
+        say(f"{len(cases)} cases, {len(failed)} not as expected" + (", all written anew" if update else ""))
+    return exit_codes.NEEDS_SOMEONE if failed else 0
+
+
+def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool) -> list[str]:
+    now = moment_of(case)
+    try:
+        found = translate_files(mapping, case.files, settings, now=now)
+    except FileRefused as refused:
+        return [str(refused.problem)]
+    if not update:
+        return judge(case, found.items)
+    case.expected.write_text(written(mapping, now, found.items), encoding="utf-8")
+    return []
+
+
+@click.command()
+@click.argument("old", type=_MAPPING_FILE)
+@click.argument("new", type=_MAPPING_FILE)
+@click.option(
+    "--on",
+    "files",
+    multiple=True,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="A file to translate with both mappings, or a folder with the files of one drop. Repeatable.",
+)
+@together(CONFIG, JSON)
+def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
+    """Translate files with mapping OLD and with NEW, and compare the documents: identical, changed, now failing.
+
+    Of a folder, the files that OLD or NEW names by its patterns are taken. Exit code 65 if there is nothing to compare.
+    """
+    settings = load(config)
+    before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new))
+    now = datetime.now(UTC)
+    total = Comparison()
+    for drop in _drops(files, before, after):
+        old_side, new_side = (translate_files(one, drop, settings, now=now) for one in (before, after))
+        found = compare(old_side.documents, new_side.documents)
+        total.counts.update(found.counts)
+        total.fields.update(found.fields)
+        total.pairs += found.pairs
+    if not total.counts:
+        raise _nothing_in(files, before, after)
+    if as_json:
+        print_json(_as_json(before, after, total))
+    else:
+        _print(before, after, total)
+    return 0 if total.same else exit_codes.NEEDS_SOMEONE
+
+
+def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[Path, ...]]:
+    """Each file by itself, or for a mapping of several files all of them together; a folder is one drop."""
+    alone = [path for path in files if path.is_file()]
+    folders = [sorted(inner for inner in path.iterdir() if inner.is_file()) for path in files if path.is_dir()]
+    if before.companions:
+        return [tuple(drop) for drop in (alone, *folders) if drop]
+    patterns = (*before.files, *after.files)
+    return [
+        (path,) for path in [*alone, *(inner for folder in folders for inner in folder if named_by(patterns, inner))]
+    ]
+
+
+def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileRefused:
+    """That these files and folders hold no document for either mapping."""
+    patterns = ", ".join(dict.fromkeys((*before.files, *before.companions.values(), *after.files)))
+    found = ", ".join(map(str, files))
+    hint = "there is nothing to compare: name a file, or a folder that holds files of these names"
+    return FileRefused(Problem("A101", Where(found), found, {"patterns": patterns}, hint))
+
+
+def _print(old: Mapping, new: Mapping, found: Comparison) -> None:
+    print_lines([f"{_named(old)} -> {_named(new)}"])
+    for verdict in Verdict:
+        if found.counts[verdict]:
+            print_lines([f"{found.counts[verdict]:>8}  {verdict}"])
+    for path, count in found.fields.most_common():
+        print_lines([f"{count:>8}  differ in {path}"])
+    shown = [pair for pair in found.pairs if pair.verdict is not Verdict.STILL_FAILING]
+    for pair in shown[:_SHOWN]:
+        print_lines([f"{pair.verdict}\t{pair.operation} {pair.key}"])
+        for change in pair.changes:
+            print_lines([f"\t{change.path}\t{change.old or 'nothing'} -> {change.new or 'nothing'}"])
+        for problem in pair.problems:
+            print_lines([f"\t{problem}"])
+    if len(shown) > _SHOWN:
+        print_lines([f"and {len(shown) - _SHOWN} more documents; --json shows all"])
+
+
+def _named(mapping: Mapping) -> str:
+    return f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})"
+
+
+def _as_json(old: Mapping, new: Mapping, found: Comparison) -> dict[str, Any]:
+    return {
+        "old": {"mapping": old.name, "version": old.version, "hash": old.hash},
+        "new": {"mapping": new.name, "version": new.version, "hash": new.hash},
+        "counts": {verdict.value: found.counts[verdict] for verdict in Verdict},
+        "fields": dict(found.fields.most_common()),
+        "documents": [_pair(pair) for pair in found.pairs],
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    changes = [change._asdict() for change in pair.changes]
+    return {
+        "operation": pair.operation,
+        "key": pair.key,
+        "verdict": pair.verdict.value,
+        "changes": changes,
+        "problems": list(pair.problems),
+    }

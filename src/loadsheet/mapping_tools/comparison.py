@@ -1,0 +1,292 @@
+"""What differs between two translations of the same files, field by field: by two mappings, or a mapping and its golden case.
+
+A golden case lies beside the mapping: files with rows, and what has to become of them.
+
+    mappings/tests/acme-flat/umlauts.csv                 a case of mapping acme-flat
+    mappings/tests/acme-flat/umlauts.expected.jsonl      what it has to come to
+    mappings/tests/nordic-join/late-night/*.csv          a case of several files is a folder
+    mappings/tests/nordic-join/late-night.expected.jsonl
+
+Owns: the sink that keeps documents, the pairing of documents and the verdicts, where cases lie, and how expectations are written: first a
+line with mapping, version and the moment that `$now` means, then a line for each document in its order. Numbers are compared as they are
+written on the wire (`12.50` is not `12.5`), because that is what the exchange gets.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from loadsheet.inbox import InboxFile
+from loadsheet.ingest import FilesInPlace, ReadDrop
+from loadsheet.mapping import Document, Ignored
+from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping_tools.explain import flat, pattern
+from loadsheet.problems import FileRefused, MappingError, Problem
+from loadsheet.reading import Table
+
+FOLDER = "tests"
+ENDING = ".expected.jsonl"
+
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers stay as they are written
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class CompareSink(FilesInPlace):
+    """Keeps what a drop becomes: its tables, and its documents and ignored rows in order, up to `documents_max` documents. A file that
+    cannot be used raises FileRefused.
+    """
+
+    def __init__(self, documents_max: int | None = None) -> None:
+        self._documents_max = documents_max
+        self.tables = dict[str, Table]()
+        self.items: list[Document | Ignored] = []
+        self.documents: list[Document] = []
+
+    def set_aside(self, _file: InboxFile, problem: Problem) -> None:
+        """Raise FileRefused."""
+        raise FileRefused(problem)
+
+    def refuse(self, _files: Sequence[InboxFile], problem: Problem) -> None:
+        """Raise FileRefused."""
+        raise FileRefused(problem)
+
+    def take(self, drop: ReadDrop) -> None:
+        """Keep the documents, without warnings for dates far from now: a comparison gives the same on every day. Raises FileRefused."""
+        self.tables |= drop.tables
+        for item in drop.documents(far_dates=False):
+            self.items.append(item)
+            if isinstance(item, Document):
+                self.documents.append(item)
+                if len(self.documents) == self._documents_max:
+                    return
+
+
+# ---- two mappings ----
+
+
+class Verdict(StrEnum):
+    """What became of a document from the old to the new."""
+
+    IDENTICAL = "identical"
+    CHANGED = "changed"
+    NOW_FAILING = "now failing"
+    NOW_PASSING = "now passing"
+    STILL_FAILING = "still failing"
+    ONLY_OLD = "only in the old"
+    ONLY_NEW = "only in the new"
+
+
+HARMLESS = frozenset({Verdict.IDENTICAL, Verdict.STILL_FAILING})
+
+
+class Change(NamedTuple):
+    """A payload path with its old and its new value as JSON; an empty text where the path is missing."""
+
+    path: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A document before and after: its verdict, the fields that differ, and the problems of the side that fails."""
+
+    operation: str
+    key: str
+    verdict: Verdict
+    changes: tuple[Change, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Every pair that is not identical, the count of each verdict, and how many documents differ in each field."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    counts: Counter[Verdict] = field(default_factory=Counter)
+    fields: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def same(self) -> bool:
+        """Whether every document is what it was: sent with the same payload, or refused before and after."""
+        return set(self.counts) <= HARMLESS
+
+    def add(self, pair: Pair) -> None:
+        """Count a pair; identical ones are not kept."""
+        self.counts[pair.verdict] += 1
+        self.fields.update({pattern(change.path) for change in pair.changes})
+        if pair.verdict is not Verdict.IDENTICAL:
+            self.pairs.append(pair)
+
+
+def compare(old: Iterable[Document], new: Iterable[Document]) -> Comparison:
+    """Old against new. Documents are paired by operation and key; of several with one key the first with the first, and so on."""
+    waiting: dict[tuple[str, str], list[Document]] = defaultdict(list)
+    for document in old:
+        waiting[document.operation, document.key].append(document)
+    found = Comparison()
+    for document in new:
+        partners = waiting[document.operation, document.key]
+        found.add(_pair(partners.pop(0) if partners else None, document))
+    for left in waiting.values():
+        for document in left:
+            found.add(_pair(document, None))
+    return found
+
+
+def sent(document: Document) -> bytes:
+    """What a document sends; one that would be an update where the record exists already shows that payload as well."""
+    if document.instead is None:
+        return document.payload
+    instead = {"operation": document.instead.operation, "payload": msgspec.Raw(document.instead.payload)}
+    return _encode({"payload": msgspec.Raw(document.payload), "instead": instead})
+
+
+def changes(old: bytes, new: bytes) -> tuple[Change, ...]:
+    """The paths in which two payloads differ, in the order of the old one, then what only the new one has."""
+    before, after = flat(old), flat(new)
+    paths = [*before, *(path for path in after if path not in before)]
+    return tuple(
+        Change(path, before.get(path, ""), after.get(path, "")) for path in paths if before.get(path) != after.get(path)
+    )
+
+
+def _pair(old: Document | None, new: Document | None) -> Pair:
+    one = new or old
+    if one is None:
+        raise ValueError("a pair needs a document")
+    if old is None or new is None:
+        return Pair(one.operation, one.key, Verdict.ONLY_NEW if old is None else Verdict.ONLY_OLD)
+    if old.usable and new.usable:
+        found = changes(sent(old), sent(new))
+        return Pair(new.operation, new.key, Verdict.CHANGED if found else Verdict.IDENTICAL, found)
+    if old.usable or new.usable:
+        failing = new if old.usable else old
+        verdict = Verdict.NOW_FAILING if old.usable else Verdict.NOW_PASSING
+        return Pair(new.operation, new.key, verdict, problems=_errors(failing))
+    return Pair(new.operation, new.key, Verdict.STILL_FAILING, problems=_errors(new))
+
+
+def _errors(document: Document) -> tuple[str, ...]:
+    return tuple(str(problem) for problem in document.problems if problem.level == "error")
+
+
+# ---- golden cases ----
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The mapping's name, the case's name, its files, and where the expectation is or will be."""
+
+    mapping: str
+    name: str
+    files: tuple[Path, ...]
+    expected: Path
+
+
+def find_cases(folder: Path) -> list[Case]:
+    """Every case below `folder` (such as `mappings/tests`), by mapping and name. Hidden files are passed over."""
+    found = []
+    for own in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
+        for path in sorted(own.iterdir()):
+            if path.name.startswith(".") or path.name.endswith(ENDING):
+                continue
+            files = tuple(sorted(inner for inner in path.iterdir() if inner.is_file())) if path.is_dir() else (path,)
+            name = path.name if path.is_dir() else path.stem
+            found.append(Case(own.name, name, files, own / f"{name}{ENDING}"))
+    return found
+
+
+def moment_of(case: Case) -> datetime:
+    """The moment that `$now` means in a case: what its expectation says, or this minute for a case that has none yet."""
+    if not case.expected.is_file():
+        return datetime.now(UTC).replace(second=0, microsecond=0)
+    with case.expected.open(encoding="utf-8") as file:
+        head = _decoded(file.readline(), case.expected, 1)
+    return datetime.fromisoformat(str(head.get("now", "2026-01-01T00:00:00+00:00")))
+
+
+def written(mapping: CompiledMapping, now: datetime, documents: Iterable[Document | Ignored]) -> str:
+    """The expectation for what a case came to, as the text of its file."""
+    head = {"mapping": mapping.name, "version": mapping.version, "now": now.isoformat()}
+    return "".join(f"{line}\n" for line in [_encoded(head), *map(_line, documents)])
+
+
+def judge(case: Case, documents: Sequence[Document | Ignored]) -> list[str]:
+    """What is not as expected, a sentence each; nothing if the case holds. Raises MappingError for an unreadable expectation."""
+    if not case.expected.is_file():
+        return [f"there is no {case.expected.name}; --update writes it"]
+    texts = case.expected.read_text(encoding="utf-8").splitlines()[1:]
+    wanted = [_decoded(text, case.expected, line) for line, text in enumerate(texts, 2) if text.strip()]
+    got = [_decoded(_line(document), case.expected, 0) for document in documents]
+    differences = []
+    for place in range(max(len(wanted), len(got))):
+        one = wanted[place] if place < len(wanted) else None
+        other = got[place] if place < len(got) else None
+        differences += _difference(one, other, place + 1)
+    return differences
+
+
+def _line(document: Document | Ignored) -> str:
+    if isinstance(document, Ignored):
+        return _encoded({"ignored": document.rule, "rows": [_row(document.row)]})
+    problems = [[problem.code, str(problem.where)] for problem in document.problems]
+    parts = [f'"operation":{_encoded(document.operation)}', f'"key":{_encoded(document.key)}']
+    parts += [f'"payload":{sent(document).decode()}'] if document.usable else []
+    parts += [f'"problems":{_encoded(problems)}'] if problems else []
+    return "{" + ",".join([*parts, f'"rows":{_encoded([_row(row) for row in document.rows])}']) + "}"
+
+
+def _row(row: Any) -> str:
+    return f"{row.table}:{row.number}"
+
+
+def _encoded(value: object) -> str:
+    return _encode(value).decode()
+
+
+def _decoded(text: str, path: Path, line: int) -> dict[str, Any]:
+    try:
+        found = _decode(text)
+    except msgspec.DecodeError as error:
+        raise MappingError(f"the expectation is not JSON: {error}", file=str(path), line=line, column=1) from error
+    if not isinstance(found, dict):
+        raise MappingError("the expectation is not a JSON object", file=str(path), line=line, column=1)
+    return found
+
+
+def _difference(wanted: dict[str, Any] | None, got: dict[str, Any] | None, place: int) -> list[str]:
+    if wanted is None or got is None:
+        one = wanted or got or {}
+        return [f"document {place} ({_named(one)}) is {'not expected' if wanted is None else 'expected, but missing'}"]
+    head = f"document {place} ({_named(wanted)})"
+    differences = [
+        f"{head}: {name} is {_short(got.get(name))}, expected {_short(wanted.get(name))}"
+        for name in ("operation", "key", "ignored", "problems", "rows")
+        if wanted.get(name) != got.get(name)
+    ]
+    if wanted.get("payload") is not None and got.get("payload") is not None:
+        differences += [
+            f"{head}: {change.path} is {change.new or 'missing'}, expected {change.old or 'nothing'}"
+            for change in changes(_encode(wanted["payload"]), _encode(got["payload"]))
+        ]
+    elif wanted.get("payload") is not None or got.get("payload") is not None:
+        differences.append(
+            f"{head}: {'is refused' if got.get('payload') is None else 'is accepted, but was to be refused'}"
+        )
+    return differences
+
+
+def _named(line: dict[str, Any]) -> str:
+    return f"{line.get('operation', 'ignored')} {line.get('key', '')}".strip()
+
+
+def _short(value: object) -> str:
+    return "nothing" if value is None else _encoded(value)

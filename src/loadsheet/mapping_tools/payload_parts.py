@@ -1,0 +1,184 @@
+"""The parts that the payload of a draft is made of: its lines of YAML, nested lists, and moments in two columns.
+
+Owns: values as YAML writes them in one line; which unused columns say what is inside a package or who a party is; which column of times
+belongs to a date (`Ladedatum` and `Ladezeit`). Fields and roles are told by their meaning in the contract.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from loadsheet.contract import Field, Record
+from loadsheet.mapping_tools.field_matching import best_columns, meaning
+from loadsheet.mapping_tools.suggest import Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.vocabulary import vocabulary
+from loadsheet.reading import Native
+
+_Found = list[tuple[Field, DraftColumn]]
+
+_CONTACTS = frozenset({"contact", "phone", "email", "payer"})
+_ROLES = ("payer", "carrier", "pickup", "delivery")  # the first that a heading means; the last where it means none
+_OF_A_MOMENT = frozenset({"pickup", "delivery", "early", "late"})  # what tells one moment of a record from another
+
+
+class Line(NamedTuple):
+    """A line under `payload:`: how deep, its text, and the remark behind it."""
+
+    depth: int
+    text: str
+    remark: str = ""
+
+
+@dataclass(slots=True)
+class Payload:
+    """The finished payload of a draft: its lines, the constants (None: to fill in) with what they mean, derived values by table, and
+    the time zone with what is remarked about it.
+    """
+
+    lines: list[Line] = field(default_factory=list)
+    constants: dict[str, str] = field(default_factory=dict)
+    derived: dict[str, dict[str, str]] = field(default_factory=dict)
+    zone: str = ""
+    zone_column: DraftColumn | None = None
+    zone_remark: str = ""
+
+
+def scalar(value: Any) -> str:
+    """A value as YAML writes it in one line: texts quoted wherever YAML could read them as something else."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{scalar(str(key))}: {scalar(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(scalar(inner) for inner in value) + "]"
+    text = str(value)
+    if isinstance(value, int):
+        return text
+    return (
+        text
+        if _is_plain(text)
+        else '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\t", " ") + '"'
+    )
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text may stand without quotes in a flow mapping."""
+    if (
+        not text
+        or text != text.strip()
+        or text.casefold() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~"}
+    ):
+        return False
+    if not text[0].isalpha() or any(mark in text for mark in ":#,[]{}&*!|>'\"%@`\\\n\t"):
+        return False
+    return text.isprintable()
+
+
+# ---- what is inside a package, and the parties of a record ----
+
+
+def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[Field], str]) -> list[tuple[int, str]]:
+    """The entry for what is inside a package, from the columns of its table that say so; nothing if none does. `unit_of` gives the
+    leaf of a unit, without its closing brace.
+    """
+    own = [drafted for drafted in draft.unused if drafted.table is table and "inner" in drafted.column.concepts]
+    found = _matched(own, record, frozenset({"inner"}), draft)
+    draft.use(*(drafted for _, drafted in found))
+    by_measure = {meaning(field_): drafted.name for field_, drafted in found}
+    texts = []
+    for field_ in record.fields:
+        drafted = next((drafted for filled, drafted in found if filled is field_), None)
+        measured = by_measure.get(meaning(field_) - {"unit"}) if "unit" in meaning(field_) else None
+        if drafted is not None:
+            texts.append(f"{field_.name}: {{col: {drafted.name}, unless_blank: true}}")
+        elif measured is not None:
+            texts.append(f"{field_.name}: {unit_of(field_)}, when: '{measured} != null'}}")
+    return _entry(texts, 0) if found else []
+
+
+def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
+    """An entry for each party of which columns of the record's own table name the contact, telephone, mail or who pays."""
+    role = next((field_ for field_ in record.fields if field_.known), None)
+    if role is None:
+        return []
+    lines = []
+    for concept in _ROLES:
+        contacts = (drafted for drafted in draft.of_record() if drafted.column.concepts & _CONTACTS)
+        own = [drafted for drafted in contacts if _role(drafted) == concept]
+        named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
+        found = _matched(own, record, frozenset({concept}), draft) if named else []
+        if concept == "payer":  # a heading that only says who pays holds a name
+            rest = [drafted for drafted in own if drafted.column.concepts == {"payer"}]
+            name = next((field_ for field_ in record.fields if meaning(field_) == {"company"}), None)
+            found += [(name, rest[0])] if rest and name is not None and named else []
+        if not found:
+            continue
+        draft.use(*(drafted for _, drafted in found))
+        there = " or ".join(f"{draft.ref(drafted)} != null" for _, drafted in found)
+        texts = [f"{field_.name}: {{col: {draft.ref(drafted)}, unless_blank: true}}" for field_, drafted in found]
+        lines += _entry([f"when: '{there}'", f"{role.name}: {{value: {named}}}", *texts], 0)
+    return lines
+
+
+def _role(drafted: DraftColumn) -> str:
+    return next((role for role in _ROLES if role in drafted.column.concepts), _ROLES[-1])
+
+
+def _matched(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:
+    """The columns that fill fields of a record, in the order of its fields."""
+    columns = best_columns([drafted.column for drafted in own], record, draft.operation, context)
+    by_column = {id(drafted.column): drafted for drafted in own}
+    return [(field_, by_column[id(columns[field_.name])]) for field_ in record.fields if field_.name in columns]
+
+
+def _entry(texts: Sequence[str], depth: int) -> list[tuple[int, str]]:
+    """The lines of one entry of a list."""
+    return [(depth, f"- {texts[0]}"), *((depth + 1, text) for text in texts[1:])]
+
+
+# ---- a date, and beside it the time of day ----
+
+
+def clock_of(draft: Draft, day: DraftColumn) -> DraftColumn | None:
+    """The unused column of times that stands for the same moment as a column of dates; None if there is none, or the dates have
+    their time with them.
+    """
+    if day.keys.get("type") != "datetime" or _has_clock(day):
+        return None
+    moment = day.column.concepts & _OF_A_MOMENT
+    alike = (
+        clock
+        for clock in draft.unused
+        if clock.table is day.table
+        and clock.keys.get("type") == "time"
+        and clock.column.concepts & _OF_A_MOMENT == moment
+    )
+    return next(alike, None)
+
+
+def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
+    """Makes both columns as the expression needs them: the date without a time, the time used."""
+    day.keys["type"] = "date"
+    if not day.nullable and len(clock.column.filled) == len(clock.column.cells):
+        clock.keys["required"], clock.nullable = True, False
+    draft.use(clock)
+
+
+def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tuple[str, str]:
+    """The expression for a moment, and the condition under which there is one (empty: always)."""
+    ref = draft.ref(day)
+    text = f"({ref} ?? $now)" if day.nullable else ref
+    if clock is not None:
+        time = draft.ref(clock)
+        text += f' + ({time} ?? t"PT0S")' if clock.nullable else f" + {time}"
+    return text, f"{ref} != null" if day.nullable else ""
+
+
+def _has_clock(day: DraftColumn) -> bool:
+    formats = day.keys.get("formats", [])
+    if any("%H" in one or "%I" in one for one in formats):
+        return True
+    natives = (cell for cell in day.column.filled if isinstance(cell, Native) and cell.kind == "datetime")
+    return any(not cell.endswith(" 00:00:00") for cell in natives)
