@@ -11,7 +11,7 @@ import ready_entries
 from ready_entries import Settlement
 from sqlalchemy import event
 
-from loadsheet.ledger import TRANSITIONS, Drop, State
+from loadsheet.ledger import TRANSITIONS, Drop, ReadTotals, State
 from loadsheet.ledger.states import INITIAL
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import DoesNotBalance, LedgerError, Problem
@@ -39,7 +39,7 @@ def test_a_drop_is_recorded_with_all_that_it_held(ledger, run):
     ]
     lineage = {"packages[].weight": (Source("packages", "weight", "Gewicht", "each"),), "currency": ()}
     read = {"orders": 3, "packages": 1}
-    kept, fates = ledger.plan(run, drop, lineage, iter(items), lambda: read)
+    kept, fates = ledger.plan(run, drop, lineage, iter([*items, ReadTotals(read)]))
     assert fates == {State.READY: 1, State.INVALID: 1}
     assert [(table.name, table.sheet, table.rows) for table in kept.tables] == [
         ("orders", "Orders", 3),
@@ -61,7 +61,7 @@ def test_a_drop_that_does_not_balance_is_not_recorded_at_all(ledger, run, read):
     before = rows_of(ledger, *EVERYTHING)
     items = [ledgers.document("order.create", ledgers.order(n), [("orders", n, ("x",))]) for n in range(3)]
     with pytest.raises(DoesNotBalance, match="nothing was recorded"):
-        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, items, lambda: read)
+        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, [*items, ReadTotals(read)])
     assert rows_of(ledger, *EVERYTHING) == before
     ready_entries.orders(ledger, run, 3)
 
@@ -74,7 +74,7 @@ def test_documents_that_break_off_leave_nothing_behind(ledger):
     run = ledger.begin_run()
     before = rows_of(ledger, *EVERYTHING)
     with pytest.raises(ZeroDivisionError):
-        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, documents(), dict)
+        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, documents())
     assert rows_of(ledger, *EVERYTHING) == before
 
 

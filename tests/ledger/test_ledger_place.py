@@ -13,7 +13,7 @@ import ledgers
 import pytest
 import ready_entries
 
-from loadsheet.ledger import State, open_ledger
+from loadsheet.ledger import Opening, State, open_ledger, read_ledger
 from loadsheet.ledger.location import Place, network_kind
 from loadsheet.problems import LedgerError, LedgerUnwritable
 
@@ -127,7 +127,7 @@ def test_the_log_is_folded_in_when_a_run_ends(url, path):
 
 
 def test_a_long_reader_neither_stops_the_end_of_a_run_nor_loses_anything(url):
-    with open_ledger(url) as ledger, open_ledger(url, exclusive=False) as reader:
+    with open_ledger(url) as ledger, read_ledger(url) as reader:
         run = ledger.begin_run()
         ready_entries.orders(ledger, run, 3)
         entries = reader.queries.entries_in(State.READY)
@@ -249,7 +249,7 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
     shutil.copy(path, tmp_path / "old.db")
     night(url, at=NIGHT + timedelta(hours=1))
     shutil.copy(tmp_path / "old.db", path)
-    with open_ledger(url, clock=lambda: NIGHT + timedelta(hours=2), accept_older=True) as ledger:
+    with open_ledger(url, Opening(accept_older=True), clock=lambda: NIGHT + timedelta(hours=2)) as ledger:
         assert ready_entries.states(ledger, drop) == ["accepted", "ready", "ready"]
         run = ledger.begin_run()
         assert run.name == "2026-03-04-03"  # the second one is forgotten here, and was reported

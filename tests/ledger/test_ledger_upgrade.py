@@ -13,9 +13,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Engine, create_engine, event, inspect
 
-from loadsheet.ledger import State, Waits, open_ledger
+from loadsheet.ledger import State, Waits, open_ledger, read_ledger
 from loadsheet.ledger.migrations import STEPS, step
-from loadsheet.ledger.restore import restore
+from loadsheet.ledger.moving import restore
 from loadsheet.ledger.schema import SCHEMA_VERSION, metadata
 from loadsheet.problems import LedgerError
 
@@ -116,8 +116,8 @@ def backups(path):
     return sorted(path.parent.glob("ledger.db.schema-*"))
 
 
-def opened(url, **given):
-    return open_ledger(url, clock=ledgers.Ticking(), **given)
+def opened(url):
+    return open_ledger(url, clock=ledgers.Ticking())
 
 
 def test_everything_is_there_after_the_upgrade_and_work_in_flight_goes_on(first, path):
@@ -170,7 +170,7 @@ def test_without_the_lock_an_older_ledger_is_left_as_it_is(first, path):
         pytest.raises(
             LedgerError, match=f"schema version 1, this program knows {SCHEMA_VERSION}; `loadsheet run` upgrades it"
         ),
-        opened(first, exclusive=False),
+        read_ledger(first),
     ):
         pass
     assert version_of(path) == "1"

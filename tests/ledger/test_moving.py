@@ -13,7 +13,17 @@ import pytest
 from effects import EVERY
 from sqlalchemy import Engine, event, select, text
 
-from loadsheet.ledger import Choice, ExceptionStatus, Settlement, State, first_broken_decision, moving
+from loadsheet.ledger import (
+    Choice,
+    ExceptionStatus,
+    Opening,
+    Settlement,
+    State,
+    first_broken_decision,
+    moving,
+    open_ledger,
+    read_ledger,
+)
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.schema import metadata
 from loadsheet.problems import LedgerBusy, LedgerError, LoadsheetError, SettingsError
@@ -90,7 +100,7 @@ def clean(value):
 
 
 def opened(url, file):
-    return ledgers.open_ledger(url, clock=CLOCK(), state=file.parent, takeover_s=AT_ONCE)
+    return open_ledger(url, Opening(file.parent, AT_ONCE), clock=CLOCK())
 
 
 def test_all_of_it_is_there_and_goes_on(file, url):
@@ -136,10 +146,10 @@ def one_more(number):
 
 def test_the_old_place_says_where_it_went(file, url):
     done = moved(file, url)
-    for exclusive in (True, False):
+    for opening in (open_ledger, read_ledger):
         with (
             pytest.raises(SettingsError, match=r"was moved to postgresql://.*set `database` to that"),
-            ledgers.open_ledger(f"sqlite:///{file}", exclusive=exclusive),
+            opening(f"sqlite:///{file}"),
         ):
             pass
     assert moved(file, url) == done._replace(counts={})  # said once more, nothing is done

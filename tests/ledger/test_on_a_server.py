@@ -13,10 +13,10 @@ from postgres import running_server
 from ready_entries import Settlement
 from sqlalchemy import select, update
 
-from loadsheet.ledger import State, open_ledger
+from loadsheet.ledger import State, open_ledger, read_ledger
 from loadsheet.ledger.migrations import step
+from loadsheet.ledger.opening import forget_engines
 from loadsheet.ledger.postgres import address_of, ledger_engine, make_schema, without_password
-from loadsheet.ledger.postgres_opening import forget_engines
 from loadsheet.ledger.schema import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
 
@@ -80,7 +80,7 @@ def test_a_stream_that_is_given_up_keeps_no_connection(ledger, run):
 
 def test_who_reads_cannot_write(ledger, ledger_url):
     ledger.begin_run()
-    with open_ledger(ledger_url, exclusive=False) as other, pytest.raises(LedgerUnwritable, match="may only be read"):
+    with read_ledger(ledger_url) as other, pytest.raises(LedgerUnwritable, match="may only be read"):
         other.begin_run()
 
 
@@ -150,7 +150,7 @@ def test_in_the_middle_it_is_said_and_nothing_is_there(ledger, run):
         yield ledgers.left_out(800)
 
     with pytest.raises(LedgerGone, match="what was being recorded may not have been"):
-        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, documents(), dict)
+        ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, documents())
     assert list(ledger.queries.entries_in(*State)) == []
     assert ledger.check() == []
 
@@ -300,7 +300,7 @@ def test_shippers_are_strangers_to_each_other(ledger_url):
 
 
 def test_a_ledger_that_is_not_there_is_not_made_for_who_reads(ledger_url):
-    with pytest.raises(LedgerError, match=r"there is no ledger at .* yet"), open_ledger(ledger_url, exclusive=False):
+    with pytest.raises(LedgerError, match=r"there is no ledger at .* yet"), read_ledger(ledger_url):
         pass
 
 
@@ -316,7 +316,7 @@ def test_an_older_schema_is_upgraded_when_somebody_runs(ledger_url):
             "insert into runs (name, started_at, finished_at, summary) values ('2026-03-01-01', '2026-03-01T02:00:00.000Z', '', '')"
         )
     engine.dispose()
-    with pytest.raises(LedgerError, match="`loadsheet run` upgrades it"), open_ledger(ledger_url, exclusive=False):
+    with pytest.raises(LedgerError, match="`loadsheet run` upgrades it"), read_ledger(ledger_url):
         pass
     with ledgers.ledger_at(ledger_url) as ledger:
         run = ledger.begin_run()

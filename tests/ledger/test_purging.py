@@ -72,17 +72,17 @@ def test_more_than_one_transaction_takes_is_emptied_all_the_same(ledger):
 
 def test_a_key_is_forgotten_with_its_words_and_the_deed_is_chained(ledger):
     run, _ = filled(ledger)
-    mine = ledger.maintenance.entries_of_key("A-00001")
-    assert [(one.key, one.state) for one in mine] == [("A-00001", State.ACCEPTED)]
-    assert ledger.maintenance.runs_of(mine) == [run.name]
-    (original,) = ledger.maintenance.originals_of(mine)
+    traces = ledger.traces_of_key("A-00001")
+    assert [(one.key, one.state) for one in traces.entries] == [("A-00001", State.ACCEPTED)]
+    assert traces.runs == [run.name]
+    (original,) = traces.originals
     assert (original.name, original.shared) == ("orders.csv", True)
-    ledger.maintenance.forget(ledger.begin_run(), ErasureRequest("A-00001", "clerk", "request"))
+    ledger.forget(ledger.begin_run(), ErasureRequest("A-00001", "clerk", "request"))
     (entry,) = ledger.queries.entries_by_key("A-00001")
     assert (entry.payload, entry.reason) == (b"", "accepted")
     (deed,) = ledger.queries.decisions()
     assert (deed.entry, deed.choice) == (entry.id, "forget")
-    ledger.maintenance.forget(ledger.begin_run(), ErasureRequest("A-00001", "clerk", "request", with_key=True))
+    ledger.forget(ledger.begin_run(), ErasureRequest("A-00001", "clerk", "request", with_key=True))
     assert ledger.queries.entries_by_key("A-00001") == []
     assert ledger.check() == []
 

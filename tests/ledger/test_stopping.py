@@ -4,7 +4,7 @@ import databases
 import pytest
 from ledgers import document, drop_of, left_out, order, plan, send, tender, weight_problem
 
-from loadsheet.ledger import State
+from loadsheet.ledger import PlanningRules, ReadTotals, State
 from loadsheet.ledger.decisions import judge_retry
 from loadsheet.ledger.recording import CHUNK
 from loadsheet.problems import DoesNotBalance
@@ -69,7 +69,7 @@ def test_each_says_why_and_leaves_an_event(ledger):
 def test_nothing_is_held_where_nothing_was_recorded(ledger):
     run = ledger.begin_run()
     with pytest.raises(DoesNotBalance):
-        ledger.plan(run, DROP, {}, items(2, 2), lambda: {"orders": 5}, error_share_max=0.2)
+        ledger.plan(run, DROP, {}, [*items(2, 2), ReadTotals({"orders": 5})], PlanningRules(error_share_max=0.2))
     assert ledger.ready(10) == []
     drop = plan(ledger, run, DROP, items(2, 0), error_share_max=0.2)
     assert states(ledger, drop) == [State.READY] * 2

@@ -3,6 +3,7 @@
 from ledgers import document, drop_of, order, plan, send
 
 from loadsheet.ledger import reported_by
+from loadsheet.ledger.exporting import slice_of
 
 
 def planned(ledger, run, file, number=1):
@@ -102,5 +103,5 @@ def test_a_slice_holds_the_drops_of_the_dead_that_its_run_tells_of(ledger):
     later = ledger.begin_run()
     ledger.adopt_unfinished_runs(later)
     end(ledger, later)
-    with ledger.queries.slice_of(later) as rows:
+    with slice_of(ledger.queries, later) as rows:
         assert (list(rows.own), list(rows.touched)) == ([], [drop.id])

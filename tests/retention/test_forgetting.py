@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event, select
 
 from loadsheet.cli import invoke
 from loadsheet.inbox import InboxFile, find_archived_copy
-from loadsheet.ledger import Choice, Remark, Settlement, State, first_broken_decision, open_ledger
+from loadsheet.ledger import Choice, ReadTotals, Remark, Settlement, State, first_broken_decision, read_ledger
 from loadsheet.ledger.schema import metadata
 from loadsheet.operations.retention.erasure import Request, find, forget, plan
 from loadsheet.problems import LedgerError
@@ -153,9 +153,8 @@ def test_a_key_that_shares_a_row_with_another_leaves_no_cell_there(house):
     shared = first[0].rows[1]
     second = replace(second[0], rows=(*second[0].rows, shared), items={"(shared)": (2,)})
     run = house.ledger.begin_run()
-    read = {"orders": 4}
-    items = [first[0], second]
-    house.ledger.plan(run, drop_of(("orders", "o.csv")), {}, items, lambda: read)
+    items = [first[0], second, ReadTotals({"orders": 4})]
+    house.ledger.plan(run, drop_of(("orders", "o.csv")), {}, items)
     send(house.ledger, run)
     do(house, "A-00001")
     (other,) = house.ledger.queries.entries_by_key("A-00002")
@@ -419,7 +418,7 @@ def test_without_yes_the_command_says_what_would_go_and_nothing_goes(left, capsy
     assert "goes:  payloads, cells, answers and comments of 1 entry" in out
     assert "stays: the key itself" in out
     assert "Nothing was removed" in err
-    with open_ledger(f"sqlite:///{left / 'ledger.db'}", exclusive=False) as ledger:
+    with read_ledger(f"sqlite:///{left / 'ledger.db'}") as ledger:
         assert ledger.maintenance.count_removed() == (0, "")
 
 

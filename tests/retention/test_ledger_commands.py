@@ -20,8 +20,8 @@ from ledgers import Ticking, ledger_in, refused, unknown
 from retention_runs import PERSON, house_in, orders, records
 
 from loadsheet.cli import invoke
-from loadsheet.ledger import State, open_ledger
-from loadsheet.ledger.restore import restore
+from loadsheet.ledger import Opening, State, open_ledger, read_ledger
+from loadsheet.ledger.moving import restore
 from loadsheet.problems import LedgerError
 
 
@@ -113,7 +113,7 @@ def test_a_backup_is_whole_private_and_never_written_over(command, state):
     (made,) = (state / "backups").iterdir()
     assert str(made) in out
     assert made.stat().st_mode & 0o777 == 0o600
-    with open_ledger(f"sqlite:///{made}", exclusive=False) as copy:
+    with read_ledger(f"sqlite:///{made}") as copy:
         assert copy.check() == []
     code, _, err = command("backup", "--to", made)
     assert code == 2
@@ -141,7 +141,7 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
     with pytest.raises(LedgerError, match="does not know run 2026-03-04-03"), ledger_in(state):
         pass
     clock = Ticking()
-    with open_ledger(f"sqlite:///{state / 'ledger.db'}", clock=clock, accept_older=True) as ledger:
+    with open_ledger(f"sqlite:///{state / 'ledger.db'}", Opening(accept_older=True), clock=clock) as ledger:
         ledger.begin_run()
         assert ledger.queries.count_in(State.READY) == 0
         assert ledger.check() == []
@@ -229,7 +229,7 @@ def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_ne
     (replaced,) = (path for path in state.glob("ledger.db.replaced-*") if path.name.endswith("Z"))
     with closing(sqlite3.connect(replaced)) as old:
         assert old.execute("select count(*) from runs").fetchone() == (3,)
-    with open_ledger(f"sqlite:///{state / 'ledger.db'}", clock=Ticking(), accept_older=True) as ledger:
+    with open_ledger(f"sqlite:///{state / 'ledger.db'}", Opening(accept_older=True), clock=Ticking()) as ledger:
         assert len(ledger.queries.runs()) == 2
         assert ledger.check() == []
 

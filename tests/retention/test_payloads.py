@@ -11,8 +11,8 @@ from loadsheet import reconcile
 from loadsheet.dispatch.unknown_rules import content_before
 from loadsheet.ledger import Choice, Settlement, State
 from loadsheet.ledger.decisions import judge_retry
+from loadsheet.ledger.maintenance import figures_of
 from loadsheet.ledger.planning import NOT_KEPT
-from loadsheet.ledger.purging import figures_of
 from loadsheet.problems import LedgerError
 
 

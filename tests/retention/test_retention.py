@@ -15,7 +15,7 @@ from retention_runs import PERSON, house_in, orders, records
 from sqlalchemy import Engine, event
 
 from loadsheet.cli import invoke
-from loadsheet.ledger import open_ledger
+from loadsheet.ledger import read_ledger
 
 
 @pytest.fixture
@@ -254,5 +254,5 @@ def test_a_run_keeps_house_and_a_watch_does(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
     (made,) = (tmp_path / ".loadsheet" / "backups").iterdir()
     assert made.name == f"ledger-{datetime.now(UTC):%Y-%m-%d}.db"
-    with open_ledger(f"sqlite:///{made}", exclusive=False) as ledger:
+    with read_ledger(f"sqlite:///{made}") as ledger:
         assert len(ledger.queries.runs()) == 1

@@ -39,7 +39,7 @@ from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.internal_errors import fault_summary
 from loadsheet.ledger import Ledger, State
-from loadsheet.ledger.postgres_opening import make, who
+from loadsheet.ledger.opening import make, who
 from loadsheet.mapping import load_folder
 from loadsheet.operations import monitoring
 from loadsheet.operations.expected_files import next_due

@@ -3,15 +3,12 @@
 Owns: these queries. The `lane` of an entry is its key together with its kind of record.
 """
 
-from collections.abc import Mapping
-from enum import IntEnum
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, or_, select, tuple_
+from sqlalchemy import Connection
 
-from loadsheet.ledger.schema import drops, entries, events, files, mappings
-from loadsheet.ledger.statements import Asked, fixed
-from loadsheet.ledger.states import State, Waits
+from loadsheet.ledger.statements import Statement
 
 CANARY_FAILED = "the first records of its drop were all refused"
 """The reason of entries that are held because the canary of their drop failed."""
@@ -32,23 +29,23 @@ class Submission(NamedTuple):
     batch_size: int | None = None
 
 
-class Which(IntEnum):
-    """Which of them: all, those without some parts and operations, those of one part."""
+class LeftOut(NamedTuple):
+    """What may not be sent now: drops and operations of theirs, and operations of all drops."""
 
-    ALL = 0
-    BUT = 1
-    OF = 2
+    parts: Collection[Part] = ()
+    operations: Collection[str] = ()
 
 
-def submissions(connection: Connection, which: Which, values: Mapping[str, Any]) -> list[Submission]:
-    """The ready entries that may leave. `values` are those of the query: `most`; `parts` and `operations` that are left out; `drop` and
-    `operation` of the one part.
+def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Part | None = None) -> list[Submission]:
+    """The oldest ready entries that may leave, at most `limit`, of all drops or of one part. None leaves on a lane where another one is
+    being sent or unknown, none that waits for its order or tender, and none that would overtake something left out on its lane.
     """
-    given = dict(values)
-    if which is Which.BUT:
-        given |= {"parts_out": values["parts"], "operations_out": values["operations"]}
-    query = _READY[which]
-    rows = Asked(query).rows(connection, **given) if which is Which.ALL else connection.execute(query, given)
+    parts = [f"{drop} {operation}" for drop, operation in left_out.parts]
+    given = {"most": limit, "parts": parts, "operations": list(left_out.operations)}
+    if part is None:
+        rows = _READY.rows(connection, **given)
+    else:
+        rows = _READY_OF_PART.rows(connection, **given, drop=part[0], operation=part[1])
     return [Submission._make(row) for row in rows]
 
 
@@ -57,103 +54,89 @@ def canary_candidates(connection: Connection) -> list[Part]:
     and operation was ever accepted, or none at all from that folder of the inbox. Drops that a person released after a failed canary
     are left out.
     """
-    waiting = select(entries.c.drop_id, entries.c.operation).where(entries.c.state == State.READY).distinct()
-    known: dict[str, bool] = {}
+    known_folders: dict[str, bool] = {}
     return [
         (drop, operation)
-        for drop, operation in connection.execute(waiting).all()
-        if connection.execute(_LET_GO, {"drop": drop, "reason": CANARY_FAILED}).first() is None
-        if connection.execute(_ACCEPTED, {"drop": drop, "operation": operation}).first() is None
-        or not _is_from_known(connection, drop, known)
+        for drop, operation in _READY_PARTS.rows(connection)
+        if not _CANARY_RELEASED.rows(connection, drop=drop, reason=CANARY_FAILED)
+        if not _MAPPING_ACCEPTED.rows(connection, drop=drop, operation=operation)
+        or not _is_from_known_folder(connection, drop, known_folders)
     ]
 
 
-def _is_from_known(connection: Connection, drop: int, known: dict[str, bool]) -> bool:
+def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:
     """Whether any entry from this drop's folder of the inbox was ever accepted. True for a fix file: it comes from any folder. Results
-    are cached in `known`, by folder.
+    are cached in `known_folders`.
     """
-    query = select(files.c.name, drops.c.fixes).join(drops, drops.c.id == files.c.drop_id)
-    name, fixes = connection.execute(query.where(drops.c.id == drop).order_by(files.c.id).limit(1)).one()
-    folder, slash, _ = name.partition("/")
-    if fixes is not None:
+    (first,) = _FIRST_FILE.rows(connection, drop=drop)
+    if first.fixes is not None:
         return True
+    folder, slash, _ = first.name.partition("/")
     place = folder + slash if slash else ""
-    if place not in known:
-        there = files.c.name.startswith(place, autoescape=True) if place else files.c.name.not_like("%/%")
-        accepted = select(entries.c.id).join(files, files.c.drop_id == entries.c.drop_id)
-        found = connection.execute(accepted.where(there, entries.c.state == State.ACCEPTED).limit(1))
-        known[place] = found.first() is not None
-    return known[place]
+    if place not in known_folders:
+        accepted = _FOLDER_ACCEPTED if place else _TOP_ACCEPTED
+        given = {"folder": place, "length": len(place)} if place else {}
+        known_folders[place] = bool(accepted.rows(connection, **given))
+    return known_folders[place]
 
 
-others = entries.alias()
-"""Other entries, on the lane of the one that is asked about."""
-
-# An expression, so that no index of states is used: on a lane there are a few, in a state there may be all.
-_state_of_others = others.c.state.concat("")
-on_lane = others.c.lane == entries.c.lane
-busy_on_lane = on_lane & _state_of_others.in_(fixed(State.SENDING.value, State.UNKNOWN.value))
-before_on_lane = (
-    on_lane
-    & (_state_of_others == State.READY)
-    & (others.c.waits == Waits.DECISION)  # a child that waits for its create is overtaken by it
-    & (others.c.id < entries.c.id)
-)
-
-LEFT_SENDING = select(entries.c.id).where(entries.c.state == State.SENDING)
-_PARTS: BindParameter[Any] = bindparam("parts", expanding=True)
-_OPERATIONS: BindParameter[Any] = bindparam("operations", expanding=True)
-# Names of their own: how an empty list is written depends on whether it is asked for or left out, and each name is written once.
-_PARTS_OUT: BindParameter[Any] = bindparam("parts_out", expanding=True)
-_OPERATIONS_OUT: BindParameter[Any] = bindparam("operations_out", expanding=True)
-_overtaken = before_on_lane & or_(
-    tuple_(others.c.drop_id, others.c.operation).in_(_PARTS), others.c.operation.in_(_OPERATIONS)
-)
-_overtaking = select(1).select_from(others).where(_overtaken).exists()
-
-
-def _ready_queries() -> tuple[Select[Any], Select[Any], Select[Any]]:
-    """What may be sent; that without some parts; that of one part. Built once: putting a statement together costs more than running it."""
-    every = (
-        select(
-            *(entries.c[name] for name in ("id", "drop_id", "operation", "key", "lane", "payload", "attempts")),
-            mappings.c.batch_size,
+# The state of another entry is an expression, so that no index of states is used: on a lane there are a few, in a state there may be all.
+_MAY_BE_SENT = """
+    select entries.id, entries.drop_id, entries.operation, entries.key, entries.lane, entries.payload, entries.attempts,
+        mappings.batch_size
+    from entries
+    join drops on drops.id = entries.drop_id
+    join mappings on mappings.hash = drops.mapping_hash
+    where entries.state = 'ready' and entries.waits = ''
+    and not exists (
+        select 1 from entries other where other.lane = entries.lane and (
+            other.state || '' in ('sending', 'unknown')
+            or (
+                other.state || '' = 'ready' and other.waits = '' and other.id < entries.id
+                and (other.operation in (:operations) or other.drop_id || ' ' || other.operation in (:parts))
+            )
         )
-        .join(drops, drops.c.id == entries.c.drop_id)
-        .join(mappings, mappings.c.hash == drops.c.mapping_hash)
-        .where(
-            entries.c.state == State.READY,
-            entries.c.waits == Waits.DECISION,
-            ~select(1).select_from(others).where(busy_on_lane).exists(),
-        )
-        .order_by(entries.c.id)
-        .limit(bindparam("most"))
     )
-    part = tuple_(entries.c.drop_id, entries.c.operation)
-    but = every.where(part.not_in(_PARTS_OUT), entries.c.operation.not_in(_OPERATIONS_OUT), ~_overtaking)
-    of = every.where(
-        entries.c.drop_id == bindparam("drop"), entries.c.operation == bindparam("operation"), ~_overtaking
-    )
-    return every, but, of
-
-
-_READY = _ready_queries()
-
-
-_mapping = select(drops.c.mapping_hash).where(drops.c.id == bindparam("drop")).scalar_subquery()
-_ACCEPTED = (
-    select(entries.c.id)
-    .join(drops, drops.c.id == entries.c.drop_id)
-    .where(
-        drops.c.mapping_hash == _mapping,
-        entries.c.operation == bindparam("operation"),
-        entries.c.state == State.ACCEPTED,
-    )
-    .limit(1)
+"""
+_NOT_LEFT_OUT = """
+    and entries.operation not in (:operations) and entries.drop_id || ' ' || entries.operation not in (:parts)
+    order by entries.id limit :most
+"""
+_OF_PART = """
+    and entries.drop_id = :drop and entries.operation = :operation
+    order by entries.id limit :most
+"""
+_READY = Statement(_MAY_BE_SENT + _NOT_LEFT_OUT)
+_READY_OF_PART = Statement(_MAY_BE_SENT + _OF_PART)
+_READY_PARTS = Statement("select distinct drop_id, operation from entries where state = 'ready'")
+_CANARY_RELEASED = Statement(
+    """
+    select 1 from events join entries on entries.id = events.entry_id
+    where entries.drop_id = :drop and events.after = 'held' and events.reason = :reason limit 1
+    """
 )
-_LET_GO = (
-    select(events.c.entry_id)
-    .join(entries, entries.c.id == events.c.entry_id)
-    .where(entries.c.drop_id == bindparam("drop"), events.c.after == State.HELD, events.c.reason == bindparam("reason"))
-    .limit(1)
+_MAPPING_ACCEPTED = Statement(
+    """
+    select 1 from entries join drops on drops.id = entries.drop_id
+    where drops.mapping_hash = (select mapping_hash from drops where id = :drop)
+    and entries.operation = :operation and entries.state = 'accepted' limit 1
+    """
+)
+_FIRST_FILE = Statement(
+    """
+    select files.name, drops.fixes from files join drops on drops.id = files.drop_id
+    where drops.id = :drop order by files.id limit 1
+    """
+)
+_FOLDER_ACCEPTED = Statement(
+    """
+    select 1 from entries join files on files.drop_id = entries.drop_id
+    where entries.state = 'accepted' and substr(files.name, 1, :length) = :folder limit 1
+    """
+)
+_TOP_ACCEPTED = Statement(
+    """
+    select 1 from entries join files on files.drop_id = entries.drop_id
+    where entries.state = 'accepted' and replace(files.name, '/', '') = files.name limit 1
+    """
 )

@@ -2,7 +2,7 @@
 
 Times are ISO 8601 UTC texts, lists and objects are JSON texts. Nothing is ever deleted or overwritten but an entry's state
 and what belongs to it, and each of those changes leaves a row in `events`; and contents that are not to be kept any longer, which
-leave the time of that in `removed` (see `purging`).
+leave the time of that in `removed` (see `maintenance`).
 """
 
 from sqlalchemy import DDL, BigInteger, CheckConstraint, Column, ForeignKey, Index, LargeBinary, MetaData, Table, event

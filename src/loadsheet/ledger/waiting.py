@@ -10,22 +10,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, Connection, Select, bindparam, insert, select, update
+from sqlalchemy import Connection
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.planning import Changed, Verdict, decide, parent_of, stands
-from loadsheet.ledger.recording import known_lanes, seen_lanes
-from loadsheet.ledger.schema import drops, entries, mappings, seen
-from loadsheet.ledger.statements import Asked, Chosen, fixed
-from loadsheet.ledger.states import Run, Settlement, State, Waits
-from loadsheet.ledger.transitions import PreviousState, change, still_true
+from loadsheet.ledger.recording import earlier_entries, seen_lanes
+from loadsheet.ledger.statements import Statement
+from loadsheet.ledger.states import Settlement, State, Waits
+from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_true
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
-CHUNK = 500
-CREATES = tuple(write.name for write in WRITES if write.action is Action.CREATE)
-DELETES = tuple(write.name for write in WRITES if write.action is Action.DELETE)
+CREATES = [write.name for write in WRITES if write.action is Action.CREATE]
+DELETES = [write.name for write in WRITES if write.action is Action.DELETE]
 BUSY = (State.SENDING, State.UNKNOWN)
 _COMING = (State.READY, State.SENDING)
 _MAY_BE_MADE = (State.ACCEPTED, State.SENDING, State.UNKNOWN)
@@ -39,87 +37,95 @@ class Parent(NamedTuple):
     state: State
 
 
-def let_children_go(connection: Connection, accepted: Sequence[PreviousState]) -> None:
-    """Let the ready children of these entries go, as far as they are creates, and keep them back, as far as they are deletes:
-    they were accepted.
+def follow(transaction: Transaction, before: Mapping[int, PreviousState], settlements: Sequence[Settlement]) -> None:
+    """Do what these settlements mean for others on their lanes: children go, or wait again; what counted on something that does not take
+    place is held. `before` is what `change` returned.
     """
+    _let_children_go(transaction.connection, [before[one.entry] for one in settlements if one.state is State.ACCEPTED])
+    stopped = [before[one.entry] for one in settlements if one.state in (State.REFUSED, State.HELD)]
+    if not stopped:
+        return
+    deletes = {one.lane: one.id for one in stopped if one.operation in DELETES}
+    creates = {one.lane: one.id for one in stopped if one.operation in CREATES}
+    ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(deletes)) if row.operation in CREATES]
+    _hold_behind(transaction, deletes, ready, "delete")
+    ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(creates)) if _is_upsert(row)]
+    _hold_behind(transaction, creates, ready, "create")
+
+
+def _let_children_go(connection: Connection, accepted: Sequence[PreviousState]) -> None:
+    """Let the ready children of these accepted entries go, as far as they are creates, and keep them back, as far as they are deletes."""
     created = {one.lane: one.id for one in accepted if one.operation in CREATES}
     deleted = {one.lane: one.id for one in accepted if one.operation in DELETES}
     if not deleted and (not created or not _ANY_CHILD.rows(connection)):
         return  # nearly always: one look at nothing, and none at each lane
-    children = _CHILDREN.rows(connection, [*created, *deleted])
-    go = [one for one in children if one.waits and _goes(one, created)]
-    back = [one for one in children if not one.waits and one.id > deleted.get(one.lane, one.id)]
-    for change_of_waits, some in ((_LET_GO, go), (_KEEP_BACK, back)):
-        if some:
-            connection.execute(change_of_waits, [{"entry": one.id} for one in some])
+    children = [
+        one for one in _READY_ON_LANES.rows_of(connection, [*created, *deleted]) if one.operation not in CREATES
+    ]
+    go = [{"entry": one.id} for one in children if one.waits and _goes(one, created)]
+    back = [{"entry": one.id} for one in children if not one.waits and one.id > deleted.get(one.lane, one.id)]
+    if go:
+        _LET_GO.run(connection, go)
+    if back:
+        _KEEP_BACK.run(connection, back)
 
 
-def keep_back(
-    connection: Connection, run: Run, turned: Mapping[int, PreviousState], settled: Sequence[Settlement], now: str
-) -> None:
-    """Hold what was planned behind something that does not take place, as it was refused or is held: creates behind deletes, and upserts
-    behind creates. What such a one means then is judged anew.
-    """
-    stopped = [turned[one.entry] for one in settled if one.state in (State.REFUSED, State.HELD)]
-    for operations, counting_on, word in ((DELETES, _READY_CREATES, "delete"), (CREATES, _READY_UPSERTS, "create")):
-        before = {one.lane: one.id for one in stopped if one.operation in operations}
-        behind = [one for one in counting_on.rows(connection, list(before)) if one.id > before[one.lane]]
-        change(
-            connection, run, [_held_for_earlier(one, f"the {word} before it did not take place") for one in behind], now
-        )
+def _hold_behind(transaction: Transaction, stopped: Mapping[str, int], ready: Sequence[Any], word: str) -> None:
+    """Hold what was planned behind a create or delete that does not take place (by lane): what it means then is judged anew."""
+    behind = [row for row in ready if row.id > stopped[row.lane]]
+    change(transaction, [_held_for_earlier(row, f"the {word} before it did not take place") for row in behind])
+
+
+def _is_upsert(row: Any) -> bool:
+    """Whether a ready entry is an update that would be a create if its record did not exist."""
+    return row.instead is not None and row.operation not in CREATES
 
 
 def _goes(child: Any, created: dict[str, int]) -> bool:
     return child.lane in created and (child.operation not in DELETES or child.id > created[child.lane])
 
 
-def release(connection: Connection, run: Run, now: str, *, orphans: bool, updating: Collection[str] = ()) -> int:
+def release(transaction: Transaction, *, orphans: bool, updating: Collection[str] = ()) -> int:
     """Let go what need not wait any more; returns how many entries that are. `orphans` may go without their order or tender;
     creates of the mappings named in `updating` become updates where their record was accepted with other content.
 
     A child goes when its order or tender is known to be at the exchange, and is ready again when its create is on its way. What
     waits for an earlier outcome is judged anew when no entry of its lane is open.
     """
-    released = _release_children(connection, run, now, orphans=orphans)
-    return released + _judge_anew(connection, run, now, updating, orphans=orphans)
+    released = _release_children(transaction, orphans=orphans)
+    return released + _judge_anew(transaction, updating, orphans=orphans)
 
 
-def hold(connection: Connection, run: Run, now: str) -> int:
+def hold(transaction: Transaction) -> int:
     """Hold what is ready and cannot be sent: the end of a run's sending. Returns how many entries that are."""
-    held = 0
-    for rows in _chunks(connection, _waiting(Waits.PARENT, State.READY)):
+    connection, held = transaction.connection, 0
+    for rows in _waiting(connection, Waits.PARENT, State.READY):
         parents = _parents(connection, {row.lane for row in rows})
-        settlements = [_held_for_parent(row, parents[row.lane]) for row in rows]
-        change(connection, run, settlements, now)
-        held += len(settlements)
-    for rows in _chunks(connection, _BEHIND):
-        settlements = [_held_for_earlier(row) for row in rows]
-        change(connection, run, settlements, now)
-        held += len(settlements)
+        change(transaction, [_held_for_parent(row, parents[row.lane]) for row in rows])
+        held += len(rows)
+    for rows in _chunks(connection, _READY_BEHIND_OPEN):
+        change(transaction, [_held_for_earlier(row) for row in rows])
+        held += len(rows)
     return held
 
 
-def remember(connection: Connection, run: Run, lanes: Collection[str], now: str) -> None:
+def remember(transaction: Transaction, lanes: Collection[str]) -> None:
     """Record that a listing showed the orders or tenders of these lanes."""
-    wanted = sorted(lanes)
-    for start in range(0, len(wanted), CHUNK):
-        part = wanted[start : start + CHUNK]
-        known = seen_lanes(connection, part)
-        new = [{"lane": lane, "run_id": run.id, "at": now} for lane in part if lane not in known]
-        if new:
-            connection.execute(insert(seen), new)
+    connection, run, now = transaction
+    known = seen_lanes(connection, lanes)
+    new = [{"lane": lane, "run": run.id, "now": now} for lane in sorted(lanes) if lane not in known]
+    if new:
+        _INSERT_SEEN.run(connection, new)
 
 
-def _waiting(waits: Waits, state: State) -> Select[Any]:
-    """What waits so, in this state; a chunk of it after the id `after`."""
-    chosen = (entries.c.waits == waits) & (entries.c.state == state) & (entries.c.id > bindparam("after"))
-    return select(*_COLUMNS).where(chosen).order_by(entries.c.id).limit(CHUNK)
+def _waiting(connection: Connection, waits: Waits, state: State) -> Iterator[Sequence[Any]]:
+    """What waits so, in this state, in chunks."""
+    return _chunks(connection, _WAITING, waits=waits.value, state=state.value)
 
 
-def _chunks(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
+def _chunks(connection: Connection, statement: Statement, **values: Any) -> Iterator[Sequence[Any]]:
     after = 0
-    while rows := connection.execute(query, {"after": after}).all():
+    while rows := statement.rows(connection, **values, after=after, most=CHUNK):
         after = rows[-1].id
         yield rows
 
@@ -127,15 +133,16 @@ def _chunks(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any
 def _parents(connection: Connection, lanes: Collection[str]) -> defaultdict[str, list[Parent]]:
     """The creates and deletes of these lanes, oldest first."""
     found: defaultdict[str, list[Parent]] = defaultdict(list)
-    for row in connection.execute(_PARENTS, {"wanted": sorted(lanes)}):
-        found[row.lane].append(Parent(row.id, row.operation, State(row.state)))
+    for row in sorted(_ON_LANES.rows_of(connection, sorted(lanes))):
+        if row.operation in CREATES or row.operation in DELETES:
+            found[row.lane].append(Parent(row.id, row.operation, State(row.state)))
     return found
 
 
-def _release_children(connection: Connection, run: Run, now: str, *, orphans: bool = False) -> int:
-    released = 0
+def _release_children(transaction: Transaction, *, orphans: bool) -> int:
+    connection, released = transaction.connection, 0
     for state in (State.READY, State.HELD):  # in this order: what is held becomes ready when it is let go
-        for rows in _chunks(connection, _waiting(Waits.PARENT, state)):
+        for rows in _waiting(connection, Waits.PARENT, state):
             lanes = {row.lane for row in rows}
             parents, shown = _parents(connection, lanes), seen_lanes(connection, lanes)
             settlements, go = [], []
@@ -148,9 +155,9 @@ def _release_children(connection: Connection, run: Run, now: str, *, orphans: bo
                     go.append({"entry": row.id})
                 if state is State.HELD and (settled := _let_in(row, family, there=there, orphans=orphans)):
                     settlements.append(settled)
-            change(connection, run, settlements, now)
+            change(transaction, settlements)
             if go:
-                connection.execute(_LET_GO, go)
+                _LET_GO.run(connection, go)
             released += len(settlements) if state is State.HELD else len(go)
     return released
 
@@ -178,20 +185,20 @@ def _of_child(row: Any, parents: Sequence[Parent]) -> Sequence[Parent]:
     return [one for one in parents if one.id < row.id] if row.operation in DELETES else parents
 
 
-def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection[str], *, orphans: bool) -> int:
-    judged = 0
-    policies = _policies(connection, updating)
-    for rows in _chunks(connection, _waiting(Waits.EARLIER, State.HELD)):
-        lanes = known_lanes(connection, {row.lane for row in rows})
+def _judge_anew(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
+    connection, judged = transaction.connection, 0
+    policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, list(updating))}
+    for rows in _waiting(connection, Waits.EARLIER, State.HELD):
+        lanes = earlier_entries(connection, {row.lane for row in rows})
         shown = seen_lanes(connection, list(lanes))
         settlements, updates = [], []
         for row in rows:
             lane = lanes[row.lane]
-            if any(known.state in BUSY for known in lane):
+            if any(earlier.state in BUSY for earlier in lane):
                 continue
-            place = next(place for place, known in enumerate(lane) if known.id == row.id)
+            place = next(place for place, earlier in enumerate(lane) if earlier.id == row.id)
             # beside a later create, an upsert creates nothing
-            later = [known for known in lane[place + 1 :] if BY_NAME[known.operation].creates]
+            later = [one for one in lane[place + 1 :] if BY_NAME[one.operation].creates]
             changed: Changed = "update" if row.drop_id in policies else "hold"
             decision = decide(_document(row), lane[:place], changed=changed, seen=row.lane in shown, later=later)
             document, verdict = decision.document, decision.verdict
@@ -199,16 +206,16 @@ def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection
                 continue  # an earlier one was given up, and is in doubt for as long as nobody decides otherwise
             if orphans and verdict.waits is Waits.PARENT and row.instead is not None:
                 verdict = Verdict(State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
-            now_said = {name: getattr(document, name) for name in ("operation", "payload", "content_hash")}
+            sent_as = {name: getattr(document, name) for name in ("operation", "payload", "content_hash")}
             lane[place : place + 1] = (
-                [lane[place]._replace(state=verdict.state, **now_said)] if verdict.stays_on_lane else []
+                [lane[place]._replace(state=verdict.state, **sent_as)] if verdict.stays_on_lane else []
             )
             settlements.append(_judged(row, verdict))
             if document.operation != row.operation:
-                updates.append({"entry": row.id, **now_said, "instead": _as_it_was(row)})
+                updates.append({"entry": row.id, **sent_as, "instead": _as_it_was(row)})
         if updates:
-            connection.execute(_SEND_AS, updates)
-        change(connection, run, settlements, now)
+            _SEND_AS.run(connection, updates)
+        change(transaction, settlements)
         judged += len(settlements)
     return judged
 
@@ -216,11 +223,6 @@ def _judge_anew(connection: Connection, run: Run, now: str, updating: Collection
 def _judged(row: Any, verdict: Verdict) -> Settlement:
     problems = (verdict.problem,) if verdict.problem else ()
     return Settlement(row.id, verdict.state, verdict.reason, verdict.receipt, problems, waits=verdict.waits)
-
-
-def _policies(connection: Connection, updating: Collection[str]) -> set[int]:
-    """The drops whose mappings are among these."""
-    return set(connection.scalars(_DROPS_OF, {"names": list(updating)})) if updating else set()
 
 
 def _document(row: Any) -> Document:
@@ -280,81 +282,40 @@ _WHY = {
     State.UNCHANGED: "it waits itself",
 }
 
-# Built once: putting a statement together costs more than running it.
-_COLUMNS = tuple(
-    entries.c[name]
-    for name in (
-        *("id", "drop_id", "operation", "key", "lane", "state"),
-        *("payload", "content_hash", "problems", "receipt", "waits", "instead"),
-    )
+_WAITING = Statement(
+    """
+    select id, drop_id, operation, key, lane, state, payload, content_hash, problems, receipt, waits, instead
+    from entries where waits = :waits and state = :state and id > :after order by id limit :most
+    """
 )
-_NAMES: BindParameter[Any] = bindparam("names", expanding=True)
-_DROPS_OF = (
-    select(drops.c.id)
-    .join(mappings, mappings.c.hash == drops.c.mapping_hash)
-    .where(
-        mappings.c.name.in_(_NAMES),
-        select(1).where(entries.c.drop_id == drops.c.id, entries.c.waits == Waits.EARLIER).exists(),
-    )
+_READY_BEHIND_OPEN = Statement(
+    """
+    select id, key, lane from entries
+    where state = 'ready' and waits = '' and id > :after
+    and exists (select 1 from entries other where other.lane = entries.lane and other.state in ('sending', 'unknown'))
+    order by id limit :most
+    """
 )
-_SEND_AS = (
-    update(entries)
-    .where(entries.c.id == bindparam("entry"))
-    .values({name: bindparam(name) for name in ("operation", "payload", "content_hash", "instead")})
+_DROPS_OF_MAPPINGS = Statement(
+    """
+    select drops.id from drops join mappings on mappings.hash = drops.mapping_hash
+    where mappings.name in (:wanted)
+    and exists (select 1 from entries where entries.drop_id = drops.id and entries.waits = 'earlier outcome')
+    """
 )
-_WANTED: BindParameter[Any] = bindparam("wanted", expanding=True)
-_ANY_CHILD = Asked(
-    select(entries.c.id)
-    .where(
-        entries.c.state == State.READY.value,
-        entries.c.waits.in_(fixed(Waits.PARENT.value, Waits.EARLIER.value)),
-    )
-    .limit(1)
+_ANY_CHILD = Statement(
+    "select id from entries where state = 'ready' and waits in ('parent', 'earlier outcome') limit 1"
 )
-_CHILDREN = Chosen(
-    select(*(entries.c[name] for name in ("id", "operation", "lane", "waits"))).where(
-        entries.c.state.in_(fixed(State.READY.value)), entries.c.operation.not_in(fixed(*CREATES))
-    ),
-    entries.c.lane,
+_READY_ON_LANES = Statement(
+    "select id, operation, lane, key, waits, instead from entries where state = 'ready' and lane in (:wanted)"
 )
-_READY_CREATES = Chosen(
-    select(*(entries.c[name] for name in ("id", "lane", "key"))).where(
-        entries.c.state.in_(fixed(State.READY.value)), entries.c.operation.in_(fixed(*CREATES))
-    ),
-    entries.c.lane,
+_ON_LANES = Statement("select id, operation, state, lane from entries where lane in (:wanted)")
+_LET_GO = Statement("update entries set waits = '' where id = :entry and state = 'ready'")
+_KEEP_BACK = Statement("update entries set waits = 'parent' where id = :entry and state = 'ready'")
+_SEND_AS = Statement(
+    """
+    update entries set operation = :operation, payload = :payload, content_hash = :content_hash, instead = :instead
+    where id = :entry
+    """
 )
-_READY_UPSERTS = Chosen(
-    select(*(entries.c[name] for name in ("id", "lane", "key"))).where(
-        entries.c.state.in_(fixed(State.READY.value)),
-        entries.c.operation.not_in(fixed(*CREATES)),
-        entries.c.instead.is_not(None),
-    ),
-    entries.c.lane,
-)
-_LET_GO = (
-    update(entries)
-    .where(entries.c.id == bindparam("entry"), entries.c.state == State.READY)
-    .values(waits=Waits.DECISION.value)
-)
-_KEEP_BACK = (
-    update(entries)
-    .where(entries.c.id == bindparam("entry"), entries.c.state == State.READY)
-    .values(waits=Waits.PARENT.value)
-)
-_PARENTS = (
-    select(entries.c.id, entries.c.lane, entries.c.operation, entries.c.state)
-    .where(entries.c.lane.in_(_WANTED), entries.c.operation.in_(CREATES + DELETES))
-    .order_by(entries.c.id)
-)
-_others = entries.alias()
-_BEHIND = (
-    select(*_COLUMNS)
-    .where(
-        entries.c.state == State.READY,
-        entries.c.waits == Waits.DECISION,
-        entries.c.id > bindparam("after"),
-        select(1).where(_others.c.lane == entries.c.lane, _others.c.state.in_(BUSY)).exists(),
-    )
-    .order_by(entries.c.id)
-    .limit(CHUNK)
-)
+_INSERT_SEEN = Statement("insert into seen (lane, run_id, at) values (:lane, :run, :now)")

@@ -11,8 +11,17 @@ import pytest
 from loadsheet.ledger import clock
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.jobs import make_tables
-from loadsheet.ledger.shared.leases import TERM_S, Ask
-from loadsheet.ledger.shared.paces import FORGOTTEN_S, SharedPace, begin, pace_name, read_paces, renew, setback
+from loadsheet.ledger.shared.leases import (
+    FORGOTTEN_S,
+    TERM_S,
+    Ask,
+    SharedPace,
+    begin,
+    pace_name,
+    read_paces,
+    renew,
+    setback,
+)
 from loadsheet.problems import LedgerError
 
 ALL = Ask(10**6, 10**6)

@@ -35,6 +35,14 @@ class ScheduleKey(NamedTuple):
     schedule: str
 
 
+class DueMoment(NamedTuple):
+    """A moment at which a schedule is due, the moment up to which all was done (aware both), and how many missed moments it stands for."""
+
+    due: datetime
+    after: datetime
+    caught_up: int = 0
+
+
 class Fire(NamedTuple):
     """A moment that fired: when it was due and when it was recorded (aware, UTC), by whom, and how many missed ones it stands for as well."""
 
@@ -73,20 +81,18 @@ def begin(connection: Connection, known: ScheduleKey, since: datetime) -> None:
     connection.execute(insert(shared_meta).values(name=_named(known), value=stamp(since)).on_conflict_do_nothing())
 
 
-def fire(
-    connection: Connection, known: ScheduleKey, due: datetime, by: str, *, after: datetime, caught_up: int = 0
-) -> bool:
-    """Record that a schedule fires; `after` is up to when all was done, as the caller saw it (aware both). Whether it was the first to do
-    so: who was slower finds nothing left, also where he looked at another moment.
+def fire(connection: Connection, known: ScheduleKey, moment: DueMoment, by: str) -> bool:
+    """Record that a schedule fires. Whether it was the first to do so: who was slower finds nothing left, also where he looked at another
+    moment.
     """
     mark = shared_meta.c.name == _named(known)
-    if connection.scalar(select(shared_meta.c.value).where(mark).with_for_update()) != stamp(after):
+    if connection.scalar(select(shared_meta.c.value).where(mark).with_for_update()) != stamp(moment.after):
         return False
-    values = {"shipper": known.shipper, "schedule": known.schedule, "due": stamp(due)}
-    recorded = insert(fires).values(**values, at=clock.now(connection), by=by, caught_up=caught_up)
+    values = {"shipper": known.shipper, "schedule": known.schedule, "due": stamp(moment.due)}
+    recorded = insert(fires).values(**values, at=clock.now(connection), by=by, caught_up=moment.caught_up)
     if not connection.execute(recorded.on_conflict_do_nothing()).rowcount:
         return False
-    connection.execute(update(shared_meta).where(mark).values(value=stamp(due)))
+    connection.execute(update(shared_meta).where(mark).values(value=stamp(moment.due)))
     return True
 
 

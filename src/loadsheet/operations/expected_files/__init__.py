@@ -19,8 +19,8 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.file_queries import Arrival
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.run_queries import Arrival
 from loadsheet.settings import Settings
 from loadsheet.settings.expected_files import WEEKDAYS, Expectation
 

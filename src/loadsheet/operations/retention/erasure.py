@@ -74,16 +74,14 @@ class ErasurePlan:
 
 def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Traces:
     """Where a key stands."""
-    mine = ledger.maintenance.entries_of_key(key)
-    names = ledger.maintenance.file_names_of(key, mine)
-    runs = ledger.maintenance.runs_of(mine, names)
+    entries, originals, runs, names = ledger.traces_of_key(key)
     folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
     sealed = {*settings.outbox_here.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
     capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot know of it
     return Traces(
         key,
-        tuple(mine),
-        tuple(ledger.maintenance.originals_of(mine)),
+        tuple(entries),
+        tuple(originals),
         tuple(folder for folder in folders if _is_there(folder)),
         tuple(capsules),
         tuple(copies(settings, ledger_file)),
@@ -158,7 +156,7 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
         _remove(traces.copies)
     rename_in_texts(settings, ledger, names)
     erasure = ErasureRequest(traces.key, request.who, request.because, request.with_key, tuple(names))
-    ledger.maintenance.forget(run, erasure)
+    ledger.forget(run, erasure)
     renew_index(settings, ledger)
     abridge_snapshots(ledger, _EVER)
     try:
