@@ -2,13 +2,14 @@
 
 import databases
 import pytest
-from sqlalchemy import create_engine, func, insert, select
+from sqlalchemy import func, insert, select
 
 from loadsheet.contract import Difference
 from loadsheet.ledger import ExceptionStatus, Remark, Run, WorkbookRead, exceptions
-from loadsheet.ledger.schema import drops, entries, metadata, runs
+from loadsheet.ledger.schema import drops, entries, runs
 from loadsheet.ledger.schema import exceptions as table
 
+pytestmark = databases.ON_BOTH
 RUNS = [Run(number, f"2026-03-0{number}-01", f"2026-03-0{number}T02:00:00.000Z") for number in (1, 2, 3)]
 ENTRY = {
     "operation": "order.create",
@@ -27,24 +28,17 @@ ENTRY = {
 }
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def connection(request, tmp_path):
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    else:
-        url = databases.server().new_database().replace("postgresql:", "postgresql+psycopg:")
-    engine = create_engine(url)
-    with engine.begin() as opened:
-        metadata.create_all(opened)
+@pytest.fixture
+def connection(ledger):
+    with ledger._unfenced() as opened:
         for run in RUNS:
             opened.execute(insert(runs).values(id=run.id, name=run.name, started_at=run.started_at))
         for drop, fixes in ((1, None), (2, 1), (3, 2)):
             opened.execute(insert(drops).values(id=drop, run_id=1, fixes=fixes))
         opened.execute(
-            insert(entries), [{"id": at, "drop_id": min(at, 3), "key": f"A-{at}", **ENTRY} for at in range(1, 1203)]
+            insert(entries), [{"id": at, "drop_id": min(at, 3), "key": f"A-{at}", **ENTRY} for at in range(1, 503)]
         )
         yield opened
-    engine.dispose()
 
 
 def standing(entry, run=RUNS[0], **more):
@@ -52,7 +46,7 @@ def standing(entry, run=RUNS[0], **more):
 
 
 def test_they_are_opened_changed_and_closed(connection):
-    many = [standing(entry) for entry in range(1, 1203)]
+    many = [standing(entry) for entry in range(1, 503)]
     exceptions.record_exceptions(connection, RUNS[0], many, "2026-03-01T03:00:00.000Z")
     assert exceptions.statuses_at(connection, RUNS[0]) == many
     other = standing(7)._replace(verdict="value difference", found=(Difference("city", "Köln", ""),))

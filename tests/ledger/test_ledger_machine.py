@@ -227,7 +227,7 @@ class LedgerMachine(RuleBasedStateMachine):
 @pytest.mark.journey
 class TestLedgerMachine(LedgerMachine.TestCase):
     settings = settings(
-        max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        max_examples=8, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
 
 

@@ -119,10 +119,10 @@ def test_the_log_is_folded_in_when_a_run_ends(url, path):
         sizes = []
         for number in range(4):
             run = ledger.begin_run()
-            ready_entries.plan(ledger, run, "order.create", [ledgers.order(number * 300 + at) for at in range(300)])
+            ready_entries.plan(ledger, run, "order.create", [ledgers.order(number * 100 + at) for at in range(100)])
             ledger.end_run(run, exit_code=0, summary={})
             sizes.append(path.with_name("ledger.db-wal").stat().st_size)
-            assert path.stat().st_size > number * 300_000
+            assert path.stat().st_size > number * 100_000
         assert all(after < 2 * before for before, after in pairwise(sizes))
 
 
@@ -176,7 +176,7 @@ def test_damage_is_found_on_the_next_day_and_by_check_on_the_same(url, path):
         pass
 
 
-@pytest.mark.parametrize("keep", [0.999, 0.6, 0.1])
+@pytest.mark.parametrize("keep", [0.999, 0.1])
 def test_a_truncated_one_is_refused(url, path, keep):
     night(url, 300)
     os.truncate(path, int(path.stat().st_size * keep) // 4096 * 4096)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import ledgers
 import pytest
 import ready_entries
 
@@ -51,16 +50,6 @@ def test_a_ledger_is_made_with_its_folder_and_kept(url, path):
         "last_run_of_ledger.db.json"
     ]
     assert not path.with_name("ledger.db.holder").exists()
-
-
-def test_it_is_durable_in_every_connection(url):
-    with open_ledger(url) as ledger, ledger._engine.connect() as one, ledger._engine.connect() as other:
-        for connection in (one, other):
-            pragma = {name: connection.exec_driver_sql(f"pragma {name}").scalar() for name in PRAGMAS}
-            assert pragma == PRAGMAS
-
-
-PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 
 
 def test_a_second_process_is_told_who_holds_it_and_gets_it_when_the_holder_is_killed(url, path):
@@ -168,9 +157,3 @@ def test_a_folder_in_the_place_of_the_file_is_said(url, path):
     path.mkdir(parents=True)
     with pytest.raises(LedgerError, match="look at the rights"), open_ledger(url):
         pass
-
-
-def test_times_come_from_the_clock_that_is_passed_in(tmp_path):
-    with ledgers.ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-    assert (run.name, run.started_at[:10]) == ("2026-03-04-01", "2026-03-04")

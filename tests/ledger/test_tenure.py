@@ -36,12 +36,6 @@ def test_a_second_one_is_told_who_holds_it(ledger, ledger_url):
         assert reader.queries.runs() == []
 
 
-def test_it_is_free_when_its_holder_ends(ledger_url):
-    for number in (1, 2, 3):
-        with held(ledger_url) as ledger:
-            assert ledger.begin_run().id == number
-
-
 def test_who_is_silent_is_taken_over_and_records_nothing_more(ledger, ledger_url):
     run = ledger.begin_run()
     drop = ready_entries.orders(ledger, run, 2)

@@ -341,7 +341,7 @@ def test_a_single_file_has_the_entries_and_a_day_limits_them(command, state, tmp
     assert (code, "cannot be written" in err) == (75, True)
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_an_export_takes_bounded_memory(state, tmp_path):
     """A hundred times the rows do not take a hundred times the memory."""
     code = (

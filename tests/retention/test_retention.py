@@ -129,6 +129,8 @@ def test_what_cannot_be_done_is_said_and_the_other_steps_are_done(house):
 def test_a_night_that_removes_nothing_says_nothing_and_notes_nothing(house):
     house.night("a.csv", orders(1), listed=records(1))
     house.keep(payload_days=30, reports_days=30, archive_days=30, log_days=30)
+    house.days(5000)
+    house.keep(payload_days=0, reports_days=0, archive_days=0, log_days=0)
     assert house.said == []
     assert house.ledger.maintenance.noted() == {}
 
