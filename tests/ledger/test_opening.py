@@ -86,14 +86,6 @@ def test_without_the_lock_it_may_only_be_read(url):
         pass
 
 
-def test_a_reader_sees_what_is_committed_while_another_writes(url):
-    drop = fill(url)
-    with open_ledger(url) as writer, read_ledger(url) as reader:
-        run = writer.begin_run()
-        writer.mark_sending(run, [([one], one.payload) for one in writer.ready(1)])
-        assert ready_entries.states(reader, drop) == ["sending", "ready", "ready"]
-
-
 def test_a_ledger_of_a_newer_program_is_left_alone(url, path):
     fill(url)
     with sqlite3.connect(path) as connection:
@@ -125,16 +117,6 @@ def test_a_file_that_is_no_database_is_left_alone(url, path, content, opened):
     with pytest.raises(LedgerError, match=r"ledger\.db"), opened(url):
         pass
     assert path.read_bytes() == content
-
-
-def test_a_damaged_page_is_said_and_not_worked_around(url, path):
-    fill(url, 200)
-    raw = bytearray(path.read_bytes())
-    for page in range(2, len(raw) // 4096):
-        raw[page * 4096 : page * 4096 + 64] = b"\xa5" * 64
-    path.write_bytes(raw)
-    with pytest.raises(LedgerError, match="damaged"), open_ledger(url) as ledger:
-        list(ledger.queries.entries_in(State.READY))
 
 
 @pytest.mark.parametrize(

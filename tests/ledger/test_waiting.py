@@ -7,7 +7,6 @@ import ready_entries
 from ready_entries import Settlement
 
 from loadsheet.ledger import State, Waits
-from loadsheet.problems import LedgerError
 
 PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
 
@@ -255,13 +254,6 @@ def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, run
     assert (only(ledger, again).state, only(ledger, again).waits) == (state, Waits.DECISION)
     assert only(ledger, lost).problems == ()
     assert send(ledger, run) == ["order.status"]
-
-
-def test_what_is_held_and_was_never_sent_cannot_be_accepted(ledger, run):
-    (entry,) = ledger.queries.entries_of(status(ledger, run).id)
-    ledger.hold_waiting(run)
-    with pytest.raises(LedgerError, match="is held and cannot become accepted"):
-        ledger.settle(run, [Settlement(entry.id, State.ACCEPTED, "found")])
 
 
 def test_copies_that_waited_together_are_sent_once(ledger, run):

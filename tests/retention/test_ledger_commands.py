@@ -16,7 +16,7 @@ import duckdb
 import pandas as pd
 import pytest
 from command import environment
-from ledgers import Ticking, ledger_in, refused, unknown
+from ledgers import Ticking, drop_of, ledger_in, plan, refused, unknown
 from retention_runs import PERSON, house_in, orders, records
 
 from loadsheet.cli import invoke
@@ -121,8 +121,14 @@ def test_a_backup_is_whole_private_and_never_written_over(command, state):
 
 
 def test_a_backup_is_made_while_another_process_holds_the_ledger(command, state):
-    with ledger_in(state):
+    with ledger_in(state) as ledger:
+        run = ledger.begin_run()
+        plan(ledger, run, drop_of(("orders", "more.csv")), orders(5))
         assert command("backup")[0] == 0
+        plan(ledger, run, drop_of(("orders", "later.csv")), orders(6))
+    (made,) = (state / "backups").iterdir()
+    with read_ledger(f"sqlite:///{made}") as copy:
+        assert (len(copy.queries.runs()), copy.queries.count_in(State.READY), copy.check()) == (3, 1, [])
 
 
 def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command, state):

@@ -102,7 +102,7 @@ def _names_of(connection: Connection, key: str, own: set[int]) -> list[FileName]
 
 
 def _runs_naming(connection: Connection, names: Sequence[FileName]) -> set[int]:
-    """The ids of the runs in whose reports these names may stand: they read files of the same bytes, changed entries of these, or told of
+    """The ids of the runs in whose reports these names may stand: they read files of the same bytes, changed entries of these, or listed
     one as an open exception.
     """
     found: set[int] = set()
@@ -327,7 +327,7 @@ def _runs_of(connection: Connection, mine: Sequence[KeyEntry], names: Sequence[F
     touching |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_({one.drop for one in mine}))))
     for some in chunks([one.id for one in mine]):
         touching |= set(connection.scalars(select(events.c.run_id).where(events.c.entry_id.in_(some))))
-    # a run tells of whole drops: of those that another entry of theirs was changed by as well
+    # reports are about whole drops: also those of runs that changed another entry of the drop
     for drop in {one.drop for one in mine}:
         beside = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         touching |= set(connection.scalars(beside.where(entries.c.drop_id == drop).distinct()))
@@ -362,7 +362,7 @@ class ErasureRequest(NamedTuple):
 
 
 def forget(transaction: Transaction, request: ErasureRequest) -> None:
-    """Remove the contents of the entries of a key and what was said of them, and record who asked and why, with a hash for the key. A held
+    """Remove the contents of the entries of a key and the texts about them, and record who asked and why, with a hash for the key. A held
     entry can never be sent any more and becomes invalid. Raises NotSettled if one of them is not settled.
     """
     connection, _, now = transaction
@@ -410,7 +410,7 @@ def _places(rows: bytes) -> set[Place]:
 
 
 def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
-    """Remove what people said of these entries; returns the hashes of the decisions that have lost their words."""
+    """Remove what people wrote about these entries; returns the hashes of the decisions that have lost their words."""
     accepted = (entries.c.state == State.ACCEPTED) & entries.c.id.in_(some)
     connection.execute(update(entries).where(accepted).values(reason="accepted"))
     changed = events.c.entry_id.in_(some) & events.c.before.not_in(("", State.READY.value))
@@ -425,7 +425,7 @@ def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
 
 
 def _take_key(connection: Connection, mine: Sequence[KeyEntry], key: str) -> None:
-    """Give these entries another key and lane: the same for all, of which nobody can tell what it was."""
+    """Give these entries another key and lane: the same for all, from which the old one cannot be found."""
     name = f"forgotten-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     for one in mine:
         lane = f"{one.lane.partition(':')[0]}:{name}"

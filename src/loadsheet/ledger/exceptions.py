@@ -54,7 +54,7 @@ class Remark(NamedTuple):
 
 class WorkbookRead(NamedTuple):
     """A workbook as it was read back: when it was saved (ns), and for the entries beside which it did not say any more what was written
-    into it, a mark of what it said.
+    into it, a digest of what it said.
     """
 
     saved_ns: int
@@ -124,7 +124,7 @@ def record_exceptions(connection: Connection, run: Run, statuses: Iterable[Excep
 
 
 def keep_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int:
-    """Record remarks on entries that are exceptions, as far as they are news and nobody said anything later; returns how many
+    """Record remarks on entries that are exceptions, as far as they are news and no later remark exists; returns how many
     that are. A closed exception whose status is set back is open again.
     """
     statuses = statuses_of(connection, sorted({one.entry for one in new_remarks}))

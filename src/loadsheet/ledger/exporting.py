@@ -174,7 +174,7 @@ Row = dict[str, Any]
 """A row by the names of its columns, with the values as the ledger keeps them."""
 
 RUNS_BEFORE = 120
-"""So many runs before are told of as well: reports look back at them."""
+"""The number of earlier runs that are included: reports look back at them."""
 
 _TABLES = {
     table.name: table
@@ -203,8 +203,8 @@ class Slice:
 
     @property
     def touched(self) -> Sequence[int]:
-        """The drops that the run tells of: those that it, or a run that did not end and that it tells of, planned or changed something of,
-        oldest first.
+        """The drops that the run reports: those that it, or an unfinished run that it reports, planned or changed something of, oldest
+        first.
         """
         return self._touched
 

@@ -208,7 +208,7 @@ class Maintenance:
 
     def vacuum(self) -> tuple[int, int]:
         """Write the database anew without its gaps; returns its size in bytes before and after. SQLite only, and needs as much space again
-        while it lasts. Raises LedgerUnwritable if there is none, and LedgerError if somebody who reads the ledger keeps the old pages there.
+        while it lasts. Raises LedgerUnwritable if there is none, and LedgerError if another program reads the ledger and so keeps its old pages.
         """
         with self._bare("vacuum") as connection:
             before = _size(connection)
@@ -260,7 +260,7 @@ def _removable(connection: Connection, drop: int, before: str) -> list[int]:
 
 
 def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
-    """Remove the contents of these entries, and what answers, listings and problems said of values; returns how many there were."""
+    """Remove the contents of these entries, and the values in answers, findings and problems about them; returns how many there were."""
     changes = [
         {
             "entry": row.id,

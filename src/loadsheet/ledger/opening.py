@@ -244,7 +244,7 @@ def _file_engine(url: str, place: Place, *, writes: bool) -> Engine:
             connection.execute("pragma query_only=ON")
 
     def in_our_words(context: ExceptionContext) -> None:
-        _say(place, context.original_exception)
+        _raise_advised(place, context.original_exception)
 
     engine = create_engine(url)
     event.listen(engine, "handle_error", in_our_words)
@@ -292,8 +292,8 @@ def _check_file(engine: Engine, path: Path) -> None:
             )
 
 
-def _say(place: Place, error: BaseException) -> None:
-    """Raise what the database said in words that tell what to do. Whatever the statement wanted was not recorded."""
+def _raise_advised(place: Place, error: BaseException) -> None:
+    """Raise the database's error in words that say what to do. The statement recorded nothing."""
     error_text = str(error) or "out of memory"  # which Python says without a word
     known = next((advice for words, advice in _ADVICE.items() if words in error_text.lower()), "")
     kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError
@@ -320,7 +320,7 @@ def who() -> str:
 
 
 def unique() -> str:
-    """A name that no other process has, and this one not before."""
+    """A name that no other process has, and that this one never had."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 

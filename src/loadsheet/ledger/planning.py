@@ -170,7 +170,7 @@ def chosen(document: Document, lane: Sequence[EarlierEntry]) -> Document:
 
 
 def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]) -> Instead | None:
-    """What an upsert was not made to be (see `chosen`), as long as its lane may still tell that it should have been; else None."""
+    """What an upsert was not made to be (see `chosen`), as long as its lane may still show that it should have been; else None."""
     if given.instead is None or all(earlier.state in _SETTLED for earlier in lane):
         return None
     if document.instead is not None:
@@ -226,7 +226,7 @@ def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry
 
 
 def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
-    """What said all of a record before: its creations, and the later updates that have every field of the creation before, as those have
+    """The versions that gave all of a record before: its creations, and the later updates that have every field of the creation before, as those have
     that a changed create was sent as. An update of some fields leaves the record what it was created as.
     """
     updating = update_of(BY_NAME[document.operation])
@@ -278,11 +278,11 @@ def _judge_create(document: Document, same: Sequence[EarlierEntry]) -> Verdict:
             return _in_doubt(document, doubts)
         return _judge_equal(document, last) if equal else _judge_different(document, last)
     if same and _equal(document, same[-1]):
-        said = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
+        answer = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
         return Verdict(
             State.REFUSED,
             "refused before",
-            Problem("L604", values={"key": document.key, "text": said}, hint=_again(document)),
+            Problem("L604", values={"key": document.key, "text": answer}, hint=_again(document)),
         )
     return Verdict(State.READY)
 

@@ -207,7 +207,7 @@ def _check_alive(place: str, connection: Connection) -> None:
 
 
 def _in_our_words(place: str, context: ExceptionContext) -> None:
-    """Raise what the server said in words that tell what to do. Values of a statement are never told."""
+    """Raise the server's error in words that say what to do, without the values of the statement."""
     if not context.is_pre_ping and not isinstance(
         context.original_exception, LedgerError
     ):  # the pool replaces what died in it

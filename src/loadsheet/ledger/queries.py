@@ -246,7 +246,7 @@ class LedgerQueries(RunQueries):
             return exceptions.statuses_of(connection, wanted)
 
     def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, exceptions.Remark]]:
-        """What the analyst said last of these entries, by entry and by what it is (owner, reason, comment, status)."""
+        """The analyst's latest remarks on these entries, by entry and by what they are (owner, reason, comment, status)."""
         with self._engine.connect() as connection:
             return exceptions.latest_remarks(connection, wanted)
 

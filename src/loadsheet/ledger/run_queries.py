@@ -27,7 +27,7 @@ SCHEDULES = "schedules"
 """The name of the stored value of `RunQueries.schedules_done`."""
 
 ALLOWANCE = timedelta(minutes=15)
-"""So much earlier than the look before a file may say it came and be believed: it may have been young then, or held open."""
+"""A file may be this much older than the run that did not find it, and count as come at its own time: it may have been too young, or open."""
 
 
 class Arrival(NamedTuple):
@@ -50,7 +50,7 @@ class Arrival(NamedTuple):
 
 
 KEYS_MAX = 1_000
-"""So many keys of missing records are listed of a file; the others are counted."""
+"""The number of keys of missing records that are listed of a file; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class RunQueries:
 
     def drops_of(self, *of: Run) -> list[Drop]:
         """The drops that these runs touched, oldest first: those they planned, and earlier ones with an entry that they changed or
-        looked for; and the drops of runs that did not end, of which these tell (see `Ledger.adopt_unfinished_runs`).
+        looked for; and the drops of unfinished runs that these report (see `Ledger.adopt_unfinished_runs`).
         """
         with self._engine.connect() as connection:
             wanted = with_adopted_runs(connection, of)
@@ -168,7 +168,7 @@ class RunQueries:
 
     def runs_changing(self, drop: int) -> list[str]:
         """The names of the runs that planned a drop or changed one of its entries, oldest first; in the place of one that did not end, that
-        of the run that tells of it.
+        of the run that reports it.
         """
         changing = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         planned = select(drops.c.run_id).where(drops.c.id == drop)
@@ -219,7 +219,7 @@ class RunQueries:
             return codec.decode_texts_by_name(connection.scalar(query) or codec.NOTHING)
 
     def schedules_done(self) -> dict[str, str]:
-        """Up to when (ISO 8601 UTC) all of each schedule is done, by its name, as `Ledger.keep_schedules_done` was told."""
+        """Up to when (ISO 8601 UTC) all of each schedule is done, by its name, as `Ledger.keep_schedules_done` recorded it."""
         with self._engine.connect() as connection:
             return schedules_done(connection)
 
@@ -346,11 +346,11 @@ def _arrivals(connection: Connection, since: str, *, counted: bool) -> list[Arri
 
 
 def _came(arrived: str, taken: str, looked: list[str]) -> datetime:
-    said, taken_at = _moment(arrived), _moment(taken)
+    changed_at, taken_at = _moment(arrived), _moment(taken)
     before = bisect_left(looked, taken)
-    if before and said < _moment(looked[before - 1]) - ALLOWANCE:
+    if before and changed_at < _moment(looked[before - 1]) - ALLOWANCE:
         return taken_at
-    return min(said, taken_at)
+    return min(changed_at, taken_at)
 
 
 def _moment(text: str) -> datetime:

@@ -195,13 +195,13 @@ seen = Table(  # lanes whose order or tender a listing showed although no accept
 )
 
 exceptions = (
-    Table(  # entries that need or needed someone, from the run that first said so to the one that saw it settled
+    Table(  # entries that need or needed someone, from the run that first listed them to the one that saw them settled
         "exceptions",
         metadata,
         Column("entry_id", ForeignKey("entries.id"), primary_key=True),
         Column("run_id", ForeignKey("runs.id"), nullable=False),
         Column("opened_at", Text, nullable=False),
-        Column("verdict", Text, nullable=False, server_default=""),  # what was said of it last, and which fields differ
+        Column("verdict", Text, nullable=False, server_default=""),  # its last verdict, and which fields differ
         Column("found", Text, nullable=False, server_default="[]"),
         Column("closed_run_id", ForeignKey("runs.id")),
         Column("closed_at", Text, nullable=False, server_default="", index=True),

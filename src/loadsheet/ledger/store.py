@@ -114,7 +114,7 @@ class Ledger:
         return self._fence is not None
 
     def check_still_held(self) -> None:
-        """Raise Superseded if another process has taken over: whoever is about to put something beside the ledger asks before."""
+        """Raise Superseded if another process has taken over: to be called before something is written beside the ledger."""
         if self._fence is not None:
             with self._writing():
                 pass
@@ -169,8 +169,8 @@ class Ledger:
             exceptions.record_exceptions(connection, run, [one for one in opened if one.entry not in known], self.now())
 
     def adopt_unfinished_runs(self, run: Run) -> list[Run]:
-        """Have a run tell of all that earlier runs did which ended without their reports, as if it had done it (see `LedgerQueries.drops_of`);
-        returns these runs, oldest first. Should it not end either, the next one tells of them, and of it.
+        """Have a run report the work of earlier runs that ended without their reports (see `LedgerQueries.drops_of`); returns these runs, oldest
+        first. If it does not end either, the next one reports them all.
         """
         with self._engine.connect() as connection:
             if not run_queries.unreported_before(connection, run):
@@ -349,7 +349,7 @@ class Ledger:
     def decide(self, run: Run, chosen: Sequence[Choice], *, who: str, choice: str, comment: str) -> None:
         """Commit what a person decided about entries as they were looked at, in one transaction, each in the chain of decisions.
 
-        Raises LedgerError, and changes nothing, if one of them is not as it was: somebody else was faster.
+        Raises LedgerError, and changes nothing, if one of them has changed meanwhile.
         """
         with self._changing(run) as transaction:
             connection, _, now = transaction
@@ -428,7 +428,7 @@ class Ledger:
             connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
 
     def _log(self, settlements: Sequence[Settlement]) -> None:
-        """Log those committed settlements that somebody may have to look at."""
+        """Log those committed settlements that a person may have to look at."""
         logged = [one for one in settlements if one.state in _LOGGED]
         if not logged or not run_log.is_open():
             return

@@ -32,7 +32,7 @@ class Claims:
         self._engine, self._shipper, self._holder, self._takeover_s = engine, shipper, holder, takeover_s
 
     def take(self, place: str, name: str, version: str, run: str) -> bool:
-        """Claim a version; False if somebody else who lives has it."""
+        """Claim a version; False if another live process has it."""
         values = {"shipper": self._shipper, "place": place, "name": name, "version": version}
         mine = {"run": run, "holder": self._holder, "at": _now()}
         free = or_(claims.c.holder == self._holder, claims.c.at < _now() - self._takeover_s)
@@ -54,7 +54,7 @@ class Claims:
             connection.execute(delete(claims).where(*_of(place, name, version), claims.c.holder == self._holder))
 
     def drop_others(self, place: str) -> None:
-        """Drop the claims that others have in a place of this shipper: whoever holds the tenure of the ledger is the only one who may
+        """Drop the claims that others have in a place of this shipper: only the holder of the tenure of the ledger may
         plan, so theirs cannot be used any more.
         """
         theirs = (claims.c.shipper == self._shipper, claims.c.place == place, claims.c.holder != self._holder)
@@ -62,12 +62,12 @@ class Claims:
             connection.execute(delete(claims).where(*theirs))
 
     def release_all(self) -> None:
-        """Give up all claims of ours: whoever stops working on objects holds none."""
+        """Give up all claims of ours."""
         with self._engine.begin() as connection:
             connection.execute(delete(claims).where(claims.c.holder == self._holder))
 
     def renew(self) -> None:
-        """Say that the holder lives."""
+        """Record that the holder is alive."""
         with self._engine.begin() as connection:
             connection.execute(update(claims).where(claims.c.holder == self._holder).values(at=_now()))
 

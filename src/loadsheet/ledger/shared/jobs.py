@@ -50,7 +50,7 @@ def want_run(connection: Connection, address: Address, reason: str, due: str) ->
     run |= {"reason": reason, "due": due, "priority": int(reason == RESEND)}
     while not connection.execute(_IS_DUE, run).rowcount:
         if _unless_another_waits(connection, _DEFER, run) is not None:
-            return  # the queue itself tells workers of a new job
+            return  # the queue itself notifies workers of a new job
     _wake(connection)
 
 
@@ -74,7 +74,7 @@ def wanted(connection: Connection, address: Address) -> Wanted | None:
 
 
 def _wake(connection: Connection) -> None:
-    """Have all workers look for jobs: the queue itself tells them of new ones only."""
+    """Have all workers look for jobs: the queue itself notifies them of new ones only."""
     connection.execute(_NOTIFY)
 
 
@@ -147,7 +147,7 @@ RETRY = (
     "for update) select procrastinate_retry_job_v2(mine.id, now() + make_interval(secs => %(after_s)s), null, null, null), "
     'pg_notify(\'procrastinate_any_queue_v1\', \'{"type": "job_inserted", "job_id": 0}\') from mine'
 )
-"""For the queue's own connection: a job is to be done again in so many seconds, if it is still this worker's; nothing if it is not."""
+"""For the queue's own connection: a job is to be done again after some seconds, if it is still this worker's; nothing if it is not."""
 UNCOUNT = (
     "update procrastinate_jobs set attempts = attempts - 1 "
     "where id = %(job)s and worker_id = %(worker)s and status = 'doing' returning id"
@@ -176,12 +176,12 @@ def next_death_s(connection: Connection, takeover_s: float) -> float:
 
 
 def doing_of(connection: Connection, worker: int) -> set[int]:
-    """The jobs that this worker (by the queue's own number) is said to do."""
+    """The jobs that are recorded as under way at this worker (by the queue's own number)."""
     return set(connection.scalars(_DOING, {"worker": worker}))
 
 
 def put_back(connection: Connection, jobs: Collection[int], worker: int) -> list[int]:
-    """Put back those of these jobs which this worker is said to do; returns their ids."""
+    """Put back those of these jobs that are recorded as under way at this worker; returns their ids."""
     return _wait_again(connection, _PUT_BACK, {"jobs": list(jobs), "worker": worker}) if jobs else []
 
 
@@ -246,8 +246,8 @@ def _died(schema: str) -> TextClause:
 
 
 def purge(engine: Engine, days: int, ended: Callable[[], bool] = lambda: False) -> int:
-    """Remove jobs that were over so many days ago, until nothing is left of them or it has `ended`; returns how many. Of several who do so,
-    one does within the hour.
+    """Remove jobs that ended more than `days` days ago, until none is left or it has `ended`; returns how many. Of several processes one
+    does it each hour.
     """
     count, gone = 0, _AT_ONCE
     with engine.begin() as connection:

@@ -1,7 +1,7 @@
 """The rate that all processes share, leased to each: how much of it and of the connections a process may use, for how long, and what a
 complaint of the exchange changes for all. First the rule, which is pure; then the tables, where each change is one short transaction that
 holds the pace's row and goes by the database's clock. A lease is on the disk before it is used: one that a crash of the server forgot would
-be given to somebody else a second time.
+be granted twice.
 
 Owns: that what processes may use never adds up to more than there is. A process that is given less than it had still counts with what
 it had until it asks again and says that it knows: its answer may be under way, or lost. Rates are whole calls a second, because calls
@@ -150,7 +150,7 @@ def _having_turn(names: Sequence[str], places: int, turn: int) -> Sequence[str]:
 
 
 def _fair(whole: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Divide it so that nobody could have more without taking it from somebody who has less."""
+    """Divide it fairly: no process could have more without taking from one that has less."""
     found, left = {}, whole
     for done, (name, want) in enumerate(sorted(wanted.items(), key=lambda one: (one[1], one[0]))):
         found[name] = min(want, left // (len(wanted) - done))
@@ -166,7 +166,7 @@ class Figures(NamedTuple):
 
 
 def pace_name(exchange: str, token: str) -> str:
-    """The name of the pace of an exchange and a token: all who send with both share it. It tells neither."""
+    """The name of the pace of an exchange and a token: all who send with both share it. A digest: neither can be read from it."""
     return hashlib.sha256(f"loadsheet pace\0{exchange.rstrip('/')}\0{token}".encode()).hexdigest()[:32]
 
 
@@ -283,7 +283,7 @@ def _held(connection: Connection, name: str) -> tuple[Terms, str, float]:
     """A pace, why it was cut last, and the present moment; the row stays ours until the transaction ends."""
     row = connection.execute(_HOLD, {"name": name}).one_or_none()
     if row is None:
-        raise LedgerError(f"pace {name} is not known in the shared tables; whoever sends makes it first")
+        raise LedgerError(f"pace {name} is not in the shared tables; the first run that sends makes it")
     return _terms(row), row.reason, float(row.now)
 
 
@@ -295,7 +295,7 @@ def _records_of(connection: Connection, name: str) -> list[LeaseRecord]:
     return [LeaseRecord(*row) for row in _LEASES.rows(connection, pace=name)]
 
 
-# The moment is read before the row is ours, if somebody else has it: a lease is then shorter by that, never longer.
+# The time is read before the row is locked: if another process holds it, the lease is shorter by the wait, never longer.
 _HOLD = select(paces, clock.NOW.label("now")).where(paces.c.name == bindparam("name")).with_for_update()
 _BEGIN = Statement(
     """

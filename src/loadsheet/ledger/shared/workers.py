@@ -24,7 +24,7 @@ DAY_S = 86_400
 
 
 class WorkerInfo(NamedTuple):
-    """What a worker tells of itself when it begins: its name (unique), where it is, the shippers it serves (an empty name: the only one),
+    """What a worker registers when it begins: its name (unique), where it is, the shippers it serves (an empty name: the only one),
     and how many runs it does at the same time.
     """
 
@@ -37,7 +37,7 @@ class WorkerInfo(NamedTuple):
 
 
 def record_heartbeat(connection: Connection, enrolled: WorkerInfo, doing: Sequence[str], done: int) -> None:
-    """Say that a worker lives, what it has in hand (in words), and how many jobs it finished; enters it if it is not in the register."""
+    """Record that a worker is alive, what it is doing (in words), and how many jobs it finished; registers it if it is not registered."""
     now = clock.now(connection)
     row = {
         "host": enrolled.host,
@@ -61,7 +61,7 @@ def record_end(connection: Connection, name: str) -> None:
 
 
 def alive_workers(connection: Connection, within_s: float, shipper: str) -> list[str]:
-    """The names of the workers that serve this shipper and were heard of within so many seconds."""
+    """The names of the workers that serve this shipper and had a heartbeat within `within_s` seconds."""
     query = select(workers.c.name, workers.c.serves).where(
         workers.c.ended.is_(None), workers.c.seen > clock.NOW - within_s
     )
@@ -70,7 +70,7 @@ def alive_workers(connection: Connection, within_s: float, shipper: str) -> list
 
 
 def forget(connection: Connection, days: int) -> int:
-    """Forget workers that ended, or were not heard of, and takeovers, so many days ago; returns how many."""
+    """Remove workers without a heartbeat, and takeovers, older than `days` days; returns how many."""
     before = clock.NOW - days * DAY_S
     gone = connection.execute(delete(workers).where(workers.c.seen < before)).rowcount
     return gone + connection.execute(delete(takeovers).where(takeovers.c.at < before)).rowcount
@@ -177,7 +177,7 @@ def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
 
 
 def has_shared_tables(connection: Connection) -> bool:
-    """Whether the shared tables are there: whoever opens a ledger first makes them."""
+    """Whether the shared tables are there: the process that opens the first ledger makes them."""
     return connection.scalar(_MADE) is not None
 
 

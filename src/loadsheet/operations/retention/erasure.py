@@ -94,7 +94,7 @@ def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
     """What would go and what would stay. Raises NotSettled if one may still be sent or looked for."""
     refuse_unsettled(traces.entries, traces.key)
     count = f"{len(traces.entries)} {'entry' if len(traces.entries) == 1 else 'entries'}"
-    goes = [f"payloads, cells, answers and comments of {count}, and values in what is said of them"]
+    goes = [f"payloads, cells, answers and comments of {count}, and the values in problems about them"]
     goes += ["the key itself: the same record, dropped again, is sent as a new one"] if request.with_key else []
     stays = [] if request.with_key else ["the key itself, by which the same record is not sent twice (--with-key)"]
     stays.append("states, hashes, times, the exchange's numbers, and the weights and values that totals add up")
