@@ -6,7 +6,7 @@ from retention_runs import house_in, orders, records
 
 from loadsheet import reports
 from loadsheet.operations.retention.backups import check
-from loadsheet.operations.retention.erasure import Request, find, forget, plan
+from loadsheet.operations.retention.key_erasure import Request, find, forget, plan
 from loadsheet.problems import Superseded
 
 

@@ -14,7 +14,7 @@ FETCH = 500
 """The number of rows that are read at once, and of values in a list."""
 
 T = TypeVar("T")
-_SIZES = (1, 16, 48, 128, 512)  # of lists: few, so that SQLite compiles few texts
+_SIZES = (0, 1, 16, 48, 128, 512)  # of lists: few, so that SQLite compiles few texts
 _LIST = re.compile(r"(not )?in \(:(\w+)\)")
 _VALUE = re.compile(r":(\w+)")
 
@@ -40,18 +40,37 @@ class Statement:
         given = {name: value for name, value in values.items() if name not in lists}
         sizes = []
         for name, value in lists.items():
-            size = next(size for size in (0, *_SIZES) if size >= len(value))
+            size = _size(len(value))
             sizes.append((name, size))
             padded = [*value, *value[-1:] * (size - len(value))]
             given |= {f"{name}_{place}": one for place, one in enumerate(padded)}
         return list(connection.exec_driver_sql(_with_lists(self._sqlite, tuple(sizes)), given).all())
 
     def rows_of(self, connection: Connection, wanted: Sequence[Any]) -> list[Any]:
-        """The rows for a list `wanted` of any length, in no order."""
-        return [row for part in chunks(wanted) for row in self.rows(connection, wanted=list(part))]
+        """The rows for a list `wanted` of any length, the only value, in no order."""
+        found: list[Any] = []
+        for part in map(list, chunks(wanted)):
+            if connection.dialect.name == "sqlite":
+                size = _size(len(part))
+                padded = (*part, *part[-1:] * (size - len(part)))
+                found += connection.exec_driver_sql(_with_marks(self._sqlite, size), padded).all()
+            else:
+                found += connection.exec_driver_sql(self._postgres, {"wanted": part}).all()
+        return found
 
 
-@lru_cache(maxsize=256)
+def _size(count: int) -> int:
+    """The size of list that a list of this length is padded to."""
+    return next(size for size in _SIZES if size >= count)
+
+
+@lru_cache(maxsize=128)
+def _with_marks(sql: str, size: int) -> str:
+    """The SQL with so many marks in the place of the list `wanted`."""
+    return sql.replace("(:wanted)", f"({', '.join('?' * size)})")
+
+
+@lru_cache(maxsize=128)
 def _with_lists(sql: str, sizes: tuple[tuple[str, int], ...]) -> str:
     """The SQL for lists of these sizes."""
     for name, size in sizes:
