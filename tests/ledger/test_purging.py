@@ -28,10 +28,10 @@ def test_more_than_one_transaction_takes_is_emptied_all_the_same(ledger):
 
 
 def test_notes_add_up(ledger):
-    assert ledger.maintenance.noted() == {}
-    ledger.maintenance.note({"payloads": 2})
-    ledger.maintenance.note({"payloads": 3, "reports": 1})
-    noted = ledger.maintenance.noted()
+    assert ledger.maintenance.removed_by_rule() == {}
+    ledger.maintenance.record_removed({"payloads": 2})
+    ledger.maintenance.record_removed({"payloads": 3, "reports": 1})
+    noted = ledger.maintenance.removed_by_rule()
     assert (noted["payloads"], noted["reports"]) == (5, 1)
     assert str(noted["at"]).startswith("2026-03-04T")
 
@@ -74,6 +74,6 @@ def test_runs_and_originals_that_are_needed_are_known(ledger):
     assert maintenance.originals_needed() == set()
     (kept,) = maintenance.originals()
     assert (kept.run, kept.kept_as) == (run.name, "archive/2026/03/04/orders.csv")
-    maintenance.let_go([Path(kept.kept_as)])
+    maintenance.record_originals_removed([Path(kept.kept_as)])
     assert list(maintenance.originals()) == []
     assert maintenance.counts() == {"runs": 2, "entries": 3, "decisions": 0}

@@ -69,7 +69,7 @@ def test_what_is_settled_and_old_is_emptied_and_all_that_is_open_stays(house):
         else:
             assert (entry.payload, entry.rows, entry.problems) == (was.payload, was.rows, was.problems)
     assert house.ledger.check() == []
-    assert house.ledger.maintenance.noted()["payloads"] == 3
+    assert house.ledger.maintenance.removed_by_rule()["payloads"] == 3
 
 
 @databases.ON_BOTH

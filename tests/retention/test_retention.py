@@ -44,7 +44,7 @@ def test_originals_go_after_their_days_but_not_those_of_open_exceptions(house):
     assert (gone.exists(), kept.exists()) == (False, True)
     assert house.ledger.queries.drop(settled.id).files[0].kept_as == ""
     assert [one.kept_as for one in house.ledger.maintenance.originals()] == [str(kept)]
-    assert house.ledger.maintenance.noted()["originals"] == 1
+    assert house.ledger.maintenance.removed_by_rule()["originals"] == 1
 
 
 def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(house):
@@ -113,7 +113,7 @@ def test_log_files_go_after_their_days(house):
         os.utime(logs / name, (when, when))
     house.keep(log_days=30)
     assert sorted(path.name for path in logs.iterdir()) == ["2026-03-03-01.jsonl", "other.txt"]
-    assert house.ledger.maintenance.noted()["logs"] == 1
+    assert house.ledger.maintenance.removed_by_rule()["logs"] == 1
 
 
 def test_what_cannot_be_done_is_said_and_the_other_steps_are_done(house):
@@ -132,7 +132,7 @@ def test_a_night_that_removes_nothing_says_nothing_and_notes_nothing(house):
     house.days(5000)
     house.keep(payload_days=0, reports_days=0, archive_days=0, log_days=0)
     assert house.said == []
-    assert house.ledger.maintenance.noted() == {}
+    assert house.ledger.maintenance.removed_by_rule() == {}
 
 
 # killed at every step

@@ -206,7 +206,7 @@ def _watch(held: _HeldShipper, context: _WatchContext) -> Watch:
 
 def _due_s(settings: Settings, ledger: Ledger) -> float | None:
     """Seconds until the next expected file is due, from the last check on. The run after that reports it if it is late."""
-    now, (_, looked) = clock()(), ledger.queries.looks()
+    now, (_, looked) = clock()(), ledger.queries.first_and_last_start()
     due = next_due(settings, datetime.fromisoformat(looked) if looked else now)
     return None if due is None else (due - now).total_seconds()
 

@@ -51,7 +51,7 @@ _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 Writing = Callable[[], AbstractContextManager[Connection]]
 
 
-class KeptFile(NamedTuple):
+class StoredOriginal(NamedTuple):
     """A file of a drop: its run, its name, and where its bytes should be."""
 
     run: str
@@ -93,18 +93,13 @@ class Maintenance:
                     _close_drop(connection, drop, self._now())
                     return removed
 
-    def old_looks(self, before: str) -> list[int]:
-        """The ids of the runs that began before a time and whose look at the exchange may still hold values."""
+    def old_snapshots(self, before: str) -> list[int]:
+        """The ids of the runs that began before a time and whose listing snapshot may still hold values."""
         query = select(looks.c.run_id).join(runs, runs.c.id == looks.c.run_id)
         with self._engine.connect() as connection:
             return list(connection.scalars(query.where(looks.c.removed == "", runs.c.started_at < before)))
 
-    def listing_snapshot(self, run: int) -> bytes:
-        """What the listings of a run showed, packed; empty if nothing is stored."""
-        with self._engine.connect() as connection:
-            return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run)) or b""
-
-    def emptied(self, wanted: Sequence[int]) -> dict[int, str]:
+    def without_contents(self, wanted: Sequence[int]) -> dict[int, str]:
         """Those of these entries whose contents were removed, with their operations."""
         with self._engine.connect() as connection:
             return {row.id: row.operation for row in _CONTENTS.rows_of(connection, wanted) if row.removed}
@@ -124,14 +119,14 @@ class Maintenance:
         with self._engine.connect() as connection:
             return {Path(place) for place in connection.scalars(query) if place}
 
-    def let_go(self, places: Sequence[Path]) -> None:
+    def record_originals_removed(self, places: Sequence[Path]) -> None:
         """Record that the bytes of files are not kept any longer, before they are removed."""
         with self.writing() as connection:
             for path in places:
                 same = files.c.kept_as.in_((place_shown(path), str(path.absolute())))
                 connection.execute(update(files).where(same).values(kept_as=""))
 
-    def keep_as(self, file: int, place: str) -> None:
+    def record_original_at(self, file: int, place: str) -> None:
         """Record where the bytes of a file lie now (empty: nowhere)."""
         with self.writing() as connection:
             connection.execute(update(files).where(files.c.id == file).values(kept_as=place))
@@ -151,12 +146,12 @@ class Maintenance:
 
     # what others read
 
-    def originals(self) -> Iterator[KeptFile]:
+    def originals(self) -> Iterator[StoredOriginal]:
         """All files whose bytes should be there, oldest first."""
         query = select(runs.c.name, files.c.name, files.c.kept_as)
         query = query.join(drops, drops.c.id == files.c.drop_id).join(runs, runs.c.id == drops.c.run_id)
         query = query.where(files.c.kept_as != "").order_by(files.c.id)
-        return (KeptFile(*row) for row in streamed(self._engine, query))
+        return (StoredOriginal(*row) for row in streamed(self._engine, query))
 
     def counts(self) -> dict[str, int]:
         """How many runs, entries and decisions there are."""
@@ -179,14 +174,14 @@ class Maintenance:
             count, last = connection.execute(query).one()
             return count, last or ""
 
-    def note(self, counts: Mapping[str, int]) -> None:
+    def record_removed(self, counts: Mapping[str, int]) -> None:
         """Add to what keeping has removed so far, by what it was."""
         with self._transaction() as connection:
             removed = json.loads(stored_value(connection, KEPT) or "{}")
             sums = {name: removed.get(name, 0) + count for name, count in counts.items()}
             store_value(connection, KEPT, json.dumps({**removed, **sums, "at": self._now()}))
 
-    def noted(self) -> dict[str, int | str]:
+    def removed_by_rule(self) -> dict[str, int | str]:
         """What keeping has removed so far, by what it was, and when it did so last (`at`); empty if nothing ever was."""
         with self._engine.connect() as connection:
             removed: dict[str, int | str] = json.loads(stored_value(connection, KEPT) or "{}")

@@ -104,7 +104,7 @@ class RunQueries:
         with self._engine.connect() as connection:
             return _arrivals(connection, since, counted=counted)
 
-    def looks(self) -> tuple[str, str]:
+    def first_and_last_start(self) -> tuple[str, str]:
         """When the first and the last of the runs that were finished began (ISO 8601 UTC); both empty if there was none."""
         query = select(func.min(runs.c.started_at), func.max(runs.c.started_at)).where(runs.c.finished_at != "")
         with self._engine.connect() as connection:

@@ -104,7 +104,7 @@ def statuses(settings: Settings, queries: LedgerQueries) -> list[ExpectationStat
     """The status of each expectation, in the order of the settings; empty until a run has read the inbox."""
     if not settings.expected_files.expect:
         return []
-    first, last = queries.looks()
+    first, last = queries.first_and_last_start()
     if not last:
         return []
     looked = _moment(last)

@@ -51,7 +51,7 @@ def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str],
         run_log.info("kept house", **counts)
     if removed:
         try:
-            ledger.maintenance.note(removed)
+            ledger.maintenance.record_removed(removed)
         except LoadsheetError as error:
             say(f"loadsheet: keeping: {error}")
 
@@ -70,7 +70,7 @@ def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
     if not settings.retention.archive_days:
         return 0
     maintenance = ledger.maintenance
-    return inbox.purge(settings, now.date(), maintenance.originals_needed(), maintenance.let_go)
+    return inbox.purge(settings, now.date(), maintenance.originals_needed(), maintenance.record_originals_removed)
 
 
 def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
@@ -90,13 +90,13 @@ def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
 def abridge_snapshots(ledger: Ledger, before: str) -> None:
     """Remove from the listing snapshots of runs before a time (ISO 8601 UTC) the contents of entries that have lost theirs."""
     maintenance = ledger.maintenance
-    for run in maintenance.old_looks(before):
-        shown = maintenance.listing_snapshot(run)
+    for run in ledger.queries.runs_by_id(maintenance.old_snapshots(before)):
+        shown = ledger.queries.listing_snapshot(run)
         holding = entries_with_contents(shown)
-        removed = maintenance.emptied(holding)
+        removed = maintenance.without_contents(holding)
         after, values_left = abridged(shown, removed) if removed else (shown, bool(holding))
         if after != shown or not values_left:
-            maintenance.store_snapshot(run, after, complete=not values_left)
+            maintenance.store_snapshot(run.id, after, complete=not values_left)
 
 
 def days_ago(now: datetime, days: int) -> str:

@@ -147,7 +147,7 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
         remove_original(settings, one.kept_as)
         inbox.move_archive_mark(settings, one.sha256, one.kept_as, "")
     inbox.remove_fetched(settings)
-    ledger.maintenance.let_go([Path(one.kept_as) for one in originals])
+    ledger.maintenance.record_originals_removed([Path(one.kept_as) for one in originals])
     rename_originals(settings, ledger, names)
     if request.reports:
         _remove(traces.capsules)
@@ -267,7 +267,7 @@ def _rename(settings: Settings, ledger: Ledger, one: FileName, file: KeptFile) -
     folder = _folder_of(settings, file)
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / one.pseudonym)
     if place != before:
-        ledger.maintenance.keep_as(file.number, place)
+        ledger.maintenance.record_original_at(file.number, place)
     inbox.move_archive_mark(settings, file.sha256, before, place)
     if not place:
         return
