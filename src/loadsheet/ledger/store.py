@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
-from loadsheet.ledger import codec, decisions, erasure, exceptions, run_queries, versions, waiting
+from loadsheet.ledger import codec, decisions, erasure, exceptions, queue, run_queries, versions
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.exporting import Row, put_in
 from loadsheet.ledger.location import LastRun, Surroundings, back_up
@@ -327,17 +327,17 @@ class Ledger:
         their record was accepted with other content.
         """
         with self._changing(run) as transaction:
-            return waiting.release(transaction, orphans=orphans, updating=updating)
+            return queue.release(transaction, orphans=orphans, updating=updating)
 
     def hold_waiting(self, run: Run) -> int:
         """Hold what is ready but cannot be sent, saying what it waits for; returns how many entries that are."""
         with self._changing(run) as transaction:
-            return waiting.hold(transaction)
+            return queue.hold(transaction)
 
     def record_seen(self, run: Run, lanes: Collection[str]) -> None:
         """Record that a listing showed the orders or tenders of these lanes; `release` then lets their children go."""
         with self._changing(run) as transaction:
-            waiting.remember(transaction, lanes)
+            queue.remember(transaction, lanes)
 
     # deciding
 
@@ -356,7 +356,7 @@ class Ledger:
             before = decisions.apply_choices(transaction, chosen)
             made = [Decision(one.entry.id, now, who, choice, comment, one.evidence, "") for one in chosen]
             decisions.chain(connection, made)
-            waiting.follow(transaction, before, [one.settlement for one in chosen])
+            queue.follow(transaction, before, [one.settlement for one in chosen])
 
     # following up
 
@@ -496,4 +496,4 @@ class Ledger:
 
 def _apply(transaction: Transaction, settlements: Sequence[Settlement]) -> None:
     """Commit settlements, and do what they mean for others on their lanes."""
-    waiting.follow(transaction, change(transaction, settlements), settlements)
+    queue.follow(transaction, change(transaction, settlements), settlements)
