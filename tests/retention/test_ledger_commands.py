@@ -218,18 +218,14 @@ def test_a_ledger_that_is_gone_is_put_back(command, state):
         assert ledger.check() == []
 
 
-def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_new_one(command, state, tmp_path):
+def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_new_one(command, state):
     copy = backed_up(command, state)
-    code = (
-        "import os, signal, sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; from ledgers import ledger_in\n"
-        "with ledger_in(Path(sys.argv[1])) as ledger:\n"
-        "    ledger.begin_run(); os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    support = str(Path(__file__).parents[1] / "support")
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(state), support], env=environment(PYTHONPATH=os.pathsep.join(filter(None, sys.path))), check=False
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL
+    child = os.fork()
+    if not child:
+        with ledger_in(state) as ledger:
+            ledger.begin_run()
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert (state / "ledger.db-wal").stat().st_size > 0
     assert command("restore", copy, "--yes")[0] == 0
     (replaced,) = (path for path in state.glob("ledger.db.replaced-*") if path.name.endswith("Z"))

@@ -20,6 +20,13 @@ from loadsheet.ledger import read_ledger
 
 @pytest.fixture
 def house(tmp_path):
+    with house_in(tmp_path, reports=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reporting(tmp_path):
+    """A house whose nights end with reports."""
     with house_in(tmp_path) as opened:
         yield opened
 
@@ -47,15 +54,15 @@ def test_originals_go_after_their_days_but_not_those_of_open_exceptions(house):
     assert house.ledger.maintenance.removed_by_rule()["originals"] == 1
 
 
-def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(house):
-    first, _ = house.night("first.csv", orders(1), listed=records(1))
-    open_one, _ = house.night("open.csv", orders(2), answers=refused, listed=records(1))
-    house.days(31)
-    last, _ = house.night("last.csv", orders(3), listed=records(1, 3))
-    outbox = house.settings.outbox
+def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(reporting):
+    first, _ = reporting.night("first.csv", orders(1), listed=records(1))
+    open_one, _ = reporting.night("open.csv", orders(2), answers=refused, listed=records(1))
+    reporting.days(31)
+    last, _ = reporting.night("last.csv", orders(3), listed=records(1, 3))
+    outbox = reporting.settings.outbox
     (outbox / "mine").mkdir()
     (outbox / "2026-03-04-77").mkdir()  # no run.json: not ours
-    house.keep(reports_days=30)
+    reporting.keep(reports_days=30)
     left = sorted(path.name for path in outbox.iterdir() if path.is_dir())
     assert left == sorted(["mine", "2026-03-04-77", open_one.name, last.name])
     index = (outbox / "index.html").read_text(encoding="utf-8")
@@ -63,26 +70,26 @@ def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(
     assert all((outbox / name).exists() for name in linked)
     assert {open_one.name, last.name} <= linked
     assert first.name not in index
-    assert house.reported_again(first).folder.is_dir()
+    assert reporting.reported_again(first).folder.is_dir()
 
 
-def test_reports_stay_while_somebody_s_own_file_or_an_unread_workbook_or_a_file_set_aside_is_with_them(house):
+def test_reports_stay_while_somebody_s_own_file_or_an_unread_workbook_or_a_file_set_aside_is_with_them(reporting):
     runs = [
-        house.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))[0]
+        reporting.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))[0]
         for number in (1, 2, 3, 4)
     ]
-    outbox = house.settings.outbox
+    outbox = reporting.settings.outbox
     (outbox / runs[0].name / "notes.txt").write_text("mine", encoding="utf-8")
     workbook = outbox / runs[1].name / "reconciliation.xlsx"
     later = (outbox / runs[1].name / "run.json").stat().st_mtime + 60
     os.utime(workbook, (later, later))
     (outbox / runs[2].name / "set-aside").mkdir()
     (outbox / runs[2].name / "set-aside" / "broken.xlsx").write_bytes(b"x")
-    house.days(31)
-    house.night("last.csv", orders(9), listed=records(*range(1, 10)))
-    house.keep(reports_days=30)
+    reporting.days(31)
+    reporting.night("last.csv", orders(9), listed=records(*range(1, 10)))
+    reporting.keep(reports_days=30)
     assert [(outbox / run.name).exists() for run in runs] == [True, True, True, False]
-    house.keep(archive_days=20)
+    reporting.keep(archive_days=20)
     assert [(outbox / run.name).exists() for run in runs] == [True, True, False, False]
 
 
