@@ -1,8 +1,6 @@
 """Ledgers of earlier schemas are upgraded with all that is in them, whatever stops the upgrade; a backup is made before."""
 
-import os
 import shutil
-import signal
 import sqlite3
 from contextlib import closing
 
@@ -11,7 +9,8 @@ import pytest
 import ready_entries
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Engine, create_engine, event, inspect
+from killed_steps import dies_at
+from sqlalchemy import create_engine, inspect
 
 from loadsheet.ledger import State, Waits, open_ledger, read_ledger
 from loadsheet.ledger.migrations import STEPS, step
@@ -178,23 +177,14 @@ def test_without_the_lock_an_older_ledger_is_left_as_it_is(first, path):
 
 
 def upgrade_and_die(url, point):
-    """Open the ledger in a child that is killed at this statement or commit; whether it came so far."""
-    child = os.fork()
-    if not child:
-        left = [point]
+    """Open the ledger in a child that is killed at this step; whether it came so far."""
 
-        def count(*about):
-            left[0] -= not (len(about) > 1 and about[2].startswith("PRAGMA"))  # looking changes nothing
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        event.listen(Engine, "before_cursor_execute", count)
-        event.listen(Engine, "commit", count)
+    def act(begin):
+        begin()
         with opened(url):
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert status in (0, signal.SIGKILL)
-    return status == signal.SIGKILL
+            pass
+
+    return dies_at(point, act)
 
 
 @pytest.mark.parametrize("apart", [9, pytest.param(1, marks=pytest.mark.sweep)])

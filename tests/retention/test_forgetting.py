@@ -2,19 +2,17 @@
 
 import hashlib
 import json
-import os
 import shutil
-import signal
-import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import databases
 import pytest
+from killed_steps import dies_at
 from ledgers import drop_of, order, refused, send, unknown, upsert, weight_problem
 from retention_runs import PERSON, house_in, orders, records
-from sqlalchemy import Engine, event, select
+from sqlalchemy import select
 
 from loadsheet.cli import invoke
 from loadsheet.inbox import InboxFile, find_archived_copy
@@ -459,29 +457,14 @@ def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch
 
 
 def forget_and_die(place, point):
-    """Forget a key in a child that is killed at this statement, commit or removal of a file; whether it came so far."""
-    child = os.fork()
-    if not child:
-        left = [point]
+    """Forget a key in a child that is killed at this step; whether it came so far."""
 
-        def count(*_about):
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def act(begin):
+        with house_in(place) as house:
+            begin()
+            do(house, "A-00001", reports=True)
 
-        try:
-            with house_in(place) as house:
-                event.listen(Engine, "before_cursor_execute", count)
-                event.listen(Engine, "commit", count)
-                names = {"os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink"}
-                sys.addaudithook(lambda name, _: count() if name in names else None)
-                do(house, "A-00001", reports=True)
-            os._exit(0)
-        finally:
-            os._exit(3)
-    _, status = os.waitpid(child, 0)
-    assert status in (0, signal.SIGKILL)
-    return status == signal.SIGKILL
+    return dies_at(point, act, {"os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink"})
 
 
 def of_other(number, name=""):

@@ -16,6 +16,7 @@ import duckdb
 import pandas as pd
 import pytest
 from command import environment
+from killed_steps import dies_at
 from ledgers import Ticking, drop_of, ledger_in, plan, refused, unknown
 from retention_runs import PERSON, house_in, orders, records
 
@@ -236,31 +237,17 @@ def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_ne
         assert ledger.check() == []
 
 
-def test_a_restore_that_is_killed_anywhere_leaves_the_old_ledger_or_the_new_one_or_is_done_again(
-    command, state, tmp_path
-):
+def test_a_restore_that_is_killed_anywhere_leaves_the_old_ledger_or_the_new_one_or_is_done_again(command, state):
     copy = backed_up(command, state)
-    url, point, seen = f"sqlite:///{state / 'ledger.db'}", 0, set()
-    while True:
+    url, point, seen, died = f"sqlite:///{state / 'ledger.db'}", 0, set(), True
+
+    def act(begin):
+        begin()
+        restore(url, copy, Ticking())
+
+    while died:
         point += 1
-        child = os.fork()
-        if not child:
-            left = [point]
-
-            def count(name, _, left=left):
-                if name in {"open", "os.rename", "os.remove", "sqlite3.connect"}:
-                    left[0] -= 1
-                    if not left[0]:
-                        os.kill(os.getpid(), signal.SIGKILL)
-
-            sys.addaudithook(count)
-            try:
-                restore(url, copy, Ticking())
-                os._exit(0)
-            finally:
-                os._exit(3)
-        _, status = os.waitpid(child, 0)
-        assert status in (0, signal.SIGKILL)
+        died = dies_at(point, act, {"open", "os.rename", "os.remove", "sqlite3.connect"})
         there = (state / "ledger.db").exists()
         seen.add(there)
         if there:
@@ -268,8 +255,6 @@ def test_a_restore_that_is_killed_anywhere_leaves_the_old_ledger_or_the_new_one_
                 assert ledger.check() == []
         else:
             restore(url, copy, Ticking())
-        if status == 0:
-            break
     assert seen == {True, False}
     assert point > 5
 

@@ -3,16 +3,14 @@
 import os
 import re
 import shutil
-import signal
 import sqlite3
-import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from killed_steps import dies_at
 from ledgers import Ticking, left_out, refused
 from retention_runs import PERSON, house_in, orders, records
-from sqlalchemy import Engine, event
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import read_ledger
@@ -170,27 +168,19 @@ def at_night(place):
     return house_in(place, clock, **ALL)
 
 
+FILE_EVENTS = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree", "sqlite3.connect"}
+
+
 def keep_and_die(place, point):
-    """Keep house in a child that is killed at this statement, commit, removal, renaming or opening of a file; whether it came so far."""
-    child = os.fork()
-    if not child:
-        left = [point]
+    """Keep house in a child that is killed at this step; whether it came so far."""
 
-        def count(*_about):
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-
+    def act(begin):
         with at_night(place) as house:
-            event.listen(Engine, "before_cursor_execute", count)
-            event.listen(Engine, "commit", count)
-            names = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree", "sqlite3.connect"}
-            sys.addaudithook(lambda name, _: count() if name in names else None)
+            begin()
             house.keep()
-            os._exit(len(house.said))
-    _, status = os.waitpid(child, 0)
-    assert status in (0, signal.SIGKILL)
-    return status == signal.SIGKILL
+            assert house.said == []
+
+    return dies_at(point, act, FILE_EVENTS)
 
 
 def outcome(place):
