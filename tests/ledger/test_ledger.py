@@ -120,7 +120,6 @@ def settle_to(ledger, run, entry, state):
 REACHABLE = [State.READY, State.HELD, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN]
 
 
-@databases.ON_BOTH
 def test_only_the_transitions_of_the_table_happen(ledger):
     """Of each pair of states; with each change comes one that may be, and neither happens where the other may not."""
     run = ledger.begin_run()
@@ -281,16 +280,9 @@ def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledge
     assert Counter(entry.state for entry in ledger.queries.entries_in(*State)) == {State.READY: 1}
 
 
-def two_ready(ledger, run):
-    drop = ledgers.drop_of(("orders", "orders.csv"))
-    rows = [("orders", 2, ("x",)), ("orders", 3, ("x",))]
-    documents = [ledgers.document("order.create", ledgers.order(place), [row]) for place, row in enumerate(rows)]
-    return ledgers.plan(ledger, run, drop, documents)
-
-
 @databases.ON_BOTH
 def test_what_is_recorded_at_once_is_seen_within_and_one_commit(ledger, run):
-    drop = two_ready(ledger, run)
+    drop = ready_entries.orders(ledger, run, 2)
     commits = []
     event.listen(ledger._engine, "commit", commits.append)
     (first, second) = ledger.ready(2)
@@ -307,7 +299,7 @@ def test_what_is_recorded_at_once_is_seen_within_and_one_commit(ledger, run):
 
 @databases.ON_BOTH
 def test_of_what_was_to_be_recorded_at_once_and_failed_nothing_is_there(ledger, run):
-    drop = two_ready(ledger, run)
+    drop = ready_entries.orders(ledger, run, 2)
     (first, second) = ledger.ready(2)
     ledger.mark_sending(run, [((first,), first.payload)])
     before = rows_of(ledger, *EVERYTHING)
@@ -344,10 +336,8 @@ def test_no_run_gets_a_name_that_was_given_before(ledger):
 @databases.ON_BOTH
 def test_what_is_left_out_leaves_the_others(ledger, run):
     """A list of parts, and none of operations: an empty list leaves nothing out."""
-    one, other = (
-        two_ready(ledger, run),
-        ready_entries.plan(ledger, run, "order.create", [ledgers.order(n) for n in (5, 6)]),
-    )
+    one = ready_entries.orders(ledger, run, 2)
+    other = ready_entries.plan(ledger, run, "order.create", [ledgers.order(n) for n in (5, 6)])
     tried, rest = (one.id, "order.create"), [submission.key for submission in ledger.ready(9)][2:]
     assert [submission.key for submission in ledger.ready(9, parts_out=[tried])] == rest
     assert [submission.drop for submission in ledger.ready_of(tried, 9, parts_out=[tried])] == [one.id] * 2

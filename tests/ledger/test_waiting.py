@@ -21,6 +21,10 @@ def update(ledger, run, city, number=0):
     return ready_entries.plan(ledger, run, "order.update", [payload], file=f"u{city}.csv", seen=False)
 
 
+def create(ledger, run, city="Dresden", file="again.csv", **more):
+    return ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file=file, **more)
+
+
 def delete(ledger, run, number=0):
     return ready_entries.plan(ledger, run, "order.delete", [{"order_id": f"A-{number:05}"}], file="d.csv", seen=False)
 
@@ -185,7 +189,7 @@ def test_what_waited_for_an_earlier_outcome_is_judged_by_what_came_out(ledger, f
     first = ledger.begin_run()
     lost = lost_create(ledger, first)
     second = ledger.begin_run()
-    drop = ready_entries.plan(ledger, second, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+    drop = create(ledger, second, city)
     assert only(ledger, drop).waits is Waits.EARLIER
     assert ledger.release(second) == 0
     ledger.settle(second, [Settlement(only(ledger, lost).id, fate, "looked up")])
@@ -205,15 +209,10 @@ def given_up(ledger, run, drop):
 def test_what_was_given_up_is_sent_by_no_later_drop_until_a_person_decides(ledger, run, city, before):
     lost = lost_create(ledger, run)
     if before:
-        again = ready_entries.plan(
-            ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv"
-        )
-        given_up(ledger, run, lost)
-    else:
-        given_up(ledger, run, lost)
-        again = ready_entries.plan(
-            ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv"
-        )
+        again = create(ledger, run, city)
+    given_up(ledger, run, lost)
+    if not before:
+        again = create(ledger, run, city)
     for _ in range(2):  # as often as it is looked at
         assert ledger.release(run) == 0
         entry = only(ledger, again)
@@ -248,7 +247,7 @@ def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, run
     lost = lost_create(ledger, run)
     given_up(ledger, run, lost)
     status(ledger, run)
-    again = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city=city)], file="again.csv")
+    again = create(ledger, run, city)
     ledger.settle(run, [Settlement(only(ledger, lost).id, State.ACCEPTED, "found at the exchange")])
     ledger.release(run)
     assert (only(ledger, again).state, only(ledger, again).waits) == (state, Waits.DECISION)
@@ -258,9 +257,7 @@ def test_what_was_given_up_and_is_there_after_all_counts_as_accepted(ledger, run
 
 def test_copies_that_waited_together_are_sent_once(ledger, run):
     lost = lost_create(ledger, run)
-    drops = [
-        ready_entries.plan(ledger, run, "order.create", [ledgers.order(0)], file=f"{number}.csv") for number in range(3)
-    ]
+    drops = [create(ledger, run, file=f"{number}.csv") for number in range(3)]
     given_up(ledger, run, lost)
     ledger.release(run)
     assert ready_entries.states(ledger, *drops) == ["held", "unchanged", "unchanged"]
@@ -291,10 +288,7 @@ def test_a_changed_create_is_an_update_where_the_mapping_says_so(ledger, run):
     send(ledger, run)
 
     def again(city):
-        order = [ledgers.order(0, delivery_city=city)]
-        return only(
-            ledger, ready_entries.plan(ledger, run, "order.create", order, file=f"{city}.csv", changed="update")
-        )
+        return only(ledger, create(ledger, run, city, f"{city}.csv", changed="update"))
 
     first = again("Dresden")
     assert (first.operation, first.state) == ("order.create", State.UNCHANGED)
@@ -422,7 +416,7 @@ def test_an_upsert_that_waits_creates_nothing_beside_a_later_create(ledger, run)
     waits = upsert(ledger, run, "Bonn")
     ledger.hold_waiting(run)
     ledger.settle(run, [Settlement(only(ledger, lost).id, State.REFUSED, "looked up")])
-    plain = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, delivery_city="Kiel")], file="plain.csv")
+    plain = create(ledger, run, "Kiel", "plain.csv")
     ledger.release(run)
     assert stood(ledger, waits) == ("order.update", "ready", Waits.PARENT, False)
     assert send(ledger, run) == ["order.create", "order.update"]
