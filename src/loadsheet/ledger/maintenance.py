@@ -247,11 +247,7 @@ def _removable(connection: Connection, drop: int, before: str) -> list[int]:
     """Entries of a drop, some at a time, that were settled before a time and that nobody can need any more: not open exceptions, none
     whose record may still be sent or looked for, and of invalid and refused ones only those whose exception was closed.
     """
-    query = select(entries.c.id).where(
-        entries.c.drop_id == drop, entries.c.removed == "", entries.c.changed_at < before
-    )
-    query = query.where(~_OPEN.exists(), ~_BUSY.exists(), or_(_DONE, _TOLD & _CLOSED.exists()))
-    return list(connection.scalars(query.order_by(entries.c.id).limit(ENTRIES_AT_ONCE)))
+    return [row.id for row in _REMOVABLE.rows(connection, drop=drop, before=before, most=ENTRIES_AT_ONCE)]
 
 
 def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
@@ -313,12 +309,26 @@ def _without_values(problem: Problem) -> Problem:
     return replace(problem, found=GONE if problem.found else "", values=dict.fromkeys(problem.values, GONE), hint="")
 
 
-_others = entries.alias()
-_OPEN = select(1).where(exceptions.c.entry_id == entries.c.id, exceptions.c.closed_run_id.is_(None))
-_CLOSED = select(1).where(exceptions.c.entry_id == entries.c.id, exceptions.c.closed_run_id.is_not(None))
-_BUSY = select(1).select_from(_others).where(_others.c.lane == entries.c.lane, _others.c.state.in_(_NEEDED))
-_DONE = entries.c.state.in_((State.ACCEPTED, State.UNCHANGED))
-_TOLD = entries.c.state.in_((State.INVALID, State.REFUSED))
+_REMOVABLE = Statement(
+    """
+    select id from entries
+    where drop_id = :drop and removed = '' and changed_at < :before
+    and not exists (
+        select 1 from exceptions where exceptions.entry_id = entries.id and exceptions.closed_run_id is null
+    )
+    and not exists (
+        select 1 from entries other
+        where other.lane = entries.lane and other.state in ('held', 'ready', 'sending', 'unknown')
+    )
+    and (
+        state in ('accepted', 'unchanged')
+        or state in ('invalid', 'refused') and exists (
+            select 1 from exceptions where exceptions.entry_id = entries.id and exceptions.closed_run_id is not null
+        )
+    )
+    order by id limit :most
+    """
+)
 _CONTENTS = Statement(
     """
     select id, operation, state, reason, payload, rows, problems, removed, figures from entries where id in (:wanted)

@@ -6,7 +6,7 @@ Owns: every query about entries that is not part of a change. Streams them, so m
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
+from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from loadsheet import exit_codes
 from loadsheet.fix_marks import SURPLUS_ROW_CODES, FixedEntry
@@ -17,11 +17,10 @@ from loadsheet.ledger.run_queries import RunQueries
 from loadsheet.ledger.schema import attempts, decisions, drops, entries, events, findings, runs
 from loadsheet.ledger.schema import exceptions as exceptions_table
 from loadsheet.ledger.statements import FETCH, Statement, chunks, streamed
-from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
+from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace
 from loadsheet.mapping.documents import FIX_OF
 
 INTERRUPTED = "the process ended while this was being sent"
-TAKEN_OVER = "the process that was sending this was taken for dead"
 _STATES = {state.value: state for state in State}
 _TRACE = [entries.c[name] for name in Trace._fields]
 
@@ -133,7 +132,7 @@ class LedgerQueries(RunQueries):
 
     def count_unanswered(self) -> int:
         """How many entries are unknown because a call of theirs had no clear answer, and not because a process of ours ended."""
-        unanswered = (entries.c.state == State.UNKNOWN) & entries.c.reason.not_in((INTERRUPTED, TAKEN_OVER))
+        unanswered = (entries.c.state == State.UNKNOWN) & (entries.c.reason != INTERRUPTED)
         with self._engine.connect() as connection:
             return connection.scalar(select(func.count()).select_from(entries).where(unanswered)) or 0
 
@@ -176,19 +175,15 @@ class LedgerQueries(RunQueries):
 
     def waiting_lanes(self) -> list[str]:
         """The lanes of everything that waits for its order or tender."""
-        waits = (entries.c.waits == Waits.PARENT) & entries.c.state.in_((State.READY, State.HELD))
         with self._engine.connect() as connection:
-            return list(connection.scalars(select(entries.c.lane).where(waits).distinct()))
+            return [row.lane for row in _WAITING_LANES.rows(connection)]
 
     def still_waiting(self, run: Run) -> tuple[int, str, str]:
         """How many entries of earlier runs are held for their order or tender, and the key and the time of the oldest."""
-        chosen = (entries.c.waits == Waits.PARENT) & (entries.c.state == State.HELD) & (drops.c.run_id < run.id)
-        query = select(entries.c.key, entries.c.created_at).join(drops, drops.c.id == entries.c.drop_id).where(chosen)
         with self._engine.connect() as connection:
-            oldest = connection.execute(query.order_by(entries.c.id).limit(1)).first()
-            if oldest is None:
-                return 0, "", ""
-            return connection.scalar(select(func.count()).select_from(query.subquery())) or 0, *oldest
+            (count,) = _HELD_CHILDREN.rows(connection, run=run.id)
+            oldest = _OLDEST_HELD_CHILD.rows(connection, run=run.id)
+            return (count.number, oldest[0].key, oldest[0].created_at) if oldest else (0, "", "")
 
     def findings_of(self, entry: int) -> list[Finding]:
         """What looks at listings showed of an entry, oldest first."""
@@ -211,24 +206,9 @@ class LedgerQueries(RunQueries):
         """The latest entries that an answer of the exchange accepted, newest first, of operations that make or change a record
         and with none of those after them that end it: key, and accepted since when (ISO 8601 UTC).
         """
-        later = entries.alias()
-        answered = select(1).where(attempts.c.entry_id == entries.c.id, attempts.c.outcome == "accepted")
-        ended = select(1).where(
-            later.c.lane == entries.c.lane,
-            later.c.state.in_((State.ACCEPTED, State.UNKNOWN, State.SENDING)),
-            later.c.operation.in_(ends),
-            later.c.id > entries.c.id,
-        )
-        query = select(entries.c.key, entries.c.changed_at).where(
-            entries.c.state == State.ACCEPTED,
-            entries.c.waits == Waits.DECISION,
-            entries.c.operation.in_(makes),
-            answered.exists(),
-            ~ended.exists(),
-        )
         with self._engine.connect() as connection:
-            found = connection.execute(query.order_by(desc(entries.c.id)).limit(limit))
-            return [(row.key, row.changed_at) for row in found]
+            rows = _WITNESSES.rows(connection, makes=list(makes), ends=list(ends), most=limit)
+            return [(row.key, row.changed_at) for row in rows]
 
     def entries_on(self, lane: str, *states: State) -> list[Entry]:
         """The entries of a lane in these states, in the order in which they got there."""
@@ -365,3 +345,30 @@ _FIXED = Statement("select id, key, problems from entries where id in (:wanted)"
 _FIXING = select(
     *(entries.c[name] for name in ("id", "drop_id", "state", "reason", "items")),
 ).join(drops, drops.c.id == entries.c.drop_id)
+_WAITING_LANES = Statement("select distinct lane from entries where waits = 'parent' and state in ('ready', 'held')")
+_HELD_CHILDREN = Statement(
+    """
+    select count(*) as number from entries join drops on drops.id = entries.drop_id
+    where entries.waits = 'parent' and entries.state = 'held' and drops.run_id < :run
+    """
+)
+_OLDEST_HELD_CHILD = Statement(
+    """
+    select entries.key, entries.created_at from entries join drops on drops.id = entries.drop_id
+    where entries.waits = 'parent' and entries.state = 'held' and drops.run_id < :run
+    order by entries.id limit 1
+    """
+)
+_WITNESSES = Statement(
+    """
+    select key, changed_at from entries
+    where state = 'accepted' and waits = '' and operation in (:makes)
+    and exists (select 1 from attempts where attempts.entry_id = entries.id and attempts.outcome = 'accepted')
+    and not exists (
+        select 1 from entries later
+        where later.lane = entries.lane and later.id > entries.id
+        and later.state in ('accepted', 'unknown', 'sending') and later.operation in (:ends)
+    )
+    order by id desc limit :most
+    """
+)

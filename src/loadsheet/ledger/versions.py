@@ -7,13 +7,13 @@ after it), and when a quick check is due: once a day while the file is small and
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, desc, func, inspect, select
+from sqlalchemy import Connection, Engine, desc, inspect, select
 
 from loadsheet.ledger import schema
 from loadsheet.ledger.decisions import first_broken_decision
 from loadsheet.ledger.location import back_up
-from loadsheet.ledger.schema import attempts, decisions, entries, events, runs
-from loadsheet.ledger.statements import store_value, stored_value
+from loadsheet.ledger.schema import decisions, runs
+from loadsheet.ledger.statements import Statement, store_value, stored_value
 from loadsheet.ledger.states import Decision
 from loadsheet.problems import LedgerError
 
@@ -112,20 +112,12 @@ def faults_in(connection: Connection) -> Iterator[str]:
             return  # what a damaged one says of the rest is worth nothing
         for row in connection.exec_driver_sql("pragma foreign_key_check").fetchmany(_SHOWN):
             yield f"a row of {row[0]} belongs to a row of {row[2]} that does not exist"
-    last = (
-        select(events.c.after).where(events.c.entry_id == entries.c.id).order_by(desc(events.c.id)).limit(1)
-    ).scalar_subquery()
-    for identity in connection.scalars(
-        select(entries.c.id).where(func.coalesce(last, "") != entries.c.state).limit(_SHOWN)
-    ):
-        yield f"entry {identity} is in another state than its last event says"
-    tried = select(func.count()).where(attempts.c.entry_id == entries.c.id).scalar_subquery()
-    for identity in connection.scalars(select(entries.c.id).where(tried != entries.c.attempts).limit(_SHOWN)):
-        yield f"entry {identity} has another number of attempts than are recorded"
-    held = (func.length(entries.c.payload) > 0) | entries.c.instead.is_not(None)
-    kept = (entries.c.removed != "") & held
-    for identity in connection.scalars(select(entries.c.id).where(kept).limit(_SHOWN)):
-        yield f"entry {identity} has a payload although it says that it was removed"
+    for row in _STATE_DIFFERS.rows(connection, most=_SHOWN):
+        yield f"entry {row.id} is in another state than its last event says"
+    for row in _ATTEMPTS_DIFFER.rows(connection, most=_SHOWN):
+        yield f"entry {row.id} has another number of attempts than are recorded"
+    for row in _CONTENTS_LEFT.rows(connection, most=_SHOWN):
+        yield f"entry {row.id} has a payload although it says that it was removed"
     columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
     broken = first_broken_decision(
         Decision(*row) for row in connection.execute(select(*columns).order_by(decisions.c.id))
@@ -137,3 +129,18 @@ def faults_in(connection: Connection) -> Iterator[str]:
 def _size(connection: Connection) -> int:
     pages, size = (connection.exec_driver_sql(f"pragma {name}").scalar() or 0 for name in ("page_count", "page_size"))
     return int(pages) * int(size)
+
+
+_STATE_DIFFERS = Statement(
+    """
+    select id from entries
+    where state <> coalesce((select after from events where entry_id = entries.id order by events.id desc limit 1), '')
+    limit :most
+    """
+)
+_ATTEMPTS_DIFFER = Statement(
+    "select id from entries where attempts <> (select count(*) from attempts where entry_id = entries.id) limit :most"
+)
+_CONTENTS_LEFT = Statement(
+    "select id from entries where removed <> '' and (length(payload) > 0 or instead is not null) limit :most"
+)
