@@ -4,7 +4,7 @@ Every row is counted while it is read, independently of the mapping, and compare
 before it moves: a run that dies in between leaves it in the work area, and the next run moves it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
@@ -14,7 +14,8 @@ from loadsheet import inbox, run_log, translation
 from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files
-from loadsheet.ledger import Drop, Ledger, Run, SourceFile, SourceTable
+from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
+from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table
@@ -130,26 +131,10 @@ class LedgerSink:
         return self._record(drop)
 
     def _record(self, drop: ReadDrop) -> Drop:
-        mapping, translated = drop.mapping, drop.translated
-
-        def rows_of_unchanged_files() -> Mapping[str, int]:  # checked before anything is committed
-            for file in drop.files:
-                if not inbox.is_unchanged(file):
-                    raise FileRefused(Problem("A106", Where(file.name), file.name))
-            return translated.rows()
-
-        planned, fates = self._ledger.plan(
-            self._run,
-            _unplanned(self._run, drop),
-            mapping.lineage,
-            drop.documents(),
-            rows_of_unchanged_files,
-            changed=mapping.changed,
-            doubts=drop.doubts,
-            error_share_max=drop.error_share_max,
-            notes=translated.notes,
-        )
-        rows = sum(translated.rows().values())
+        mapping, rules = drop.mapping, PlanningRules(drop.mapping.changed, drop.error_share_max)
+        unplanned = _unplanned(self._run, drop)
+        planned, fates = self._ledger.plan(self._run, unplanned, mapping.lineage, _items(drop), rules)
+        rows = sum(drop.translated.rows().values())
         run_log.info("entries planned", file=planned.name, mapping=mapping.name, rows=rows, entries=fates)
         return planned
 
@@ -194,6 +179,17 @@ class LedgerSink:
             else inbox.archive(file, self._settings, _day(drop.run), drop.run)
         )
         self._ledger.archived(drop.id, file.name, shown(place))
+
+
+def _items(drop: ReadDrop) -> Iterator[Document | Ignored | ReadTotals]:
+    """The documents and ignored rows of a drop, and at last what was read in all. Raises FileRefused if a file changed meanwhile: nothing is
+    committed before the end.
+    """
+    yield from drop.documents()
+    for file in drop.files:
+        if not inbox.is_unchanged(file):
+            raise FileRefused(Problem("A106", Where(file.name), file.name))
+    yield ReadTotals(drop.translated.rows(), drop.translated.notes(), drop.doubts())
 
 
 def _day(run: str) -> date:

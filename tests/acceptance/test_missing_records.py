@@ -66,7 +66,7 @@ def test_only_the_latest_version_is_compared(tmp_path):
 
 
 def test_many_missing_records_are_counted_and_the_first_listed(tmp_path, monkeypatch):
-    monkeypatch.setattr("loadsheet.ledger.file_queries.KEYS_MAX", 2)
+    monkeypatch.setattr("loadsheet.ledger.run_queries.KEYS_MAX", 2)
     with house(tmp_path) as home:
         version(home, 9)
         result, missing = version(home, 2)

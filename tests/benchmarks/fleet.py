@@ -28,8 +28,8 @@ from postgres import running_server
 from tests.benchmarks.sink import sink
 
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.opening import forget_engines, make
 from loadsheet.ledger.postgres import address_of
-from loadsheet.ledger.postgres_opening import forget_engines, make
 from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import profiles
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import ledgers
 
 from loadsheet.contract import BY_NAME
-from loadsheet.ledger import open_ledger
+from loadsheet.ledger import ReadTotals, open_ledger
 
 GROUPS = (1, 50, 256, 500)
 STEPS = ("plan", "ready", "mark", "settle")
@@ -50,7 +50,7 @@ def ours(made, group, folder):
     with open_ledger(f"sqlite:///{folder / 'ledger.db'}") as ledger:
         run = ledger.begin_run()
         drop = ledgers.drop_of(("orders", "orders.csv"))
-        watch.time("plan", lambda: ledger.plan(run, drop, {}, made, lambda: {"orders": len(made)}))
+        watch.time("plan", lambda: ledger.plan(run, drop, {}, [*made, ReadTotals({"orders": len(made)})]))
         while ready := watch.time("ready", lambda: ledger.ready(group)):
             calls = [([one], CREATE.body([one.payload])) for one in ready]
             watch.time("mark", lambda calls=calls: ledger.mark_sending(run, calls))

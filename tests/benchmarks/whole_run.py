@@ -98,9 +98,9 @@ class ClockedLedger:
         yield
         self.cpu += time.thread_time() - began
 
-    def plan(self, run, drop, lineage, documents, *more, **named):
+    def plan(self, run, drop, lineage, items, rules):
         with self.clocked():
-            return self._ledger.plan(run, drop, lineage, self._not_mine(documents), *more, **named)
+            return self._ledger.plan(run, drop, lineage, self._not_mine(items), rules)
 
     def _not_mine(self, documents):
         began = time.thread_time()

@@ -2,7 +2,7 @@ import databases
 import pytest
 from worker_processes import asking, house
 
-from loadsheet.ledger.postgres_opening import forget_engines
+from loadsheet.ledger.opening import forget_engines
 
 
 @pytest.fixture(scope="session")

@@ -13,10 +13,10 @@ from loadsheet.ledger import clock
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import fires, open_shared
-from loadsheet.ledger.shared.fires import ScheduleKey
+from loadsheet.ledger.shared.fires import DueMoment, ScheduleKey
 from loadsheet.ledger.shared.jobs import SCHEDULE, want_run
-from loadsheet.ledger.shared.overview import read_status
 from loadsheet.ledger.shared.schema import shared_meta
+from loadsheet.ledger.shared.workers import read_status
 from loadsheet.settings import Settings
 
 MINUTELY = "* * * * *"
@@ -114,10 +114,10 @@ def _look(settings, started, name, found):
 def test_who_looked_at_another_moment_and_was_slower_starts_nothing(daily, connection):
     known = known_as(daily)
     until = was_done(connection, known, timedelta(minutes=10))
-    assert fires.fire(connection, known, until + MINUTE, "a", after=until)
-    assert not fires.fire(connection, known, until + MINUTE, "b", after=until)
-    assert not fires.fire(connection, known, until + 2 * MINUTE, "b", after=until, caught_up=1)
-    assert fires.fire(connection, known, until + 2 * MINUTE, "b", after=until + MINUTE)
+    assert fires.fire(connection, known, DueMoment(until + MINUTE, until), "a")
+    assert not fires.fire(connection, known, DueMoment(until + MINUTE, until), "b")
+    assert not fires.fire(connection, known, DueMoment(until + 2 * MINUTE, until, 1), "b")
+    assert fires.fire(connection, known, DueMoment(until + 2 * MINUTE, until + MINUTE), "b")
 
 
 def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
@@ -176,7 +176,7 @@ def test_what_was_missed_while_no_machine_was_there_is_caught_up_whichever_comes
 def test_who_ran_what_is_forgotten_after_a_year_and_what_is_done_is_not(daily, connection):
     known = known_as(daily, "")
     until = was_done(connection, known, timedelta(minutes=10))
-    assert fires.fire(connection, known, until + MINUTE, "a", after=until)
+    assert fires.fire(connection, known, DueMoment(until + MINUTE, until), "a")
     assert fires.forget(connection) == 0
     connection.execute(fires.fires.update().values(at=clock.now(connection) - 401 * 86_400))
     assert fires.forget(connection) == 1

@@ -20,8 +20,7 @@ from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.jobs import make_tables
-from loadsheet.ledger.shared.leases import TERM_S
-from loadsheet.ledger.shared.paces import SharedPace, read_paces
+from loadsheet.ledger.shared.leases import TERM_S, SharedPace, read_paces
 
 PER_SECOND = 100
 LATE_S = 0.5
@@ -34,7 +33,7 @@ from loadsheet.dispatch import Client, send
 from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared.paces import SharedPace
+from loadsheet.ledger.shared.leases import SharedPace
 listen({left!r})
 with open_ledger("sqlite:///{ledger}") as ledger:
     run = ledger.begin_run()

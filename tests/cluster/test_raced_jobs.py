@@ -10,7 +10,7 @@ from worker_processes import until, want, working
 
 from loadsheet.cluster.job_queue import Requeue
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared import jobs, recovery
+from loadsheet.ledger.shared import jobs
 
 EARLIER, NOW = "2026-11-23T08:00:00.000Z", "2026-11-23T09:00:00.000Z"
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
@@ -55,7 +55,7 @@ def want_now(address):
 
 
 def reap(connection):
-    return recovery.reap(connection, 0.0)
+    return jobs.reap(connection, 0.0)
 
 
 def test_a_run_is_wanted_while_its_lost_job_is_put_back(engine, ask, lost):

@@ -6,7 +6,7 @@ from shared_ledger import joined, shared_settings
 
 from loadsheet.cluster.rate import shared_pace
 from loadsheet.ledger.shared import open_shared
-from loadsheet.ledger.shared.paces import read_paces
+from loadsheet.ledger.shared.leases import read_paces
 
 
 @pytest.fixture(scope="module")

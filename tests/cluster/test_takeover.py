@@ -15,8 +15,8 @@ from fleet_processes import TOKEN, exchange, until
 from orders import MAPPINGS, write_orders
 
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.opening import forget_engines, make
 from loadsheet.ledger.postgres import address_of
-from loadsheet.ledger.postgres_opening import forget_engines, make
 from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import profiles
 

@@ -13,7 +13,7 @@ from loadsheet.cluster.job_queue import Outage
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared import fires, jobs, recovery, workers
+from loadsheet.ledger.shared import fires, jobs, workers
 from loadsheet.ledger.shared.fires import ScheduleKey
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
@@ -127,19 +127,19 @@ def test_a_run_that_died_is_wanted_again_once(acme, ask, engine):
     with open_ledger(acme.database_url) as ledger:
         ledger.begin_run()
     address = address_of(acme.database_url)
-    assert [recovery.sweep(engine, [address], every_s) for every_s in (60.0, 60.0, 0.0)] == [1, 0, 0]
+    assert [jobs.sweep(engine, [address], every_s) for every_s in (60.0, 60.0, 0.0)] == [1, 0, 0]
     assert ask("select args ->> 'reason', args ->> 'shipper' from procrastinate_jobs") == [("resend", "acme")]
     ask("update procrastinate_jobs set status = 'failed'")
-    assert recovery.sweep(engine, [address], 0.0) == 0  # whatever became of it
+    assert jobs.sweep(engine, [address], 0.0) == 0  # whatever became of it
 
 
 def test_a_run_that_goes_on_or_has_ended_is_not_wanted_again(acme, ask, engine):
     address = address_of(acme.database_url)
     with open_ledger(acme.database_url) as ledger:
         run = ledger.begin_run()
-        assert recovery.sweep(engine, [address], 30.0) == 0
+        assert jobs.sweep(engine, [address], 30.0) == 0
         ledger.end_run(run, exit_code=0, summary={})
-    assert recovery.sweep(engine, [address], 0.0) == 0
+    assert jobs.sweep(engine, [address], 0.0) == 0
     assert ask("select count(*) from procrastinate_jobs") == [(0,)]
 
 

@@ -12,7 +12,7 @@ from loadsheet.cluster.timetable import tick
 from loadsheet.ledger import clock
 from loadsheet.ledger.shared import fires
 from loadsheet.ledger.shared.fires import ScheduleKey
-from loadsheet.ledger.shared.overview import cluster_status, read_status
+from loadsheet.ledger.shared.workers import cluster_status, read_status
 from loadsheet.problems import LedgerGone
 from loadsheet.settings import Settings
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.ledger.file_queries import Arrival
+from loadsheet.ledger.run_queries import Arrival
 from loadsheet.operations.expected_files import matches, status_of
 from loadsheet.settings.expected_files import Expectation
 

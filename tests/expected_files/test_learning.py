@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadsheet.ledger.file_queries import Arrival
+from loadsheet.ledger.run_queries import Arrival
 from loadsheet.operations.expected_files import status_of, zone_of
 from loadsheet.operations.expected_files.suggestions import as_toml, patterns, suggest
 from loadsheet.settings import Settings

@@ -18,7 +18,7 @@ from orders import MAPPINGS, write_orders
 from loadsheet import inbox, object_storage
 from loadsheet.cli import invoke
 from loadsheet.inbox import claim, fetch_objects, give_back, is_unchanged, peek, quick_scan, scan
-from loadsheet.ledger import State, open_ledger
+from loadsheet.ledger import Opening, State, open_ledger
 from loadsheet.ledger.shared.claims import held_claims
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.problems import FolderError, LedgerBusy, SettingsError
@@ -389,7 +389,7 @@ def test_a_replaced_object_whose_machine_is_lost_is_kept_from_the_archive(bucket
 def shared_place(bucket, folder, url):
     """Settings of a machine of its own, whose ledger is on PostgreSQL."""
     place = bucket.settings(folder, database="postgresql://elsewhere", takeover_s=30)
-    return place, {"url": url, "takeover_s": 30}
+    return place, Opening(takeover_s=30)
 
 
 def test_machines_that_share_a_ledger_take_each_object_once(bucket, tmp_path, monkeypatch):
@@ -405,7 +405,7 @@ def test_machines_that_share_a_ledger_take_each_object_once(bucket, tmp_path, mo
         mappings, took = usual_mappings(), 0
         while bucket.keys("inbox/"):
             try:
-                with open_ledger(**given) as ledger:
+                with open_ledger(url, given) as ledger:
                     assert ingest_files(place, ledger, ledger.begin_run(), mappings).fault is None
                     took += 1
             except LedgerBusy:
@@ -428,7 +428,7 @@ def test_what_a_dead_machine_had_claimed_is_taken_by_the_next(bucket, tmp_path, 
     monkeypatch.setattr(Settings, "database_url", url)
     put_orders(bucket, tmp_path)
     dead, given = shared_place(bucket, tmp_path / "dead", url)
-    with open_ledger(**given) as ledger, held_claims(url, 1e6) as theirs:
+    with open_ledger(url, given) as ledger, held_claims(url, 1e6) as theirs:
         for candidate in fetch_objects(scan(dead), dead).candidates:
             assert claim(candidate, dead, RUN, theirs)
         place, _ = shared_place(bucket, tmp_path / "next", url)

@@ -3,10 +3,10 @@ import pytest
 from ledgers import ledger_at
 
 
-@pytest.fixture(params=databases.KINDS)
-def kind(request):
-    """The kind of database: a test runs on both, unless it is marked `databases.ONLY_SQLITE` or `databases.ONLY_POSTGRES`."""
-    return request.param
+@pytest.fixture
+def kind():
+    """The kind of database: a file, unless a test is marked `databases.ON_BOTH`."""
+    return "sqlite"
 
 
 @pytest.fixture

@@ -84,13 +84,13 @@ def test_a_file_that_does_not_fit_is_not_recorded_at_all(disk):
         run = ledger.begin_run()
         disk.fill(left=200_000)
         with pytest.raises(LedgerUnwritable, match="full"):
-            ready_entries.orders(ledger, run, 2000)
+            ready_entries.orders(ledger, run, 500)
         assert ledger.queries.drops_of(run) == []
         disk.free()
-        assert len(ready_entries.states(ledger, ready_entries.orders(ledger, run, 2000))) == 2000
+        assert len(ready_entries.states(ledger, ready_entries.orders(ledger, run, 500))) == 500
 
 
-@pytest.mark.parametrize("left", [0, 20_000, 60_000, 200_000, 700_000])
+@pytest.mark.parametrize("left", [0, 60_000, 700_000])
 def test_wherever_a_disk_becomes_full_what_was_recorded_stays_true(disk, left):
     recorded = []
     with open_ledger(disk.url) as ledger, contextlib.suppress(LedgerUnwritable):

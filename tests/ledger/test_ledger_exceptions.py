@@ -1,104 +1,76 @@
 """Exceptions and remarks are kept alike on each kind of database."""
 
+from dataclasses import replace
+
 import databases
-import pytest
-from sqlalchemy import create_engine, func, insert, select
+import ledgers
+import ready_entries
 
 from loadsheet.contract import Difference
-from loadsheet.ledger import ExceptionStatus, Remark, Run, WorkbookRead, exceptions
-from loadsheet.ledger.schema import drops, entries, metadata, runs
-from loadsheet.ledger.schema import exceptions as table
+from loadsheet.ledger import ExceptionStatus, Remark, WorkbookRead
 
-RUNS = [Run(number, f"2026-03-0{number}-01", f"2026-03-0{number}T02:00:00.000Z") for number in (1, 2, 3)]
-ENTRY = {
-    "operation": "order.create",
-    "lane": "order:1",
-    "state": "invalid",
-    "reason": "",
-    "payload": b"",
-    "content_hash": "",
-    "rows": b"[]",
-    "items": "{}",
-    "problems": "[]",
-    "receipt": "",
-    "attempts": 0,
-    "created_at": "",
-    "changed_at": "",
-}
+pytestmark = databases.ON_BOTH
+LATER = "2026-03-05T10:00:00.000Z"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def connection(request, tmp_path):
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    else:
-        url = databases.server().new_database().replace("postgresql:", "postgresql+psycopg:")
-    engine = create_engine(url)
-    with engine.begin() as opened:
-        metadata.create_all(opened)
-        for run in RUNS:
-            opened.execute(insert(runs).values(id=run.id, name=run.name, started_at=run.started_at))
-        for drop, fixes in ((1, None), (2, 1), (3, 2)):
-            opened.execute(insert(drops).values(id=drop, run_id=1, fixes=fixes))
-        opened.execute(
-            insert(entries), [{"id": at, "drop_id": min(at, 3), "key": f"A-{at}", **ENTRY} for at in range(1, 1203)]
-        )
-        yield opened
-    engine.dispose()
-
-
-def standing(entry, run=RUNS[0], **more):
+def status(run, entry, **more):
     return ExceptionStatus(entry, run.name, run.started_at, "not sent: invalid", **more)
 
 
-def test_they_are_opened_changed_and_closed(connection):
-    many = [standing(entry) for entry in range(1, 1203)]
-    exceptions.record_exceptions(connection, RUNS[0], many, "2026-03-01T03:00:00.000Z")
-    assert exceptions.statuses_at(connection, RUNS[0]) == many
-    other = standing(7)._replace(verdict="value difference", found=(Difference("city", "Köln", ""),))
-    gone = standing(8)._replace(closed="explained")
-    exceptions.record_exceptions(connection, RUNS[1], [other, gone, *many[8:]], "2026-03-02T03:00:00.000Z")
-    kept = exceptions.statuses_of(connection, [7, 8, 9])
-    assert (kept[7], kept[8]) == (other, gone._replace(closed_run=RUNS[1].name))
-    assert gone.entry in [one.entry for one in exceptions.statuses_at(connection, RUNS[1])]
-    assert gone.entry not in [one.entry for one in exceptions.statuses_at(connection, RUNS[2])]
-    assert connection.scalar(select(func.count()).select_from(table).where(table.c.closed_at != "")) == 1
+def test_they_are_opened_changed_and_closed(ledger, run):
+    ready_entries.orders(ledger, run, 502)  # more than one part of a list
+    many = [status(run, entry) for entry in range(1, 503)]
+    ledger.record_exceptions(run, many)
+    assert ledger.queries.exceptions_at(run) == many
+    second = ledger.begin_run()
+    other = status(run, 7)._replace(verdict="value difference", found=(Difference("city", "Köln", ""),))
+    gone = status(run, 8, closed="explained")
+    ledger.record_exceptions(second, [other, gone, *many[8:]])
+    kept = ledger.queries.exceptions_of([7, 8, 9])
+    assert (kept[7], kept[8]) == (other, gone._replace(closed_run=second.name))
+    assert [one.entry for one in ledger.queries.exceptions_at(second) if one.closed] == [8]
+    assert 8 not in [one.entry for one in ledger.queries.exceptions_at(ledger.begin_run())]
 
 
-def test_the_same_again_changes_nothing(connection):
-    closed = standing(1)._replace(closed="matched")
-    for now in ("2026-03-01T03:00:00.000Z", "2026-03-01T04:00:00.000Z"):
-        exceptions.record_exceptions(connection, RUNS[0], [closed], now)
-    assert connection.scalar(select(table.c.closed_at)) == "2026-03-01T03:00:00.000Z"
+def test_the_same_again_changes_nothing(ledger, run):
+    ready_entries.orders(ledger, run, 1)
+    closed = set()
+    for _ in range(2):
+        ledger.record_exceptions(run, [status(run, 1, closed="matched")])
+        with ledger._engine.connect() as connection:
+            closed.add(connection.exec_driver_sql("select closed_at from exceptions").scalar())
+    assert len(closed) == 1
 
 
-def test_of_remarks_the_latest_of_each_kind_counts(connection):
-    exceptions.record_exceptions(connection, RUNS[0], [standing(1), standing(2)], "2026-03-01T03:00:00.000Z")
-    said = [
-        Remark(1, "owner", "Ada", "A", "2026-03-01T10:00:00.000Z"),
-        Remark(3, "owner", "Eve", "E", "2026-03-01T10:00:00.000Z"),
-    ]
-    assert exceptions.keep_remarks(connection, said) == 1
-    assert exceptions.keep_remarks(connection, [said[0]._replace(value="Bert")]) == 1
-    assert exceptions.latest_remarks(connection, [1, 2, 3])[1]["owner"].value == "Bert"
-    assert exceptions.owners(connection) == ["Bert", "Ada"]
+def test_of_remarks_the_latest_of_each_kind_counts(ledger, run):
+    ready_entries.orders(ledger, run, 3)
+    ledger.record_exceptions(run, [status(run, 1), status(run, 2)])
+    remarks = [Remark(1, "owner", "Ada", "A", LATER), Remark(3, "owner", "Eve", "E", LATER)]
+    assert ledger.record_remarks(remarks, {}) == 1
+    assert ledger.record_remarks([remarks[0]._replace(value="Bert")], {}) == 1
+    assert ledger.queries.remarks_on([1, 2, 3])[1]["owner"].value == "Bert"
+    assert ledger.queries.owners() == ["Bert", "Ada"]
 
 
-def test_a_fix_of_a_fix_goes_back_to_the_first_drop(connection):
-    assert exceptions.origins_of(connection, [1, 2, 3, 4]) == {1: (1, 1), 2: (2, 1), 3: (3, 1), 4: (3, 1)}
+def test_a_fix_of_a_fix_goes_back_to_the_first_drop(ledger, run):
+    for fixes in (None, 1, 2):
+        drop = replace(ledgers.drop_of(("orders", "o.csv")), fixes=fixes)
+        ledgers.plan(ledger, run, drop, [ledgers.document("order.create", ledgers.order(1), [("orders", 2, ("x",))])])
+    assert ledger.queries.origins_of([1, 2, 3]) == {1: (1, 1), 2: (2, 1), 3: (3, 1)}
 
 
-def test_the_workbooks_that_were_read_are_known(connection):
-    assert exceptions.workbooks_read(connection) == {}
+def test_the_workbooks_that_were_read_are_known(ledger):
+    assert ledger.queries.workbooks_read() == {}
     for saved in (5, 6):
         read = {"2026-03-01-01/reconciliation.xlsx": WorkbookRead(saved, {1: "a: b"})}
-        exceptions.note_workbooks(connection, read)
-        assert exceptions.workbooks_read(connection) == read
+        ledger.record_remarks([], read)
+        assert ledger.queries.workbooks_read() == read
 
 
-def test_a_comment_without_a_status_does_not_stop_what_is_said_next(connection):
-    exceptions.record_exceptions(connection, RUNS[0], [standing(7)], RUNS[0].started_at)
-    exceptions.keep_remarks(connection, [Remark(7, "comment", "called them", "ann", RUNS[0].started_at)])
-    exceptions.record_exceptions(connection, RUNS[1], [standing(7)._replace(verdict="refused")], RUNS[1].started_at)
-    assert exceptions.statuses_of(connection, [7])[7].verdict == "refused"
-    assert list(exceptions.latest_remarks(connection, [7])[7]) == ["comment"]
+def test_a_comment_without_a_status_does_not_stop_what_is_said_next(ledger, run):
+    ready_entries.orders(ledger, run, 1)
+    ledger.record_exceptions(run, [status(run, 1)])
+    ledger.record_remarks([Remark(1, "comment", "called them", "ann", LATER)], {})
+    ledger.record_exceptions(ledger.begin_run(), [status(run, 1)._replace(verdict="refused")])
+    assert ledger.queries.exceptions_of([1])[1].verdict == "refused"
+    assert list(ledger.queries.remarks_on([1])[1]) == ["comment"]

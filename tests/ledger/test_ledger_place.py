@@ -13,9 +13,9 @@ import ledgers
 import pytest
 import ready_entries
 
-from loadsheet.ledger import State, open_ledger
+from loadsheet.ledger import Opening, State, open_ledger, read_ledger
 from loadsheet.ledger.location import Place, network_kind
-from loadsheet.problems import LedgerError, LedgerUnwritable
+from loadsheet.problems import LedgerError
 
 NIGHT = datetime(2026, 3, 4, 2, tzinfo=UTC)
 
@@ -50,22 +50,15 @@ def sql(path, *statements):
 # for our eyes alone
 
 
-def test_only_its_owner_may_read_it(url, path):
+def test_only_its_owner_may_read_it_also_where_others_could_before(url, path):
+    night(url)
+    path.chmod(0o644)
     with open_ledger(url) as ledger:
-        ledger.begin_run()
         ready_entries.orders(ledger, ledger.begin_run(), 2)
         found = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
         assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {"ledger.db.holder": "0o644"}
         assert {"ledger.db", "ledger.db-wal", "ledger.db-shm", "last_run_of_ledger.db.json"} <= set(found)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-
-def test_one_that_others_could_read_is_closed_to_them(url, path):
-    night(url)
-    path.chmod(0o644)
-    with open_ledger(url):
-        pass
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 # on a local disk
@@ -119,15 +112,15 @@ def test_the_log_is_folded_in_when_a_run_ends(url, path):
         sizes = []
         for number in range(4):
             run = ledger.begin_run()
-            ready_entries.plan(ledger, run, "order.create", [ledgers.order(number * 300 + at) for at in range(300)])
+            ready_entries.plan(ledger, run, "order.create", [ledgers.order(number * 100 + at) for at in range(100)])
             ledger.end_run(run, exit_code=0, summary={})
             sizes.append(path.with_name("ledger.db-wal").stat().st_size)
-            assert path.stat().st_size > number * 300_000
+            assert path.stat().st_size > number * 100_000
         assert all(after < 2 * before for before, after in pairwise(sizes))
 
 
 def test_a_long_reader_neither_stops_the_end_of_a_run_nor_loses_anything(url):
-    with open_ledger(url) as ledger, open_ledger(url, exclusive=False) as reader:
+    with open_ledger(url) as ledger, read_ledger(url) as reader:
         run = ledger.begin_run()
         ready_entries.orders(ledger, run, 3)
         entries = reader.queries.entries_in(State.READY)
@@ -176,7 +169,7 @@ def test_damage_is_found_on_the_next_day_and_by_check_on_the_same(url, path):
         pass
 
 
-@pytest.mark.parametrize("keep", [0.999, 0.6, 0.1])
+@pytest.mark.parametrize("keep", [0.999, 0.1])
 def test_a_truncated_one_is_refused(url, path, keep):
     night(url, 300)
     os.truncate(path, int(path.stat().st_size * keep) // 4096 * 4096)
@@ -249,7 +242,7 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
     shutil.copy(path, tmp_path / "old.db")
     night(url, at=NIGHT + timedelta(hours=1))
     shutil.copy(tmp_path / "old.db", path)
-    with open_ledger(url, clock=lambda: NIGHT + timedelta(hours=2), accept_older=True) as ledger:
+    with open_ledger(url, Opening(accept_older=True), clock=lambda: NIGHT + timedelta(hours=2)) as ledger:
         assert ready_entries.states(ledger, drop) == ["accepted", "ready", "ready"]
         run = ledger.begin_run()
         assert run.name == "2026-03-04-03"  # the second one is forgotten here, and was reported
@@ -273,15 +266,6 @@ def test_another_ledger_in_its_place_is_refused(url, path, tmp_path):
         pass
 
 
-def test_a_log_that_somebody_deleted_is_noticed(url, path, tmp_path):
-    with open_ledger(url) as ledger:
-        ledger.begin_run()
-        shutil.copy(path, tmp_path / "without_log.db")
-    shutil.copy(tmp_path / "without_log.db", path)
-    with pytest.raises(LedgerError, match="does not know run"), open_ledger(url):
-        pass
-
-
 def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
     night(url)
     Place(path).last_run_path.write_bytes(b'{"id": 1')
@@ -290,21 +274,3 @@ def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
 
 
 # copies
-
-
-def test_a_backup_is_a_whole_ledger_also_while_a_run_goes_on(url, tmp_path):
-    target = tmp_path / "copy" / "ledger.db"
-    target.parent.mkdir()
-    with open_ledger(url) as ledger:
-        run = ledger.begin_run()
-        drop = ready_entries.orders(ledger, run, 50)
-        ledger.back_up(target)
-        ready_entries.orders(ledger, run, 60)
-        with pytest.raises(LedgerUnwritable, match=r"the backup .* cannot be written"):
-            ledger.back_up(tmp_path / "nowhere" / "ledger.db")
-    assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert [file.name for file in target.parent.iterdir()] == ["ledger.db"]
-    with open_ledger(f"sqlite:///{target}") as copy:
-        assert ready_entries.states(copy, drop) == ["ready"] * 50
-        assert copy.queries.count_in(State.READY) == 50
-        assert copy.check() == []

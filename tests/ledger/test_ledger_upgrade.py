@@ -1,8 +1,6 @@
 """Ledgers of earlier schemas are upgraded with all that is in them, whatever stops the upgrade; a backup is made before."""
 
-import os
 import shutil
-import signal
 import sqlite3
 from contextlib import closing
 
@@ -11,11 +9,12 @@ import pytest
 import ready_entries
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Engine, create_engine, event, inspect
+from killed_steps import dies_at
+from sqlalchemy import create_engine, inspect
 
-from loadsheet.ledger import State, Waits, open_ledger
+from loadsheet.ledger import State, Waits, open_ledger, read_ledger
 from loadsheet.ledger.migrations import STEPS, step
-from loadsheet.ledger.restore import restore
+from loadsheet.ledger.moving import restore
 from loadsheet.ledger.schema import SCHEMA_VERSION, metadata
 from loadsheet.problems import LedgerError
 
@@ -116,8 +115,8 @@ def backups(path):
     return sorted(path.parent.glob("ledger.db.schema-*"))
 
 
-def opened(url, **given):
-    return open_ledger(url, clock=ledgers.Ticking(), **given)
+def opened(url):
+    return open_ledger(url, clock=ledgers.Ticking())
 
 
 def test_everything_is_there_after_the_upgrade_and_work_in_flight_goes_on(first, path):
@@ -170,7 +169,7 @@ def test_without_the_lock_an_older_ledger_is_left_as_it_is(first, path):
         pytest.raises(
             LedgerError, match=f"schema version 1, this program knows {SCHEMA_VERSION}; `loadsheet run` upgrades it"
         ),
-        opened(first, exclusive=False),
+        read_ledger(first),
     ):
         pass
     assert version_of(path) == "1"
@@ -178,26 +177,17 @@ def test_without_the_lock_an_older_ledger_is_left_as_it_is(first, path):
 
 
 def upgrade_and_die(url, point):
-    """Open the ledger in a child that is killed at this statement or commit; whether it came so far."""
-    child = os.fork()
-    if not child:
-        left = [point]
+    """Open the ledger in a child that is killed at this step; whether it came so far."""
 
-        def count(*about):
-            left[0] -= not (len(about) > 1 and about[2].startswith("PRAGMA"))  # looking changes nothing
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        event.listen(Engine, "before_cursor_execute", count)
-        event.listen(Engine, "commit", count)
+    def act(begin):
+        begin()
         with opened(url):
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert status in (0, signal.SIGKILL)
-    return status == signal.SIGKILL
+            pass
+
+    return dies_at(point, act)
 
 
-@pytest.mark.parametrize("apart", [7, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("apart", [9, pytest.param(1, marks=pytest.mark.sweep)])
 def test_killed_at_any_statement_the_upgrade_goes_on_when_it_is_opened_again(tmp_path, apart):
     whole = tmp_path / "whole.db"
     url = make_first(whole)
@@ -251,7 +241,8 @@ def shape_of(path):
     return shape
 
 
-def test_the_steps_end_at_the_schema_of_a_new_ledger(tmp_path, path, first):
+def test_the_steps_lead_from_the_first_schema_to_that_of_a_new_ledger(tmp_path, path, first):
+    shape_before = shape_of(path)
     with opened(first):
         pass
     with open_ledger(f"sqlite:///{tmp_path / 'new.db'}"):
@@ -260,20 +251,14 @@ def test_the_steps_end_at_the_schema_of_a_new_ledger(tmp_path, path, first):
     engine = create_engine(f"sqlite:///{alone}")
     with engine.begin() as connection:
         assert sorted(STEPS) == list(range(SCHEMA_VERSION))
-        for version in range(SCHEMA_VERSION):
+        step(connection, 0)
+    assert shape_of(alone) == shape_before
+    with engine.begin() as connection:
+        for version in range(1, SCHEMA_VERSION):
             step(connection, version)
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     engine.dispose()
     assert shape_of(path) == shape_of(tmp_path / "new.db") == shape_of(alone)
-
-
-def test_the_first_step_makes_the_first_schema(tmp_path, path, first):
-    alone = tmp_path / "alone.db"
-    engine = create_engine(f"sqlite:///{alone}")
-    with engine.begin() as connection:
-        step(connection, 0)
-    engine.dispose()
-    assert shape_of(path) == shape_of(alone)
 
 
 def test_a_backup_of_an_older_schema_is_restored_and_upgraded_again(tmp_path):

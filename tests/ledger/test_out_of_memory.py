@@ -43,7 +43,7 @@ def test_what_no_memory_was_left_for_is_not_half_recorded(tmp_path):
         drop = ledgers.drop_of(("orders", "orders.csv"), mapping="orders", operation="order.create")
         documents = [
             ledgers.document("order.create", ledgers.order(number), [("orders", number + 2, ("x",) * 5)])
-            for number in range(3_000)
+            for number in range(1_000)
         ]
         planned = ledgers.plan(ledger, run, drop, documents)
     path = [str(Path(ledgers.__file__).parent), *sys.path]
@@ -66,4 +66,4 @@ def test_what_no_memory_was_left_for_is_not_half_recorded(tmp_path):
         assert ledger.check() == []
     assert states["accepted"] == counts["accepted"]
     assert states["sending"] == counts["sending"] - counts["accepted"]
-    assert states.total() == 3_000
+    assert states.total() == 1_000

@@ -8,7 +8,7 @@ import pytest
 
 from loadsheet.contract import BY_NAME
 from loadsheet.ledger import State
-from loadsheet.ledger.planning import Known, chosen, differences, judge, recognized
+from loadsheet.ledger.planning import EarlierEntry, chosen, differences, judge, recognized
 from loadsheet.mapping.documents import Document, Instead, SourceRow
 from loadsheet.problems import Problem
 
@@ -32,7 +32,7 @@ def known(operation, state, content="one", identity=7):
     made = document(operation, content)
     problems = (SAID,) if state is State.REFUSED else ()
     receipt = "88001" if state is State.ACCEPTED else ""
-    return Known(identity, operation, made.key, state, made.content_hash, made.payload, receipt, problems)
+    return EarlierEntry(identity, operation, made.key, state, made.content_hash, made.payload, receipt, problems)
 
 
 READY, SENDING, ACCEPTED, REFUSED, UNKNOWN = (
@@ -205,7 +205,7 @@ def lines(*names, ordered=()):
 
 def kept(made, identity, payload=None):
     payload = made.payload if payload is None else payload
-    return Known(identity, CREATE, made.key, State.ACCEPTED, made.content_hash, payload, "88001", ())
+    return EarlierEntry(identity, CREATE, made.key, State.ACCEPTED, made.content_hash, payload, "88001", ())
 
 
 def test_a_record_whose_lines_come_in_another_order_is_unchanged_under_the_hash_it_was_kept_by():

@@ -1,8 +1,10 @@
 """What a run did that died before its reports is told by the next run that gets to its own, once."""
 
+import databases
 from ledgers import document, drop_of, order, plan, send
 
 from loadsheet.ledger import reported_by
+from loadsheet.ledger.exporting import slice_of
 
 
 def planned(ledger, run, file, number=1):
@@ -24,6 +26,7 @@ def end(ledger, run):
     ledger.end_run(run, exit_code=0, summary={"entries": {}})
 
 
+@databases.ON_BOTH
 def test_the_next_run_tells_of_a_dead_one_and_the_one_after_it_does_not(ledger):
     dead = ledger.begin_run()
     planned(ledger, dead, "dead.csv")
@@ -96,11 +99,12 @@ def test_who_acknowledges_a_drop_is_the_run_that_tells_of_it(ledger):
     assert ledger.queries.runs_changing(drop.id) == [later.name]
 
 
+@databases.ON_BOTH
 def test_a_slice_holds_the_drops_of_the_dead_that_its_run_tells_of(ledger):
     dead = ledger.begin_run()
     drop = planned(ledger, dead, "dead.csv")
     later = ledger.begin_run()
     ledger.adopt_unfinished_runs(later)
     end(ledger, later)
-    with ledger.queries.slice_of(later) as rows:
+    with slice_of(ledger.queries, later) as rows:
         assert (list(rows.own), list(rows.touched)) == ([], [drop.id])

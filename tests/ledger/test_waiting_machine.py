@@ -1,9 +1,12 @@
-"""A state machine of nights: whatever comes, is lost, looked up or waits, no child leaves before its order and nothing leaves twice."""
+"""A state machine of nights on a real ledger: whatever comes, is lost, looked up, waits or dies, no child leaves before its order, nothing leaves
+twice, and what the ledger knows stays true.
+"""
 
 import shutil
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import databases
@@ -11,10 +14,12 @@ import ledgers
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from ready_entries import BY_NAME, Settlement
 
-from loadsheet.ledger import State, Waits
+from loadsheet.dispatch.batching import build_calls
+from loadsheet.ledger import TRANSITIONS, State, Waits
+from loadsheet.ledger.states import INITIAL
 
 OPERATIONS = ["order.create", "order.create", "order.update", "order.status", "order.status", "order.delete"]
 OPERATIONS += [ledgers.UPSERT, ledgers.UPSERT]
@@ -42,7 +47,11 @@ class NightMachine(RuleBasedStateMachine):
 
     @initialize()
     def open_it(self):
-        self.opened = ledgers.ledger_at(databases.new_url(self.kind, self.folder))
+        self.url = databases.new_url(self.kind, self.folder)
+        self.enter()
+
+    def enter(self):
+        self.opened = ledgers.ledger_at(self.url)
         self.ledger = self.opened.__enter__()
         self.run = self.ledger.begin_run()
 
@@ -105,6 +114,44 @@ class NightMachine(RuleBasedStateMachine):
         elif one.operation == "order.status":
             self.applied[one.lane, one.payload] += 1
             assert self.applied[one.lane, one.payload] == 1, "an event is applied twice"
+
+    @rule(worked=st.booleans(), number=st.integers(0, 3))
+    def die(self, worked, number):
+        """The process ends while calls are under way: what became of them is unknown to the next."""
+        some = self.ledger.ready(number)
+        calls = build_calls(some, 2)
+        self.ledger.mark_sending(self.run, [(call.submissions, call.body) for call in calls])
+        for one in (one for call in calls for one in call.submissions):
+            self.worked[one.id] = worked
+            if worked:
+                self.apply(one)
+        self.opened.__exit__(None, None, None)
+        self.enter()
+        assert self.ledger.check() == []
+        assert {one.id for one in self.ledger.queries.entries_in(State.UNKNOWN)} == self.worked.keys()
+
+    @invariant()
+    def every_change_is_recorded(self):
+        """An event for each change, as the table allows it; an attempt for each time of sending; one call at a time on a lane."""
+        if not hasattr(self, "ledger"):
+            return
+        with self.ledger._engine.connect() as connection:
+            rows = connection.exec_driver_sql("select entry_id, before, after from events order by id").all()
+            attempts = Counter(connection.exec_driver_sql("select entry_id from attempts").scalars())
+        events = defaultdict(list)
+        for row in rows:
+            events[row.entry_id].append(row)
+        sending = Counter()
+        for entry in self.ledger.queries.entries_in(*State):
+            first, *later = events[entry.id]
+            assert (first.before, State(first.after) in INITIAL) == ("", True)
+            assert all(State(one.after) in TRANSITIONS[State(one.before)] for one in later)
+            assert all(one.after == other.before for one, other in pairwise(events[entry.id]))
+            assert events[entry.id][-1].after == entry.state
+            assert sum(one.after == State.SENDING for one in later) == entry.attempts == attempts[entry.id]
+            assert entry.waits is Waits.DECISION or entry.state in (State.READY, State.HELD)
+            sending[entry.lane] += entry.state in (State.SENDING, State.UNKNOWN) and entry.operation != "order.status"
+        assert max(sending.values(), default=0) <= 1
 
     @rule(again=st.booleans())
     def look_up(self, again):
@@ -173,5 +220,6 @@ TestOnPostgres.settings = nights(3)
 
 @pytest.mark.sweep
 @pytest.mark.timeout(1200)
-def test_many_nights():
-    run_state_machine_as_test(NightMachine, settings=nights(200))
+@pytest.mark.parametrize(("machine", "examples"), [(NightMachine, 300), (OnPostgres, 12)])
+def test_many_nights(machine, examples):
+    run_state_machine_as_test(machine, settings=nights(examples))

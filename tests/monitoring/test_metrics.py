@@ -12,7 +12,7 @@ from reported_runs import House, create
 from sqlalchemy import create_engine
 
 from loadsheet.ledger import Settlement, State, open_ledger
-from loadsheet.ledger.run_queries import call_times, calls_by_outcome, ledger_figures
+from loadsheet.ledger.queries import call_times, calls_by_outcome, ledger_figures
 from loadsheet.ledger.schema import metadata
 from loadsheet.operations.monitoring import WatchStatus
 from loadsheet.operations.monitoring.prometheus import exposition, metrics_path

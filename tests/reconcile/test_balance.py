@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 from ledgers import document, drop_of, ledger_in, left_out, order, plan, send, unreadable, weight_problem
 
+from loadsheet.ledger import ReadTotals
 from loadsheet.mapping.documents import SHARED
 from loadsheet.problems import Problem
 from loadsheet.reconcile import FATES, settle
@@ -89,7 +90,7 @@ def test_a_row_of_which_one_document_is_invalid_counts_as_invalid(tmp_path, wron
         events[shared] = replace(events[shared], items={SHARED: (0,)})
         ledger.record_seen(run, {"order:A-00001"})
         drop = drop_of(("orders", "in.csv"), operation="order.status")
-        ledger.plan(run, drop, {}, events, lambda: {"orders": 1})
+        ledger.plan(run, drop, {}, [*events, ReadTotals({"orders": 1})])
         send(ledger, run)
         found = settle(ledger.queries, {}, run, SETTINGS)
         fate = "accepted" if wrong == "neither" else "invalid"

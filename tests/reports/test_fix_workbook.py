@@ -21,7 +21,7 @@ from ledgers import (
 from reported_runs import run_begun, written
 
 from loadsheet.fix_marks import PROPERTY, Mark
-from loadsheet.ledger import ColumnGuide, Settlement, State, Waits
+from loadsheet.ledger import ColumnGuide, ReadTotals, Settlement, State, Waits
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.number_formats import parse_format, read_number
@@ -400,7 +400,7 @@ def test_a_row_that_several_records_share_is_there_once_with_the_remarks_of_both
     two = invalid(2, [shared, ("orders", 4, cell(2))], in_book(2, row=2, found="drei"))
     with run_begun(tmp_path) as (ledger, run, settings):
         items = [one, replace(two, items={"(shared)": (0,)})]
-        ledger.plan(run, drop_of(BOOK), {}, items, lambda: {"orders": 3})
+        ledger.plan(run, drop_of(BOOK), {}, [*items, ReadTotals({"orders": 3})])
         report = written(ledger, run, settings)
     told = rows(openpyxl.load_workbook(report.folder / "book.fix.xlsx")["Aufträge"])[1:]
     assert [line[-1] for line in told] == ["1:1/2", "1:2/2", "2:1/1"]

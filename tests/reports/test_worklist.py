@@ -9,7 +9,7 @@ from ledgers import Ticking, document, drop_of, ledger_in, order, refused, send,
 from reported_runs import House, create, told
 
 from loadsheet.annotation_sheet import as_written
-from loadsheet.ledger import Remark
+from loadsheet.ledger import ReadTotals, Remark
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Where
 from loadsheet.reports.reconciliation.workbook import free_name
@@ -59,7 +59,7 @@ def test_a_difference_of_numbers_is_a_number_and_its_source_is_named_by_lineage(
     lineage = {"total_weight": (Source("orders", "weight", "Gewicht", "first"),)}
     rows = [("orders", 2, ("A-00001", "x", "y", "412,5 kg", "1"))]
     made = document("order.create", order(1), rows)
-    house.ledger.plan(house.run, drop_of(("orders", "o.xlsx", "Blatt")), lineage, [made], lambda: {"orders": 1})
+    house.ledger.plan(house.run, drop_of(("orders", "o.xlsx", "Blatt")), lineage, [made, ReadTotals({"orders": 1})])
     send(house.ledger, house.run)
     (line,) = told(house.again(held=[order(1, total_weight=414)]))
     assert (line["Field"], line["Source value"], line["Source cell"]) == ("total_weight", "412,5 kg", "o.xlsx:Blatt!D2")

@@ -81,13 +81,3 @@ def test_a_name_is_gone_from_every_file_after_forgetting_and_the_copy_elsewhere_
     assert holding(folder, STEM) == []
     told = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("outbox/*/run.json")]
     assert "forgotten-1.csv" in json.dumps(told)
-
-
-def test_a_file_dropped_again_is_known_by_its_records_and_called_by_its_own_name(house):
-    words = ("--outbox", "outbox", "--reports", "--yes", "--because", "asked to")
-    assert house("ledger", "forget", "AF-14", *words) == 0, house.said
-    assert house("ledger", "forget", "AF-11", *words) == 0, house.said
-    drop(house.folder, f"{STEM}.csv", ROW.format(11, "S. Okafor", 22))
-    assert run(house) in (0, 1), house.said
-    assert f"{STEM}.csv" in house.said
-    assert "1 unchanged" in house.said

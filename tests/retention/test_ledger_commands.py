@@ -16,12 +16,13 @@ import duckdb
 import pandas as pd
 import pytest
 from command import environment
-from ledgers import Ticking, ledger_in, refused, unknown
+from killed_steps import dies_at
+from ledgers import Ticking, drop_of, ledger_in, plan, refused, unknown
 from retention_runs import PERSON, house_in, orders, records
 
 from loadsheet.cli import invoke
-from loadsheet.ledger import State, open_ledger
-from loadsheet.ledger.restore import restore
+from loadsheet.ledger import Opening, State, open_ledger, read_ledger
+from loadsheet.ledger.moving import restore
 from loadsheet.problems import LedgerError
 
 
@@ -113,7 +114,7 @@ def test_a_backup_is_whole_private_and_never_written_over(command, state):
     (made,) = (state / "backups").iterdir()
     assert str(made) in out
     assert made.stat().st_mode & 0o777 == 0o600
-    with open_ledger(f"sqlite:///{made}", exclusive=False) as copy:
+    with read_ledger(f"sqlite:///{made}") as copy:
         assert copy.check() == []
     code, _, err = command("backup", "--to", made)
     assert code == 2
@@ -121,8 +122,14 @@ def test_a_backup_is_whole_private_and_never_written_over(command, state):
 
 
 def test_a_backup_is_made_while_another_process_holds_the_ledger(command, state):
-    with ledger_in(state):
+    with ledger_in(state) as ledger:
+        run = ledger.begin_run()
+        plan(ledger, run, drop_of(("orders", "more.csv")), orders(5))
         assert command("backup")[0] == 0
+        plan(ledger, run, drop_of(("orders", "later.csv")), orders(6))
+    (made,) = (state / "backups").iterdir()
+    with read_ledger(f"sqlite:///{made}") as copy:
+        assert (len(copy.queries.runs()), copy.queries.count_in(State.READY), copy.check()) == (3, 1, [])
 
 
 def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command, state):
@@ -141,7 +148,7 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
     with pytest.raises(LedgerError, match="does not know run 2026-03-04-03"), ledger_in(state):
         pass
     clock = Ticking()
-    with open_ledger(f"sqlite:///{state / 'ledger.db'}", clock=clock, accept_older=True) as ledger:
+    with open_ledger(f"sqlite:///{state / 'ledger.db'}", Opening(accept_older=True), clock=clock) as ledger:
         ledger.begin_run()
         assert ledger.queries.count_in(State.READY) == 0
         assert ledger.check() == []
@@ -212,53 +219,35 @@ def test_a_ledger_that_is_gone_is_put_back(command, state):
         assert ledger.check() == []
 
 
-def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_new_one(command, state, tmp_path):
+def test_the_log_of_a_killed_process_goes_with_its_ledger_and_never_meets_the_new_one(command, state):
     copy = backed_up(command, state)
-    code = (
-        "import os, signal, sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; from ledgers import ledger_in\n"
-        "with ledger_in(Path(sys.argv[1])) as ledger:\n"
-        "    ledger.begin_run(); os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    support = str(Path(__file__).parents[1] / "support")
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(state), support], env=environment(PYTHONPATH=os.pathsep.join(filter(None, sys.path))), check=False
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL
+    child = os.fork()
+    if not child:
+        with ledger_in(state) as ledger:
+            ledger.begin_run()
+            os.kill(os.getpid(), signal.SIGKILL)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert (state / "ledger.db-wal").stat().st_size > 0
     assert command("restore", copy, "--yes")[0] == 0
     (replaced,) = (path for path in state.glob("ledger.db.replaced-*") if path.name.endswith("Z"))
     with closing(sqlite3.connect(replaced)) as old:
         assert old.execute("select count(*) from runs").fetchone() == (3,)
-    with open_ledger(f"sqlite:///{state / 'ledger.db'}", clock=Ticking(), accept_older=True) as ledger:
+    with open_ledger(f"sqlite:///{state / 'ledger.db'}", Opening(accept_older=True), clock=Ticking()) as ledger:
         assert len(ledger.queries.runs()) == 2
         assert ledger.check() == []
 
 
-def test_a_restore_that_is_killed_anywhere_leaves_the_old_ledger_or_the_new_one_or_is_done_again(
-    command, state, tmp_path
-):
+def test_a_restore_that_is_killed_anywhere_leaves_the_old_ledger_or_the_new_one_or_is_done_again(command, state):
     copy = backed_up(command, state)
-    url, point, seen = f"sqlite:///{state / 'ledger.db'}", 0, set()
-    while True:
+    url, point, seen, died = f"sqlite:///{state / 'ledger.db'}", 0, set(), True
+
+    def act(begin):
+        begin()
+        restore(url, copy, Ticking())
+
+    while died:
         point += 1
-        child = os.fork()
-        if not child:
-            left = [point]
-
-            def count(name, _, left=left):
-                if name in {"open", "os.rename", "os.remove", "sqlite3.connect"}:
-                    left[0] -= 1
-                    if not left[0]:
-                        os.kill(os.getpid(), signal.SIGKILL)
-
-            sys.addaudithook(count)
-            try:
-                restore(url, copy, Ticking())
-                os._exit(0)
-            finally:
-                os._exit(3)
-        _, status = os.waitpid(child, 0)
-        assert status in (0, signal.SIGKILL)
+        died = dies_at(point, act, {"open", "os.rename", "os.remove", "sqlite3.connect"})
         there = (state / "ledger.db").exists()
         seen.add(there)
         if there:
@@ -266,8 +255,6 @@ def test_a_restore_that_is_killed_anywhere_leaves_the_old_ledger_or_the_new_one_
                 assert ledger.check() == []
         else:
             restore(url, copy, Ticking())
-        if status == 0:
-            break
     assert seen == {True, False}
     assert point > 5
 
@@ -341,7 +328,7 @@ def test_a_single_file_has_the_entries_and_a_day_limits_them(command, state, tmp
     assert (code, "cannot be written" in err) == (75, True)
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_an_export_takes_bounded_memory(state, tmp_path):
     """A hundred times the rows do not take a hundred times the memory."""
     code = (

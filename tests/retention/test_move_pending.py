@@ -1,12 +1,11 @@
 """Settings name PostgreSQL while the ledger is still a file: every command does nothing but name the one that moves it."""
 
 import databases
-import pytest
 from month_of_runs import Month
 from orders import order_id
 
 from loadsheet.cli import COMMANDS, invoke
-from loadsheet.ledger.postgres_opening import make
+from loadsheet.ledger.opening import make
 from loadsheet.settings import Settings
 
 STATE = "disk/state"
@@ -39,45 +38,20 @@ OF_ALL_SHIPPERS = {"worker", "workers"}  # they look at what all ledgers of a se
 FINDINGS = 1  # with which the doctor ends, who goes on to other things
 
 
-def house_in(folder, name):
-    """A house with one night behind it, whose settings then name a schema that nobody has used."""
-    month = Month(folder, folder / "disk")
-    month.drop(1)
-    night = month.night(3)
-    assert night.exit_code == 0, night.err
+FEW = [["run"], ["show", order_id(1)], ["doctor"]]
+
+
+def use_server(folder):
+    """Have the settings name a schema that nobody has used."""
     file = folder / "loadsheet.toml"
-    place = f'state = "{STATE}"\ndatabase = "{databases.database()}"\ncluster.database_schema = "{name}"'
+    place = f'state = "{STATE}"\ndatabase = "{databases.database()}"\ncluster.database_schema = "pending"'
     text = file.read_text(encoding="utf-8")
     assert f'state = "{STATE}"' in text
     file.write_text(text.replace(f'state = "{STATE}"', place), encoding="utf-8")
-    return month
-
-
-def nothing(_month):
-    """Nothing is on the server yet."""
-
-
-def tables_alone(month):
-    """Somebody made the tables, and nobody ran."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(month.folder)
-        make(Settings.load().database_url)
-
-
-def half_a_move(month):
-    """The move ended after the copy, before the file gave way."""
-    in_the_way = month.folder / STATE / "ledger.db.moving"
-    in_the_way.mkdir()
-    done = at(month, "ledger", "move", "--yes")
-    assert (done.exit_code, "ledger.db.moved cannot be written" in done.err) == (75, True), done
-    in_the_way.rmdir()
 
 
 def at(month, *words):
     return month.command(*words, at=month.moment(3, hour=3, minute=0))
-
-
-FEW = [["run"], ["show", order_id(1)], ["doctor"], ["ledger", "check"], ["capsule", "make", "last"]]
 
 
 def kept(folder):
@@ -87,20 +61,31 @@ def kept(folder):
     return {str(path.relative_to(folder)): path.stat().st_size for path in found if path.is_file()}
 
 
-@pytest.mark.parametrize(
-    ("way", "commands"),
-    [(nothing, FEW), (tables_alone, FEW), (half_a_move, OPEN_THE_LEDGER)],
-    ids=["nothing", "tables_alone", "half_a_move"],
-)
-def test_every_command_names_the_one_that_moves_the_ledger_and_that_moves_it(tmp_path, way, commands):
-    house = house_in(tmp_path, f"moved_{way.__name__}")
-    way(house)
+def all_name_the_move(house, commands):
     before = kept(house.folder)
     for words in commands:
         done = at(house, *words)
         assert "loadsheet ledger move" in " ".join((done.out + done.err).split()), (words, done)
         assert done.exit_code == (FINDINGS if words[0] == "doctor" else 78), (words, done)
         assert kept(house.folder) == before, words
+
+
+def test_every_command_names_the_one_that_moves_the_ledger_and_that_moves_it(tmp_path, monkeypatch):
+    house = Month(tmp_path, tmp_path / "disk")
+    house.drop(1)
+    night = house.night(3)
+    assert night.exit_code == 0, night.err
+    use_server(tmp_path)
+    all_name_the_move(house, FEW)  # nothing is on the server yet
+    monkeypatch.chdir(tmp_path)
+    make(Settings.load().database_url)
+    all_name_the_move(house, FEW)  # somebody made the tables, and nobody ran
+    in_the_way = tmp_path / STATE / "ledger.db.moving"
+    in_the_way.mkdir()
+    done = at(house, "ledger", "move", "--yes")
+    assert (done.exit_code, "ledger.db.moved cannot be written" in done.err) == (75, True), done
+    in_the_way.rmdir()
+    all_name_the_move(house, OPEN_THE_LEDGER)  # the move ended after the copy, before the file gave way
     moved = at(house, "ledger", "move", "--yes")
     shown = at(house, "show", order_id(1))
     house.close()

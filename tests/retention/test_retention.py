@@ -3,23 +3,28 @@
 import os
 import re
 import shutil
-import signal
 import sqlite3
-import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from killed_steps import dies_at
 from ledgers import Ticking, left_out, refused
 from retention_runs import PERSON, house_in, orders, records
-from sqlalchemy import Engine, event
 
 from loadsheet.cli import invoke
-from loadsheet.ledger import open_ledger
+from loadsheet.ledger import read_ledger
 
 
 @pytest.fixture
 def house(tmp_path):
+    with house_in(tmp_path, reports=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reporting(tmp_path):
+    """A house whose nights end with reports."""
     with house_in(tmp_path) as opened:
         yield opened
 
@@ -44,18 +49,18 @@ def test_originals_go_after_their_days_but_not_those_of_open_exceptions(house):
     assert (gone.exists(), kept.exists()) == (False, True)
     assert house.ledger.queries.drop(settled.id).files[0].kept_as == ""
     assert [one.kept_as for one in house.ledger.maintenance.originals()] == [str(kept)]
-    assert house.ledger.maintenance.noted()["originals"] == 1
+    assert house.ledger.maintenance.removed_by_rule()["originals"] == 1
 
 
-def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(house):
-    first, _ = house.night("first.csv", orders(1), listed=records(1))
-    open_one, _ = house.night("open.csv", orders(2), answers=refused, listed=records(1))
-    house.days(31)
-    last, _ = house.night("last.csv", orders(3), listed=records(1, 3))
-    outbox = house.settings.outbox
+def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(reporting):
+    first, _ = reporting.night("first.csv", orders(1), listed=records(1))
+    open_one, _ = reporting.night("open.csv", orders(2), answers=refused, listed=records(1))
+    reporting.days(31)
+    last, _ = reporting.night("last.csv", orders(3), listed=records(1, 3))
+    outbox = reporting.settings.outbox
     (outbox / "mine").mkdir()
     (outbox / "2026-03-04-77").mkdir()  # no run.json: not ours
-    house.keep(reports_days=30)
+    reporting.keep(reports_days=30)
     left = sorted(path.name for path in outbox.iterdir() if path.is_dir())
     assert left == sorted(["mine", "2026-03-04-77", open_one.name, last.name])
     index = (outbox / "index.html").read_text(encoding="utf-8")
@@ -63,26 +68,26 @@ def test_reports_go_after_their_days_and_the_index_tells_of_those_that_are_left(
     assert all((outbox / name).exists() for name in linked)
     assert {open_one.name, last.name} <= linked
     assert first.name not in index
-    assert house.reported_again(first).folder.is_dir()
+    assert reporting.reported_again(first).folder.is_dir()
 
 
-def test_reports_stay_while_somebody_s_own_file_or_an_unread_workbook_or_a_file_set_aside_is_with_them(house):
+def test_reports_stay_while_somebody_s_own_file_or_an_unread_workbook_or_a_file_set_aside_is_with_them(reporting):
     runs = [
-        house.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))[0]
+        reporting.night(f"{number}.csv", orders(number), listed=records(*range(1, number + 1)))[0]
         for number in (1, 2, 3, 4)
     ]
-    outbox = house.settings.outbox
+    outbox = reporting.settings.outbox
     (outbox / runs[0].name / "notes.txt").write_text("mine", encoding="utf-8")
     workbook = outbox / runs[1].name / "reconciliation.xlsx"
     later = (outbox / runs[1].name / "run.json").stat().st_mtime + 60
     os.utime(workbook, (later, later))
     (outbox / runs[2].name / "set-aside").mkdir()
     (outbox / runs[2].name / "set-aside" / "broken.xlsx").write_bytes(b"x")
-    house.days(31)
-    house.night("last.csv", orders(9), listed=records(*range(1, 10)))
-    house.keep(reports_days=30)
+    reporting.days(31)
+    reporting.night("last.csv", orders(9), listed=records(*range(1, 10)))
+    reporting.keep(reports_days=30)
     assert [(outbox / run.name).exists() for run in runs] == [True, True, True, False]
-    house.keep(archive_days=20)
+    reporting.keep(archive_days=20)
     assert [(outbox / run.name).exists() for run in runs] == [True, True, False, False]
 
 
@@ -113,7 +118,7 @@ def test_log_files_go_after_their_days(house):
         os.utime(logs / name, (when, when))
     house.keep(log_days=30)
     assert sorted(path.name for path in logs.iterdir()) == ["2026-03-03-01.jsonl", "other.txt"]
-    assert house.ledger.maintenance.noted()["logs"] == 1
+    assert house.ledger.maintenance.removed_by_rule()["logs"] == 1
 
 
 def test_what_cannot_be_done_is_said_and_the_other_steps_are_done(house):
@@ -129,8 +134,10 @@ def test_what_cannot_be_done_is_said_and_the_other_steps_are_done(house):
 def test_a_night_that_removes_nothing_says_nothing_and_notes_nothing(house):
     house.night("a.csv", orders(1), listed=records(1))
     house.keep(payload_days=30, reports_days=30, archive_days=30, log_days=30)
+    house.days(5000)
+    house.keep(payload_days=0, reports_days=0, archive_days=0, log_days=0)
     assert house.said == []
-    assert house.ledger.maintenance.noted() == {}
+    assert house.ledger.maintenance.removed_by_rule() == {}
 
 
 # killed at every step
@@ -161,27 +168,19 @@ def at_night(place):
     return house_in(place, clock, **ALL)
 
 
+FILE_EVENTS = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree", "sqlite3.connect"}
+
+
 def keep_and_die(place, point):
-    """Keep house in a child that is killed at this statement, commit, removal, renaming or opening of a file; whether it came so far."""
-    child = os.fork()
-    if not child:
-        left = [point]
+    """Keep house in a child that is killed at this step; whether it came so far."""
 
-        def count(*_about):
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-
+    def act(begin):
         with at_night(place) as house:
-            event.listen(Engine, "before_cursor_execute", count)
-            event.listen(Engine, "commit", count)
-            names = {"os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree", "sqlite3.connect"}
-            sys.addaudithook(lambda name, _: count() if name in names else None)
+            begin()
             house.keep()
-            os._exit(len(house.said))
-    _, status = os.waitpid(child, 0)
-    assert status in (0, signal.SIGKILL)
-    return status == signal.SIGKILL
+            assert house.said == []
+
+    return dies_at(point, act, FILE_EVENTS)
 
 
 def outcome(place):
@@ -254,5 +253,5 @@ def test_a_run_keeps_house_and_a_watch_does(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
     (made,) = (tmp_path / ".loadsheet" / "backups").iterdir()
     assert made.name == f"ledger-{datetime.now(UTC):%Y-%m-%d}.db"
-    with open_ledger(f"sqlite:///{made}", exclusive=False) as ledger:
+    with read_ledger(f"sqlite:///{made}") as ledger:
         assert len(ledger.queries.runs()) == 1

@@ -10,7 +10,7 @@ from workspace import copy_mappings
 
 from loadsheet import pipeline
 from loadsheet.dispatch import Client
-from loadsheet.ledger import open_ledger
+from loadsheet.ledger import open_ledger, read_ledger
 from loadsheet.run_archive.create import place_of, seal_after_run
 from loadsheet.settings import Settings
 from loadsheet.stages import Dispatcher
@@ -50,7 +50,7 @@ class House:
             shutil.copytree(source, target, dirs_exist_ok=True) if source.is_dir() else shutil.copyfile(source, target)
 
     def ledger(self, *, exclusive=True):
-        return open_ledger(self.settings.database_url, clock=self.clock, exclusive=exclusive)
+        return (open_ledger if exclusive else read_ledger)(self.settings.database_url, clock=self.clock)
 
     def night(self, *rules, days=1):
         """A whole run on the next day, and its capsule; returns the run's name."""

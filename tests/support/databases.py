@@ -13,11 +13,11 @@ import psycopg
 import pytest
 from postgres import running_server
 
-from loadsheet.ledger.postgres_opening import forget_engines
+from loadsheet.ledger.opening import forget_engines
 
 KINDS = ("sqlite", "postgresql")
-ONLY_SQLITE = pytest.mark.parametrize("kind", KINDS[:1])
-ONLY_POSTGRES = pytest.mark.parametrize("kind", KINDS[1:])
+ON_BOTH = pytest.mark.parametrize("kind", KINDS)
+"""A test that runs on both kinds, where its fixtures take the kind of database from `kind`."""
 _numbers = itertools.count(1)
 
 

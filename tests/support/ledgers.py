@@ -10,7 +10,17 @@ import msgspec
 from sqlalchemy import insert, select, update
 
 from loadsheet.contract import BY_NAME, Listing
-from loadsheet.ledger import Drop, Ledger, Settlement, SourceFile, SourceTable, State, open_ledger
+from loadsheet.ledger import (
+    Drop,
+    Ledger,
+    PlanningRules,
+    ReadTotals,
+    Settlement,
+    SourceFile,
+    SourceTable,
+    State,
+    open_ledger,
+)
 from loadsheet.ledger.location import Surroundings
 from loadsheet.ledger.schema import tenures
 from loadsheet.ledger.tenure import Fence
@@ -164,7 +174,7 @@ def unreadable(name, problem):
     return SourceFile("data", name, source.sha256, 77, source.arrived, f"aside/{name}", (problem,))
 
 
-def plan(ledger, run, drop, items, *, seen=True, **more):
+def plan(ledger, run, drop, items, *, seen=True, **rules):
     """Plan documents and ignored rows; returns the drop. Orders and tenders of children are taken for seen, unless told."""
     items = list(items)
     if seen:
@@ -173,7 +183,7 @@ def plan(ledger, run, drop, items, *, seen=True, **more):
         )
     rows = [row for item in items for row in ([item.row] if isinstance(item, Ignored) else item.rows)]
     read = {table.name: sum(row.table == table.name for row in rows) for table in drop.tables}
-    return ledger.plan(run, drop, {}, items, lambda: read, **more)[0]
+    return ledger.plan(run, drop, {}, [*items, ReadTotals(read)], PlanningRules(**rules))[0]
 
 
 def send(ledger, run, decide=lambda submission: None):

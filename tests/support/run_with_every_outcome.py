@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ledgers import document, drop_of, ledger_in, left_out, listing, order, refused, send, unknown, unreadable
 
+from loadsheet.ledger import ReadTotals
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
@@ -55,7 +56,7 @@ def plan(ledger, run, file, items, *, sheet="Aufträge", operation="order.create
     """Plan documents of one file with the lineage above."""
     drop = drop_of(("orders", file, sheet), operation=operation, mapping=mapping, header=HEADER)
     read = sum(1 if not hasattr(item, "rows") else len(item.rows) for item in items)
-    return ledger.plan(run, drop, LINEAGE, items, lambda: {"orders": read})[0]
+    return ledger.plan(run, drop, LINEAGE, [*items, ReadTotals({"orders": read})])[0]
 
 
 ANSWERS = {"A-00002": refused, "A-00003": unknown}

@@ -10,11 +10,10 @@ from databases import database
 from sqlalchemy import insert, text
 
 from loadsheet.ledger import clock
-from loadsheet.ledger.shared import open_shared, paces
+from loadsheet.ledger.shared import leases, open_shared
 from loadsheet.ledger.shared import schema as tables
-from loadsheet.ledger.shared.leases import Ask
-from loadsheet.ledger.shared.overview import ClusterStatus, QueueStatus, Takeover, Worker
-from loadsheet.ledger.shared.paces import PaceStatus
+from loadsheet.ledger.shared.leases import Ask, PaceStatus
+from loadsheet.ledger.shared.workers import ClusterStatus, QueueStatus, Takeover, Worker
 from loadsheet.settings import Settings
 
 _numbers = itertools.count(1)
@@ -86,14 +85,14 @@ class Fleet:
         self, exchange="https://exchange.example", token="t", *, per_second=50, connections=8, wants=(), setback=None
     ):
         """A pace with the leases of these workers, each of whom wants so many calls a second and connections."""
-        name = paces.pace_name(exchange, token)
-        paces.begin(self.connection, name, exchange, per_second, connections)
+        name = leases.pace_name(exchange, token)
+        leases.begin(self.connection, name, exchange, per_second, connections)
         for worker, wanted, wanted_connections in wants:
             with self.connection.engine.begin() as connection:
-                paces.renew(connection, name, worker, Ask(wanted, wanted_connections))
+                leases.renew(connection, name, worker, Ask(wanted, wanted_connections))
         if setback:
             with self.connection.engine.begin() as connection:
-                paces.setback(connection, name, 0.0, *setback)
+                leases.setback(connection, name, 0.0, *setback)
         return name
 
     def job(self, shipper, reason="files", *, status="todo", age=0):

@@ -9,14 +9,14 @@ from pathlib import Path
 import click
 
 from loadsheet import run_log
-from loadsheet.ledger import Clock, Ledger, open_ledger, utc_now
+from loadsheet.ledger import Clock, Ledger, Opening, open_ledger, read_ledger, utc_now
 from loadsheet.ledger.opening import file_of
 from loadsheet.settings import Settings
 
 
 def ledger_to_read(settings: Settings) -> AbstractContextManager[Ledger]:
     """The ledger of the settings, for reading only: a run may be in progress. Raises what `open_ledger` raises."""
-    return open_ledger(settings.database_url, clock=clock(), exclusive=False, state=settings.state)
+    return read_ledger(settings.database_url, settings.state, clock=clock())
 
 
 def clock() -> Clock:
@@ -29,14 +29,13 @@ def clock() -> Clock:
 @contextmanager
 def held_ledger(settings: Settings) -> Iterator[Ledger]:
     """The ledger of the settings, held by this process alone. Raises what `open_ledger` raises."""
-    held = open_ledger(
-        settings.database_url,
-        clock=clock(),
-        allow_network=settings.ledger.allow_network,
-        accept_older=settings.ledger.accept_older,
+    opening = Opening(
         state=settings.state,
         takeover_s=settings.cluster.takeover_s,
+        allow_network=settings.ledger.allow_network,
+        accept_older=settings.ledger.accept_older,
     )
+    held = open_ledger(settings.database_url, opening, clock=clock())
     with run_log.opened(settings, anew=False), held as ledger:
         yield ledger
 
@@ -59,6 +58,6 @@ def holder_of(settings: Settings) -> str:
     """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
     if not settings.is_shared:
         return holder_of_file(file_of(settings.database_url))
-    from loadsheet.ledger.postgres_opening import look  # noqa: PLC0415 (needed where a ledger is shared)
+    from loadsheet.ledger.postgres import look  # noqa: PLC0415 (needed where a ledger is shared)
 
     return look(settings.database_url, settings.cluster.takeover_s).holder

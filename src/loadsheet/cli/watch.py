@@ -39,7 +39,7 @@ from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.internal_errors import fault_summary
 from loadsheet.ledger import Ledger, State
-from loadsheet.ledger.postgres_opening import make, who
+from loadsheet.ledger.opening import make, who
 from loadsheet.mapping import load_folder
 from loadsheet.operations import monitoring
 from loadsheet.operations.expected_files import next_due
@@ -206,7 +206,7 @@ def _watch(held: _HeldShipper, context: _WatchContext) -> Watch:
 
 def _due_s(settings: Settings, ledger: Ledger) -> float | None:
     """Seconds until the next expected file is due, from the last check on. The run after that reports it if it is late."""
-    now, (_, looked) = clock()(), ledger.queries.looks()
+    now, (_, looked) = clock()(), ledger.queries.first_and_last_start()
     due = next_due(settings, datetime.fromisoformat(looked) if looked else now)
     return None if due is None else (due - now).total_seconds()
 

@@ -16,7 +16,7 @@ from loadsheet.cluster.job_queue import Outage, Queue
 from loadsheet.cluster.served_shippers import ServedShippers
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
-from loadsheet.ledger.shared import Engine, fires, jobs, recovery, workers
+from loadsheet.ledger.shared import Engine, fires, jobs, workers
 from loadsheet.ledger.shared.workers import WorkerInfo
 from loadsheet.ledger.tenure import BEATS
 from loadsheet.problems import LedgerError, LedgerGone
@@ -110,11 +110,11 @@ class Housekeeping:
             workers.record_heartbeat(
                 connection, self._enrolled(), [_describe_job(one) for one in running.values()], self._queue.done
             )
-            known = worker_id is None or recovery.beat(connection, worker_id)
-            doing = set() if worker_id is None else recovery.doing_of(connection, worker_id) - running.keys()
+            known = worker_id is None or jobs.beat(connection, worker_id)
+            doing = set() if worker_id is None else jobs.doing_of(connection, worker_id) - running.keys()
             orphans = doing & self._orphans  # seen twice: a job that was just fetched is not running yet
             if worker_id is not None and (ours := orphans - self._queue.running.keys()):
-                recovery.put_back(connection, ours, worker_id)
+                jobs.put_back(connection, ours, worker_id)
             self._orphans = doing
         if worker_id is not None and not known:
             self._queue.re_register(worker_id)
@@ -122,14 +122,14 @@ class Housekeeping:
     def _reap(self) -> None:
         """Put back the jobs of workers that stopped sending heartbeats."""
         with self._engine.begin() as connection:
-            lost = recovery.reap(connection, self._takeover_s)
-            self._next_death_s = recovery.next_death_s(connection, self._takeover_s)
+            lost = jobs.reap(connection, self._takeover_s)
+            self._next_death_s = jobs.next_death_s(connection, self._takeover_s)
         if lost:
             run_log.warning("jobs of others who are silent are put back", jobs=len(lost))
 
     def _sweep(self) -> None:
         """Queue again the runs that died."""
-        lost = recovery.sweep(self._engine, self._served.addresses.values(), self._takeover_s)
+        lost = jobs.sweep(self._engine, self._served.addresses.values(), self._takeover_s)
         if lost:
             run_log.warning("runs that died are wanted again", runs=lost)
 
@@ -147,7 +147,7 @@ class Housekeeping:
 
     def _purge(self) -> None:
         """Remove old jobs, workers and schedule records."""
-        recovery.purge(self._engine, self._jobs_days, self._ended.is_set)
+        jobs.purge(self._engine, self._jobs_days, self._ended.is_set)
         with self._engine.begin() as connection:
             workers.forget(connection, max(self._jobs_days, 1))
             fires.forget(connection)

@@ -24,7 +24,7 @@ from procrastinate.worker import Worker
 from loadsheet import run_log
 from loadsheet.backoff import Backoff
 from loadsheet.ledger.postgres import Address
-from loadsheet.ledger.shared import recovery
+from loadsheet.ledger.shared import jobs
 from loadsheet.ledger.shared.jobs import TASK
 
 POLL_S = 5.0
@@ -275,7 +275,7 @@ class _ResilientJobManager(JobManager):
 
     async def _fetch(self, queues: list[str], worker_id: int) -> Job | None:
         if len(self._taken) >= self._places:
-            rows = await self.connector.execute_query_all_async(recovery.URGENT, queues=queues)
+            rows = await self.connector.execute_query_all_async(jobs.URGENT, queues=queues)
             queues = [row["queue_name"] for row in rows]
             if not queues:
                 return None
@@ -293,7 +293,7 @@ class _ResilientJobManager(JobManager):
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 (Procrastinate's)
         """Record the end of a job, if it is still ours. If that cannot be recorded, the job is done once more."""
         arguments = {"job": job.id, "worker": job.worker_id, "status": status.value, "remove": delete_job}
-        await self._execute(recovery.FINISH, arguments)
+        await self._execute(jobs.FINISH, arguments)
         self._finished(job, status)
 
     async def retry_job(
@@ -309,8 +309,8 @@ class _ResilientJobManager(JobManager):
         parameters = {"job": job.id, "worker": job.worker_id}
         if job.id in self.uncounted:
             self.uncounted.discard(job.id)
-            await self._execute(recovery.UNCOUNT, parameters)
-        await self._execute(recovery.RETRY, parameters | {"after_s": after_s})
+            await self._execute(jobs.UNCOUNT, parameters)
+        await self._execute(jobs.RETRY, parameters | {"after_s": after_s})
         self._finished(job, Status.TODO)
         if after_s:  # the other workers poll
             asyncio.get_running_loop().call_later(after_s, self.wake)
@@ -325,7 +325,7 @@ class _ResilientJobManager(JobManager):
         """Do nothing: see `housekeeping`."""
 
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 (Procrastinate's)
-        """Do nothing: see `recovery.reap`."""
+        """Do nothing: see `jobs.reap`."""
         return []
 
     async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:  # noqa: ARG002 (Procrastinate's)

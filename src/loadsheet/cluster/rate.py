@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from loadsheet.credentials import required_token
 from loadsheet.dispatch import SharedRate
-from loadsheet.ledger.postgres_opening import unique
+from loadsheet.ledger.opening import unique
 from loadsheet.ledger.shared import open_shared
-from loadsheet.ledger.shared.paces import Figures, SharedPace
+from loadsheet.ledger.shared.leases import Figures, SharedPace
 from loadsheet.settings import Settings
 
 

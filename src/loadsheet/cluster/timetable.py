@@ -14,7 +14,7 @@ from typing import NamedTuple
 from loadsheet.ledger import Ledger, clock
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.shared import Connection, fires, open_shared
-from loadsheet.ledger.shared.fires import Fire, ScheduleKey
+from loadsheet.ledger.shared.fires import DueMoment, Fire, ScheduleKey
 from loadsheet.operations.expected_files import local_text, zone_of
 from loadsheet.problems import LedgerError
 from loadsheet.schedules import PUNCTUAL, Due, Schedule
@@ -68,7 +68,7 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
             if known not in done:
                 fires.begin(connection, known, now)
             elif due := schedule.due(done[known], now, catch_up=settings.schedules.catch_up):
-                mine = fires.fire(connection, known, due.moment, by, after=done[known], caught_up=due.caught_up)
+                mine = fires.fire(connection, known, DueMoment(due.moment, done[known], due.caught_up), by)
                 found += [Fired(shipper, schedule, due)] * mine
     return found
 

@@ -24,9 +24,9 @@ from loadsheet.backoff import Backoff
 from loadsheet.cluster.housekeeping import Housekeeping
 from loadsheet.cluster.job_queue import Outage, Queue, Requeue
 from loadsheet.cluster.served_shippers import ServedShippers
+from loadsheet.ledger.opening import unique
 from loadsheet.ledger.postgres import shared_engine
-from loadsheet.ledger.postgres_opening import unique
-from loadsheet.ledger.shared import Engine, recovery
+from loadsheet.ledger.shared import Engine, jobs
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.workers import WorkerInfo
 from loadsheet.operations.expected_files import local_text, zone_of
@@ -211,8 +211,8 @@ class _WorkerThreads:
             return False
         worker_id = self.queue.worker_id
         with self._engine.connect() as connection:
-            mine = recovery.left(connection, self._served.queues())
-            return not mine and not (worker_id is not None and recovery.doing_of(connection, worker_id))
+            mine = jobs.left(connection, self._served.queues())
+            return not mine and not (worker_id is not None and jobs.doing_of(connection, worker_id))
 
     def _do(self, _job_id: int, arguments: Mapping[str, Any]) -> None:
         """Do a run. If another process holds the ledger it is retried soon: that process may not have seen the newest files."""
@@ -224,7 +224,7 @@ class _WorkerThreads:
             raise Requeue(self._takeover_s)
         with self._engine.connect() as connection:
             address = self._served.addresses[settings.ledger_schema]
-            if held_s := recovery.held_for_s(connection, address, settings.cluster.takeover_s):
+            if held_s := jobs.held_for_s(connection, address, settings.cluster.takeover_s):
                 raise Requeue(min(held_s, BUSY_RETRY_S))
         due = datetime.fromisoformat(arguments["due"])
         try:

@@ -1,16 +1,16 @@
 """Stage 4: the ledger. What is known about every file, document and attempt, durably.
 
 The seam of the house: nothing before it touches the network, nothing after it touches the source files. The only place of the
-translator with SQL. Open one with `open_ledger`; change it with `Ledger`; read it with `Ledger.queries`.
+translator with SQL. Open one with `open_ledger` or `read_ledger`; change it with `Ledger`; read it with `Ledger.queries`.
 """
 
-from loadsheet.ledger.between_runs import reported_by
 from loadsheet.ledger.clock import Clock, utc_now
 from loadsheet.ledger.decisions import Choice, first_broken_decision
 from loadsheet.ledger.exceptions import ExceptionStatus, Remark, WorkbookRead
-from loadsheet.ledger.file_queries import MissingRecords
-from loadsheet.ledger.opening import open_ledger
+from loadsheet.ledger.opening import Opening, open_ledger, read_ledger
 from loadsheet.ledger.queue import Submission
+from loadsheet.ledger.recording import PlanningRules, ReadTotals
+from loadsheet.ledger.run_queries import MissingRecords, reported_by
 from loadsheet.ledger.states import (
     NEEDS_SOMEONE,
     SETTLED,
@@ -51,7 +51,10 @@ __all__ = [
     "IgnoredRow",
     "Ledger",
     "MissingRecords",
+    "Opening",
     "Origin",
+    "PlanningRules",
+    "ReadTotals",
     "Remark",
     "Run",
     "Settlement",
@@ -64,6 +67,7 @@ __all__ = [
     "WorkbookRead",
     "first_broken_decision",
     "open_ledger",
+    "read_ledger",
     "reported_by",
     "utc_now",
 ]

@@ -85,7 +85,7 @@ def decode_items(stored: str) -> dict[str, tuple[int, ...]]:
 
 
 def encode_guide(guide: Mapping[str, Mapping[str, ColumnGuide]]) -> str:
-    """What senders are told of their columns, as JSON text; `decode_guide` reads it back."""
+    """The descriptions of columns for senders, as JSON text; `decode_guide` reads it back."""
     return encode(guide)
 
 

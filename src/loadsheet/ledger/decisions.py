@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, desc, insert, select, update
+from sqlalchemy import Connection
 
 from loadsheet.contract import BY_NAME, Action, update_of
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import decisions, entries, findings
+from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import Attempt, Decision, Entry, Finding, Run, Settlement, State, Trace, Waits
-from loadsheet.ledger.transitions import PreviousState, change
+from loadsheet.ledger.transitions import PreviousState, Transaction, change
 from loadsheet.problems import LedgerError
 
 IN_DOUBT = "X702"
@@ -41,68 +41,42 @@ class Choice(NamedTuple):
 
 def record_findings(connection: Connection, run: Run, found: Sequence[Finding]) -> None:
     """Record findings; what each says becomes the hint of its entry, as long as that is unknown."""
-    if not found:
-        return
-    connection.execute(
-        insert(findings),
-        [
-            {
-                "entry_id": one.entry,
-                "run_id": run.id,
-                "at": one.at,
-                "shown": one.shown,
-                "counts": int(one.counts),
-                "text": one.text,
-            }
-            for one in found
-        ],
-    )
     for one in found:
-        held = connection.execute(_DOUBTFUL, {"entry": one.entry}).first()
-        if held is not None:
+        finding = {"entry": one.entry, "run": run.id, "at": one.at}
+        finding |= {"shown": one.shown, "counts": int(one.counts), "text": one.text}
+        _INSERT_FINDING.run(connection, [finding])
+        for row in _UNKNOWN.rows(connection, entry=one.entry):
             problems = [
                 replace(problem, hint=one.text) if problem.code == IN_DOUBT else problem
-                for problem in codec.decode_problems(held.problems)
+                for problem in codec.decode_problems(row.problems)
             ]
-            connection.execute(_TELL, {"entry": one.entry, "problems": codec.encode_problems(problems)})
+            _SET_PROBLEMS.run(connection, [{"entry": one.entry, "problems": codec.encode_problems(problems)}])
 
 
-def apply_choices(connection: Connection, run: Run, chosen: Sequence[Choice], now: str) -> dict[int, PreviousState]:
-    """Change the states of entries to what a person chose; returns their states before, by id. `now` is ISO 8601 UTC. The caller chains the
-    decisions in the same transaction. Raises LedgerError if an entry changed since the person looked at it.
+def apply_choices(transaction: Transaction, chosen: Sequence[Choice]) -> dict[int, PreviousState]:
+    """Change the states of entries to what a person chose; returns their states before, by id. The caller chains the decisions in the same
+    transaction. Raises LedgerError if an entry changed since the person looked at it.
     """
+    connection = transaction.connection
     for one in chosen:
-        seen = {"entry": one.entry.id, "state": one.entry.state, "changed_at": one.entry.changed_at}
-        if connection.execute(_AS_IT_WAS, seen).first() is None:
-            raise LedgerError(f"{one.entry.key} has changed since it was looked at; nothing was decided, look again")
-        if one.entry.removed and one.settlement.state is State.READY:
-            raise LedgerError(
-                f"the contents of {one.entry.key} were removed on {one.entry.removed[:10]}; drop its file again"
-            )
+        entry = one.entry
+        if not _AS_IT_WAS.rows(connection, entry=entry.id, state=entry.state.value, changed_at=entry.changed_at):
+            raise LedgerError(f"{entry.key} has changed since it was looked at; nothing was decided, look again")
+        if entry.removed and one.settlement.state is State.READY:
+            raise LedgerError(f"the contents of {entry.key} were removed on {entry.removed[:10]}; drop its file again")
         if one.operation:
-            connection.execute(_SEND_AS, {"entry": one.entry.id, "operation": one.operation})
-    return change(connection, run, [one.settlement for one in chosen], now)
+            _SEND_AS.run(connection, [{"entry": entry.id, "operation": one.operation}])
+    return change(transaction, [one.settlement for one in chosen])
 
 
 def chain(connection: Connection, decided: Sequence[Decision]) -> None:
     """Record decisions behind all others, each with its hash."""
-    before = connection.scalar(select(decisions.c.hash).order_by(desc(decisions.c.id)).limit(1)) or ""
-    records = []
+    before = next((row.hash for row in _LAST_DECISION.rows(connection)), "")
     for made in decided:
         before = chained(before, made)
-        records.append(
-            {
-                "entry_id": made.entry,
-                "at": made.at,
-                "who": made.who,
-                "choice": made.choice,
-                "comment": made.comment,
-                "evidence": made.evidence,
-                "hash": before,
-            }
-        )
-    if records:
-        connection.execute(insert(decisions), records)
+        row = {"entry": made.entry, "at": made.at, "who": made.who, "choice": made.choice}
+        row |= {"comment": made.comment, "evidence": made.evidence, "hash": before}
+        _INSERT_DECISION.run(connection, [row])
 
 
 def chained(before: str, decision: Decision) -> str:
@@ -128,15 +102,6 @@ def first_broken_decision(recorded: Iterable[Decision]) -> Decision | None:
                 wordless.pop(named, None)
         before = decision.hash
     return next(iter(wordless.values()), None)
-
-
-_ENTRY = entries.c.id == bindparam("entry")
-_DOUBTFUL = select(entries.c.problems).where(_ENTRY, entries.c.state == State.UNKNOWN)
-_TELL = update(entries).where(_ENTRY).values(problems=bindparam("problems"))
-_AS_IT_WAS = select(entries.c.id).where(
-    _ENTRY, entries.c.state == bindparam("state"), entries.c.changed_at == bindparam("changed_at")
-)
-_SEND_AS = update(entries).where(_ENTRY).values(operation=bindparam("operation"))
 
 
 _ALIVE = (State.READY, State.SENDING, State.ACCEPTED, State.UNKNOWN)
@@ -202,3 +167,22 @@ def _retry_create(entry: Entry, lane: Sequence[Trace]) -> Retry:
 def _updating(entry: Entry) -> str:
     operation = update_of(BY_NAME[entry.operation])
     return operation.name if operation else ""
+
+
+_INSERT_FINDING = Statement(
+    """
+    insert into findings (entry_id, run_id, at, shown, counts, text)
+    values (:entry, :run, :at, :shown, :counts, :text)
+    """
+)
+_UNKNOWN = Statement("select problems from entries where id = :entry and state = 'unknown'")
+_SET_PROBLEMS = Statement("update entries set problems = :problems where id = :entry")
+_AS_IT_WAS = Statement("select 1 from entries where id = :entry and state = :state and changed_at = :changed_at")
+_SEND_AS = Statement("update entries set operation = :operation where id = :entry")
+_LAST_DECISION = Statement("select hash from decisions order by id desc limit 1")
+_INSERT_DECISION = Statement(
+    """
+    insert into decisions (entry_id, at, who, choice, comment, evidence, hash)
+    values (:entry, :at, :who, :choice, :comment, :evidence, :hash)
+    """
+)

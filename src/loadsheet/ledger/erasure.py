@@ -1,7 +1,7 @@
 """What the ledger forgets at a person's request: the contents of every entry of a key, shared cells, comments, and names of files.
 
 Owns: what belongs to a key, the pseudonyms of file names, and the statements that remove both. Counts, states and hashes stay; the erasure is
-a decision in the chain, without the key. Opens no transaction: the verbs of `Maintenance` do.
+a decision in the chain, without the key. Opens no transaction: the verbs of `Ledger` do.
 
 A file name goes if every record that came under it is forgotten, if it contains the key, or if it contains a word of the forgotten records
 that stands in no other record and no heading of its files. The pseudonym holds the number of the first file of that name, nothing of the
@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Column, Connection, Select, func, or_, select, update
@@ -20,8 +20,7 @@ from sqlalchemy import Column, Connection, Select, func, or_, select, update
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
 from loadsheet.ledger.decisions import FORGET, chain
-from loadsheet.ledger.exceptions import chunks
-from loadsheet.ledger.purging import GONE, empty
+from loadsheet.ledger.maintenance import GONE, empty
 from loadsheet.ledger.schema import (
     attempts,
     decisions,
@@ -38,9 +37,9 @@ from loadsheet.ledger.schema import (
     seen,
     tables,
 )
-from loadsheet.ledger.statements import streamed_within
-from loadsheet.ledger.states import Decision, Run, Settlement, State
-from loadsheet.ledger.transitions import change
+from loadsheet.ledger.statements import chunks, streamed_within
+from loadsheet.ledger.states import Decision, Settlement, State
+from loadsheet.ledger.transitions import Transaction, change
 from loadsheet.problems import LedgerError
 
 ALONE = "every record that came under it is forgotten"
@@ -85,11 +84,10 @@ class FileName(NamedTuple):
     files: tuple[KeptFile, ...]
 
 
-def names_of(connection: Connection, key: str, mine: Iterable[int]) -> list[FileName]:
+def _names_of(connection: Connection, key: str, own: set[int]) -> list[FileName]:
     """The names of the files in which a key stood, and names that contain the key, in the order in which they came first; pseudonyms
-    are none. `mine` are the ids of the key's entries.
+    are none. `own` are the ids of the key's entries.
     """
-    own = set(mine)
     found: dict[str, None] = {}
     for some in chunks(sorted(own)):
         query = select(files.c.name, func.min(files.c.id)).join(entries, entries.c.drop_id == files.c.drop_id)
@@ -103,8 +101,8 @@ def names_of(connection: Connection, key: str, mine: Iterable[int]) -> list[File
     return [one for one in judged if one.name != one.pseudonym]
 
 
-def runs_naming(connection: Connection, names: Sequence[FileName]) -> set[int]:
-    """The ids of the runs in whose reports these names may stand: they read files of the same bytes, changed entries of these, or told of
+def _runs_naming(connection: Connection, names: Sequence[FileName]) -> set[int]:
+    """The ids of the runs in whose reports these names may stand: they read files of the same bytes, changed entries of these, or listed
     one as an open exception.
     """
     found: set[int] = set()
@@ -113,11 +111,11 @@ def runs_naming(connection: Connection, names: Sequence[FileName]) -> set[int]:
         changed = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         found |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_(here))))
         found |= set(connection.scalars(changed.where(entries.c.drop_id.in_(here)).distinct()))
-        found |= runs_listing(connection, here)
+        found |= _runs_listing(connection, here)
     return found
 
 
-def runs_listing(connection: Connection, of_drops: Select[tuple[int]]) -> set[int]:
+def _runs_listing(connection: Connection, of_drops: Select[tuple[int]]) -> set[int]:
     """The ids of the runs while an entry of these drops was an open exception: their work lists hold it."""
     query = select(exceptions.c.run_id, exceptions.c.closed_run_id)
     query = query.join(entries, entries.c.id == exceptions.c.entry_id).where(entries.c.drop_id.in_(of_drops))
@@ -128,7 +126,7 @@ def runs_listing(connection: Connection, of_drops: Select[tuple[int]]) -> set[in
     return found
 
 
-def rename(connection: Connection, names: Sequence[FileName]) -> None:
+def _rename(connection: Connection, names: Sequence[FileName]) -> None:
     """Put the pseudonyms in the place of these names wherever the ledger says them, but for decisions and what was dropped."""
     for one in names:
         here = select(files.c.drop_id).where(files.c.name == one.name)
@@ -139,7 +137,7 @@ def rename(connection: Connection, names: Sequence[FileName]) -> None:
             _replace(connection, column, one)
 
 
-def mentions(one: FileName) -> re.Pattern[str]:
+def _mentions(one: FileName) -> re.Pattern[str]:
     """Where a text mentions a name: with or without its folders, as JSON writes it too, and as the name of what was made of the file."""
     folder, _, bare = one.name.rpartition("/")
     ending = _KNOWN_ENDING.search(bare)
@@ -157,7 +155,7 @@ def without_name(text: str, one: FileName) -> str:
         is_whole = not found.string.startswith((".fix.", ".results.", ".ack."), found.end())
         return f"{stem}{found['number'] or ''}{dot + ending if is_whole else ''}"
 
-    return mentions(one).sub(other, text)
+    return _mentions(one).sub(other, text)
 
 
 def contains_key(name: str, key: str) -> bool:
@@ -278,7 +276,25 @@ class Original(NamedTuple):
     shared: bool
 
 
-def entries_of_key(connection: Connection, key: str) -> list[KeyEntry]:
+class KeyTraces(NamedTuple):
+    """Where a key stands: its entries, oldest first; the files that they came from, as far as they are kept; the runs in whose reports they may
+    stand, by name, oldest first; and the names of these files, and of others that contain the key.
+    """
+
+    entries: Sequence[KeyEntry]
+    originals: Sequence[Original]
+    runs: Sequence[str]
+    names: Sequence[FileName]
+
+
+def traces_of_key(connection: Connection, key: str) -> KeyTraces:
+    """Where a key stands."""
+    mine = _entries_of_key(connection, key)
+    names = _names_of(connection, key, {one.id for one in mine})
+    return KeyTraces(mine, _originals_of(connection, mine), _runs_of(connection, mine, names), names)
+
+
+def _entries_of_key(connection: Connection, key: str) -> list[KeyEntry]:
     """All entries of a key, of keys that begin with it and a slash, and of everything on their lanes, oldest first."""
     named = or_(entries.c.key == key, entries.c.key.startswith(f"{key}/", autoescape=True))
     lanes = [lane for lane in connection.scalars(select(entries.c.lane).where(named).distinct()) if lane[-1:] != ":"]
@@ -289,7 +305,7 @@ def entries_of_key(connection: Connection, key: str) -> list[KeyEntry]:
     ]
 
 
-def originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Original]:
+def _originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Original]:
     """The files of the drops of these entries, as far as they are kept."""
     own = {one.id for one in mine}
     found: list[Original] = []
@@ -305,17 +321,17 @@ def originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Origi
     return found
 
 
-def runs_of(connection: Connection, mine: Sequence[KeyEntry], names: Sequence[FileName] = ()) -> list[str]:
+def _runs_of(connection: Connection, mine: Sequence[KeyEntry], names: Sequence[FileName]) -> list[str]:
     """The names of the runs in whose reports these entries, or these names, may stand, oldest first."""
-    touching = runs_naming(connection, names)
+    touching = _runs_naming(connection, names)
     touching |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_({one.drop for one in mine}))))
     for some in chunks([one.id for one in mine]):
         touching |= set(connection.scalars(select(events.c.run_id).where(events.c.entry_id.in_(some))))
-    # a run tells of whole drops: of those that another entry of theirs was changed by as well
+    # reports are about whole drops: also those of runs that changed another entry of the drop
     for drop in {one.drop for one in mine}:
         beside = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         touching |= set(connection.scalars(beside.where(entries.c.drop_id == drop).distinct()))
-        touching |= runs_listing(connection, select(drops.c.id).where(drops.c.id == drop))
+        touching |= _runs_listing(connection, select(drops.c.id).where(drops.c.id == drop))
     return list(connection.scalars(select(runs.c.name).where(runs.c.id.in_(touching)).order_by(runs.c.id)))
 
 
@@ -345,16 +361,16 @@ class ErasureRequest(NamedTuple):
     names: tuple[FileName, ...] = ()
 
 
-def forget(connection: Connection, run: Run, request: ErasureRequest, now: str) -> list[KeyEntry]:
-    """Remove the contents of the entries of a key and what was said of them, and record who asked and why, with a hash for the key. A held
-    entry can never be sent any more and becomes invalid. `now` is ISO 8601 UTC. Returns the entries. Raises NotSettled if one of them is
-    not settled.
+def forget(transaction: Transaction, request: ErasureRequest) -> None:
+    """Remove the contents of the entries of a key and the texts about them, and record who asked and why, with a hash for the key. A held
+    entry can never be sent any more and becomes invalid. Raises NotSettled if one of them is not settled.
     """
+    connection, _, now = transaction
     key = request.key
-    mine = entries_of_key(connection, key)
+    mine = _entries_of_key(connection, key)
     refuse_unsettled(mine, key)
     held = [Settlement(one.id, State.INVALID, FORGOTTEN) for one in mine if one.state is State.HELD]
-    change(connection, run, held, now)
+    change(transaction, held)
     wanted = [one.id for one in mine]
     shared = list(_sharing(connection, mine))
     for some in chunks(wanted):
@@ -367,12 +383,11 @@ def forget(connection: Connection, run: Run, request: ErasureRequest, now: str) 
         _take_key(connection, mine, key)
         evidence += ", and the key"
     if request.names:
-        rename(connection, request.names)
+        _rename(connection, request.names)
         evidence += f"; file names replaced by {', '.join(one.pseudonym for one in request.names)}"
     if wordless:
         evidence += f"; without their words: {', '.join(wordless)}"
     chain(connection, [Decision(one.id, now, request.who, FORGET, request.because, evidence, "") for one in mine])
-    return mine
 
 
 def _sharing(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, bytes]]:
@@ -395,7 +410,7 @@ def _places(rows: bytes) -> set[Place]:
 
 
 def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
-    """Remove what people said of these entries; returns the hashes of the decisions that have lost their words."""
+    """Remove what people wrote about these entries; returns the hashes of the decisions that have lost their words."""
     accepted = (entries.c.state == State.ACCEPTED) & entries.c.id.in_(some)
     connection.execute(update(entries).where(accepted).values(reason="accepted"))
     changed = events.c.entry_id.in_(some) & events.c.before.not_in(("", State.READY.value))
@@ -410,7 +425,7 @@ def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
 
 
 def _take_key(connection: Connection, mine: Sequence[KeyEntry], key: str) -> None:
-    """Give these entries another key and lane: the same for all, of which nobody can tell what it was."""
+    """Give these entries another key and lane: the same for all, from which the old one cannot be found."""
     name = f"forgotten-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     for one in mine:
         lane = f"{one.lane.partition(':')[0]}:{name}"

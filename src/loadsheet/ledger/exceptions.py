@@ -4,9 +4,9 @@ Owns: the statements on `exceptions` and `remarks`, and which workbooks were rea
 closes it, is decided elsewhere. Opens no transaction: the verbs of `Ledger` do.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, desc, func, insert, or_, select, update
@@ -14,13 +14,11 @@ from sqlalchemy import Connection, desc, func, insert, or_, select, update
 from loadsheet.annotation_sheet import OPEN, WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import drops, entries, exceptions, meta, remarks, runs
-from loadsheet.ledger.statements import Chosen
+from loadsheet.ledger.schema import drops, exceptions, remarks, runs
+from loadsheet.ledger.statements import FETCH, Statement, store_value, stored_value
 from loadsheet.ledger.states import Run
 
 _OURSELVES = "loadsheet"
-_CHUNK = 500
-_T = TypeVar("_T")
 _READ = "workbooks_read"
 _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
@@ -56,7 +54,7 @@ class Remark(NamedTuple):
 
 class WorkbookRead(NamedTuple):
     """A workbook as it was read back: when it was saved (ns), and for the entries beside which it did not say any more what was written
-    into it, a mark of what it said.
+    into it, a digest of what it said.
     """
 
     saved_ns: int
@@ -68,19 +66,19 @@ def statuses_at(connection: Connection, run: Run) -> list[ExceptionStatus]:
     known = (exceptions.c.run_id <= run.id) & or_(
         exceptions.c.closed_run_id.is_(None), exceptions.c.closed_run_id >= run.id
     )
-    ordered = _STANDINGS.where(known).order_by(exceptions.c.opened_at, exceptions.c.entry_id)
-    return [_standing(row) for row in connection.execute(ordered)]
+    ordered = _STATUSES.where(known).order_by(exceptions.c.opened_at, exceptions.c.entry_id)
+    return [_status(row) for row in connection.execute(ordered)]
 
 
 def statuses_of(connection: Connection, wanted: Sequence[int]) -> dict[int, ExceptionStatus]:
     """How the exceptions of these entries stand, as far as they ever were one."""
-    return {row.entry_id: _standing(row) for row in _OF_ENTRIES.rows(connection, wanted)}
+    return {row.entry_id: _status(row) for row in _STATUSES_OF.rows_of(connection, wanted)}
 
 
 def latest_remarks(connection: Connection, wanted: Sequence[int]) -> dict[int, dict[str, Remark]]:
     """The latest remark of each name on each of these entries."""
     found: dict[int, dict[str, Remark]] = {}
-    for row in sorted(_REMARKS.rows(connection, wanted)):
+    for row in sorted(_REMARKS.rows_of(connection, wanted)):
         found.setdefault(row.entry_id, {})[row.name] = Remark(row.entry_id, row.name, row.value, row.who, row.at)
     return found
 
@@ -94,7 +92,7 @@ def origins_of(connection: Connection, wanted: Sequence[int]) -> dict[int, tuple
             drop = fixed[drop]
         return drop
 
-    return {row.id: (row.drop_id, root(row.drop_id)) for row in _DROPS.rows(connection, wanted)}
+    return {row.id: (row.drop_id, root(row.drop_id)) for row in _DROPS.rows_of(connection, wanted)}
 
 
 def owners(connection: Connection) -> list[str]:
@@ -103,12 +101,12 @@ def owners(connection: Connection) -> list[str]:
     return list(connection.scalars(named.group_by(remarks.c.value).order_by(desc(func.max(remarks.c.id)))))
 
 
-def record_exceptions(connection: Connection, run: Run, standings: Iterable[ExceptionStatus], now: str) -> None:
+def record_exceptions(connection: Connection, run: Run, statuses: Iterable[ExceptionStatus], now: str) -> None:
     """Record how exceptions stand after a run; where it is not what the analyst closed, its status
     is open again.
     """
-    stream = iter(standings)
-    while some := list(islice(stream, _CHUNK)):
+    stream = iter(statuses)
+    while some := list(islice(stream, FETCH)):
         kept = statuses_of(connection, [one.entry for one in some])
         new = [one for one in some if one.entry not in kept]
         changed = [one for one in some if one.entry in kept and _differs(one, kept[one.entry])]
@@ -126,18 +124,18 @@ def record_exceptions(connection: Connection, run: Run, standings: Iterable[Exce
 
 
 def keep_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int:
-    """Record remarks on entries that are exceptions, as far as they are news and nobody said anything later; returns how many
+    """Record remarks on entries that are exceptions, as far as they are news and no later remark exists; returns how many
     that are. A closed exception whose status is set back is open again.
     """
-    standings = statuses_of(connection, sorted({one.entry for one in new_remarks}))
-    before = latest_remarks(connection, list(standings))
+    statuses = statuses_of(connection, sorted({one.entry for one in new_remarks}))
+    before = latest_remarks(connection, list(statuses))
     news = [
-        one for one in new_remarks if one.entry in standings and _is_news(one, before.get(one.entry, {}).get(one.name))
+        one for one in new_remarks if one.entry in statuses and _is_news(one, before.get(one.entry, {}).get(one.name))
     ]
     add_remarks(connection, news)
     back = [one.entry for one in news if one.name == "status" and one.value not in WORDS]
     for entry in back:
-        if standings[entry].closed in WORDS:
+        if statuses[entry].closed in WORDS:
             reopened = {"closed_run_id": None, "closed_at": "", "closed_because": ""}
             connection.execute(update(exceptions).where(exceptions.c.entry_id == entry).values(reopened))
     return len(news)
@@ -155,37 +153,35 @@ def add_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> None:
 
 def workbooks_read(connection: Connection) -> dict[str, WorkbookRead]:
     """The workbooks that were read back, by name, as they were then."""
-    return _workbooks(connection.scalar(select(meta.c.value).where(meta.c.name == _READ)) or codec.NOTHING)
+    return _workbooks(stored_value(connection, _READ) or codec.NOTHING)
 
 
 def note_workbooks(connection: Connection, read: Mapping[str, WorkbookRead]) -> None:
     """Record which workbooks were read back."""
-    value = codec.encode(read)
-    changed = connection.execute(update(meta).where(meta.c.name == _READ).values(value=value))
-    if not changed.rowcount:
-        connection.execute(insert(meta).values(name=_READ, value=value))
-
-
-def chunks(wanted: Sequence[_T]) -> Iterator[Sequence[_T]]:
-    """Entries, or names, in parts that one query can take."""
-    for start in range(0, len(wanted), _CHUNK):
-        yield wanted[start : start + _CHUNK]
+    store_value(connection, _READ, codec.encode(read))
 
 
 _workbooks = msgspec.json.Decoder(dict[str, WorkbookRead]).decode
 _first, _last = runs.alias(), runs.alias()
-_STANDINGS = (
+_STATUSES = (
     select(exceptions, _first.c.name.label("run"), _last.c.name.label("closed_run"))
     .join(_first, _first.c.id == exceptions.c.run_id)
     .outerjoin(_last, _last.c.id == exceptions.c.closed_run_id)
 )
-_OF_ENTRIES = Chosen(_STANDINGS, exceptions.c.entry_id)
-_DROPS = Chosen(select(entries.c.id, entries.c.drop_id), entries.c.id)
+_STATUSES_OF = Statement(
+    """
+    select exceptions.*, first.name as run, last.name as closed_run from exceptions
+    join runs first on first.id = exceptions.run_id
+    left join runs last on last.id = exceptions.closed_run_id
+    where exceptions.entry_id in (:wanted)
+    """
+)
+_DROPS = Statement("select id, drop_id from entries where id in (:wanted)")
 _FIXES = select(drops.c.id, drops.c.fixes).where(drops.c.fixes < drops.c.id)
-_REMARKS = Chosen(select(remarks), remarks.c.entry_id)
+_REMARKS = Statement("select id, entry_id, name, value, who, at from remarks where entry_id in (:wanted)")
 
 
-def _standing(row: Any) -> ExceptionStatus:
+def _status(row: Any) -> ExceptionStatus:
     found = _found(row.found) if row.found != "[]" else ()
     return ExceptionStatus(
         row.entry_id, row.run, row.opened_at, row.verdict, found, row.closed_because, row.closed_run or ""

@@ -1,16 +1,37 @@
-"""The ledger as plain tables for others to read: runs, entries, attempts, exceptions. Streams rows; changes nothing.
+"""What is taken out of the ledger: plain tables for other programs, and the slice of one run for its archive. Streams rows, changes nothing.
 
-Owns: the names of columns and what stands in them. They are told to people and programs outside: a column may be added, none changes.
+Owns: the names of exported columns and what stands in them: people and programs outside rely on them, so a column may be added, none changes.
+And which rows a run's decisions and reports are made from: its drops with their entries; what is known on the same lanes; the exceptions of
+that time; what fixes what; earlier drops of the same bytes; the runs before. `put_in` puts a slice into an empty ledger.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Engine, Select, func, select
+from sqlalchemy import CompoundSelect, Connection, Select, and_, func, insert, or_, select, union
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import attempts, drops, entries, exceptions, files, mappings, runs
-from loadsheet.ledger.statements import streamed
+from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
+from loadsheet.ledger.schema import (
+    attempts,
+    decisions,
+    drops,
+    entries,
+    events,
+    exceptions,
+    files,
+    findings,
+    ignored,
+    looks,
+    mappings,
+    remarks,
+    runs,
+    seen,
+    tables,
+)
+from loadsheet.ledger.statements import streamed_within
+from loadsheet.ledger.states import Run
 
 Kind = Literal["text", "whole", "moment"]
 
@@ -23,29 +44,28 @@ class Column(NamedTuple):
 
 
 class Export(NamedTuple):
-    """A table: its name, its columns, and how to read its rows; None stands for nothing."""
+    """A table: its name, its columns, and how to read its rows; None stands for an empty value."""
 
     name: str
     columns: tuple[Column, ...]
     query: Select[Any]
 
+    def values_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """The values of a row of the query, in the order of the columns."""
+        values: list[Any] = []
+        for column, value in zip(self.columns, row, strict=True):
+            if column.name == "problems":
+                values.append(_codes(value))
+            elif column.kind == "moment":
+                values.append(value or None)
+            else:
+                values.append(value.decode() if isinstance(value, bytes) else value)
+        return tuple(values)
+
 
 def exports(*, since: str = "", payloads: bool = False) -> tuple[Export, ...]:
     """All tables, of runs that began `since` a time (ISO 8601 UTC; empty: of all) and what they planned; `payloads` adds these."""
     return (_runs(since), _entries(since, payloads=payloads), _attempts(since), _exceptions(since))
-
-
-def rows(engine: Engine, export: Export) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table, in the order of its columns."""
-    moments = [place for place, column in enumerate(export.columns) if column.kind == "moment"]
-    problems = next((place for place, column in enumerate(export.columns) if column.name == "problems"), None)
-    for row in streamed(engine, export.query):
-        values: list[Any] = [value.decode() if isinstance(value, bytes) else value for value in row]
-        for place in moments:
-            values[place] = values[place] or None
-        if problems is not None:
-            values[problems] = _codes(values[problems])
-        yield tuple(values)
 
 
 def _runs(since: str) -> Export:
@@ -127,7 +147,7 @@ def _exceptions(since: str) -> Export:
         Column("closed_at", "moment"),
         Column("closed_because"),
     )
-    told = (
+    others = (
         exceptions.c.opened_at,
         exceptions.c.verdict,
         last.c.name,
@@ -135,7 +155,7 @@ def _exceptions(since: str) -> Export:
         exceptions.c.closed_because,
     )
     query = (
-        select(exceptions.c.entry_id, entries.c.key, first.c.name, *told)
+        select(exceptions.c.entry_id, entries.c.key, first.c.name, *others)
         .join(entries, entries.c.id == exceptions.c.entry_id)
         .join(first, first.c.id == exceptions.c.run_id)
         .outerjoin(last, last.c.id == exceptions.c.closed_run_id)
@@ -148,3 +168,188 @@ def _exceptions(since: str) -> Export:
 def _codes(stored: str) -> str:
     """The codes of stored problems, each once: what was found in cells is no business of an export."""
     return " ".join(dict.fromkeys(problem.code for problem in codec.decode_problems(stored)))
+
+
+Row = dict[str, Any]
+"""A row by the names of its columns, with the values as the ledger keeps them."""
+
+RUNS_BEFORE = 120
+"""The number of earlier runs that are included: reports look back at them."""
+
+_TABLES = {
+    table.name: table
+    for table in (
+        *(runs, mappings, drops, files, tables, entries, ignored, attempts, events),
+        *(findings, decisions, seen, exceptions, looks, remarks),
+    )
+}
+TABLES = tuple(_TABLES)
+"""The tables of a slice, in the order in which they can be put in."""
+
+_PUT_AT_ONCE = 500
+
+
+class Slice:
+    """The rows of one run, read on one connection within one transaction, so that they fit together although a run may be under way.
+    What was planned after the run is in it only where it stands on the same lanes. `own` are the drops that the run planned.
+    """
+
+    def __init__(self, connection: Connection, run: Run) -> None:
+        self._connection, self._run = connection, run
+        self.own = _planned_by(connection, run)
+        self._touched = sorted(_touched_by(connection, with_adopted_runs(connection, [run])))
+        self._drops, whole, fixed = _drops_for(connection, run, self._touched)
+        self._entries = _entries_for(run, self._touched, whole, fixed, _entry_before(connection, self.own))
+
+    @property
+    def touched(self) -> Sequence[int]:
+        """The drops that the run reports: those that it, or an unfinished run that it reports, planned or changed something of, oldest
+        first.
+        """
+        return self._touched
+
+    def rows(self, table: str) -> Iterator[Row]:
+        """The rows of one of `TABLES`: events and attempts by their entries, all others as they were recorded."""
+        for row in streamed_within(self._connection, self._query(table)):
+            yield row._asdict()
+
+    def _query(self, table: str) -> Select[Any]:
+        rows = _TABLES[table]
+        all_of = select(rows)
+        if table == "entries":
+            return all_of.where(entries.c.id.in_(self._entries)).order_by(entries.c.id)
+        if table in ("attempts", "events", "findings", "decisions", "remarks", "exceptions"):
+            mine = rows.c.entry_id.in_(self._entries)
+            order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]
+            return all_of.where(mine).order_by(*order)
+        if table == "ignored":
+            return all_of.where(ignored.c.drop_id.in_(self._touched)).order_by(ignored.c.id)
+        if table == "looks":
+            return all_of.where(looks.c.run_id == self._run.id)
+        if table == "seen":
+            return all_of.where(seen.c.lane.in_(self._lanes())).order_by(seen.c.lane)
+        return self._of_drops(table)
+
+    def _of_drops(self, table: str) -> Select[Any]:
+        mine = drops.c.id.in_(self._drop_ids())
+        if table == "drops":
+            return select(drops).where(mine).order_by(drops.c.id)
+        if table in ("files", "tables"):
+            rows = _TABLES[table]
+            return select(rows).where(rows.c.drop_id.in_(self._drop_ids())).order_by(rows.c.id)
+        if table == "mappings":
+            used = select(drops.c.mapping_hash).where(mine, drops.c.mapping_hash.is_not(None))
+            return select(mappings).where(mappings.c.hash.in_(used)).order_by(mappings.c.hash)
+        return select(runs).where(runs.c.id.in_(self._run_ids())).order_by(runs.c.id)
+
+    def _drop_ids(self) -> CompoundSelect[Any]:
+        of_entries = select(entries.c.drop_id).where(entries.c.id.in_(self._entries))
+        return union(of_entries, select(drops.c.id).where(drops.c.id.in_(self._drops)))
+
+    def _lanes(self) -> Select[Any]:
+        return select(entries.c.lane).where(entries.c.id.in_(self._entries))
+
+    def _run_ids(self) -> CompoundSelect[Any]:
+        before = select(runs.c.id).where(runs.c.id <= self._run.id, runs.c.id > self._run.id - RUNS_BEFORE)
+        of_entries = [
+            select(rows.c[name]).where(rows.c.entry_id.in_(self._entries), rows.c[name].is_not(None))
+            for rows, name in (
+                (attempts, "run_id"),
+                (events, "run_id"),
+                (findings, "run_id"),
+                (exceptions, "run_id"),
+                (exceptions, "closed_run_id"),
+            )
+        ]
+        of_drops = select(drops.c.run_id).where(drops.c.id.in_(self._drop_ids()))
+        of_lanes = select(seen.c.run_id).where(seen.c.lane.in_(self._lanes()))
+        return union(before, of_drops, of_lanes, *of_entries)
+
+
+@contextmanager
+def slice_of(queries: RunQueries, run: Run) -> Iterator[Slice]:
+    """The rows of a run and of all that it was judged by, as the ledger keeps them at one moment, while the `with` block lasts."""
+    with queries.at_one_moment() as connection:
+        yield Slice(connection, run)
+
+
+def put_in(connection: Connection, table: str, rows: Iterator[Row]) -> None:
+    """Put rows into one of `TABLES`, as they are."""
+    statement, some = insert(_TABLES[table]), []
+    for row in rows:
+        some.append(row)
+        if len(some) == _PUT_AT_ONCE:
+            connection.execute(statement, some)
+            some = []
+    if some:
+        connection.execute(statement, some)
+
+
+def _planned_by(connection: Connection, run: Run) -> list[int]:
+    return list(connection.scalars(select(drops.c.id).where(drops.c.run_id == run.id).order_by(drops.c.id)))
+
+
+def _touched_by(connection: Connection, wanted: Sequence[int]) -> set[int]:
+    planned = select(drops.c.id).where(drops.c.run_id.in_(wanted))
+    touched = [
+        select(entries.c.drop_id).join(table, table.c.entry_id == entries.c.id).where(table.c.run_id.in_(wanted))
+        for table in (events, findings)
+    ]
+    return set(connection.scalars(union(planned, *touched)))
+
+
+def _drops_for(connection: Connection, run: Run, touched: Sequence[int]) -> tuple[set[int], set[int], set[int]]:
+    """The drops that are wanted themselves; of these, those of which all entries are, and those whose exceptions are."""
+    fixes = {row.id: row.fixes for row in connection.execute(_FIXES)}
+    standing = select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id).where(_standing(run))
+    begun = {*touched, *connection.scalars(standing.distinct())}
+    whole = {drop for drop in fixes if not begun.isdisjoint(_chain(drop, fixes))} | set(touched)
+    fixed = {earlier for drop in begun | whole for earlier in _chain(drop, fixes)} - whole
+    same_bytes = select(files.c.sha256).where(files.c.drop_id.in_(touched), files.c.size > 0)
+    first = select(func.min(files.c.drop_id)).where(files.c.sha256.in_(same_bytes)).group_by(files.c.sha256)
+    before = connection.scalar(select(func.max(drops.c.id)).where(drops.c.id < min(touched, default=0)))
+    anchor = {before} if before is not None else set()  # ids are counted on from it
+    return begun | whole | fixed | set(connection.scalars(first)) | anchor, whole, fixed
+
+
+def _chain(drop: int, fixes: Mapping[int, int]) -> Iterator[int]:
+    """A drop, the one that it fixes, the one that that fixes, and so on."""
+    yield drop
+    while drop in fixes:
+        drop = fixes[drop]
+        yield drop
+
+
+def _standing(run: Run) -> Any:
+    later = or_(exceptions.c.closed_run_id.is_(None), exceptions.c.closed_run_id >= run.id)
+    return and_(exceptions.c.run_id <= run.id, later)
+
+
+def _entry_before(connection: Connection, own: Sequence[int]) -> int:
+    """The entry before those of these drops: their ids are counted on from it. 0 if there is none."""
+    first = connection.scalar(select(func.min(entries.c.id)).where(entries.c.drop_id.in_(own))) or 0
+    return connection.scalar(select(func.max(entries.c.id)).where(entries.c.id < first)) or 0
+
+
+def _entries_for(
+    run: Run, touched: Sequence[int], whole: Collection[int], fixed: Collection[int], before: int
+) -> CompoundSelect[Any]:
+    """The query for the ids of the entries that are wanted."""
+    standing = select(exceptions.c.entry_id).where(_standing(run))
+    lanes = union(
+        select(entries.c.lane).where(entries.c.drop_id.in_(touched)),
+        select(entries.c.lane).where(entries.c.id.in_(standing)),
+    )
+    were_wrong = select(exceptions.c.entry_id).join(entries, entries.c.id == exceptions.c.entry_id)
+    named = select(func.max(remarks.c.id)).where(remarks.c.name == "owner", remarks.c.value != "")
+    return union(
+        select(entries.c.id).where(entries.c.drop_id.in_({*touched, *whole})),
+        select(entries.c.id).where(entries.c.lane.in_(lanes)),
+        standing,
+        were_wrong.where(entries.c.drop_id.in_(fixed)),
+        select(remarks.c.entry_id).where(remarks.c.id.in_(named.group_by(remarks.c.value))),
+        select(entries.c.id).where(entries.c.id == before),
+    )
+
+
+_FIXES = select(drops.c.id, drops.c.fixes).where(drops.c.fixes < drops.c.id)

@@ -1,4 +1,4 @@
-"""Where the ledger lies, and what lies beside it: space kept back for outcomes, the record of the last run, and the note of a move.
+"""Where the ledger lies, and what lies beside it: space kept back for outcomes, copies, the record of the last run, and the note of a move.
 
 Owns: files and folders around the database, and which of two ledgers may be used after a move from SQLite into PostgreSQL. The record of the
 last run is kept apart from the database: a ledger that was deleted or restored from an old backup does not pass for the newest one. The note
@@ -8,10 +8,12 @@ of a move decides: until it stands beside the file, the file is the ledger and t
 import os
 import shlex
 import socket
+import sqlite3
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, delete, insert, select
@@ -64,8 +66,8 @@ class Surroundings:
 
     def refuse_gone(self, where: str) -> None:
         """Raise LedgerError for a ledger that is not there if a run was recorded in it: an empty one would send everything again."""
-        if (mark := self.read_last_run()) is not None:
-            message = f"the ledger {where} is gone or empty, but run {mark.name} was recorded in it"
+        if (last := self.read_last_run()) is not None:
+            message = f"the ledger {where} is gone or empty, but run {last.name} was recorded in it"
             anew = f"to begin an empty one that knows nothing of what was sent, remove {self.last_run_path}"
             raise LedgerError(message, todo=f"{self.to_restore()}; or, {anew}")
 
@@ -76,7 +78,7 @@ class Surroundings:
         """Give the space back; whether there was any."""
         return False
 
-    def write_last_run(self, mark: LastRun) -> None:
+    def write_last_run(self, last: LastRun) -> None:
         """Record durably which run was the last. Raises LedgerUnwritable."""
         if self.last_run_path is None:
             return
@@ -84,7 +86,7 @@ class Surroundings:
         try:
             self.last_run_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(mark))
+                file.write(msgspec.json.encode(last))
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self.last_run_path)
@@ -95,7 +97,7 @@ class Surroundings:
             ) from error
 
     def read_last_run(self) -> LastRun | None:
-        """The last run, or None if no run was ever marked. Raises LedgerError if the mark cannot be read."""
+        """The last run, or None if none was ever recorded. Raises LedgerError if the record cannot be read."""
         if self.last_run_path is None:
             return None
         try:
@@ -212,6 +214,27 @@ def _allocate(file: int) -> None:
         os.write(file, b"\0" * RESERVE_BYTES)
 
 
+def back_up(connection: Connection, target: Path) -> None:
+    """Copy the database of a connection to a new file. Raises LedgerUnwritable if it cannot be written; nothing is left then."""
+    part = target.with_name(f"{target.name}.part")
+    source: Any = connection.connection.dbapi_connection
+    try:
+        part.unlink(missing_ok=True)
+        os.close(os.open(part, os.O_RDWR | os.O_CREAT, 0o600))
+        with closing(sqlite3.connect(part)) as copy:
+            source.backup(copy)
+            copy.execute("pragma journal_mode=DELETE")  # one file, to be carried elsewhere
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        part.replace(target)
+        sync_folder(target.parent)
+    except (OSError, sqlite3.Error) as error:
+        part.unlink(missing_ok=True)
+        raise LedgerUnwritable(
+            f"the backup {target} cannot be written ({error}); make room for a copy and run again"
+        ) from error
+
+
 _ARRIVING = "arriving"
 
 
@@ -225,7 +248,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Arriving(msgspec.Struct, frozen=True):
-    """In a ledger that was copied from a file: which file on which machine, which move it is, and the file's mark of its last run."""
+    """In a ledger that was copied from a file: which file on which machine, which move it is, and the file's record of its last run."""
 
     file: str
     host: str
@@ -291,7 +314,7 @@ def check_arrived(connection: Connection, place: str) -> None:
 
 
 def arrive(connection: Connection, surroundings: Surroundings, place: str) -> None:
-    """End a move whose note stands beside the file: the mark of the last run goes along, and the copy is the ledger. Raises what
+    """End a move whose note stands beside the file: the record of the last run goes along, and the copy is the ledger. Raises what
     `check_arrived` raises.
     """
     check_arrived(connection, place)

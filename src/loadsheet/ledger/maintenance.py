@@ -1,31 +1,57 @@
-"""Looking after the ledger: what is not kept any longer, what a person wants forgotten, the space it takes.
+"""Looking after the ledger: what is not kept any longer, and the space it takes.
 
-Owns: the transactions of keeping; each is small, and whatever a killed one has not done is found again by the next. What is removed
-is overwritten where it stood.
+Owns: which entries may lose their contents by rule (payloads, cells, answers), and the transactions of that: each is small, and whatever a
+killed one has not done is found again by the next. Hashes, keys, states, events and what totals need stay, so that the books of old runs
+balance and the same content is known again. What is removed is overwritten where it stood.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, func, insert, or_, select, update
+import msgspec
+from sqlalchemy import Connection, Engine, func, or_, select, update
 
-from loadsheet.ledger import codec, erasure, exporting, purging
+from loadsheet.contract import BY_NAME, figures_only, measures_of
+from loadsheet.ledger import codec
 from loadsheet.ledger.exporting import Export
-from loadsheet.ledger.schema import decisions, drops, entries, exceptions, files, looks, meta, runs
-from loadsheet.ledger.statements import at_one_moment, streamed
-from loadsheet.ledger.states import Run, State
-from loadsheet.problems import LedgerError
+from loadsheet.ledger.schema import (
+    attempts,
+    decisions,
+    drops,
+    entries,
+    events,
+    exceptions,
+    files,
+    findings,
+    ignored,
+    looks,
+    runs,
+    tables,
+)
+from loadsheet.ledger.statements import Statement, at_one_moment, chunks, store_value, stored_value, streamed
+from loadsheet.ledger.states import State
+from loadsheet.problems import LedgerError, Problem
 from loadsheet.settings.places import shown as place_shown
 
+GONE = "…"
+"""What stands for a value that is not kept any more."""
+
 KEPT = "kept"
+REFUSED_BEFORE = "refused; what the exchange said is not kept any more"
+ENTRIES_AT_ONCE = 500
+
 _NEEDED = (State.READY, State.SENDING, State.UNKNOWN, State.HELD)
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 Writing = Callable[[], AbstractContextManager[Connection]]
 
 
-class KeptFile(NamedTuple):
+class StoredOriginal(NamedTuple):
     """A file of a drop: its run, its name, and where its bytes should be."""
 
     run: str
@@ -42,15 +68,17 @@ class Maintenance:
     def correct_end(self, run: str, *, exit_code: int, summary: Mapping[str, Any]) -> None:
         """Have a run that ended say with what it ended after all: something failed after its end had been recorded."""
         values = {"exit_code": exit_code, "summary": codec.encode(summary)}
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.execute(update(runs).where(runs.c.name == run).values(values))
 
     # by rule
 
     def old_drops(self, before: str) -> list[int]:
         """The drops of runs that began before a time (ISO 8601 UTC) and of which contents are still kept, oldest first."""
+        query = select(drops.c.id).join(runs, runs.c.id == drops.c.run_id)
+        query = query.where(drops.c.removed == "", runs.c.started_at < before, drops.c.mapping_hash.is_not(None))
         with self._engine.connect() as connection:
-            return purging.old_drops(connection, before)
+            return list(connection.scalars(query.order_by(drops.c.id)))
 
     def empty(self, drop: int, before: str) -> int:
         """Remove the contents of a drop's entries that were settled before a time and that nobody can need any more, a few hundred in
@@ -58,32 +86,28 @@ class Maintenance:
         """
         removed = 0
         while True:
-            with self._writing() as connection:
-                some = purging.removable(connection, drop, before)
-                removed += purging.empty(connection, some, self._now())
+            with self.writing() as connection:
+                some = _removable(connection, drop, before)
+                removed += empty(connection, some, self._now())
                 if not some:
-                    purging.close_drop(connection, drop, self._now())
+                    _close_drop(connection, drop, self._now())
                     return removed
 
-    def old_looks(self, before: str) -> list[int]:
-        """The ids of the runs that began before a time and whose look at the exchange may still hold values."""
+    def old_snapshots(self, before: str) -> list[int]:
+        """The ids of the runs that began before a time and whose listing snapshot may still hold values."""
+        query = select(looks.c.run_id).join(runs, runs.c.id == looks.c.run_id)
         with self._engine.connect() as connection:
-            return purging.old_looks(connection, before)
+            return list(connection.scalars(query.where(looks.c.removed == "", runs.c.started_at < before)))
 
-    def listing_snapshot(self, run: int) -> bytes:
-        """What the listings of a run showed, packed; empty if nothing is stored."""
-        with self._engine.connect() as connection:
-            return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run)) or b""
-
-    def emptied(self, wanted: Sequence[int]) -> dict[int, str]:
+    def without_contents(self, wanted: Sequence[int]) -> dict[int, str]:
         """Those of these entries whose contents were removed, with their operations."""
         with self._engine.connect() as connection:
-            return purging.removed_among(connection, wanted)
+            return {row.id: row.operation for row in _CONTENTS.rows_of(connection, wanted) if row.removed}
 
     def store_snapshot(self, run: int, shown: bytes, *, complete: bool) -> None:
         """Store what is left of the listing snapshot of a run; `complete` means that no value is left in it."""
         values = {"shown": shown, "removed": self._now() if complete else ""}
-        with self._writing() as connection:
+        with self.writing() as connection:
             connection.execute(update(looks).where(looks.c.run_id == run).values(values))
 
     def originals_needed(self) -> set[Path]:
@@ -95,12 +119,17 @@ class Maintenance:
         with self._engine.connect() as connection:
             return {Path(place) for place in connection.scalars(query) if place}
 
-    def let_go(self, places: Sequence[Path]) -> None:
+    def record_originals_removed(self, places: Sequence[Path]) -> None:
         """Record that the bytes of files are not kept any longer, before they are removed."""
-        with self._writing() as connection:
+        with self.writing() as connection:
             for path in places:
                 same = files.c.kept_as.in_((place_shown(path), str(path.absolute())))
                 connection.execute(update(files).where(same).values(kept_as=""))
+
+    def record_original_at(self, file: int, place: str) -> None:
+        """Record where the bytes of a file lie now (empty: nowhere)."""
+        with self.writing() as connection:
+            connection.execute(update(files).where(files.c.id == file).values(kept_as=place))
 
     def runs_before(self, before: str) -> list[str]:
         """The names of the runs that ended and began before a time, but for those with an exception that is still open: theirs, or of a
@@ -115,48 +144,14 @@ class Maintenance:
         with self._engine.connect() as connection:
             return list(connection.scalars(query))
 
-    # at a person's request
-
-    def entries_of_key(self, key: str) -> list[erasure.KeyEntry]:
-        """All entries that belong to a key, oldest first."""
-        with self._engine.connect() as connection:
-            return erasure.entries_of_key(connection, key)
-
-    def originals_of(self, mine: Sequence[erasure.KeyEntry]) -> list[erasure.Original]:
-        """The files that these entries came from, as far as they are kept."""
-        with self._engine.connect() as connection:
-            return erasure.originals_of(connection, mine)
-
-    def runs_of(self, mine: Sequence[erasure.KeyEntry], names: Sequence[erasure.FileName] = ()) -> list[str]:
-        """The names of the runs in whose reports these entries, or these file names, may stand, oldest first."""
-        with self._engine.connect() as connection:
-            return erasure.runs_of(connection, mine, names)
-
-    def file_names_of(self, key: str, mine: Sequence[erasure.KeyEntry]) -> list[erasure.FileName]:
-        """The names of the files that these entries of a key came in, and those that contain the key, with their pseudonyms."""
-        with self._engine.connect() as connection:
-            return erasure.names_of(connection, key, [one.id for one in mine])
-
-    def keep_as(self, file: int, place: str) -> None:
-        """Record where the bytes of a file lie now (empty: nowhere)."""
-        with self._writing() as connection:
-            connection.execute(update(files).where(files.c.id == file).values(kept_as=place))
-
-    def forget(self, run: Run, request: erasure.ErasureRequest) -> list[erasure.KeyEntry]:
-        """Remove what a person wants forgotten, in one transaction, and chain the decision. Raises NotSettled, and changes nothing, if an
-        entry of the key is not settled.
-        """
-        with self._writing() as connection:
-            return erasure.forget(connection, run, request, self._now())
-
     # what others read
 
-    def originals(self) -> Iterator[KeptFile]:
+    def originals(self) -> Iterator[StoredOriginal]:
         """All files whose bytes should be there, oldest first."""
         query = select(runs.c.name, files.c.name, files.c.kept_as)
         query = query.join(drops, drops.c.id == files.c.drop_id).join(runs, runs.c.id == drops.c.run_id)
         query = query.where(files.c.kept_as != "").order_by(files.c.id)
-        return (KeptFile(*row) for row in streamed(self._engine, query))
+        return (StoredOriginal(*row) for row in streamed(self._engine, query))
 
     def counts(self) -> dict[str, int]:
         """How many runs, entries and decisions there are."""
@@ -167,34 +162,29 @@ class Maintenance:
             }
 
     def rows_of(self, table: Export) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table of `exporting`, streamed."""
-        return exporting.rows(self._engine, table)
+        """The rows of a table that is exported, in the order of its columns."""
+        return map(table.values_of, streamed(self._engine, table.query))
 
     # what was done, and the space it takes
 
     def count_removed(self) -> tuple[int, str]:
         """How many entries have lost their contents, and when the last one did (ISO 8601 UTC; empty: none)."""
+        query = select(func.count(), func.max(entries.c.removed)).where(entries.c.removed != "")
         with self._engine.connect() as connection:
-            return purging.count_removed(connection)
+            count, last = connection.execute(query).one()
+            return count, last or ""
 
-    def note(self, counts: Mapping[str, int]) -> None:
+    def record_removed(self, counts: Mapping[str, int]) -> None:
         """Add to what keeping has removed so far, by what it was."""
         with self._transaction() as connection:
-            before = connection.scalar(select(meta.c.value).where(meta.c.name == KEPT))
-            removed = json.loads(before) if before else {}
+            removed = json.loads(stored_value(connection, KEPT) or "{}")
             sums = {name: removed.get(name, 0) + count for name, count in counts.items()}
-            value = json.dumps({**removed, **sums, "at": self._now()})
-            if before is None:
-                connection.execute(insert(meta).values(name=KEPT, value=value))
-            else:
-                connection.execute(update(meta).where(meta.c.name == KEPT).values(value=value))
+            store_value(connection, KEPT, json.dumps({**removed, **sums, "at": self._now()}))
 
-    def noted(self) -> dict[str, int | str]:
+    def removed_by_rule(self) -> dict[str, int | str]:
         """What keeping has removed so far, by what it was, and when it did so last (`at`); empty if nothing ever was."""
         with self._engine.connect() as connection:
-            removed: dict[str, int | str] = json.loads(
-                connection.scalar(select(meta.c.value).where(meta.c.name == KEPT)) or "{}"
-            )
+            removed: dict[str, int | str] = json.loads(stored_value(connection, KEPT) or "{}")
             return removed
 
     @property
@@ -213,7 +203,7 @@ class Maintenance:
 
     def vacuum(self) -> tuple[int, int]:
         """Write the database anew without its gaps; returns its size in bytes before and after. SQLite only, and needs as much space again
-        while it lasts. Raises LedgerUnwritable if there is none, and LedgerError if somebody who reads the ledger keeps the old pages there.
+        while it lasts. Raises LedgerUnwritable if there is none, and LedgerError if another program reads the ledger and so keeps its old pages.
         """
         with self._bare("vacuum") as connection:
             before = _size(connection)
@@ -226,7 +216,7 @@ class Maintenance:
         return before, after
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[Connection]:
         """A transaction in which what is removed is overwritten."""
         with self._transaction() as connection:
             _overwrite(connection, wanted=True)
@@ -251,3 +241,103 @@ def _overwrite(connection: Connection, *, wanted: bool) -> None:
 def _size(connection: Connection) -> int:
     pages, size = (connection.exec_driver_sql(f"pragma {name}").scalar() or 0 for name in ("page_count", "page_size"))
     return int(pages) * int(size)
+
+
+def _removable(connection: Connection, drop: int, before: str) -> list[int]:
+    """Entries of a drop, some at a time, that were settled before a time and that nobody can need any more: not open exceptions, none
+    whose record may still be sent or looked for, and of invalid and refused ones only those whose exception was closed.
+    """
+    return [row.id for row in _REMOVABLE.rows(connection, drop=drop, before=before, most=ENTRIES_AT_ONCE)]
+
+
+def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
+    """Remove the contents of these entries, and the values in answers, findings and problems about them; returns how many there were."""
+    changes = [
+        {
+            "entry": row.id,
+            "reason": REFUSED_BEFORE if row.state == State.REFUSED else row.reason,
+            "payload": b"",
+            "rows": _without_cells(row.rows),
+            "problems": _without_stored_values(row.problems),
+            "now": now,
+            "figures": row.figures or figures_of(row.operation, row.payload),
+        }
+        for row in _CONTENTS.rows_of(connection, wanted)
+    ]
+    if changes:
+        _EMPTY.run(connection, changes)
+    answered = (events.c.before == State.SENDING) & (events.c.after != State.ACCEPTED)
+    for some in chunks(wanted):
+        connection.execute(update(attempts).where(attempts.c.entry_id.in_(some)).values(detail=""))
+        connection.execute(update(events).where(events.c.entry_id.in_(some), answered).values(reason=""))
+        connection.execute(update(findings).where(findings.c.entry_id.in_(some)).values(text=""))
+        connection.execute(update(exceptions).where(exceptions.c.entry_id.in_(some)).values(found="[]"))
+    return len(changes)
+
+
+def _close_drop(connection: Connection, drop: int, now: str) -> None:
+    """Remove the cells of ignored rows and the values in the problems of tables, once no entry of a drop has contents any more."""
+    kept = select(entries.c.id).where(entries.c.drop_id == drop, entries.c.removed == "").limit(1)
+    if connection.scalar(kept) is not None:
+        return
+    connection.execute(update(ignored).where(ignored.c.drop_id == drop).values(cells="[]"))
+    for row in connection.execute(select(tables.c.id, tables.c.problems).where(tables.c.drop_id == drop)).all():
+        connection.execute(
+            update(tables).where(tables.c.id == row.id).values(problems=_without_stored_values(row.problems))
+        )
+    connection.execute(update(drops).where(drops.c.id == drop).values(removed=now))
+
+
+def figures_of(operation: str, payload: bytes) -> bytes:
+    """So much of a payload that control totals stay what they were; empty if there is nothing to add up."""
+    measures = measures_of(BY_NAME[operation])
+    figures = figures_only(measures, _decode(payload)) if payload and measures else {}
+    return _encode(figures) if figures else b""
+
+
+def _without_cells(rows: bytes) -> bytes:
+    """The stored rows of an entry: which they were, and nothing of what stood in them."""
+    return codec.encode_rows([row._replace(cells=(), natives=()) for row in codec.decode_rows(rows)])
+
+
+def _without_stored_values(problems: str) -> str:
+    """The stored problems of an entry: what was wrong where, and nothing of what stood there."""
+    return codec.encode_problems([_without_values(problem) for problem in codec.decode_problems(problems)])
+
+
+def _without_values(problem: Problem) -> Problem:
+    return replace(problem, found=GONE if problem.found else "", values=dict.fromkeys(problem.values, GONE), hint="")
+
+
+_REMOVABLE = Statement(
+    """
+    select id from entries
+    where drop_id = :drop and removed = '' and changed_at < :before
+    and not exists (
+        select 1 from exceptions where exceptions.entry_id = entries.id and exceptions.closed_run_id is null
+    )
+    and not exists (
+        select 1 from entries other
+        where other.lane = entries.lane and other.state in ('held', 'ready', 'sending', 'unknown')
+    )
+    and (
+        state in ('accepted', 'unchanged')
+        or state in ('invalid', 'refused') and exists (
+            select 1 from exceptions where exceptions.entry_id = entries.id and exceptions.closed_run_id is not null
+        )
+    )
+    order by id limit :most
+    """
+)
+_CONTENTS = Statement(
+    """
+    select id, operation, state, reason, payload, rows, problems, removed, figures from entries where id in (:wanted)
+    """
+)
+_EMPTY = Statement(
+    """
+    update entries set reason = :reason, payload = :payload, rows = :rows, problems = :problems, removed = :now,
+        figures = :figures, instead = null
+    where id = :entry
+    """
+)

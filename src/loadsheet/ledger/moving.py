@@ -1,15 +1,20 @@
-"""Moving a ledger from its SQLite file into PostgreSQL: copied and compared in one transaction, then the file gives way to the copy.
+"""Moving a ledger from its SQLite file into PostgreSQL, and putting a backup in the place of a ledger file.
 
-Owns: the order of these steps, and what is compared: the number of rows of each table, entries and their attempts by state, and how long
+A move copies and compares in one transaction, then the file gives way to the copy. Owns: the order of these steps, and what is compared: the number of rows of each table, entries and their attempts by state, and how long
 what entries hold is. Killed anywhere, either the file is the ledger, whole and as it was, or the copy is: the note beside the
 file decides (see `location`), and the same command again does the rest. There is no way back: what the file becomes knows nothing of
 what is recorded afterwards.
+
+A backup is looked at first, copied, then exchanged by renaming; what was there is kept beside it. Killed anywhere, there is the old ledger, or
+the new one, or none and a record of the last run that says so; never half of one.
 """
 
+import os
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +22,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, func, insert, select, text
 
-from loadsheet.ledger import between_runs, versions
+from loadsheet.ledger import run_queries, versions
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.location import (
     Arriving,
@@ -26,22 +31,22 @@ from loadsheet.ledger.location import (
     arriving,
     begin_arrival,
     read_note,
+    refuse_moved,
     sync_folder,
     this_host,
     write_note,
 )
-from loadsheet.ledger.opening import locked, open_ledger
+from loadsheet.ledger.opening import Opening, file_of, locked, open_ledger, open_on_server
 from loadsheet.ledger.postgres import Address, address_of, copy_in
-from loadsheet.ledger.postgres_opening import Opening, joined
-from loadsheet.ledger.schema import entries, meta, metadata, runs, tenures
+from loadsheet.ledger.schema import SCHEMA_VERSION, entries, meta, metadata, runs, tenures
 from loadsheet.ledger.shared import fires
-from loadsheet.ledger.statements import streamed_within
+from loadsheet.ledger.statements import store_value, stored_value, streamed_within
 from loadsheet.ledger.store import Ledger
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 _MOVE = "move"  # in the file's own table `meta`: which move it is
 _STAYS = ("schema_version", "looked_at", _MOVE)
-_BESIDE = ("", "-wal", "-shm")
+_LOG_FILES = ("-wal", "-shm")
 _TABLES = tuple(table for table in metadata.sorted_tables if table not in (meta, tenures))
 
 
@@ -74,8 +79,8 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
     if (note := read_note(path)) is None:
         if not path.exists():
             raise SettingsError(f"there is no ledger {path} to move")
-        source = open_ledger(f"sqlite:///{path}", clock=clock, allow_network=allow_network)
-        with source as old, joined(to.url, clock, Opening(takeover_s=to.takeover_s, arrives=True)) as new:
+        source = open_ledger(f"sqlite:///{path}", Opening(allow_network=allow_network), clock=clock)
+        with source as old, open_on_server(to.url, Opening(takeover_s=to.takeover_s), clock, arrives=True) as new:
             note = Note(str(address), stamp(clock()), _name(old), str(_kept(path, stamp(clock()))))
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
@@ -89,7 +94,7 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
             f"the ledger {path} was moved to {note.to} on {note.at[:10]}, and cannot be moved to {address}"
         )
     _put_away(path, Path(note.kept_as), clock)
-    with joined(to.url, clock, Opening(state=to.state, takeover_s=to.takeover_s)):
+    with open_on_server(to.url, Opening(state=to.state, takeover_s=to.takeover_s), clock):
         pass  # opening it ends the move
     return Moved(str(address), Path(note.kept_as), counts)
 
@@ -98,11 +103,9 @@ def _name(old: Ledger) -> str:
     """How the move of a ledger is called, for as long as it takes."""
 
     def named(connection: Connection) -> str:
-        known = connection.scalar(select(meta.c.value).where(meta.c.name == _MOVE))
-        if known is None:
-            known = secrets.token_hex(16)
-            connection.execute(insert(meta).values(name=_MOVE, value=known))
-        return known
+        name = stored_value(connection, _MOVE) or secrets.token_hex(16)
+        store_value(connection, _MOVE, name)
+        return name
 
     return old.change_whole(named)
 
@@ -125,7 +128,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
         kept = select(meta.c.name, meta.c.value).where(meta.c.name.not_in(_STAYS))
         for row in connection.execute(kept):
             new.execute(insert(meta).values(name=row.name, value=row.value))
-        for name, done in between_runs.schedules_done(connection).items():
+        for name, done in run_queries.schedules_done(connection).items():
             fires.begin(new, fires.ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
         begin_arrival(new, of)
@@ -190,10 +193,103 @@ def _put_away(path: Path, kept_as: Path, clock: Callable[[], datetime]) -> None:
         try:
             with closing(sqlite3.connect(path)) as old:
                 old.execute("pragma wal_checkpoint(truncate)").fetchall()
-            for end in reversed(_BESIDE):
+            for end in (*_LOG_FILES, ""):
                 beside = path.with_name(path.name + end)
                 if beside.exists():
                     beside.replace(kept_as.with_name(kept_as.name + end))
             sync_folder(path.parent)
         except (OSError, sqlite3.Error) as error:
             raise LedgerUnwritable(f"{path} was moved, but cannot be put away ({error}); run the same again") from error
+
+
+class Restored(NamedTuple):
+    """A ledger that was put back: its file, where the one lies that it replaced (None: there was none), its last run (empty: none), and
+    whether that is older than the last run that was recorded here.
+    """
+
+    path: Path
+    replaced: Path | None
+    last_run: str
+    older: bool
+
+
+def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
+    """Put a copy of `backup` in the place of the ledger at a URL. Raises LedgerBusy if somebody holds that, LedgerError if the backup is
+    damaged, none of a ledger, or of a newer program, LedgerUnwritable, and SettingsError if the ledger is no file.
+    """
+    path = file_of(url)
+    if backup.absolute() == path.absolute():
+        raise LedgerError(f"{backup} is the ledger itself; give a backup of it")
+    refuse_moved(path)
+    last_run = _look_at(backup)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerUnwritable(f"the folder {path.parent} cannot be made ({error.strerror})") from error
+    with locked(path, clock):
+        part = path.with_name(f"{path.name}.restoring")
+        try:
+            _copy_file(backup, part)
+            replaced = _put_aside(path, stamp(clock()))
+            part.replace(path)
+            sync_folder(path.parent)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise LedgerUnwritable(f"{backup} cannot be put in the place of {path} ({error.strerror})") from error
+        known = Place(path).read_last_run()
+        return Restored(path, replaced, last_run[0], known is not None and (known.name, known.started_at) != last_run)
+
+
+def _look_at(backup: Path) -> tuple[str, str]:
+    """The name and the beginning of the last run in a backup (empty: it has none), once all of it was read. Raises LedgerError if it
+    cannot be restored.
+    """
+    if not backup.is_file():
+        raise LedgerError(f"there is no file {backup}")
+    try:
+        with closing(sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)) as found:
+            (sound,) = found.execute("pragma integrity_check(1)").fetchone()
+            version = found.execute("select value from meta where name = 'schema_version'").fetchone()
+            last = found.execute("select name, started_at from runs order by id desc limit 1").fetchone()
+    except sqlite3.Error as error:
+        raise LedgerError(f"{backup} is damaged, or no backup of a ledger ({error}); nothing was changed") from error
+    if sound != "ok":
+        raise LedgerError(f"{backup} is damaged ({sound}); nothing was changed: take an older backup")
+    if version is None or not version[0].isdecimal() or int(version[0]) > SCHEMA_VERSION:
+        known = version[0] if version else "none"
+        raise LedgerError(
+            f"{backup} has schema version {known}, this program knows {SCHEMA_VERSION}; nothing was changed: use a newer program"
+        )
+    return (last[0], last[1]) if last else ("", "")
+
+
+def _copy_file(backup: Path, part: Path) -> None:
+    with part.open("wb") as target, backup.open("rb") as source:
+        part.chmod(0o600)
+        shutil.copyfileobj(source, target, 1 << 20)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+def _put_aside(path: Path, now: str) -> Path | None:
+    """Move the ledger that is there to a name of its own, with its log folded into it as far as it can be read."""
+    if not path.exists():
+        for end in _LOG_FILES:
+            path.with_name(path.name + end).unlink(
+                missing_ok=True
+            )  # the log of another database must not meet this one
+        return None
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as old:
+        old.execute("pragma wal_checkpoint(truncate)").fetchall()
+    when = now[:19].replace("-", "").replace(":", "")
+    kept = path.with_name(f"{path.name}.replaced-{when}Z")
+    number = 1
+    while kept.exists():
+        number += 1
+        kept = path.with_name(f"{path.name}.replaced-{when}Z-{number}")
+    for end in _LOG_FILES:
+        beside = path.with_name(path.name + end)
+        if beside.exists():
+            beside.replace(kept.with_name(kept.name + end))
+    path.replace(kept)
+    return kept

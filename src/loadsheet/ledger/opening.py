@@ -1,26 +1,57 @@
-"""Opening the ledger: one process at a time, with the durability that the protocol rests on, and the right schema."""
+"""Opening the ledger: one process at a time, with the durability that the protocol rests on, and the right schema.
+
+In a file a lock lets one process in; on PostgreSQL the tenure does (see `tenure`). Owns: the order of the steps of opening, that engines
+on a server are kept (a watch serves hundreds of ledgers over few connections), and what SQLite's errors mean.
+"""
 
 import os
+import secrets
 import socket
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url, select
 from sqlalchemy.exc import ArgumentError
 
-from loadsheet.ledger.backup import is_older
+from loadsheet.ledger import tenure
 from loadsheet.ledger.clock import Clock, utc_now
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.location import Place, network_kind, refuse_moved
-from loadsheet.ledger.postgres import is_postgres, without_password
-from loadsheet.ledger.postgres_opening import Opening, joined
-from loadsheet.ledger.postgres_opening import is_there as there_is
+from loadsheet.ledger.location import (
+    Place,
+    Surroundings,
+    arrive,
+    check_arrived,
+    network_kind,
+    refuse_beside_a_file,
+    refuse_moved,
+)
+from loadsheet.ledger.postgres import (
+    Address,
+    address_of,
+    check_server,
+    is_postgres,
+    ledger_engine,
+    make_schema,
+    without_password,
+)
+from loadsheet.ledger.schema import runs
+from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.store import Ledger
-from loadsheet.ledger.versions import check_version, make_if_new, quick_check_if_due, upgrade
+from loadsheet.ledger.versions import (
+    check_version,
+    has_tables,
+    make_if_new,
+    quick_check_if_due,
+    upgrade,
+    upgrade_within,
+)
 from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
 
 _PRAGMAS = {
@@ -51,55 +82,104 @@ _ADVICE = {  # what SQLite says, and what to do about it
     "not a database": "; it is damaged or no ledger at all",
     _FAILED: "; the disk failed: look at it before running again",
 }
+_KEPT = 16
+_engines: "OrderedDict[tuple[Address, bool], Engine]" = OrderedDict()
+_lock = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a ledger is opened. `state` is the folder of its copies, and on PostgreSQL of this machine's record of the last run; a holder there
+    without a heartbeat for `takeover_s` seconds counts as dead. `allow_network` lets a file lie on a network file system; `accept_older`
+    takes a ledger that was put back from a backup: the next run then doubts what it would have sent.
+    """
+
+    state: Path | None = None
+    takeover_s: float = 30.0
+    allow_network: bool = False
+    accept_older: bool = False
+
+
+_AS_USUAL = Opening()
 
 
 @contextmanager
-def open_ledger(
-    url: str,
-    *,
-    clock: Clock = utc_now,
-    exclusive: bool = True,
-    allow_network: bool = False,
-    accept_older: bool = False,
-    state: Path | None = None,
-    takeover_s: float = 30.0,
-) -> Iterator[Ledger]:
-    """The ledger at a SQLAlchemy URL, created if it does not exist, and upgraded if an older program made it.
+def open_ledger(url: str, opening: Opening = _AS_USUAL, *, clock: Clock = utc_now) -> Iterator[Ledger]:
+    """The ledger at a SQLAlchemy URL, held by this process alone; created if it does not exist, and upgraded if an older program made it.
 
-    `exclusive` takes the lock, or on PostgreSQL the tenure, that only one process can hold; without it the ledger may only be read.
-    `allow_network` lets it lie on a network file system; `accept_older` takes one that was put back from a backup: the next run then
-    doubts what it would have sent. `state` is the folder of the ledger's copies, and on PostgreSQL of this machine's mark of the last
-    run, where who holds the tenure is taken for dead after `takeover_s`. Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last run,
+    Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last run,
     LedgerUnwritable, and SettingsError for a URL that cannot be used.
     """
     if is_postgres(url):
-        opening = Opening(exclusive, accept_older, state, takeover_s)
-        with joined(url, clock, opening) as ledger:
+        with open_on_server(url, opening, clock) as ledger:
             yield ledger
         return
     path = file_of(url)
-    place = Place(path, state)
-    if not exclusive:
+    place = Place(path, opening.state)
+    _make_folder(path.parent)
+    _refuse_network(path, allowed=opening.allow_network)
+    with locked(path, clock):
         refuse_moved(path)
         place.check_there()
-        if not path.exists():
-            raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` makes one")
-    if exclusive:
-        _make_folder(path.parent)
-        _refuse_network(path, allowed=allow_network)
-    with locked(path, clock) if exclusive else _no_lock():
-        if exclusive:
-            refuse_moved(path)
-            place.check_there()
-            place.make_private()
-        engine = _engine(url, place, writes=exclusive)
+        place.make_private()
+        engine = _file_engine(url, place, writes=True)
         try:
-            older = _prepare(engine, place, stamp(clock()), accept_older=accept_older) if exclusive else False
-            _check(engine, path)
+            older = _prepare_file(engine, place, stamp(clock()), accept_older=opening.accept_older)
+            _check_file(engine, path)
             yield Ledger(engine, clock, place, older=older)
         finally:
             engine.dispose()
             place.give_reserve()
+
+
+@contextmanager
+def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) -> Iterator[Ledger]:
+    """The ledger at a SQLAlchemy URL for reading only: another process may hold it. `state` as in `Opening`. Raises LedgerMissing if there is
+    none, and what `open_ledger` raises but for LedgerBusy.
+    """
+    if is_postgres(url):
+        address, place = address_of(url), surroundings_on(state, url)
+        engine = _server_engine(address, writes=False)
+        with engine.connect() as connection, connection.begin():
+            if not has_tables(connection):
+                place.refuse_gone(str(address))
+                _refuse_beside_a_file(place, address)
+                raise LedgerMissing(f"there is no ledger at {address} yet", todo="`loadsheet run` makes one")
+            check_version(connection, str(address))
+            check_arrived(connection, str(address))
+            if _is_empty(connection):
+                _refuse_beside_a_file(place, address)
+        yield Ledger(engine, clock, place)
+        return
+    path = file_of(url)
+    file_place = Place(path, state)
+    refuse_moved(path)
+    file_place.check_there()
+    if not path.exists():
+        raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` makes one")
+    engine = _file_engine(url, file_place, writes=False)
+    try:
+        _check_file(engine, path)
+        yield Ledger(engine, clock, file_place)
+    finally:
+        engine.dispose()
+
+
+def is_there(url: str) -> bool:
+    """Whether there is a ledger at a SQLAlchemy URL. Raises SettingsError for a URL that cannot be used, or of a ledger that was moved."""
+    if not is_postgres(url):
+        path = file_of(url)
+        refuse_moved(path)
+        return path.exists()
+    engine = ledger_engine(address_of(url), writes=False)
+    try:
+        with engine.connect() as connection, connection.begin():
+            return has_tables(connection)
+    finally:
+        engine.dispose()
+
+
+# in a file
 
 
 def _make_folder(folder: Path) -> None:
@@ -117,15 +197,6 @@ def _refuse_network(path: Path, *, allowed: bool) -> None:
         raise LedgerError(f"{message}; give a path on a local disk (database, state), or set ledger.allow_network")
 
 
-def is_there(url: str) -> bool:
-    """Whether there is a ledger at a SQLAlchemy URL. Raises SettingsError for a URL that cannot be used, or of a ledger that was moved."""
-    if is_postgres(url):
-        return there_is(url)
-    path = file_of(url)
-    refuse_moved(path)
-    return path.exists()
-
-
 def file_of(url: str) -> Path:
     """The file of the ledger at a SQLAlchemy URL. Raises SettingsError for a URL that cannot be used."""
     try:
@@ -135,11 +206,6 @@ def file_of(url: str) -> Path:
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
         raise SettingsError(f"database: {without_password(url)} is no file; write sqlite:///path/to/ledger.db")
     return Path(parsed.database)
-
-
-@contextmanager
-def _no_lock() -> Iterator[None]:
-    yield
 
 
 @contextmanager
@@ -171,14 +237,14 @@ def _name_holder(holder: Path, clock: Clock) -> None:
         raise LedgerUnwritable(f"the ledger's folder {holder.parent} cannot be written ({error.strerror})") from error
 
 
-def _engine(url: str, place: Place, *, writes: bool) -> Engine:
+def _file_engine(url: str, place: Place, *, writes: bool) -> Engine:
     def prepare(connection: Any, _record: Any) -> None:
         _make_durable(connection)
         if not writes:
             connection.execute("pragma query_only=ON")
 
     def in_our_words(context: ExceptionContext) -> None:
-        _say(place, context.original_exception)
+        _raise_advised(place, context.original_exception)
 
     engine = create_engine(url)
     event.listen(engine, "handle_error", in_our_words)
@@ -199,7 +265,7 @@ def _begin(connection: Connection) -> None:
         connection.exec_driver_sql("begin immediate" if options.get("writes", False) else "begin")
 
 
-def _prepare(engine: Engine, place: Place, now: str, *, accept_older: bool) -> bool:
+def _prepare_file(engine: Engine, place: Place, now: str, *, accept_older: bool) -> bool:
     """Make or upgrade the tables, and find out whether the ledger can be trusted; whether it is an older one that was accepted."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         make_if_new(connection)
@@ -210,10 +276,10 @@ def _prepare(engine: Engine, place: Place, now: str, *, accept_older: bool) -> b
             quick_check_if_due(connection, now)
         except LedgerError as error:
             raise LedgerError(f"the ledger {place.path}: {error}", todo=place.to_restore()) from error
-        return is_older(connection, place, str(place.path), accepted=accept_older)
+        return _is_older(connection, place, str(place.path), accepted=accept_older)
 
 
-def _check(engine: Engine, path: Path) -> None:
+def _check_file(engine: Engine, path: Path) -> None:
     with engine.connect() as connection, connection.begin():
         _check_durability(connection, path)
         check_version(connection, path)
@@ -226,8 +292,8 @@ def _check(engine: Engine, path: Path) -> None:
             )
 
 
-def _say(place: Place, error: BaseException) -> None:
-    """Raise what the database said in words that tell what to do. Whatever the statement wanted was not recorded."""
+def _raise_advised(place: Place, error: BaseException) -> None:
+    """Raise the database's error in words that say what to do. The statement recorded nothing."""
     error_text = str(error) or "out of memory"  # which Python says without a word
     known = next((advice for words, advice in _ADVICE.items() if words in error_text.lower()), "")
     kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError
@@ -243,3 +309,105 @@ def _check_durability(connection: Connection, path: Path) -> None:
     if found != _READ_BACK:
         message = ", ".join(f"{name} {value}" for name, value in found.items() if value != _READ_BACK[name])
         raise LedgerError(f"the ledger {path} cannot be made durable ({message}); {_LOCAL}")
+
+
+# on a server
+
+
+def who() -> str:
+    """How this process calls itself in the ledger."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def unique() -> str:
+    """A name that no other process has, and that this one never had."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+@contextmanager
+def open_on_server(url: str, opening: Opening, clock: Clock, *, arrives: bool = False) -> Iterator[Ledger]:
+    """The ledger at a PostgreSQL URL, held by this process alone; `arrives` is for the move of another ledger into this one. Raises what
+    `open_ledger` raises.
+    """
+    address, place = address_of(url), surroundings_on(opening.state, url)
+    engine = _server_engine(address, writes=True)
+    older = _prepare_server(engine, address, None if arrives else place, accept_older=opening.accept_older)
+    with tenure.held(engine, address, who(), opening.takeover_s) as fence:
+        yield Ledger(engine, clock, place, older=older, fence=fence)
+
+
+def surroundings_on(state: Path | None, url: str) -> Surroundings:
+    """What lies on this machine beside the ledger at a PostgreSQL URL, in the folder of its state. Raises SettingsError."""
+    return Surroundings(state / f"last_run_of_{address_of(url).schema}.json" if state else None)
+
+
+def make(url: str) -> None:
+    """Make or upgrade the ledger at a PostgreSQL URL, and what all share, without holding it. Raises what `open_ledger` raises."""
+    address = address_of(url)
+    _prepare_server(_server_engine(address, writes=True), address, None, accept_older=False)
+
+
+def forget_engines() -> None:
+    """Close all connections that nobody uses now: before a process forks, and at its end."""
+    with _lock:
+        for engine in _engines.values():
+            engine.dispose()
+        _engines.clear()
+
+
+def _prepare_server(engine: Engine, address: Address, place: Surroundings | None, *, accept_older: bool) -> bool:
+    """Make or upgrade the tables. Beside a place on this machine, end a move to here, and find out whether the ledger is an older one than this
+    machine knew, and that was accepted.
+    """
+    make_tables(engine, address)
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        check_server(connection, str(address))
+        make_schema(connection, address.schema)
+        make_if_new(connection)
+        upgrade_within(connection, str(address))
+        check_version(connection, str(address))
+        if place is None:
+            return False
+        arrive(connection, place, str(address))
+        if _is_empty(connection):
+            _refuse_beside_a_file(place, address)
+        return _is_older(connection, place, str(address), accepted=accept_older)
+
+
+def _is_empty(connection: Connection) -> bool:
+    return connection.scalar(select(runs.c.id).limit(1)) is None
+
+
+def _refuse_beside_a_file(place: Surroundings, address: Address) -> None:
+    if place.last_run_path is not None:
+        refuse_beside_a_file(place.last_run_path.parent, str(address))
+
+
+def _server_engine(address: Address, *, writes: bool) -> Engine:
+    """An engine, the same for as long as it is among those that were used last."""
+    with _lock:
+        engine = _engines.pop((address, writes), None) or ledger_engine(address, writes=writes)
+        _engines[address, writes] = engine
+        while len(_engines) > _KEPT:
+            _, oldest = _engines.popitem(last=False)
+            oldest.dispose()
+        return engine
+
+
+# on both
+
+
+def _is_older(connection: Connection, place: Surroundings, where: str, *, accepted: bool) -> bool:
+    """Whether the ledger is older than the last one used on this machine. Raises LedgerError if it is and that was not `accepted`."""
+    last = place.read_last_run()
+    if last is None:
+        return False
+    same = (runs.c.id == last.id) & (runs.c.started_at == last.started_at)
+    if connection.scalar(select(runs.c.id).where(same)) is not None:
+        return False
+    if accepted:
+        return True
+    message = f"the ledger {where} does not know run {last.name} of {last.started_at}, which was recorded here"
+    accept = "set ledger.accept_older for one run: what it would have sent is then unknown and looked for first"
+    todo = f"put the newest back (`loadsheet ledger restore FILE`), or {accept}"
+    raise LedgerError(f"{message}: it is an older copy, or another one", todo=todo)

@@ -36,7 +36,7 @@ _REPLACING = (Action.CREATE, Action.UPDATE, Action.DELETE)
 _DIFFERENCES_SHOWN = 5
 
 
-class Known(NamedTuple):
+class EarlierEntry(NamedTuple):
     """An earlier entry on the same lane: one that is, was or will be at the exchange. A held one waits for something to end, or was given
     up: a person decided not to send it again although nobody knows whether it arrived.
     """
@@ -88,7 +88,7 @@ _NEW = Verdict(State.READY)
 
 
 def decide(
-    given: Document, lane: Sequence[Known], *, changed: Changed, seen: bool, later: Sequence[Known] = ()
+    given: Document, lane: Sequence[EarlierEntry], *, changed: Changed, seen: bool, later: Sequence[EarlierEntry] = ()
 ) -> Decision:
     """The one decision on a document, whether it is planned, forecast, or judged anew. `lane` holds what the ledger knows on its lane,
     oldest first; `seen` says that a listing showed the order or tender of the lane. `changed` says what becomes of a create whose record
@@ -100,7 +100,7 @@ def decide(
     return Decision(document, judge(document, lane, seen=seen), other_form(given, document, lane))
 
 
-def judge(document: Document, lane: Sequence[Known], *, seen: bool = False) -> Verdict:
+def judge(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Verdict:
     """The verdict on one document; `lane` holds what the ledger knows on its lane, oldest first, and `seen` says that a listing
     showed the order or tender of the lane.
     """
@@ -109,12 +109,12 @@ def judge(document: Document, lane: Sequence[Known], *, seen: bool = False) -> V
     verdict = _judge(document, lane) if lane else _NEW
     if verdict.state is not State.READY or BY_NAME[document.operation].creates:
         return verdict
-    if stands(((known.operation, known.state) for known in lane), seen=seen):
+    if stands(((earlier.operation, earlier.state) for earlier in lane), seen=seen):
         return verdict
     return verdict._replace(reason=f"waits for {parent_of(document.lane)}", waits=Waits.PARENT)
 
 
-def recognized(document: Document, lane: Sequence[Known]) -> Document:
+def recognized(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     """The document by the hash of the last entry of its lane that says the same in another order of rows, or with other line ends in
     its texts, if one does: so that it is known by what it says. What is not kept any more is known by its own hash alone.
     """
@@ -126,18 +126,18 @@ def recognized(document: Document, lane: Sequence[Known]) -> Document:
     return replace(document, content_hash=own.content_hash, instead=others[0] if others else None)
 
 
-def _recognized(form: Instead, document: Document, lane: Sequence[Known]) -> Instead:
+def _recognized(form: Instead, document: Document, lane: Sequence[EarlierEntry]) -> Instead:
     if not may_differ_in_form(form.payload):
         return form
-    for known in reversed(lane):
-        if known.content_hash == form.content_hash:
+    for earlier in reversed(lane):
+        if earlier.content_hash == form.content_hash:
             return form
-        if known.key == document.key and same_content(known.payload, form.payload, document.ordered):
-            return form._replace(content_hash=known.content_hash)
+        if earlier.key == document.key and same_content(earlier.payload, form.payload, document.ordered):
+            return form._replace(content_hash=earlier.content_hash)
     return form
 
 
-def as_update(document: Document, lane: Sequence[Known]) -> Document:
+def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     """A create whose record was accepted with other content, as the update that makes the record what the document says.
 
     Any other document, and a create in doubt, comes back as it is.
@@ -145,20 +145,22 @@ def as_update(document: Document, lane: Sequence[Known]) -> Document:
     updating = update_of(BY_NAME[document.operation])
     if not document.usable or updating is None:
         return document
-    family = [known for known in _since_delete(lane) if known.operation in (document.operation, updating.name)]
-    standing = [known for known in family if known.state is not State.REFUSED]
-    made = any(known.operation == document.operation and known.state is State.ACCEPTED for known in standing)
-    if not made or any(known.is_open for known in standing):
+    family = [earlier for earlier in _since_delete(lane) if earlier.operation in (document.operation, updating.name)]
+    standing = [earlier for earlier in family if earlier.state is not State.REFUSED]
+    made = any(earlier.operation == document.operation and earlier.state is State.ACCEPTED for earlier in standing)
+    if not made or any(earlier.is_open for earlier in standing):
         return document
     same = standing[-1].content_hash == document.content_hash and standing[-1].operation == document.operation
     return document if same else replace(document, operation=updating.name)
 
 
-def chosen(document: Document, lane: Sequence[Known]) -> Document:
+def chosen(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     """The document with the operation that an upsert comes to: its update where the record exists, its creation where it does not.
     What says the same as the record's last change stays with that change's operation, so that it is found unchanged.
     """
-    standing = [known for known in _since_delete(lane) if _exists_by(known)] if document.instead is not None else []
+    standing = (
+        [earlier for earlier in _since_delete(lane) if _exists_by(earlier)] if document.instead is not None else []
+    )
     if document.instead is None or not standing:
         return document
     last = standing[-1]
@@ -167,9 +169,9 @@ def chosen(document: Document, lane: Sequence[Known]) -> Document:
     return replace(document, **document.instead._asdict(), instead=None)
 
 
-def other_form(given: Document, document: Document, lane: Sequence[Known]) -> Instead | None:
-    """What an upsert was not made to be (see `chosen`), as long as its lane may still tell that it should have been; else None."""
-    if given.instead is None or all(known.state in _SETTLED for known in lane):
+def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]) -> Instead | None:
+    """What an upsert was not made to be (see `chosen`), as long as its lane may still show that it should have been; else None."""
+    if given.instead is None or all(earlier.state in _SETTLED for earlier in lane):
         return None
     if document.instead is not None:
         return document.instead
@@ -199,44 +201,51 @@ def parent_of(lane: str) -> str:
     return lane.replace(":", " ", 1)
 
 
-def _judge(document: Document, lane: Sequence[Known]) -> Verdict:
+def _judge(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
     operation = BY_NAME[document.operation]
     if operation.repeatable:
         return _judge_by_content(document, _same(document, lane))
     if operation.action is Action.CREATE:
-        deletes = [known for known in lane if BY_NAME[known.operation].action is Action.DELETE and known.is_open]
+        deletes = [
+            earlier for earlier in lane if BY_NAME[earlier.operation].action is Action.DELETE and earlier.is_open
+        ]
         if deletes:
             return _in_doubt(document, deletes)  # whether the earlier record still stands, nobody knows
         return _judge_create(document, _versions(document, _since_delete(lane)))
     if operation.action in _REPLACING:
-        return _judge_latest(document, [known for known in lane if BY_NAME[known.operation].action in _REPLACING])
+        return _judge_latest(document, [earlier for earlier in lane if BY_NAME[earlier.operation].action in _REPLACING])
     return _judge_latest(document, _same(document, lane))
 
 
-def _exists_by(known: Known) -> bool:
-    return known.state is not State.REFUSED and BY_NAME[known.operation].action in (Action.CREATE, Action.UPDATE)
+def _exists_by(earlier: EarlierEntry) -> bool:
+    return earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in (Action.CREATE, Action.UPDATE)
 
 
-def _same(document: Document, lane: Sequence[Known]) -> list[Known]:
-    return [known for known in lane if known.operation == document.operation and known.key == document.key]
+def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
+    return [earlier for earlier in lane if earlier.operation == document.operation and earlier.key == document.key]
 
 
-def _versions(document: Document, lane: Sequence[Known]) -> list[Known]:
-    """What said all of a record before: its creations, and the later updates that have every field of the creation before, as those have
+def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
+    """The versions that gave all of a record before: its creations, and the later updates that have every field of the creation before, as those have
     that a changed create was sent as. An update of some fields leaves the record what it was created as.
     """
     updating = update_of(BY_NAME[document.operation])
-    found: list[Known] = []
-    said: set[str] = set()
-    for known in lane:
-        if known.key != document.key:
+    versions: list[EarlierEntry] = []
+    created: set[str] = set()
+    for earlier in lane:
+        if earlier.key != document.key:
             continue
-        if known.operation == document.operation:
-            said = _names_in(known.payload)
-            found.append(known)
-        elif updating is not None and known.operation == updating.name and said and said <= _names_in(known.payload):
-            found.append(known)
-    return found
+        if earlier.operation == document.operation:
+            created = _names_in(earlier.payload)
+            versions.append(earlier)
+        elif (
+            updating is not None
+            and earlier.operation == updating.name
+            and created
+            and created <= _names_in(earlier.payload)
+        ):
+            versions.append(earlier)
+    return versions
 
 
 def _names_in(payload: bytes) -> set[str]:
@@ -244,73 +253,73 @@ def _names_in(payload: bytes) -> set[str]:
     return set(msgspec.json.decode(payload, type=dict[str, msgspec.Raw])) if payload else set()
 
 
-def _since_delete(lane: Sequence[Known]) -> Sequence[Known]:
+def _since_delete(lane: Sequence[EarlierEntry]) -> Sequence[EarlierEntry]:
     for position in range(len(lane) - 1, -1, -1):
-        known = lane[position]
-        if BY_NAME[known.operation].action is Action.DELETE and known.state in (State.ACCEPTED, State.READY):
+        earlier = lane[position]
+        if BY_NAME[earlier.operation].action is Action.DELETE and earlier.state in (State.ACCEPTED, State.READY):
             return lane[position + 1 :]
     return lane
 
 
-def _judge_by_content(document: Document, same: Sequence[Known]) -> Verdict:
-    for known in reversed(same):
-        if known.content_hash == document.content_hash and known.state is not State.REFUSED:
-            return _judge_equal(document, known)
+def _judge_by_content(document: Document, same: Sequence[EarlierEntry]) -> Verdict:
+    for earlier in reversed(same):
+        if earlier.content_hash == document.content_hash and earlier.state is not State.REFUSED:
+            return _judge_equal(document, earlier)
     return Verdict(State.READY)
 
 
-def _judge_create(document: Document, same: Sequence[Known]) -> Verdict:
-    standing = [known for known in same if known.state is not State.REFUSED]
+def _judge_create(document: Document, same: Sequence[EarlierEntry]) -> Verdict:
+    standing = [earlier for earlier in same if earlier.state is not State.REFUSED]
     if standing:
         last = standing[-1]
         equal = last.content_hash == document.content_hash
-        doubts = [known for known in standing if known.is_open]
+        doubts = [earlier for earlier in standing if earlier.is_open]
         if doubts and not (last.state is State.HELD and equal and not last.given_up):
             return _in_doubt(document, doubts)
         return _judge_equal(document, last) if equal else _judge_different(document, last)
     if same and _equal(document, same[-1]):
-        said = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
+        answer = "; ".join(problem.text for problem in same[-1].problems if problem.code == "X701")
         return Verdict(
             State.REFUSED,
             "refused before",
-            Problem("L604", values={"key": document.key, "text": said}, hint=_again(document)),
+            Problem("L604", values={"key": document.key, "text": answer}, hint=_again(document)),
         )
     return Verdict(State.READY)
 
 
-def _judge_latest(document: Document, family: Sequence[Known]) -> Verdict:
+def _judge_latest(document: Document, family: Sequence[EarlierEntry]) -> Verdict:
     last = family[-1] if family else None
     if last is not None and last.state is not State.REFUSED and _equal(document, last):
         return _judge_equal(document, last)
     return Verdict(State.READY)
 
 
-def _equal(document: Document, known: Known) -> bool:
-    return known.operation == document.operation and known.content_hash == document.content_hash
+def _equal(document: Document, earlier: EarlierEntry) -> bool:
+    return earlier.operation == document.operation and earlier.content_hash == document.content_hash
 
 
-def _judge_equal(document: Document, known: Known) -> Verdict:
-    if known.is_open:
-        return _in_doubt(document, [known])
-    if known.state is State.ACCEPTED:
-        return Verdict(State.UNCHANGED, f"{ALREADY} (entry {known.id})", receipt=known.receipt)
+def _judge_equal(document: Document, earlier: EarlierEntry) -> Verdict:
+    if earlier.is_open:
+        return _in_doubt(document, [earlier])
+    if earlier.state is State.ACCEPTED:
+        return Verdict(State.UNCHANGED, f"{ALREADY} (entry {earlier.id})", receipt=earlier.receipt)
     waiting = Problem("L603", values={"key": document.key}, level="warning")
-    reason, held = f"already waiting as entry {known.id}", known.state is State.HELD
+    reason, held = f"already waiting as entry {earlier.id}", earlier.state is State.HELD
     return Verdict(State.UNCHANGED, reason, waiting, waits_again=held)
 
 
-def _in_doubt(document: Document, doubts: Sequence[Known]) -> Verdict:
-    known = f"to see what is known: loadsheet resolve {document.key}"
+def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> Verdict:
+    look = f"to see what is known: loadsheet resolve {document.key}"
     anew = f"loadsheet resolve {document.key} --send-again lets it go, --accepted says that it is there"
     given_up = f"it was given up, so nobody looks it up: {anew}"
-    hint = given_up if all(one.given_up for one in doubts) else known
+    hint = given_up if all(one.given_up for one in doubts) else look
     problem = Problem("L602", values={"key": document.key}, hint=hint)
     return Verdict(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
 
 
-def _judge_different(document: Document, known: Known) -> Verdict:
-    values = {"key": document.key, "fields": ", ".join(differences(known.payload, document.payload))}
-    if known.state is not State.ACCEPTED:
+def _judge_different(document: Document, earlier: EarlierEntry) -> Verdict:
+    values = {"key": document.key, "fields": ", ".join(differences(earlier.payload, document.payload))}
+    if earlier.state is not State.ACCEPTED:
         return Verdict(State.HELD, "an older version waits", Problem("L605", values=values))
     hint = f"to send it as an update: loadsheet retry {document.key}, or always: changed: update in the mapping"
     return Verdict(State.HELD, "changed since it was accepted", Problem("L601", values=values, hint=hint))

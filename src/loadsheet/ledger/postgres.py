@@ -1,17 +1,21 @@
-"""Engines on PostgreSQL: each ledger in a schema of its own, what all of them share in another one beside it.
+"""PostgreSQL: engines, each ledger in a schema of its own and what all of them share in another one beside it; and the state of a server.
 
 Owns: what a connection promises (durable commits, READ COMMITTED, one writer of a ledger at a time, nobody who stops in the middle of a
 transaction holds up the others), and what the server's errors mean. A URL names the ledger's schema as `?schema=NAME`.
 """
 
 import re
+import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple, NoReturn
 
-from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError
 
+from loadsheet.ledger import clock
+from loadsheet.ledger.schema import tenures
 from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
 
 DRIVER = "postgresql+psycopg"
@@ -203,7 +207,7 @@ def _check_alive(place: str, connection: Connection) -> None:
 
 
 def _in_our_words(place: str, context: ExceptionContext) -> None:
-    """Raise what the server said in words that tell what to do. Values of a statement are never told."""
+    """Raise the server's error in words that say what to do, without the values of the statement."""
     if not context.is_pre_ping and not isinstance(
         context.original_exception, LedgerError
     ):  # the pool replaces what died in it
@@ -227,3 +231,84 @@ def _say(place: str, error: Any, *, lost: bool) -> NoReturn:
             f"{message}; what was being recorded may not have been; try again when the server can be reached"
         ) from error
     raise LedgerError(f"{message}; what was being recorded was not") from error
+
+
+class Server(NamedTuple):
+    """The server of a ledger: where it is, without a password; its version; what is wrong with it, in words; whether the ledger is there,
+    how many bytes it has and who holds it (empty: nobody); by how many seconds the server's clock is ahead of ours, at least.
+    """
+
+    place: str
+    version: str
+    faults: tuple[str, ...]
+    there: bool
+    size: int
+    holder: str
+    ahead_s: float
+
+
+def look(url: str, takeover_s: float) -> Server:
+    """How the server of a ledger stands. Raises SettingsError for a URL that cannot be used, and LedgerGone if it cannot be reached."""
+    address = address_of(url)
+    engine = ledger_engine(address, writes=False)
+    try:
+        with engine.connect() as connection, connection.begin():
+            there = inspect(connection).has_table(tenures.name)
+            return Server(
+                str(address),
+                str(connection.exec_driver_sql("show server_version").scalar()),
+                tuple(_faults(connection, address)),
+                there,
+                int(connection.scalar(_SIZE, {"schema": address.schema}) or 0),
+                _holder(connection, takeover_s) if there else "",
+                _ahead(connection),
+            )
+    finally:
+        engine.dispose()
+
+
+def _faults(connection: Connection, address: Address) -> list[str]:
+    faults = []
+    try:
+        check_server(connection, str(address))
+    except LedgerError as error:
+        faults.append(str(error))
+    known = set(connection.scalars(_SCHEMAS))
+    missing = [name for name in (address.shared, address.schema) if name not in known]
+    if missing and not connection.scalar(text("select has_database_privilege(current_database(), 'create')")):
+        faults.append(
+            f"this user may not make the schema {' or '.join(missing)}: grant create on the database, or make it"
+        )
+    barred = [name for name in (address.shared, address.schema) if name in known and not _may_use(connection, name)]
+    if barred:
+        faults.append(
+            f"this user may not make tables in the schema {' or '.join(barred)}: grant usage and create on it"
+        )
+    if find_spec("procrastinate") is None:
+        faults.append("the extra `fleet` is not installed: pip install 'loadsheet[fleet]'")
+    return faults
+
+
+def _may_use(connection: Connection, schema: str) -> bool:
+    return bool(connection.scalar(text("select has_schema_privilege(:schema, 'usage, create')"), {"schema": schema}))
+
+
+def _holder(connection: Connection, takeover_s: float) -> str:
+    found = connection.execute(select(tenures.c.holder, tenures.c.seen_at)).first()
+    now = clock.now(connection)
+    return found.holder if found is not None and now - float(found.seen_at) < takeover_s else ""
+
+
+def _ahead(connection: Connection) -> float:
+    """By how much the server's clock is ahead of ours (below 0: behind), at least: it was read at some moment of a call."""
+    began = time.time()
+    theirs = clock.now(connection)
+    ended = time.time()
+    return theirs - ended if theirs > ended else min(theirs - began, 0.0)
+
+
+_SCHEMAS = text("select schema_name from information_schema.schemata")
+_SIZE = text(
+    "select sum(pg_total_relation_size(c.oid)) from pg_class c join pg_namespace n on n.oid = c.relnamespace"
+    " where n.nspname = :schema and c.relkind = 'r'"
+)

@@ -4,42 +4,49 @@ Owns: every query about entries that is not part of a change. Streams them, so m
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Select, desc, func, or_, select
+from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
+from loadsheet import exit_codes
 from loadsheet.fix_marks import SURPLUS_ROW_CODES, FixedEntry
 from loadsheet.ledger import codec, exceptions
 from loadsheet.ledger.planning import ALREADY, waits_as
 from loadsheet.ledger.queue import canary_candidates
 from loadsheet.ledger.run_queries import RunQueries
-from loadsheet.ledger.schema import (
-    attempts,
-    decisions,
-    drops,
-    entries,
-    events,
-    findings,
-    runs,
-)
-from loadsheet.ledger.statements import FETCH, Chosen, streamed
-from loadsheet.ledger.states import (
-    Attempt,
-    Decision,
-    Entry,
-    Event,
-    Finding,
-    Run,
-    State,
-    Trace,
-    Waits,
-)
+from loadsheet.ledger.schema import attempts, decisions, drops, entries, events, findings, runs
+from loadsheet.ledger.schema import exceptions as exceptions_table
+from loadsheet.ledger.statements import FETCH, Statement, chunks, streamed
+from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace
 from loadsheet.mapping.documents import FIX_OF
 
 INTERRUPTED = "the process ended while this was being sent"
-TAKEN_OVER = "the process that was sending this was taken for dead"
 _STATES = {state.value: state for state in State}
 _TRACE = [entries.c[name] for name in Trace._fields]
+
+
+class LedgerFigures(NamedTuple):
+    """How things stand: when the last run that did its work ended (ISO 8601 UTC; empty: none did), how many exceptions were opened at each
+    of the asked moments or before, how many are open in all, when the oldest entry that is ready or being sent was planned (empty: there
+    is none), and how many entries are unknown.
+    """
+
+    last_success: str
+    opened_by: tuple[int, ...]
+    open: int
+    oldest_unsent: str
+    unknown: int
+
+
+class CallTimes(NamedTuple):
+    """The calls of one operation in a run: how many had an answer or failed, their seconds in all, and how many took no longer than
+    each of the asked limits.
+    """
+
+    operation: str
+    made: int
+    seconds: float
+    within: tuple[int, ...]
 
 
 class LedgerQueries(RunQueries):
@@ -50,7 +57,7 @@ class LedgerQueries(RunQueries):
         had already: also where it bears another key, as the key itself was wrong. Reads the fixes of each drop once.
         """
         with self._engine.connect() as connection:
-            drop_of = {row.id: row.drop_id for row in _DROPS.rows(connection, wanted)}
+            drop_of = {row.id: row.drop_id for row in _DROPS.rows_of(connection, wanted)}
         mended: dict[int, frozenset[int]] = {}
         for drop in sorted({*drop_of.values()}):
             if drop not in mended:
@@ -79,9 +86,9 @@ class LedgerQueries(RunQueries):
         """
         states: dict[int, State] = {}
         with self._engine.connect() as connection:
-            repeated = {row.id: row.id for row in _STANDINGS.rows(connection, list(unchanged))}
+            repeated = {row.id: row.id for row in _STATES_OF.rows_of(connection, list(unchanged))}
             while repeated:
-                rows = {row.id: row for row in _STANDINGS.rows(connection, sorted({*repeated.values()}))}
+                rows = {row.id: row for row in _STATES_OF.rows_of(connection, sorted({*repeated.values()}))}
                 nearer: dict[int, int] = {}
                 for entry, other in repeated.items():
                     found = rows[other]
@@ -96,7 +103,7 @@ class LedgerQueries(RunQueries):
     def keys_of(self, wanted: Sequence[int]) -> dict[int, str]:
         """The keys of these entries, as far as there are any."""
         with self._engine.connect() as connection:
-            return {row.id: row.key for row in _KEYS.rows(connection, wanted) if row.key}
+            return {row.id: row.key for row in _KEYS.rows_of(connection, wanted) if row.key}
 
     def fixed_entries(self, wanted: Sequence[int]) -> dict[int, FixedEntry]:
         """What a fix file has to know of these entries, as far as they are there."""
@@ -105,7 +112,7 @@ class LedgerQueries(RunQueries):
                 row.id: FixedEntry(
                     row.key or "", any(one.code in SURPLUS_ROW_CODES for one in codec.decode_problems(row.problems))
                 )
-                for row in _FIXED.rows(connection, wanted)
+                for row in _FIXED.rows_of(connection, wanted)
             }
 
     def entries_of(self, drop: int, *states: State) -> Iterator[Entry]:
@@ -125,7 +132,7 @@ class LedgerQueries(RunQueries):
 
     def count_unanswered(self) -> int:
         """How many entries are unknown because a call of theirs had no clear answer, and not because a process of ours ended."""
-        unanswered = (entries.c.state == State.UNKNOWN) & entries.c.reason.not_in((INTERRUPTED, TAKEN_OVER))
+        unanswered = (entries.c.state == State.UNKNOWN) & (entries.c.reason != INTERRUPTED)
         with self._engine.connect() as connection:
             return connection.scalar(select(func.count()).select_from(entries).where(unanswered)) or 0
 
@@ -147,7 +154,7 @@ class LedgerQueries(RunQueries):
 
     def traces_by_id(self, wanted: Sequence[int]) -> Iterator[Trace]:
         """The traces of these entries, in no order."""
-        for some in exceptions.chunks(wanted):
+        for some in chunks(wanted):
             yield from self._traces(select(*_TRACE).where(entries.c.id.in_(some)))
 
     def entry(self, identity: int) -> Entry:
@@ -157,7 +164,7 @@ class LedgerQueries(RunQueries):
 
     def entries_by_id(self, wanted: Sequence[int]) -> Iterator[Entry]:
         """These entries, in this order."""
-        for some in exceptions.chunks(wanted):
+        for some in chunks(wanted):
             found = {entry.id: entry for entry in self._entries(select(entries).where(entries.c.id.in_(some)))}
             yield from (found[identity] for identity in some)
 
@@ -168,19 +175,15 @@ class LedgerQueries(RunQueries):
 
     def waiting_lanes(self) -> list[str]:
         """The lanes of everything that waits for its order or tender."""
-        waits = (entries.c.waits == Waits.PARENT) & entries.c.state.in_((State.READY, State.HELD))
         with self._engine.connect() as connection:
-            return list(connection.scalars(select(entries.c.lane).where(waits).distinct()))
+            return [row.lane for row in _WAITING_LANES.rows(connection)]
 
     def still_waiting(self, run: Run) -> tuple[int, str, str]:
         """How many entries of earlier runs are held for their order or tender, and the key and the time of the oldest."""
-        chosen = (entries.c.waits == Waits.PARENT) & (entries.c.state == State.HELD) & (drops.c.run_id < run.id)
-        query = select(entries.c.key, entries.c.created_at).join(drops, drops.c.id == entries.c.drop_id).where(chosen)
         with self._engine.connect() as connection:
-            oldest = connection.execute(query.order_by(entries.c.id).limit(1)).first()
-            if oldest is None:
-                return 0, "", ""
-            return connection.scalar(select(func.count()).select_from(query.subquery())) or 0, *oldest
+            (count,) = _HELD_CHILDREN.rows(connection, run=run.id)
+            oldest = _OLDEST_HELD_CHILD.rows(connection, run=run.id)
+            return (count.number, oldest[0].key, oldest[0].created_at) if oldest else (0, "", "")
 
     def findings_of(self, entry: int) -> list[Finding]:
         """What looks at listings showed of an entry, oldest first."""
@@ -203,24 +206,9 @@ class LedgerQueries(RunQueries):
         """The latest entries that an answer of the exchange accepted, newest first, of operations that make or change a record
         and with none of those after them that end it: key, and accepted since when (ISO 8601 UTC).
         """
-        later = entries.alias()
-        answered = select(1).where(attempts.c.entry_id == entries.c.id, attempts.c.outcome == "accepted")
-        ended = select(1).where(
-            later.c.lane == entries.c.lane,
-            later.c.state.in_((State.ACCEPTED, State.UNKNOWN, State.SENDING)),
-            later.c.operation.in_(ends),
-            later.c.id > entries.c.id,
-        )
-        query = select(entries.c.key, entries.c.changed_at).where(
-            entries.c.state == State.ACCEPTED,
-            entries.c.waits == Waits.DECISION,
-            entries.c.operation.in_(makes),
-            answered.exists(),
-            ~ended.exists(),
-        )
         with self._engine.connect() as connection:
-            found = connection.execute(query.order_by(desc(entries.c.id)).limit(limit))
-            return [(row.key, row.changed_at) for row in found]
+            rows = _WITNESSES.rows(connection, makes=list(makes), ends=list(ends), most=limit)
+            return [(row.key, row.changed_at) for row in rows]
 
     def entries_on(self, lane: str, *states: State) -> list[Entry]:
         """The entries of a lane in these states, in the order in which they got there."""
@@ -228,7 +216,7 @@ class LedgerQueries(RunQueries):
         return list(self._entries(select(entries).where(chosen).order_by(entries.c.changed_at, entries.c.id)))
 
     def exceptions_at(self, run: Run) -> list[exceptions.ExceptionStatus]:
-        """The exceptions that were open when a run began, or opened by it, oldest first; those that it closed are told as closed."""
+        """The exceptions that were open when a run began, or opened by it, oldest first; those that it closed are listed as closed."""
         with self._engine.connect() as connection:
             return exceptions.statuses_at(connection, run)
 
@@ -238,7 +226,7 @@ class LedgerQueries(RunQueries):
             return exceptions.statuses_of(connection, wanted)
 
     def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, exceptions.Remark]]:
-        """What the analyst said last of these entries, by entry and by what it is (owner, reason, comment, status)."""
+        """The analyst's latest remarks on these entries, by entry and by what they are (owner, reason, comment, status)."""
         with self._engine.connect() as connection:
             return exceptions.latest_remarks(connection, wanted)
 
@@ -278,6 +266,16 @@ class LedgerQueries(RunQueries):
         with self._engine.connect() as connection:
             return [Attempt(**row._mapping) for row in connection.execute(query)]  # noqa: SLF001 (public name in SQLAlchemy)
 
+    def figures(self, moments: Sequence[str]) -> LedgerFigures:
+        """How things stand in figures; of the open exceptions, how many were opened at each of these moments or before (ISO 8601 UTC)."""
+        with self._engine.connect() as connection:
+            return ledger_figures(connection, moments)
+
+    def calls_in(self, run: str, limits_s: Sequence[float]) -> tuple[dict[tuple[str, str], int], list[CallTimes]]:
+        """The calls of the run of this name: by operation and outcome, and how long they took, against these limits in seconds."""
+        with self._engine.connect() as connection:
+            return calls_by_outcome(connection, run), call_times(connection, run, limits_s)
+
     def _entries(self, query: Select[Any]) -> Iterator[Entry]:
         return map(codec.entry, self._stream(query))
 
@@ -290,10 +288,87 @@ class LedgerQueries(RunQueries):
         return streamed(self._engine, query)
 
 
-_DROPS = Chosen(select(entries.c.id, entries.c.drop_id), entries.c.id)
+def ledger_figures(connection: Connection, moments: Sequence[str]) -> LedgerFigures:
+    """How things stand; `moments` are ISO 8601 UTC."""
+    success = select(func.max(runs.c.finished_at)).where(
+        runs.c.exit_code.in_((exit_codes.DONE, exit_codes.NEEDS_SOMEONE))
+    )
+    opened = [func.sum(case((exceptions_table.c.opened_at <= moment, 1), else_=0)) for moment in moments]
+    counted = connection.execute(select(func.count(), *opened).where(exceptions_table.c.closed_at == "")).one()
+    unsent = select(func.min(entries.c.created_at)).where(entries.c.state.in_((State.READY, State.SENDING)))
+    unknown = select(func.count()).select_from(entries).where(entries.c.state == State.UNKNOWN)
+    return LedgerFigures(
+        last_success=connection.scalar(success) or "",
+        opened_by=tuple(count or 0 for count in counted[1:]),
+        open=counted[0],
+        oldest_unsent=connection.scalar(unsent) or "",
+        unknown=connection.scalar(unknown) or 0,
+    )
+
+
+def calls_by_outcome(connection: Connection, run: str) -> dict[tuple[str, str], int]:
+    """The calls of the run of this name by operation and by what became of them (empty: nobody knows). A call whose records fared
+    differently counts once for each outcome.
+    """
+    calls = _calls(run, attempts.c.outcome).subquery()
+    query = select(calls.c.operation, calls.c.outcome, func.count()).group_by(calls.c.operation, calls.c.outcome)
+    return {(operation, outcome): count for operation, outcome, count in connection.execute(query)}
+
+
+def call_times(connection: Connection, run: str, limits_s: Sequence[float]) -> list[CallTimes]:
+    """How long the calls of the run of this name took, by operation."""
+    calls = _calls(run).subquery()
+    took = calls.c.duration_ms
+    within = [func.sum(case((took <= round(limit * 1000), 1), else_=0)) for limit in limits_s]
+    query = select(calls.c.operation, func.count(), func.sum(took), *within).where(took.is_not(None))
+    rows = connection.execute(query.group_by(calls.c.operation).order_by(calls.c.operation))
+    return [CallTimes(row[0], row[1], float(row[2]) / 1000, tuple(row[3:])) for row in rows]
+
+
+def _calls(run: str, *more: Any) -> Select[Any]:
+    """The calls of a run, each once however many records it carried: they share their body and the moment of their intent."""
+    sent = and_(events.c.run_id == runs.c.id, events.c.after == State.SENDING)
+    query = (
+        select(entries.c.operation, attempts.c.request_hash, attempts.c.started_at, attempts.c.duration_ms, *more)
+        .select_from(runs)
+        .join(events, sent)
+        .join(entries, entries.c.id == events.c.entry_id)
+        .join(attempts, and_(attempts.c.entry_id == events.c.entry_id, attempts.c.run_id == runs.c.id))
+    )
+    return query.where(runs.c.name == run).distinct()
+
+
+_DROPS = Statement("select id, drop_id from entries where id in (:wanted)")
+_STATES_OF = Statement("select id, state, reason from entries where id in (:wanted)")
+_KEYS = Statement("select id, key from entries where id in (:wanted)")
+_FIXED = Statement("select id, key, problems from entries where id in (:wanted)")
 _FIXING = select(
     *(entries.c[name] for name in ("id", "drop_id", "state", "reason", "items")),
 ).join(drops, drops.c.id == entries.c.drop_id)
-_STANDINGS = Chosen(select(*(entries.c[name] for name in ("id", "state", "reason"))), entries.c.id)
-_KEYS = Chosen(select(entries.c.id, entries.c.key), entries.c.id)
-_FIXED = Chosen(select(entries.c.id, entries.c.key, entries.c.problems), entries.c.id)
+_WAITING_LANES = Statement("select distinct lane from entries where waits = 'parent' and state in ('ready', 'held')")
+_HELD_CHILDREN = Statement(
+    """
+    select count(*) as number from entries join drops on drops.id = entries.drop_id
+    where entries.waits = 'parent' and entries.state = 'held' and drops.run_id < :run
+    """
+)
+_OLDEST_HELD_CHILD = Statement(
+    """
+    select entries.key, entries.created_at from entries join drops on drops.id = entries.drop_id
+    where entries.waits = 'parent' and entries.state = 'held' and drops.run_id < :run
+    order by entries.id limit 1
+    """
+)
+_WITNESSES = Statement(
+    """
+    select key, changed_at from entries
+    where state = 'accepted' and waits = '' and operation in (:makes)
+    and exists (select 1 from attempts where attempts.entry_id = entries.id and attempts.outcome = 'accepted')
+    and not exists (
+        select 1 from entries later
+        where later.lane = entries.lane and later.id > entries.id
+        and later.state in ('accepted', 'unknown', 'sending') and later.operation in (:ends)
+    )
+    order by id desc limit :most
+    """
+)

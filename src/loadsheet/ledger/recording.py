@@ -3,57 +3,99 @@
 Owns: the statements of planning. Opens no transaction: the verbs of `Ledger` do. A forecast only reads.
 """
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    and_,
-    bindparam,
-    exists,
-    func,
-    insert,
-    literal_column,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, Engine, insert, select, update
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.planning import ON_LANE, Changed, Decision, Known, Verdict, decide, recognized, stands
-from loadsheet.ledger.schema import attempts, drops, entries, events, files, ignored, mappings, runs, seen, tables
-from loadsheet.ledger.statements import Chosen, fixed, insert_many
+from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, recognized, stands
+from loadsheet.ledger.schema import drops, files, mappings, runs, tables
+from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
-from loadsheet.ledger.transitions import change, record_events
+from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
-from loadsheet.problems import Problem, Where
+from loadsheet.problems import DoesNotBalance, Problem, Where
 
-CHUNK = 500
 STOPPED = "something is wrong with all of the files that it came with"
-_LOOK_AFTER, _LOOK_AFTER_TIMES = 1000, 4
-_ANALYZE = text("analyze entries")
+_ANALYZE_AFTER, _ANALYZE_FACTOR = 1000, 4
 
 
-def new_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> Any:
-    """The statement that records the drop's mapping, or fills in what an earlier schema did not keep of it, or changes nothing."""
-    said = {
+class ReadTotals(NamedTuple):
+    """What is known of a drop once all of it was read, and so the last item of its documents: how many rows each table had, what was seen
+    of them, and problems that concern all documents (then none of them is sent).
+    """
+
+    rows: Mapping[str, int] = {}
+    notes: Mapping[str, TableNotes] = {}
+    doubts: Sequence[Problem] = ()
+
+
+class PlanningRules(NamedTuple):
+    """How the documents of a drop are planned: what becomes of a create whose record was accepted with other content, and the share (0 to 1)
+    of invalid documents above which none is sent.
+    """
+
+    changed: Changed = "hold"
+    error_share_max: float = 1.0
+
+
+DEFAULT_RULES = PlanningRules()
+
+
+def record_plan(
+    transaction: Transaction, drop: Drop, items: Iterable[Document | Ignored | ReadTotals], rules: PlanningRules
+) -> tuple[int, Counter[State]]:
+    """Record a drop whose mapping is recorded, with all its documents; returns its id and how many entries each state has. Raises
+    DoesNotBalance if a row ended in no document or in two.
+    """
+    connection, run, _ = transaction
+    identity = record_drop(connection, run, drop)
+    rows: Counter[str] = Counter()
+    fates: Counter[State] = Counter()
+    statistics = _Statistics(connection)
+    totals, stream = ReadTotals(), iter(items)
+    while chunk := list(islice(stream, CHUNK)):
+        ignored = [item for item in chunk if isinstance(item, Ignored)]
+        documents = [item for item in chunk if isinstance(item, Document)]
+        totals = next((item for item in chunk if isinstance(item, ReadTotals)), totals)
+        rows.update(item.row.table for item in ignored)
+        rows.update(row.table for document in documents for row in document.own_rows)
+        _record_ignored(connection, identity, ignored)
+        fates.update(record_entries(transaction, identity, documents, rules.changed))
+        statistics.added(len(documents))
+    statistics.complete()
+    read = Counter(totals.rows)
+    if +read != +rows:
+        counts = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
+        raise DoesNotBalance(f"{drop.name}: {counts}; nothing was recorded")
+    if why := stop_reasons(drop.name, fates, rules.error_share_max, totals.doubts):
+        fates = _stop(transaction, identity, fates, why)
+    for name, count in read.items():
+        matching = (tables.c.drop_id == identity) & (tables.c.name == name)
+        noted = _notes_of(drop, name, totals.notes.get(name) or TableNotes())
+        connection.execute(update(tables).where(matching).values(rows=count, **noted))
+    return identity, fates
+
+
+def record_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> None:
+    """Record the mapping of a drop, or fill in what an earlier schema did not keep of it."""
+    explained = {
         "language": drop.language,
         "guide": codec.encode_guide(drop.guide),
         "source": codec.encode(drop.source),
     }
-    known = connection.scalar(select(mappings.c.source).where(mappings.c.hash == drop.mapping_hash))
-    if known is not None:
-        refill = known == codec.NOTHING and bool(drop.source)
-        return update(mappings).where(mappings.c.hash == drop.mapping_hash).values(said) if refill else select(1)
+    source = connection.scalar(select(mappings.c.source).where(mappings.c.hash == drop.mapping_hash))
+    if source is not None:
+        if source == codec.NOTHING and drop.source:
+            connection.execute(update(mappings).where(mappings.c.hash == drop.mapping_hash).values(explained))
+        return
     row = {
-        **said,
+        **explained,
         "hash": drop.mapping_hash,
         "name": drop.mapping,
         "version": drop.mapping_version,
@@ -61,7 +103,7 @@ def new_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> Any:
         "batch_size": drop.batch_size,
         "lineage": codec.encode_lineage(lineage),
     }
-    return insert(mappings).values(row)
+    connection.execute(insert(mappings).values(row))
 
 
 def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
@@ -96,48 +138,57 @@ def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
     return identity
 
 
-def noted(drop: Drop, name: str, notes: Mapping[str, TableNotes]) -> dict[str, str]:
+def _notes_of(drop: Drop, name: str, notes: TableNotes) -> dict[str, str]:
     """The columns of a table of this drop that hold what was seen of it when its rows were read."""
-    seen = notes.get(name) or TableNotes()
-    more = {UNUSED: "\n".join(seen.unused), BLANK_ROWS: f"{seen.blank_rows:,}" if seen.blank_rows else ""}
-    found = {**drop.table(name).found, **{what: how for what, how in more.items() if how}}
-    return {"problems": codec.encode_problems(seen.problems), "found": codec.encode(found)}
+    more = {UNUSED: "\n".join(notes.unused), BLANK_ROWS: f"{notes.blank_rows:,}" if notes.blank_rows else ""}
+    found = {**drop.table(name).found, **{title: text for title, text in more.items() if text}}
+    return {"problems": codec.encode_problems(notes.problems), "found": codec.encode(found)}
 
 
-def record_ignored(connection: Connection, drop: int, left_out: Sequence[Ignored]) -> None:
+def _record_ignored(connection: Connection, drop: int, ignored: Sequence[Ignored]) -> None:
     """Record rows that rules left out."""
-    records = [(drop, item.row.table, item.row.number, codec.encode(item.row.cells), item.rule) for item in left_out]
-    if records:
-        _IGNORED.run(connection, records)
+    rows = [
+        {
+            "drop": drop,
+            "table": item.row.table,
+            "number": item.row.number,
+            "cells": codec.encode(item.row.cells),
+            "rule": item.rule,
+        }
+        for item in ignored
+    ]
+    if rows:
+        _INSERT_IGNORED.run(connection, rows)
 
 
 def record_entries(
-    connection: Connection, run: Run, drop: int, documents: Sequence[Document], now: str, *, changed: Changed = "hold"
+    transaction: Transaction, drop: int, documents: Sequence[Document], changed: Changed = "hold"
 ) -> list[State]:
     """Judge documents by what their lanes hold, and record them as entries with an event each; returns their states. `changed`
     says what becomes of a create whose record was accepted with other content.
     """
+    connection = transaction.connection
     wanted = {document.lane for document in documents if document.usable}
-    lanes, shown = known_lanes(connection, wanted), seen_lanes(connection, wanted)
-    there = _accepted_versions(connection, documents)
-    next_id = (connection.scalar(select(func.max(entries.c.id))) or 0) + 1  # safe: one writer at a time
-    records, changes, states = [], [], []
-    for identity, given in enumerate(documents, start=next_id):
+    lanes, seen = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
+    accepted = _accepted_versions(connection, documents)
+    (last,) = _LAST_ENTRY.rows(connection)
+    records, events, states = [], [], []
+    for identity, given in enumerate(documents, start=(last.id or 0) + 1):  # safe: one writer at a time
         lane = lanes.setdefault(given.lane, [])
-        decision = decide(recognized(given, lane), lane, changed=changed, seen=given.lane in shown)
+        decision = decide(recognized(given, lane), lane, changed=changed, seen=given.lane in seen)
         verdict = decision.verdict
-        if verdict.state is State.INVALID and given.lane in there:
-            values = {"key": given.key, "run": there[given.lane]}
+        if verdict.state is State.INVALID and given.lane in accepted:
+            values = {"key": given.key, "run": accepted[given.lane]}
             verdict = verdict._replace(problem=Problem("L616", values=values, level="warning"))
             decision = decision._replace(verdict=verdict)
         if verdict.stays_on_lane:
-            lane.append(_known(identity, decision))
-        records.append(_entry_record(identity, drop, decision, now))
-        changes.append((identity, "", verdict.state.value, verdict.reason))
+            lane.append(_as_earlier(identity, decision))
+        records.append(_entry_record(identity, drop, decision, transaction.now))
+        events.append((identity, "", verdict.state.value, verdict.reason))
         states.append(verdict.state)
     if records:
-        _ENTRY.run(connection, records)
-        record_events(connection, run, now, changes)
+        _INSERT_ENTRY.run(connection, records)
+        record_events(transaction, events)
     return states
 
 
@@ -148,7 +199,7 @@ class Forecaster:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._forecast: defaultdict[str, list[Known]] = defaultdict(list)
+        self._forecast: defaultdict[str, list[EarlierEntry]] = defaultdict(list)
 
     def verdicts(self, documents: Iterable[Document], *, changed: Changed) -> Iterator[tuple[Document, Verdict]]:
         """Each document as it would be sent, with its verdict. `changed` says what becomes of a create whose record was accepted with
@@ -158,21 +209,21 @@ class Forecaster:
         while chunk := list(islice(stream, CHUNK)):
             wanted = {document.lane for document in chunk if document.usable}
             with self._engine.connect() as connection:
-                lanes, shown = known_lanes(connection, wanted), seen_lanes(connection, wanted)
+                lanes, seen_on = earlier_entries(connection, wanted), seen_lanes(connection, wanted)
             for given in chunk:
-                seen_there = given.lane in shown
+                seen = given.lane in seen_on
                 lane = [*lanes.get(given.lane, ()), *self._forecast[given.lane]] if given.usable else []
-                decision = decide(recognized(given, lane), lane, changed=changed, seen=seen_there)
+                decision = decide(recognized(given, lane), lane, changed=changed, seen=seen)
                 verdict = decision.verdict
-                if verdict.waits is Waits.PARENT and any(_is_coming(known) for known in lane):
+                if verdict.waits is Waits.PARENT and any(map(_is_coming, lane)):
                     verdict = verdict._replace(waits=Waits.DECISION)
                 if verdict.stays_on_lane:  # without its record, to save memory: differences of fields stay unknown
-                    known = _known(0, decision._replace(verdict=verdict))
-                    self._forecast[given.lane].append(known._replace(payload=b"", problems=()))
-                yield decision.document, _as_reported(decision.document, verdict, lane, seen=seen_there)
+                    earlier = _as_earlier(0, decision._replace(verdict=verdict))
+                    self._forecast[given.lane].append(earlier._replace(payload=b"", problems=()))
+                yield decision.document, _as_reported(decision.document, verdict, lane, seen=seen)
 
 
-def _as_reported(document: Document, verdict: Verdict, lane: Sequence[Known], *, seen: bool) -> Verdict:
+def _as_reported(document: Document, verdict: Verdict, lane: Sequence[EarlierEntry], *, seen: bool) -> Verdict:
     """The verdict as the reports count it: what repeats a held entry is held as that one is, unless its order or tender is coming."""
     if not verdict.waits_again:
         return verdict
@@ -181,68 +232,69 @@ def _as_reported(document: Document, verdict: Verdict, lane: Sequence[Known], *,
     return verdict if any(map(_is_coming, lane)) else verdict._replace(state=State.HELD, waits=Waits.PARENT)
 
 
-def _is_coming(known: Known) -> bool:
-    return known.state is State.READY and BY_NAME[known.operation].creates
+def _is_coming(earlier: EarlierEntry) -> bool:
+    return earlier.state is State.READY and BY_NAME[earlier.operation].creates
 
 
-class Planner:
-    """Keeps the server's picture of the entries true while a plan adds many: without it, it takes the table for empty until the transaction
-    is over, and reads all of it again and again. SQLite needs none.
+class _Statistics:
+    """Keeps a server's statistics of the entries true while a plan adds many: without it, the server takes the table for empty until the
+    transaction is over, and reads all of it again and again. SQLite needs none.
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._connection, self._added = connection, 0
-        self._due = _LOOK_AFTER if connection.dialect.name == "postgresql" else sys.maxsize
+        self._connection, self._added, self._due = connection, 0, _ANALYZE_AFTER
 
     def added(self, count: int) -> None:
-        """So many entries more were recorded."""
+        """Take note of entries that were recorded."""
         self._added += count
         if self._added >= self._due:
-            self._due = self._added * _LOOK_AFTER_TIMES
-            self._connection.execute(_ANALYZE)
+            self._due = self._added * _ANALYZE_FACTOR
+            self._analyze()
 
-    def over(self) -> None:
-        """All are recorded."""
-        if self._due > _LOOK_AFTER and self._added < self._due != sys.maxsize:
-            self._connection.execute(_ANALYZE)
+    def complete(self) -> None:
+        """Take note that all are recorded."""
+        if self._due > _ANALYZE_AFTER:
+            self._analyze()
+
+    def _analyze(self) -> None:
+        if self._connection.dialect.name == "postgresql":
+            self._connection.exec_driver_sql("analyze entries")
 
 
-def known_lanes(connection: Connection, wanted: Collection[str]) -> dict[str, list[Known]]:
+def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str, list[EarlierEntry]]:
     """What the ledger knows on these lanes, oldest first; of what is held only what waits for something to end, or was given up."""
-    lanes: dict[str, list[Known]] = {}
-    for row in sorted(_ON_LANES.rows(connection, list(wanted)), key=itemgetter(0)):
-        lanes.setdefault(row.lane, []).append(known_of(row))
+    lanes: dict[str, list[EarlierEntry]] = {}
+    for row in sorted(_ON_LANES.rows_of(connection, list(wanted)), key=itemgetter(0)):
+        state = State(row.state)
+        given_up = state is State.HELD and row.waits == Waits.DECISION
+        problems = codec.decode_problems(row.problems)
+        entry = EarlierEntry(
+            row.id, row.operation, row.key, state, row.content_hash, row.payload, row.receipt, problems, given_up
+        )
+        lanes.setdefault(row.lane, []).append(entry)
     return lanes
-
-
-def known_of(row: Any) -> Known:
-    """An entry of the entries table as the verdicts on later ones see it."""
-    problems = codec.decode_problems(row.problems)
-    state = State(row.state)
-    given_up = state is State.HELD and row.waits == Waits.DECISION  # see _GIVEN_UP
-    return Known(row.id, row.operation, row.key, state, row.content_hash, row.payload, row.receipt, problems, given_up)
 
 
 def _accepted_versions(connection: Connection, documents: Sequence[Document]) -> dict[str, str]:
     """For the records of invalid documents that the exchange has: by lane, the run in which the version there was accepted."""
     wanted = {one.lane for one in documents if not one.usable and one.key and one.operation in _VERSIONS}
     last: dict[str, tuple[int, str]] = {}
-    for row in sorted(_ACCEPTED.rows(connection, sorted(wanted)), key=itemgetter(0)) if wanted else ():
-        last[row.lane] = (row.id, row.operation)
+    for row in sorted(_ACCEPTED_ON_LANES.rows_of(connection, sorted(wanted)), key=itemgetter(0)):
+        if row.operation in _VERSIONS or row.operation in _DELETES:
+            last[row.lane] = (row.id, row.operation)
     versions = {entry: lane for lane, (entry, operation) in last.items() if operation in _VERSIONS}
-    found = _ACCEPTED_IN.rows(connection, sorted(versions)) if versions else ()
-    return {versions[row.entry_id]: row.name for row in found}
+    return {versions[row.entry_id]: row.name for row in _ACCEPTED_IN.rows_of(connection, sorted(versions))}
 
 
 def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
     """Those of these lanes whose order or tender a listing showed."""
-    return {row.lane for row in _SEEN.rows(connection, list(wanted))}
+    return {row.lane for row in _SEEN.rows_of(connection, list(wanted))}
 
 
-def _known(identity: int, decision: Decision) -> Known:
+def _as_earlier(identity: int, decision: Decision) -> EarlierEntry:
     """The entry of a decision as the verdicts on later documents see it."""
     document, verdict, _ = decision
-    return Known(
+    return EarlierEntry(
         identity,
         document.operation,
         document.key,
@@ -254,30 +306,28 @@ def _known(identity: int, decision: Decision) -> Known:
     )
 
 
-def _entry_record(identity: int, drop: int, decision: Decision, now: str) -> tuple[Any, ...]:
-    """The row of `entries` for a document, in the order of the table's columns."""
+def _entry_record(identity: int, drop: int, decision: Decision, now: str) -> dict[str, Any]:
+    """The row of `entries` for a document."""
     document, verdict, other = decision
     problems = (*document.problems, verdict.problem) if verdict.problem else document.problems
-    return (
-        identity,
-        drop,
-        document.operation,
-        document.key,
-        document.lane,
-        verdict.state.value,
-        verdict.reason,
-        document.payload,
-        document.content_hash,
-        codec.encode_rows(document.rows),
-        codec.encode(document.items) if document.items else "{}",
-        codec.encode_problems(problems),
-        verdict.receipt,
-        0,
-        now,
-        now,
-        verdict.waits.value,
-        codec.encode_instead(other),
-    )
+    return {
+        "id": identity,
+        "drop": drop,
+        "operation": document.operation,
+        "key": document.key,
+        "lane": document.lane,
+        "state": verdict.state.value,
+        "reason": verdict.reason,
+        "payload": document.payload,
+        "content_hash": document.content_hash,
+        "rows": codec.encode_rows(document.rows),
+        "items": codec.encode(document.items) if document.items else codec.NOTHING,
+        "problems": codec.encode_problems(problems),
+        "receipt": verdict.receipt,
+        "now": now,
+        "waits": verdict.waits.value,
+        "instead": codec.encode_instead(other),
+    }
 
 
 def free_run_name(connection: Connection, day: str, taken: Collection[str]) -> str:
@@ -300,16 +350,14 @@ def stop_reasons(
     return (*errors, *doubts)
 
 
-def stop_drop(
-    connection: Connection, run: Run, drop: Drop, fates: Counter[State], now: str, *, why: Sequence[Problem]
-) -> None:
-    """Hold all ready entries of a drop and update `fates`; `now` is ISO 8601 UTC. A person can still send them: every row is accounted for."""
-    problems, after = tuple(why), 0
-    while found := connection.execute(_READY_OF, {"drop": drop.id, "after": after}).scalars().all():
-        change(connection, run, [Settlement(one, State.HELD, STOPPED, problems=problems) for one in found], now)
-        fates.subtract({State.READY: len(found)})
-        fates.update({State.HELD: len(found)})
-        after = found[-1]
+def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Sequence[Problem]) -> Counter[State]:
+    """Hold all ready entries of a drop; returns how many entries each state has then. A person can still send them: every row is accounted
+    for.
+    """
+    problems, ready = tuple(why), fates[State.READY]
+    while found := _READY_OF_DROP.rows(transaction.connection, drop=drop, most=CHUNK):
+        change(transaction, [Settlement(row.id, State.HELD, STOPPED, problems=problems) for row in found])
+    return +(fates - Counter({State.READY: ready}) + Counter({State.HELD: ready}))
 
 
 def _too_many_errors(name: str, invalid: int, count: int, share_max: float) -> Problem:
@@ -319,38 +367,41 @@ def _too_many_errors(name: str, invalid: int, count: int, share_max: float) -> P
     return Problem("L611", Where(name), name, values, hint)
 
 
-_KNOWN = tuple(
-    entries.c[name]
-    for name in ("id", "lane", "operation", "key", "state", "content_hash", "payload", "receipt", "problems", "waits")
-)
-_STAYS = entries.c.state.in_(fixed(*(state.value for state in ON_LANE)))
-_WAITS = entries.c.state.in_(fixed(State.HELD.value)) & entries.c.waits.not_in(fixed(Waits.DECISION.value))
-_GIVEN_UP = and_(
-    entries.c.state.in_(fixed(State.HELD.value)),
-    entries.c.attempts > literal_column("0"),
-    exists().where(attempts.c.entry_id == entries.c.id, attempts.c.outcome.in_(fixed("", "unknown"))),
-)
-_ON_LANES = Chosen(select(*_KNOWN).where(or_(_STAYS, _WAITS, _GIVEN_UP)), entries.c.lane)
 _VERSIONS = frozenset(write.name for write in WRITES if write.action in (Action.CREATE, Action.UPDATE))
-_RECORDS = (*sorted(_VERSIONS), *(write.name for write in WRITES if write.action is Action.DELETE))
-_ACCEPTED = Chosen(
-    select(*(entries.c[name] for name in ("id", "lane", "operation"))).where(
-        entries.c.state.in_(fixed(State.ACCEPTED.value)), entries.c.operation.in_(fixed(*_RECORDS))
-    ),
-    entries.c.lane,
+_DELETES = frozenset(write.name for write in WRITES if write.action is Action.DELETE)
+_LAST_ENTRY = Statement("select max(id) as id from entries")
+_ON_LANES = Statement(  # beside what counts by its state, what waits for something to end, and what was given up
+    """
+    select id, lane, operation, key, state, content_hash, payload, receipt, problems, waits from entries
+    where lane in (:wanted) and (
+        state in ('ready', 'sending', 'accepted', 'refused', 'unknown')
+        or state = 'held' and waits <> ''
+        or state = 'held' and attempts > 0 and exists (
+            select 1 from attempts where attempts.entry_id = entries.id and attempts.outcome in ('', 'unknown')
+        )
+    )
+    """
 )
-_ACCEPTED_IN = Chosen(
-    select(events.c.entry_id, runs.c.name)
-    .join(runs, runs.c.id == events.c.run_id)
-    .where(events.c.after.in_(fixed(State.ACCEPTED.value))),
-    events.c.entry_id,
+_ACCEPTED_ON_LANES = Statement("select id, lane, operation from entries where state = 'accepted' and lane in (:wanted)")
+_ACCEPTED_IN = Statement(
+    """
+    select events.entry_id, runs.name from events join runs on runs.id = events.run_id
+    where events.after = 'accepted' and events.entry_id in (:wanted)
+    """
 )
-_SEEN = Chosen(select(seen.c.lane), seen.c.lane)
-_ENTRY = insert_many(entries, "removed", "figures")
-_IGNORED = insert_many(ignored, "id")
-_READY_OF = (
-    select(entries.c.id)
-    .where(entries.c.drop_id == bindparam("drop"), entries.c.state == State.READY, entries.c.id > bindparam("after"))
-    .order_by(entries.c.id)
-    .limit(CHUNK)
+_SEEN = Statement("select lane from seen where lane in (:wanted)")
+_INSERT_ENTRY = Statement(
+    """
+    insert into entries (
+        id, drop_id, operation, key, lane, state, reason, payload, content_hash, rows, items, problems, receipt,
+        attempts, created_at, changed_at, waits, instead
+    ) values (
+        :id, :drop, :operation, :key, :lane, :state, :reason, :payload, :content_hash, :rows, :items, :problems, :receipt,
+        0, :now, :now, :waits, :instead
+    )
+    """
 )
+_INSERT_IGNORED = Statement(
+    "insert into ignored (drop_id, table_name, number, cells, rule) values (:drop, :table, :number, :cells, :rule)"
+)
+_READY_OF_DROP = Statement("select id from entries where drop_id = :drop and state = 'ready' order by id limit :most")

@@ -1,57 +1,67 @@
-"""What the ledger knows of runs and of what they read: drops, files, tables, mappings. Reads only.
+"""What the ledger knows of runs and of what they read: drops, files, tables, mappings, and which run reports the work of which. Reads only,
+but for `mark_reported_by`.
 
-Owns: the queries that are about no entry in particular; those are in `queries`.
+A file came when it was last changed, unless that is before the run that did not find it yet: then it came when it was found, because some
+programs keep an older time. Fix files are no arrivals: nobody waits for them. The last version of a file is the latest earlier drop with
+the same mapping and file names; a drop that shares less than half of its keys is another file. An unfinished run (killed, or out of disk
+space) never gets an end; its summary names the later run that reports its work.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Select, and_, case, desc, func, or_, select
+import msgspec
+from sqlalchemy import Connection, Engine, desc, func, or_, select, update
 
 from loadsheet import exit_codes
-from loadsheet.ledger import between_runs, codec, file_queries
-from loadsheet.ledger.run_slices import Slice
-from loadsheet.ledger.schema import (
-    attempts,
-    drops,
-    entries,
-    events,
-    exceptions,
-    files,
-    findings,
-    ignored,
-    looks,
-    mappings,
-    runs,
-    tables,
-)
-from loadsheet.ledger.statements import at_one_moment, streamed
-from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile, State
+from loadsheet.ledger import codec
+from loadsheet.ledger.schema import drops, entries, events, files, findings, ignored, looks, mappings, runs, tables
+from loadsheet.ledger.statements import at_one_moment, chunks, stored_value, streamed
+from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile
+
+SCHEDULES = "schedules"
+"""The name of the stored value of `RunQueries.schedules_done`."""
+
+ALLOWANCE = timedelta(minutes=15)
+"""A file may be this much older than the run that did not find it, and count as come at its own time: it may have been too young, or open."""
 
 
-class LedgerFigures(NamedTuple):
-    """How things stand: when the last run that did its work ended (ISO 8601 UTC; empty: none did), how many exceptions were opened at each
-    of the asked moments or before, how many are open in all, when the oldest entry that is ready or being sent was planned (empty: there
-    is none), and how many entries are unknown.
+class Arrival(NamedTuple):
+    """A file that came: its name in the inbox, when (aware, UTC), the run that took it, the mapping and role it was read with (both
+    empty if it was set aside), and how many records its drop gave; `number` is that of the drop.
     """
 
-    last_success: str
-    opened_by: tuple[int, ...]
-    open: int
-    oldest_unsent: str
-    unknown: int
+    name: str
+    came: datetime
+    run: str
+    mapping: str
+    role: str
+    records: int
+    number: int
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether it could not be used: it came all the same."""
+        return not self.mapping
 
 
-class CallTimes(NamedTuple):
-    """The calls of one operation in a run: how many had an answer or failed, their seconds in all, and how many took no longer than
-    each of the asked limits.
+KEYS_MAX = 1_000
+"""The number of keys of missing records that are listed of a file; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRecords:
+    """The records that the last version of a file had, which the run named `run` read, and that the new one has not: how many, and the
+    first keys.
     """
 
-    operation: str
-    made: int
-    seconds: float
-    within: tuple[int, ...]
+    run: str
+    count: int
+    keys: tuple[str, ...]
 
 
 class RunQueries:
@@ -87,49 +97,35 @@ class RunQueries:
                 _run(row) for row in connection.execute(select(runs).where(runs.c.id.in_(wanted)).order_by(runs.c.id))
             ]
 
-    def arrivals(self, since: str, *, counted: bool = True) -> list[file_queries.Arrival]:
+    def arrivals(self, since: str, *, counted: bool = True) -> list[Arrival]:
         """The files that runs took which began at `since` (ISO 8601 UTC) or later, in the order in which they came; with their numbers
         of records, if they are to be `counted`.
         """
         with self._engine.connect() as connection:
-            return file_queries.arrivals(connection, since, counted=counted)
+            return _arrivals(connection, since, counted=counted)
 
-    def looks(self) -> tuple[str, str]:
+    def first_and_last_start(self) -> tuple[str, str]:
         """When the first and the last of the runs that were finished began (ISO 8601 UTC); both empty if there was none."""
+        query = select(func.min(runs.c.started_at), func.max(runs.c.started_at)).where(runs.c.finished_at != "")
         with self._engine.connect() as connection:
-            return file_queries.looks(connection)
+            first, last = connection.execute(query).one()
+            return first or "", last or ""
 
     def begun_before(self, when: str) -> str:
         """When the last run before this moment began (ISO 8601 UTC both); empty if there was none."""
         with self._engine.connect() as connection:
-            return file_queries.begun_before(connection, when)
+            return connection.scalar(select(func.max(runs.c.started_at)).where(runs.c.started_at < when)) or ""
 
     def listing_snapshot(self, run: Run) -> bytes:
         """What the look of a run at the exchange showed, as it was given to `Ledger.end_run`; empty if there was none."""
         with self._engine.connect() as connection:
             return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run.id)) or b""
 
-    def figures(self, moments: Sequence[str]) -> LedgerFigures:
-        """How things stand in figures; of the open exceptions, how many were opened at each of these moments or before (ISO 8601 UTC)."""
-        with self._engine.connect() as connection:
-            return ledger_figures(connection, moments)
-
-    def calls_in(self, run: str, limits_s: Sequence[float]) -> tuple[dict[tuple[str, str], int], list[CallTimes]]:
-        """The calls of the run of this name: by operation and outcome, and how long they took, against these limits in seconds."""
-        with self._engine.connect() as connection:
-            return calls_by_outcome(connection, run), call_times(connection, run, limits_s)
-
     @contextmanager
     def at_one_moment(self) -> Iterator[Connection]:
         """A connection that sees everything as it is now, while the `with` block lasts."""
         with self._engine.connect() as connection, connection.begin():
             yield connection
-
-    @contextmanager
-    def slice_of(self, run: Run) -> Iterator[Slice]:
-        """The rows of a run and of all that it was judged by, as the ledger keeps them at one moment, while the `with` block lasts."""
-        with self._engine.connect() as connection, connection.begin():
-            yield Slice(connection, run)
 
     def drop(self, identity: int) -> Drop:
         """One drop with its files and tables."""
@@ -151,32 +147,34 @@ class RunQueries:
 
     def drops_of(self, *of: Run) -> list[Drop]:
         """The drops that these runs touched, oldest first: those they planned, and earlier ones with an entry that they changed or
-        looked for; and the drops of runs that did not end, of which these tell (see `Ledger.adopt_unfinished_runs`).
+        looked for; and the drops of unfinished runs that these report (see `Ledger.adopt_unfinished_runs`).
         """
         with self._engine.connect() as connection:
-            wanted = between_runs.with_adopted_runs(connection, of)
+            wanted = with_adopted_runs(connection, of)
             touched = [
-                select(entries.c.drop_id).join(told, told.c.entry_id == entries.c.id).where(told.c.run_id.in_(wanted))
-                for told in (events, findings)
+                select(entries.c.drop_id)
+                .join(table, table.c.entry_id == entries.c.id)
+                .where(table.c.run_id.in_(wanted))
+                for table in (events, findings)
             ]
             mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched))
             query = select(drops.c.id).where(mine).order_by(drops.c.id)
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
 
-    def missing_records(self, read: Sequence[Drop]) -> dict[int, file_queries.MissingRecords]:
+    def missing_records(self, read: Sequence[Drop]) -> dict[int, MissingRecords]:
         """By drop, the records of the last version of its file that are missing from it; these drops are of one run."""
         with self._engine.connect() as connection:
-            return file_queries.missing_records(connection, read)
+            return _missing_records(connection, read)
 
     def runs_changing(self, drop: int) -> list[str]:
         """The names of the runs that planned a drop or changed one of its entries, oldest first; in the place of one that did not end, that
-        of the run that tells of it.
+        of the run that reports it.
         """
         changing = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         planned = select(drops.c.run_id).where(drops.c.id == drop)
         mine = or_(runs.c.id.in_(planned), runs.c.id.in_(changing.where(entries.c.drop_id == drop)))
         with self._engine.connect() as connection:
-            return between_runs.reporting_runs(connection, connection.scalars(select(runs.c.name).where(mine)).all())
+            return reporting_runs(connection, connection.scalars(select(runs.c.name).where(mine)).all())
 
     def first_with(self, sha256: str, before: int) -> Drop | None:
         """The first drop before this one that holds a file of these bytes, if there is one."""
@@ -221,9 +219,9 @@ class RunQueries:
             return codec.decode_texts_by_name(connection.scalar(query) or codec.NOTHING)
 
     def schedules_done(self) -> dict[str, str]:
-        """Up to when (ISO 8601 UTC) all of each schedule is done, by its name, as `Ledger.keep_schedules_done` was told."""
+        """Up to when (ISO 8601 UTC) all of each schedule is done, by its name, as `Ledger.keep_schedules_done` recorded it."""
         with self._engine.connect() as connection:
-            return between_runs.schedules_done(connection)
+            return schedules_done(connection)
 
     def _drop(self, connection: Connection, identity: int) -> Drop:
         query = (
@@ -261,51 +259,187 @@ def _file(row: Any) -> SourceFile:
     return SourceFile(row.role, row.name, row.sha256, row.size, row.arrived, row.kept_as, problems)
 
 
-def ledger_figures(connection: Connection, moments: Sequence[str]) -> LedgerFigures:
-    """How things stand; `moments` are ISO 8601 UTC."""
-    success = select(func.max(runs.c.finished_at)).where(
-        runs.c.exit_code.in_((exit_codes.DONE, exit_codes.NEEDS_SOMEONE))
-    )
-    opened = [func.sum(case((exceptions.c.opened_at <= moment, 1), else_=0)) for moment in moments]
-    counted = connection.execute(select(func.count(), *opened).where(exceptions.c.closed_at == "")).one()
-    unsent = select(func.min(entries.c.created_at)).where(entries.c.state.in_((State.READY, State.SENDING)))
-    unknown = select(func.count()).select_from(entries).where(entries.c.state == State.UNKNOWN)
-    return LedgerFigures(
-        last_success=connection.scalar(success) or "",
-        opened_by=tuple(count or 0 for count in counted[1:]),
-        open=counted[0],
-        oldest_unsent=connection.scalar(unsent) or "",
-        unknown=connection.scalar(unknown) or 0,
-    )
+def schedules_done(connection: Connection) -> dict[str, str]:
+    """The time (ISO 8601 UTC) up to which each schedule is done, by its name."""
+    return codec.decode_texts_by_name(stored_value(connection, SCHEDULES) or codec.NOTHING)
 
 
-def calls_by_outcome(connection: Connection, run: str) -> dict[tuple[str, str], int]:
-    """The calls of the run of this name by operation and by what became of them (empty: nobody knows). A call whose records fared
-    differently counts once for each outcome.
+class _Summary(msgspec.Struct):
+    told_by: str = ""
+
+
+_read_summary = msgspec.json.Decoder(_Summary).decode
+
+
+def reported_by(run: Run) -> str:
+    """The name of the later run that reports the work of this unfinished run; empty if there is none."""
+    return _reporter(run.summary) if not run.finished_at else ""
+
+
+def unreported_before(connection: Connection, run: Run) -> list[int]:
+    """The unfinished runs before this one that no finished run has reported, oldest first.
+
+    The caller holds the ledger, so none of them is still active. A run that died before the last run with verdicts is left out: that
+    run reported it, or nothing ever did, because versions before 0.5.0 reported no unfinished runs.
     """
-    calls = _calls(run, attempts.c.outcome).subquery()
-    query = select(calls.c.operation, calls.c.outcome, func.count()).group_by(calls.c.operation, calls.c.outcome)
-    return {(operation, outcome): count for operation, outcome, count in connection.execute(query)}
-
-
-def call_times(connection: Connection, run: str, limits_s: Sequence[float]) -> list[CallTimes]:
-    """How long the calls of the run of this name took, by operation."""
-    calls = _calls(run).subquery()
-    took = calls.c.duration_ms
-    within = [func.sum(case((took <= round(limit * 1000), 1), else_=0)) for limit in limits_s]
-    query = select(calls.c.operation, func.count(), func.sum(took), *within).where(took.is_not(None))
-    rows = connection.execute(query.group_by(calls.c.operation).order_by(calls.c.operation))
-    return [CallTimes(row[0], row[1], float(row[2]) / 1000, tuple(row[3:])) for row in rows]
-
-
-def _calls(run: str, *more: Any) -> Select[Any]:
-    """The calls of a run, each once however many records it carried: they share their body and the moment of their intent."""
-    sent = and_(events.c.run_id == runs.c.id, events.c.after == State.SENDING)
-    query = (
-        select(entries.c.operation, attempts.c.request_hash, attempts.c.started_at, attempts.c.duration_ms, *more)
-        .select_from(runs)
-        .join(events, sent)
-        .join(entries, entries.c.id == events.c.entry_id)
-        .join(attempts, and_(attempts.c.entry_id == events.c.entry_id, attempts.c.run_id == runs.c.id))
+    has_verdicts = runs.c.summary.contains('"verdicts"', autoescape=True)
+    last = select(func.coalesce(func.max(runs.c.id), 0)).where(
+        runs.c.id < run.id, runs.c.finished_at != "", has_verdicts
     )
-    return query.where(runs.c.name == run).distinct()
+    query = select(runs.c.id, runs.c.name, runs.c.summary).where(
+        runs.c.id < run.id, runs.c.id > last.scalar_subquery(), runs.c.finished_at == ""
+    )
+    before = connection.execute(query.order_by(runs.c.id)).all()
+    not_reported = {"", run.name, *(row.name for row in before)}
+    return [row.id for row in before if _reporter(row.summary) in not_reported]
+
+
+def mark_reported_by(connection: Connection, run: Run, unreported: Sequence[int]) -> None:
+    """Record that this run reports these unfinished runs. If it does not finish either, they are unreported again."""
+    connection.execute(update(runs).where(runs.c.id.in_(unreported)).values(summary=_reported_by(run.name)))
+
+
+def with_adopted_runs(connection: Connection, reporting: Sequence[Run]) -> list[int]:
+    """The ids of these runs and of the unfinished runs that they report."""
+    adopted = select(runs.c.id).where(
+        runs.c.finished_at == "", runs.c.summary.in_([_reported_by(run.name) for run in reporting])
+    )
+    return [*(run.id for run in reporting), *connection.scalars(adopted)]
+
+
+def reporting_runs(connection: Connection, names: Sequence[str]) -> list[str]:
+    """The names of the runs that report the work of these runs, oldest first: the runs themselves, or those that adopted them."""
+    query = select(runs.c.name, runs.c.finished_at, runs.c.summary).where(runs.c.name.in_(names))
+    rows = connection.execute(query)
+    reporting = {row.name if row.finished_at else _reporter(row.summary) or row.name for row in rows}
+    return list(connection.scalars(select(runs.c.name).where(runs.c.name.in_(reporting)).order_by(runs.c.id)))
+
+
+def _reporter(summary: str) -> str:
+    return _read_summary(summary).told_by if summary else ""
+
+
+def _reported_by(name: str) -> str:
+    return codec.encode({"told_by": name})
+
+
+def _arrivals(connection: Connection, since: str, *, counted: bool) -> list[Arrival]:
+    """The files of the runs that began at `since` (ISO 8601 UTC) or later, in the order in which they came; without `counted` the numbers
+    of records are all 0, which spares a long look.
+    """
+    recent = runs.c.started_at >= since
+    times = list(connection.scalars(_LOOKS.where(recent)))
+    counts = {row.drop_id: row.records for row in connection.execute(_COUNTS.where(recent))} if counted else {}
+    found = [
+        Arrival(
+            row.name,
+            _came(row.arrived, row.started_at, times),
+            row.run,
+            row.mapping or "",
+            row.role if row.mapping else "",
+            counts.get(row.drop_id, 0),
+            row.drop_id,
+        )
+        for row in connection.execute(_ARRIVALS.where(recent))
+    ]
+    return sorted(found, key=lambda one: (one.came, one.name))
+
+
+def _came(arrived: str, taken: str, looked: list[str]) -> datetime:
+    changed_at, taken_at = _moment(arrived), _moment(taken)
+    before = bisect_left(looked, taken)
+    if before and changed_at < _moment(looked[before - 1]) - ALLOWANCE:
+        return taken_at
+    return min(changed_at, taken_at)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+_LOOKS = select(runs.c.started_at).where(runs.c.exit_code.in_(exit_codes.WORK_DONE)).order_by(runs.c.id)
+_ARRIVALS = (
+    select(
+        files.c.name,
+        files.c.arrived,
+        files.c.role,
+        files.c.drop_id,
+        runs.c.started_at,
+        runs.c.name.label("run"),
+        mappings.c.name.label("mapping"),
+    )
+    .join(drops, drops.c.id == files.c.drop_id)
+    .join(runs, runs.c.id == drops.c.run_id)
+    .outerjoin(mappings, mappings.c.hash == drops.c.mapping_hash)
+    .where(drops.c.fixes.is_(None))
+)
+_COUNTS = (
+    select(entries.c.drop_id, func.count().label("records"))
+    .join(drops, drops.c.id == entries.c.drop_id)
+    .join(runs, runs.c.id == drops.c.run_id)
+    .group_by(entries.c.drop_id)
+)
+
+
+def _missing_records(connection: Connection, read: Sequence[Drop]) -> dict[int, MissingRecords]:
+    """What is missing from these drops, all of one run, by drop. The last version is the latest earlier drop with the same mapping and the
+    same file names.
+    """
+    usable = [drop for drop in read if _names(drop) and drop.fixes is None and not drop.set_aside]
+    last = _latest(connection, usable) if usable else {}
+    found = {}
+    for drop in usable:
+        identity = last.get((drop.mapping, drop.files[0].name))
+        if identity is None or not _is_other_version(connection, identity, drop):
+            continue
+        if missing := _missing(connection, identity, drop.id):
+            found[drop.id] = missing
+    return found
+
+
+def _names(drop: Drop) -> list[tuple[str, str]]:
+    return sorted((file.name, file.sha256) for file in drop.files) if drop.mapping else []
+
+
+def _latest(connection: Connection, read: Sequence[Drop]) -> dict[tuple[str, str], int]:
+    """The latest drop before these that holds the first file of each, by mapping and name."""
+    first = min(drop.id for drop in read)
+    latest: dict[tuple[str, str], int] = {}
+    query = (
+        select(mappings.c.name.label("mapping"), files.c.name, func.max(drops.c.id).label("drop"))
+        .select_from(files)
+        .join(drops, drops.c.id == files.c.drop_id)
+        .join(mappings, mappings.c.hash == drops.c.mapping_hash)
+        .where(drops.c.id < first, drops.c.fixes.is_(None), files.c.problems == "[]")
+        .group_by(mappings.c.name, files.c.name)
+    )
+    for some in chunks(sorted({drop.files[0].name for drop in read})):
+        rows = connection.execute(query.where(files.c.name.in_(some)))
+        latest |= {(row.mapping, row.name): row.drop for row in rows}
+    return latest
+
+
+def _is_other_version(connection: Connection, last: int, new: Drop) -> bool:
+    """Whether two drops hold files of the same names, and not the same bytes."""
+    rows = connection.execute(select(files.c.name, files.c.sha256).where(files.c.drop_id == last))
+    before, now = sorted((row.name, row.sha256) for row in rows), _names(new)
+    return before != now and [name for name, _ in before] == [name for name, _ in now]
+
+
+def _missing(connection: Connection, last: int, new: int) -> MissingRecords | None:
+    """The keys of the last version that the new one has not; None if there are none, or if it shares less than half of its own with it."""
+    keys_of = {
+        drop: select(entries.c.key).where(entries.c.drop_id == drop, entries.c.key != "") for drop in (last, new)
+    }
+    missing = keys_of[last].except_(keys_of[new]).subquery()
+    first = select(missing.c.key, func.count().over()).order_by(missing.c.key).limit(KEYS_MAX)
+    found = connection.execute(first).all()
+    if not found:
+        return None
+    count, distinct = found[0][1], func.count(entries.c.key.distinct())
+    before, now = (connection.scalar(one.with_only_columns(distinct)) or 0 for one in keys_of.values())
+    shared = before - count
+    if not shared or 2 * shared < now:
+        return None
+    run = select(runs.c.name).join(drops, drops.c.run_id == runs.c.id).where(drops.c.id == last)
+    return MissingRecords(connection.scalar(run) or "", count, tuple(key for key, _ in found))

@@ -2,7 +2,7 @@
 
 Times are ISO 8601 UTC texts, lists and objects are JSON texts. Nothing is ever deleted or overwritten but an entry's state
 and what belongs to it, and each of those changes leaves a row in `events`; and contents that are not to be kept any longer, which
-leave the time of that in `removed` (see `purging`).
+leave the time of that in `removed` (see `maintenance`).
 """
 
 from sqlalchemy import DDL, BigInteger, CheckConstraint, Column, ForeignKey, Index, LargeBinary, MetaData, Table, event
@@ -195,13 +195,13 @@ seen = Table(  # lanes whose order or tender a listing showed although no accept
 )
 
 exceptions = (
-    Table(  # entries that need or needed someone, from the run that first said so to the one that saw it settled
+    Table(  # entries that need or needed someone, from the run that first listed them to the one that saw them settled
         "exceptions",
         metadata,
         Column("entry_id", ForeignKey("entries.id"), primary_key=True),
         Column("run_id", ForeignKey("runs.id"), nullable=False),
         Column("opened_at", Text, nullable=False),
-        Column("verdict", Text, nullable=False, server_default=""),  # what was said of it last, and which fields differ
+        Column("verdict", Text, nullable=False, server_default=""),  # its last verdict, and which fields differ
         Column("found", Text, nullable=False, server_default="[]"),
         Column("closed_run_id", ForeignKey("runs.id")),
         Column("closed_at", Text, nullable=False, server_default="", index=True),

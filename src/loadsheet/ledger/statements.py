@@ -1,67 +1,81 @@
-"""Statements over many rows, as fast as the driver is: each is written once in SQLAlchemy Core, turned into SQL once for each
-kind of database, and run with plain tuples.
+"""Statements in SQL, each written once for both databases, streams of rows, and the named values of the table `meta`.
 
-Owns: how a statement's parameters are ordered. Refuses to know what any statement is for.
+Owns: how values and lists of values stand in a statement. Refuses to know what any statement is for.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Dialect, Engine, Insert, Select, Table, Update, bindparam, insert, literal_column
-
-from loadsheet.problems import LedgerError
+from sqlalchemy import Connection, Engine, Select
 
 FETCH = 500
-"""So many rows are read at once."""
+"""The number of rows that are read at once, and of values in a list."""
 
-_SIZES = (1, 16, 48, 128, 512)  # of lists in conditions: few, so that SQLite reads few texts
-
-
-class Many(NamedTuple):
-    """A statement that is run once for each of many rows, and the names of its parameters in the order of the rows' values."""
-
-    statement: Insert | Update
-    names: tuple[str, ...]
-
-    def run(self, connection: Any, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Run it over the rows, at least one; returns how many rows of the database were touched."""
-        text, positional = _text(self.statement, self.names, connection.dialect)
-        values: Any = rows if positional else [dict(zip(self.names, row, strict=True)) for row in rows]
-        return int(connection.exec_driver_sql(text, values).rowcount)
+T = TypeVar("T")
+_SIZES = (0, 1, 16, 48, 128, 512)  # of lists: few, so that SQLite compiles few texts
+_LIST = re.compile(r"(not )?in \(:(\w+)\)")
+_VALUE = re.compile(r":(\w+)")
 
 
-class Chosen(NamedTuple):
-    """A query for the rows whose column is one of a list of values; `statement(size)` takes a list of that size."""
+class Statement:
+    """A statement that both databases understand: `:name` stands for a value, `in (:name)` for one of a list of values."""
 
-    query: Select[Any]
-    column: Any
+    def __init__(self, sql: str) -> None:
+        self._sqlite = sql
+        lists = _LIST.sub(lambda found: f"{'<> all' if found[1] else '= any'}(:{found[2]})", sql)
+        self._postgres = _VALUE.sub(r"%(\1)s", lists)
 
-    def rows(self, connection: Any, wanted: Sequence[Any]) -> list[Any]:
-        """The rows for these values, in no order."""
+    def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Run it once for each of these values, at least one; returns how many rows of the database were touched."""
+        sql = self._sqlite if connection.dialect.name == "sqlite" else self._postgres
+        return int(connection.exec_driver_sql(sql, list(rows)).rowcount)
+
+    def rows(self, connection: Connection, **values: Any) -> list[Any]:
+        """The rows for these values; of a list a few hundred at most."""
+        if connection.dialect.name != "sqlite":
+            return list(connection.exec_driver_sql(self._postgres, values).all())
+        lists = {name: value for name, value in values.items() if isinstance(value, list)}
+        given = {name: value for name, value in values.items() if name not in lists}
+        sizes = []
+        for name, value in lists.items():
+            size = _size(len(value))
+            sizes.append((name, size))
+            padded = [*value, *value[-1:] * (size - len(value))]
+            given |= {f"{name}_{place}": one for place, one in enumerate(padded)}
+        return list(connection.exec_driver_sql(_with_lists(self._sqlite, tuple(sizes)), given).all())
+
+    def rows_of(self, connection: Connection, wanted: Sequence[Any]) -> list[Any]:
+        """The rows for a list `wanted` of any length, the only value, in no order."""
         found: list[Any] = []
-        most = _SIZES[-1]
-        for start in range(0, len(wanted), most):
-            part = tuple(wanted[start : start + most])
-            size = next(size for size in _SIZES if size >= len(part))
-            text, names = _chosen_text(self.query, self.column, size, connection.dialect)
-            values = part + part[-1:] * (size - len(part))
-            given: Any = values if not names else dict(zip(names, values, strict=True))
-            found += connection.exec_driver_sql(text, given).all()
+        for part in map(list, chunks(wanted)):
+            if connection.dialect.name == "sqlite":
+                size = _size(len(part))
+                padded = (*part, *part[-1:] * (size - len(part)))
+                found += connection.exec_driver_sql(_with_marks(self._sqlite, size), padded).all()
+            else:
+                found += connection.exec_driver_sql(self._postgres, {"wanted": part}).all()
         return found
 
 
-class Asked(NamedTuple):
-    """A query that is asked again and again. What it takes each time is named; a list in it is `fixed`, or there is none."""
+def _size(count: int) -> int:
+    """The size of list that a list of this length is padded to."""
+    return next(size for size in _SIZES if size >= count)
 
-    query: Select[Any]
 
-    def rows(self, connection: Any, **values: Any) -> list[Any]:
-        """The rows for these values, in the order of the query."""
-        text, constants, places = _asked_text(self.query, frozenset(values), connection.dialect)
-        named = {**constants, **values}
-        given: Any = named if places is None else tuple(named[name] for name in places)
-        return list(connection.exec_driver_sql(text, given).all())
+@lru_cache(maxsize=128)
+def _with_marks(sql: str, size: int) -> str:
+    """The SQL with so many marks in the place of the list `wanted`."""
+    return sql.replace("(:wanted)", f"({', '.join('?' * size)})")
+
+
+@lru_cache(maxsize=128)
+def _with_lists(sql: str, sizes: tuple[tuple[str, int], ...]) -> str:
+    """The SQL for lists of these sizes."""
+    for name, size in sizes:
+        sql = sql.replace(f"(:{name})", f"({', '.join(f':{name}_{place}' for place in range(size))})")
+    return sql
 
 
 def streamed(engine: Engine, query: Select[Any]) -> Iterator[Any]:
@@ -84,52 +98,23 @@ def at_one_moment(engine: Engine) -> Engine:
     return engine if engine.dialect.name == "sqlite" else engine.execution_options(isolation_level="REPEATABLE READ")
 
 
-def fixed(*texts: str) -> list[Any]:
-    """Texts of the program itself (names of states and operations) as they stand in SQL, for conditions that never change."""
-    return [literal_column(f"'{text}'") for text in texts]
+def chunks(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
+    """A list in parts that one query can take."""
+    for start in range(0, len(wanted), FETCH):
+        yield wanted[start : start + FETCH]
 
 
-def insert_many(table: Table, *left_out: str) -> Many:
-    """The insert of whole rows into a table, their values in the order of its columns, without those `left_out`."""
-    names = tuple(column.name for column in table.columns if column.name not in left_out)
-    return Many(insert(table).values({name: bindparam(name) for name in names}), names)
+def stored_value(connection: Connection, name: str) -> str:
+    """The value of this name in the ledger's table `meta`; empty if there is none."""
+    return next((row.value for row in _STORED.rows(connection, name=name)), "")
 
 
-@lru_cache(maxsize=64)
-def _text(statement: Insert | Update, names: tuple[str, ...], dialect: Dialect) -> tuple[str, bool]:
-    compiled: Any = statement.compile(dialect=dialect, for_executemany=True)
-    return _checked(compiled, names)
+def store_value(connection: Connection, name: str, value: str) -> None:
+    """Store a value under this name in the table `meta`, replacing the previous one."""
+    _STORE.run(connection, [{"name": name, "value": value}])
 
 
-@lru_cache(maxsize=64)
-def _asked_text(
-    query: Select[Any], names: frozenset[str], dialect: Dialect
-) -> tuple[str, dict[str, Any], tuple[str, ...] | None]:
-    """The SQL, those of its values that never change, and which of all stands where; None if it takes them by name."""
-    compiled: Any = query.compile(dialect=dialect)
-    wanted = {name for name, bound in compiled.binds.items() if bound.required}
-    if wanted != names:
-        raise _wrong(sorted(wanted), sorted(names))
-    constants = {name: value for name, value in compiled.params.items() if name not in names}
-    return str(compiled), constants, tuple(compiled.positiontup) if compiled.positional else None
-
-
-@lru_cache(maxsize=64)
-def _chosen_text(query: Select[Any], column: Any, size: int, dialect: Dialect) -> tuple[str, tuple[str, ...]]:
-    """The SQL for a list of this size, and the names of its values; none if it takes them by place."""
-    names = tuple(f"one_{place}" for place in range(size))
-    compiled: Any = query.where(column.in_([bindparam(name) for name in names])).compile(dialect=dialect)
-    text, positional = _checked(compiled, names)
-    return text, () if positional else names
-
-
-def _checked(compiled: Any, names: tuple[str, ...]) -> tuple[str, bool]:
-    """The SQL, and whether it takes its values by place. A wrong order would write values into the wrong columns."""
-    places = compiled.positiontup if compiled.positional else sorted(compiled.params)
-    if list(places) != (list(names) if compiled.positional else sorted(names)):
-        raise _wrong(places, names)
-    return str(compiled), compiled.positional
-
-
-def _wrong(places: Sequence[str], names: Sequence[str]) -> LedgerError:
-    return LedgerError(f"a statement takes {places}, not {names}: a fault of loadsheet's own")
+_STORED = Statement("select value from meta where name = :name")
+_STORE = Statement(
+    "insert into meta (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value"
+)

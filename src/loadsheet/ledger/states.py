@@ -18,17 +18,17 @@ class State(StrEnum):
     """What is known about an entry."""
 
     INVALID = "invalid"  # it cannot be sent as it is; the shipper has to fix it
-    HELD = "held"  # it could be sent, but somebody has to decide first, or it waits for another
+    HELD = "held"  # it could be sent, but a person has to decide first, or it waits for another
     READY = "ready"  # it will be sent
     SENDING = "sending"  # it is being sent, or was when the process died
     ACCEPTED = "accepted"  # the exchange has it
-    REFUSED = "refused"  # the exchange said no
+    REFUSED = "refused"  # the exchange refused it
     UNKNOWN = "unknown"  # it was sent, and nobody knows what became of it
     UNCHANGED = "unchanged"  # the ledger already has it with the same content
 
 
 class Waits(StrEnum):
-    """What a held entry waits for, if it is more than somebody's decision: then the ledger itself looks at it again. A ready one
+    """What a held entry waits for, if it is more than a person's decision: then the ledger itself looks at it again. A ready one
     that waits for its parent is sent as soon as that is accepted.
     """
 
@@ -50,7 +50,7 @@ TRANSITIONS: Mapping[str, frozenset[State]] = {
     State.INVALID: frozenset(),
     State.UNCHANGED: frozenset(),
 }
-"""What may become of what. Held becomes accepted only where it was sent once: it was given up, and somebody found it at the exchange."""
+"""What may become of what. Held becomes accepted only where it was sent once: it was given up, and found at the exchange later."""
 
 SETTLED = frozenset({State.INVALID, State.HELD, State.ACCEPTED, State.REFUSED, State.UNCHANGED})
 """States that need no further call."""
@@ -143,7 +143,7 @@ class Drop:
     """The files that one mapping read together, their tables, and the mapping they were read with; `batch_size` is how many of
     its records the mapping wants in one call, if it says so.
 
-    `language` is that of the sheet (`de`), empty if the mapping does not say; `guide` tells of the columns, by table and label;
+    `language` is that of the sheet (`de`), empty if the mapping does not say; `guide` describes the columns, by table and label;
     `source` are the mapping's own files, by their paths from its folder, with the mapping first, so that it can be used again as it
     was; `fixes` is the drop whose fix workbook this is, if it is one.
 

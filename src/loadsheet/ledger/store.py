@@ -7,8 +7,9 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,55 +17,71 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
-from loadsheet.ledger import (
-    between_runs,
-    codec,
-    decisions,
-    exceptions,
-    versions,
-    waiting,
-)
-from loadsheet.ledger.backup import back_up, doubt_unsent
-from loadsheet.ledger.between_runs import StoredValues
+from loadsheet.ledger import codec, decisions, erasure, exceptions, queue, run_queries, versions
 from loadsheet.ledger.decisions import Choice
-from loadsheet.ledger.entry_log import note, note_held
-from loadsheet.ledger.location import LastRun, Surroundings
-from loadsheet.ledger.maintenance import Maintenance
-from loadsheet.ledger.planning import Changed
+from loadsheet.ledger.exporting import Row, put_in
+from loadsheet.ledger.location import LastRun, Surroundings, back_up
+from loadsheet.ledger.maintenance import Maintenance, Writing
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
-from loadsheet.ledger.queue import LEFT_SENDING, Submission, Which, submissions
+from loadsheet.ledger.queue import LeftOut, Part, Submission, submissions
 from loadsheet.ledger.recording import (
+    DEFAULT_RULES,
     Forecaster,
-    Planner,
+    PlanningRules,
+    ReadTotals,
     free_run_name,
-    new_mapping,
-    noted,
     record_drop,
-    record_entries,
-    record_ignored,
-    stop_drop,
-    stop_reasons,
+    record_mapping,
+    record_plan,
 )
-from loadsheet.ledger.run_slices import Row, put_in
-from loadsheet.ledger.schema import files, looks, runs, tables
-from loadsheet.ledger.statements import at_one_moment
+from loadsheet.ledger.schema import files, looks, runs
+from loadsheet.ledger.statements import at_one_moment, store_value, stored_value
 from loadsheet.ledger.states import Decision, Drop, Finding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.tenure import Fence
-from loadsheet.ledger.transitions import Intent, PreviousState, begin_sending, change, never_left, still_new
-from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
-from loadsheet.problems import DoesNotBalance, LedgerError, LedgerUnwritable, Problem
+from loadsheet.ledger.transitions import (
+    CHUNK,
+    Intent,
+    Transaction,
+    begin_sending,
+    change,
+    doubt_unsent,
+    interrupted,
+    never_left,
+    still_new,
+)
+from loadsheet.mapping.documents import Document, Ignored, Lineage
+from loadsheet.problems import LedgerError, LedgerUnwritable
 
-CHUNK = 500
 Done = TypeVar("Done")
+_LOGGED = frozenset({State.REFUSED, State.UNKNOWN, State.HELD})
 
 
 @dataclass
 class _Group:
-    """What is recorded at once: its transaction, once there is one, and what is to be told when it is durable."""
+    """What is recorded at once: its transaction, once there is one, and what is logged when it is durable."""
 
     stack: ExitStack
     connection: Connection | None = None
     settled: list[Settlement] = field(default_factory=list)
+
+
+class StoredValues:
+    """Named values that one run leaves for the next. A name never collides with the ledger's own names in the table `meta`; the reader of a
+    value checks it and works without it.
+    """
+
+    def __init__(self, engine: Engine, writing: Writing) -> None:
+        self._engine, self._writing = engine, writing
+
+    def value(self, name: str) -> str:
+        """The last value stored under this name; empty if there is none."""
+        with self._engine.connect() as connection:
+            return stored_value(connection, f"remembered: {name}")
+
+    def keep(self, name: str, value: str) -> None:
+        """Store a value under this name, replacing the previous one."""
+        with self._writing() as connection:
+            store_value(connection, f"remembered: {name}", value)
 
 
 class Ledger:
@@ -97,7 +114,7 @@ class Ledger:
         return self._fence is not None
 
     def check_still_held(self) -> None:
-        """Raise Superseded if another process has taken over: whoever is about to put something beside the ledger asks before."""
+        """Raise Superseded if another process has taken over: to be called before something is written beside the ledger."""
         if self._fence is not None:
             with self._writing():
                 pass
@@ -105,22 +122,22 @@ class Ledger:
     # runs
 
     def begin_run(self, taken: Collection[str] = ()) -> Run:
-        """Start a run, by a name that no run has had of which the ledger, the mark beside it or who asks knows (`taken`). Whatever a killed
+        """Start a run, by a name that no run has had of which the ledger, the record of the last run beside it or the caller knows (`taken`). Whatever a killed
         run left `sending` becomes `unknown`: nobody can say whether it arrived.
 
-        Keeps space for outcomes back, and marks the run beside the ledger. Raises LedgerUnwritable if there is no space.
+        Keeps space for outcomes back, and records the run beside the ledger. Raises LedgerUnwritable if there is no space.
         """
         self._place.keep_reserve()
         with self._writing() as connection:
             now = self.now()
-            mark = self._place.read_last_run()
-            name = free_run_name(connection, now[:10], [*taken, *([mark.name] if mark else [])])
+            last = self._place.read_last_run()
+            name = free_run_name(connection, now[:10], [*taken, *([last.name] if last else [])])
             key = connection.execute(insert(runs).values(name=name, started_at=now)).inserted_primary_key
             run = Run(key[0] if key else 0, name, now)
-            left = connection.scalars(LEFT_SENDING).all()
-            change(connection, run, [_interrupted(entry) for entry in left], now)
+            transaction = Transaction(connection, run, now)
+            change(transaction, interrupted(connection, INTERRUPTED))
             if self._older:
-                doubt_unsent(connection, run, now)
+                doubt_unsent(transaction)
         self._place.write_last_run(LastRun(run.id, run.name, run.started_at))
         self._older = False
         run_log.began(name)
@@ -152,15 +169,15 @@ class Ledger:
             exceptions.record_exceptions(connection, run, [one for one in opened if one.entry not in known], self.now())
 
     def adopt_unfinished_runs(self, run: Run) -> list[Run]:
-        """Have a run tell of all that earlier runs did which ended without their reports, as if it had done it (see `LedgerQueries.drops_of`);
-        returns these runs, oldest first. Should it not end either, the next one tells of them, and of it.
+        """Have a run report the work of earlier runs that ended without their reports (see `LedgerQueries.drops_of`); returns these runs, oldest
+        first. If it does not end either, the next one reports them all.
         """
         with self._engine.connect() as connection:
-            if not between_runs.unreported_before(connection, run):
+            if not run_queries.unreported_before(connection, run):
                 return []
         with self._writing() as connection:
-            unreported = between_runs.unreported_before(connection, run)
-            between_runs.mark_reported_by(connection, run, unreported)
+            unreported = run_queries.unreported_before(connection, run)
+            run_queries.mark_reported_by(connection, run, unreported)
         return self.queries.runs_by_id(unreported)
 
     # planning
@@ -174,52 +191,23 @@ class Ledger:
         run: Run,
         drop: Drop,
         lineage: Lineage,
-        documents: Iterable[Document | Ignored],
-        rows_read: Callable[[], Mapping[str, int]],
-        *,
-        changed: Changed = "hold",
-        notes: Callable[[], Mapping[str, TableNotes]] = dict,
-        doubts: Callable[[], Sequence[Problem]] = tuple,
-        error_share_max: float = 1.0,
+        items: Iterable[Document | Ignored | ReadTotals],
+        rules: PlanningRules = DEFAULT_RULES,
     ) -> tuple[Drop, Counter[State]]:
-        """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here.
-
-        `rows_read` is asked afterwards how many rows each table had, and `notes` what was seen of them;
-        `changed` says what becomes of a create whose record was accepted with other content. If more than `error_share_max` (0 to 1)
-        of the documents are invalid, or there are `doubts` about all (asked afterwards), the others are held. Raises DoesNotBalance, and records nothing, if a row ended in no document or in two.
+        """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here. The last of the `items` says
+        what was read in all. If too many of the documents are invalid (see `rules`), or there are doubts about all, the others are held.
+        Raises DoesNotBalance, and records nothing, if a row ended in no document or in two.
         """
-        stream = iter(documents)
+        stream = iter(items)
         # Nobody waits for a transaction in which nothing happens: some files are read whole before their first document is known.
         first = list(islice(stream, CHUNK))
-        with self._writing() as connection:
-            connection.execute(new_mapping(connection, drop, lineage))
-            identity = record_drop(connection, run, drop)
-            rows: Counter[str] = Counter()
-            fates: Counter[State] = Counter()
-            planner = Planner(connection)
-            for chunk in chain([first], iter(lambda: list(islice(stream, CHUNK)), [])):
-                left_out = [item for item in chunk if isinstance(item, Ignored)]
-                planned = [item for item in chunk if isinstance(item, Document)]
-                rows.update(item.row.table for item in left_out)
-                rows.update(row.table for document in planned for row in document.own_rows)
-                record_ignored(connection, identity, left_out)
-                fates.update(record_entries(connection, run, identity, planned, self.now(), changed=changed))
-                planner.added(len(planned))
-            planner.over()
-            read = Counter(rows_read())
-            if +read != +rows:
-                told = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
-                raise DoesNotBalance(f"{drop.name}: {told}; nothing was recorded")
-            if why := stop_reasons(drop.name, fates, error_share_max, doubts()):
-                stop_drop(connection, run, replace(drop, id=identity), fates, self.now(), why=why)
-            seen = notes()
-            for name, count in read.items():
-                matching = (tables.c.drop_id == identity) & (tables.c.name == name)
-                connection.execute(update(tables).where(matching).values(rows=count, **noted(drop, name, seen)))
-        planned_drop = self.queries.drop(identity)
+        with self._changing(run) as transaction:
+            record_mapping(transaction.connection, drop, lineage)
+            identity, fates = record_plan(transaction, drop, chain(first, stream), rules)
+        planned = self.queries.drop(identity)
         if fates[State.HELD]:
-            note_held(self.queries, planned_drop)
-        return planned_drop, fates
+            self._log_held(planned)
+        return planned, fates
 
     def set_aside(self, run: Run, file: SourceFile) -> Drop:
         """Record a file that was put aside unread; `file.problems` say why."""
@@ -236,27 +224,19 @@ class Ledger:
     # sending
 
     def ready(
-        self, limit: int, *, parts_out: Collection[tuple[int, str]] = (), operations_out: Collection[str] = ()
+        self, limit: int, *, parts_out: Collection[Part] = (), operations_out: Collection[str] = ()
     ) -> list[Submission]:
         """The oldest ready entries, at most `limit`, none on a lane where another one is being sent or unknown, and none that
         waits for its order or tender; without those of some drops and operations, and of some operations in all drops, nor any
         that would overtake one of these on its lane.
         """
-        if not parts_out and not operations_out:
-            return self._submissions(Which.ALL, {"most": limit})
-        left_out = {"parts": list(parts_out), "operations": list(operations_out)}
-        return self._submissions(Which.BUT, {"most": limit, **left_out})
-
-    def ready_of(
-        self, part: tuple[int, str], limit: int, *, parts_out: Collection[tuple[int, str]] = ()
-    ) -> list[Submission]:
-        """The same of one drop and operation."""
-        mine = {"drop": part[0], "operation": part[1], "parts": [one for one in parts_out if one != part]}
-        return self._submissions(Which.OF, {"most": limit, **mine, "operations": []})
-
-    def _submissions(self, which: Which, values: Mapping[str, Any]) -> list[Submission]:
         with self._reading() as connection:
-            return submissions(connection, which, values)
+            return submissions(connection, limit, LeftOut(parts_out, operations_out))
+
+    def ready_of(self, part: Part, limit: int, *, parts_out: Collection[Part] = ()) -> list[Submission]:
+        """The same of one drop and operation."""
+        with self._reading() as connection:
+            return submissions(connection, limit, LeftOut([one for one in parts_out if one != part]), part)
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
         """Commit the intent to send, before any byte leaves: each call is its submissions and its request body.
@@ -268,8 +248,8 @@ class Ledger:
         for carried, body in calls:
             digest = hashlib.sha256(body).hexdigest()
             intents += [Intent(one.id, one.attempts, digest) for one in carried]
-        with self._writing() as connection:
-            begin_sending(connection, run, intents, self.now())
+        with self._changing(run) as transaction:
+            begin_sending(transaction, intents)
 
     def settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
         """Commit what attempts, a listing or a person have settled, all in one transaction.
@@ -281,47 +261,25 @@ class Ledger:
             self._settle(run, settlements)
             self._group.settled += settlements
             return
-        try:
-            self._settle(run, settlements)
-        except LedgerUnwritable:
-            if not self._place.give_reserve():
-                raise
-            self._settle(run, settlements)
-        note(self.queries, settlements)
+        self._with_reserve(partial(self._settle, run, settlements))
+        self._log(settlements)
 
     def settle_from_listing(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
         """Commit what a listing has settled of unknown entries, each with the attempt that was looked for; returns those that still counted:
         an outcome that was recorded late may have been faster than the look.
         """
-        try:
-            news = self._settle_from_listing(run, settlements)
-        except LedgerUnwritable:
-            if not self._place.give_reserve():
-                raise
-            news = self._settle_from_listing(run, settlements)
-        note(self.queries, news)
+        news = self._with_reserve(partial(self._settle, run, settlements, only_new=True))
+        self._log(news)
         return news
-
-    def _settle_from_listing(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
-        with self._writing() as connection:
-            news, now = still_new(connection, settlements), self.now()
-            _pass_on(connection, run, change(connection, run, news, now), news, now)
-        return news
-
-    def _settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
-        with self._writing() as connection:
-            now = self.now()
-            _pass_on(connection, run, change(connection, run, settlements, now), settlements, now)
 
     def settle_after_outage(self, run: Run, settlements: Sequence[Settlement], underway: Collection[int]) -> None:
         """Commit outcomes of which nobody knows whether they were committed, after the ledger could not be reached; what it says is being
         sent, and is not among the entries `underway`, never left. Each of them counts once.
         """
-        with self._writing() as connection:
-            spoken = {one.entry for one in settlements} | set(underway)
-            news = [*still_new(connection, settlements), *never_left(connection, spoken)]
-            now = self.now()
-            _pass_on(connection, run, change(connection, run, news, now), news, now)
+        with self._changing(run) as transaction:
+            in_flight = {one.entry for one in settlements} | set(underway)
+            news = still_new(transaction.connection, settlements)
+            _apply(transaction, [*news, *never_left(transaction.connection, in_flight)])
 
     def settle_late(self, run: Run, settlements: Sequence[Settlement]) -> int:
         """Commit outcomes of calls that left before another process took the ledger over, as far as they still count; returns how many
@@ -329,10 +287,24 @@ class Ledger:
         """
         with self._unfenced() as connection:
             news = still_new(connection, settlements)
-            now = self.now()
-            _pass_on(connection, run, change(connection, run, news, now), news, now)
-        note(self.queries, news)
+            _apply(Transaction(connection, run, self.now()), news)
+        self._log(news)
         return len(news)
+
+    def _settle(self, run: Run, settlements: Sequence[Settlement], *, only_new: bool = False) -> list[Settlement]:
+        with self._changing(run) as transaction:
+            news = still_new(transaction.connection, settlements) if only_new else list(settlements)
+            _apply(transaction, news)
+        return news
+
+    def _with_reserve(self, settle: Callable[[], Done]) -> Done:
+        """Settle, on a full disk with the space that was kept back for it."""
+        try:
+            return settle()
+        except LedgerUnwritable:
+            if not self._place.give_reserve():
+                raise
+            return settle()
 
     @contextmanager
     def one_transaction(self) -> Iterator[None]:
@@ -345,7 +317,7 @@ class Ledger:
                 yield
         finally:
             self._group = None
-        note(self.queries, group.settled)
+        self._log(group.settled)
 
     # waiting
 
@@ -354,18 +326,18 @@ class Ledger:
         that are. `orphans` may go without their order or tender; `updating` names the mappings whose creates become updates where
         their record was accepted with other content.
         """
-        with self._writing() as connection:
-            return waiting.release(connection, run, self.now(), orphans=orphans, updating=updating)
+        with self._changing(run) as transaction:
+            return queue.release(transaction, orphans=orphans, updating=updating)
 
     def hold_waiting(self, run: Run) -> int:
         """Hold what is ready but cannot be sent, saying what it waits for; returns how many entries that are."""
-        with self._writing() as connection:
-            return waiting.hold(connection, run, self.now())
+        with self._changing(run) as transaction:
+            return queue.hold(transaction)
 
     def record_seen(self, run: Run, lanes: Collection[str]) -> None:
         """Record that a listing showed the orders or tenders of these lanes; `release` then lets their children go."""
-        with self._writing() as connection:
-            waiting.remember(connection, run, lanes, self.now())
+        with self._changing(run) as transaction:
+            queue.remember(transaction, lanes)
 
     # deciding
 
@@ -377,34 +349,34 @@ class Ledger:
     def decide(self, run: Run, chosen: Sequence[Choice], *, who: str, choice: str, comment: str) -> None:
         """Commit what a person decided about entries as they were looked at, in one transaction, each in the chain of decisions.
 
-        Raises LedgerError, and changes nothing, if one of them is not as it was: somebody else was faster.
+        Raises LedgerError, and changes nothing, if one of them has changed meanwhile.
         """
-        with self._writing() as connection:
-            now = self.now()
-            turned = decisions.apply_choices(connection, run, chosen, now)
+        with self._changing(run) as transaction:
+            connection, _, now = transaction
+            before = decisions.apply_choices(transaction, chosen)
             made = [Decision(one.entry.id, now, who, choice, comment, one.evidence, "") for one in chosen]
             decisions.chain(connection, made)
-            _pass_on(connection, run, turned, [one.settlement for one in chosen], now)
+            queue.follow(transaction, before, [one.settlement for one in chosen])
 
     # following up
 
-    def record_exceptions(self, run: Run, standings: Iterable[exceptions.ExceptionStatus]) -> None:
+    def record_exceptions(self, run: Run, statuses: Iterable[exceptions.ExceptionStatus]) -> None:
         """Record how exceptions stand after a run: new ones are opened by it, and those that say why they are closed are closed by it."""
         with self._writing() as connection:
-            exceptions.record_exceptions(connection, run, standings, self.now())
+            exceptions.record_exceptions(connection, run, statuses, self.now())
 
-    def record_remarks(self, said: Sequence[exceptions.Remark], read: Mapping[str, exceptions.WorkbookRead]) -> int:
+    def record_remarks(self, remarks: Sequence[exceptions.Remark], read: Mapping[str, exceptions.WorkbookRead]) -> int:
         """Record what the analyst wrote in workbooks, and all those that were read so far, by name. Returns how many remarks were
         news.
         """
         with self._writing() as connection:
             exceptions.note_workbooks(connection, read)
-            return exceptions.keep_remarks(connection, said)
+            return exceptions.keep_remarks(connection, remarks)
 
     def keep_schedules_done(self, done: Mapping[str, str]) -> None:
         """Remember up to when (ISO 8601 UTC) all of each schedule is done, by its name; others are forgotten."""
         with self._writing() as connection:
-            between_runs.keep_schedules_done(connection, done)
+            store_value(connection, run_queries.SCHEDULES, codec.encode(dict(sorted(done.items()))))
 
     # looking after it
 
@@ -417,6 +389,18 @@ class Ledger:
         """Have all of this ledger changed in one transaction: what takes in another one does that."""
         with self._writing() as connection:
             return change(connection)
+
+    def traces_of_key(self, key: str) -> erasure.KeyTraces:
+        """Where a key stands."""
+        with self._engine.connect() as connection:
+            return erasure.traces_of_key(connection, key)
+
+    def forget(self, run: Run, request: erasure.ErasureRequest) -> None:
+        """Remove what a person wants forgotten, in one transaction, and chain the decision. Raises NotSettled, and changes nothing, if an
+        entry of the key is not settled.
+        """
+        with self.maintenance.writing() as connection:
+            erasure.forget(Transaction(connection, run, self.now()), request)
 
     def check(self) -> list[str]:
         """Everything that is wrong with the ledger, in words; empty if it is sound. Reads all of it: minutes for millions of rows."""
@@ -442,6 +426,38 @@ class Ledger:
         # Between transactions. A reader may keep it from finishing, which loses nothing: the next one does the rest.
         with self._engine.connect() as connection:
             connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
+
+    def _log(self, settlements: Sequence[Settlement]) -> None:
+        """Log those committed settlements that a person may have to look at."""
+        logged = [one for one in settlements if one.state in _LOGGED]
+        if not logged or not run_log.is_open():
+            return
+        keys = self.queries.keys_of([one.entry for one in logged])
+        for one in logged:
+            where = one.problems[0].where if one.problems else None
+            run_log.entry(
+                f"entry {one.state}",
+                key=keys.get(one.entry, ""),
+                file=where.file if where else "",
+                row=where.row if where else None,
+                status=one.status,
+                duration_ms=one.duration_ms,
+                reason=one.reason,
+            )
+
+    def _log_held(self, drop: Drop) -> None:
+        """Log what was held as it was planned."""
+        if not run_log.is_open():
+            return
+        for entry in islice(self.queries.entries_of(drop.id, State.HELD), run_log.ENTRIES_MAX + 1):
+            row = entry.rows[0] if entry.rows else None
+            file = drop.table(row.table).file if row else drop.name
+            run_log.entry("entry held", key=entry.key, file=file, row=row.number if row else None, reason=entry.reason)
+
+    @contextmanager
+    def _changing(self, run: Run) -> Iterator[Transaction]:
+        with self._writing() as connection:
+            yield Transaction(connection, run, self.now())
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -478,14 +494,6 @@ class Ledger:
         return codec.stamp(self._clock())
 
 
-def _pass_on(
-    connection: Connection, run: Run, turned: Mapping[int, PreviousState], settlements: Sequence[Settlement], now: str
-) -> None:
-    """Do what these settlements mean for others on their lanes."""
-    waiting.let_children_go(connection, [turned[one.entry] for one in settlements if one.state is State.ACCEPTED])
-    waiting.keep_back(connection, run, turned, settlements, now)
-
-
-def _interrupted(entry: int) -> Settlement:
-    died = INTERRUPTED
-    return Settlement(entry, State.UNKNOWN, died, problems=(Problem("X702", values={"text": died}),), outcome="unknown")
+def _apply(transaction: Transaction, settlements: Sequence[Settlement]) -> None:
+    """Commit settlements, and do what they mean for others on their lanes."""
+    queue.follow(transaction, change(transaction, settlements), settlements)

@@ -11,12 +11,12 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, Text, bindparam, cast, extract, func, insert, select, update
+from sqlalchemy import Connection, Engine, Text, cast, extract, func, insert, select, update
 
 from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.schema import tenures
 from loadsheet.ledger.shared.schema import takeovers
-from loadsheet.ledger.statements import Asked
+from loadsheet.ledger.statements import Statement
 from loadsheet.problems import LedgerBusy, LedgerError, Superseded
 
 BEATS = 4
@@ -109,4 +109,4 @@ def _now(connection: Connection) -> str:
 
 
 _NOW = cast(extract("epoch", func.clock_timestamp()), Text)
-_HELD = Asked(select(tenures.c.id).where(tenures.c.epoch == bindparam("epoch")))
+_HELD = Statement("select id from tenures where epoch = :epoch")

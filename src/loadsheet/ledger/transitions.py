@@ -6,17 +6,27 @@ Owns: the statements of every change. Opens no transaction: the verbs of `Ledger
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import attempts, entries, events
-from loadsheet.ledger.statements import Chosen, Many, fixed, insert_many
-from loadsheet.ledger.states import TRANSITIONS, Run, Settlement, State, Waits
+from loadsheet.ledger.statements import Statement
+from loadsheet.ledger.states import TRANSITIONS, Run, Settlement, State
 from loadsheet.problems import LedgerError, Problem
 
+CHUNK = 500
 NEVER_LEFT = "it never left: the ledger could not be reached before"
+_RESTORED = "the ledger was put back from a backup; it may have been sent since"
+_BEING_SENT = "being sent"
 _OPEN = (State.SENDING, State.UNKNOWN)
 _LASTING = ("L608",)  # that something may be there twice stays true whatever becomes of it
+
+
+class Transaction(NamedTuple):
+    """A transaction that changes entries: its connection, the run that makes the changes, and their time (ISO 8601 UTC)."""
+
+    connection: Connection
+    run: Run
+    now: str
 
 
 class Intent(NamedTuple):
@@ -25,23 +35,6 @@ class Intent(NamedTuple):
     entry: int
     attempts: int
     request_hash: str
-
-
-def begin_sending(connection: Connection, run: Run, intents: Sequence[Intent], now: str) -> None:
-    """Bring ready entries into `sending`, each with an attempt and an event; `now` is ISO 8601 UTC.
-
-    Raises LedgerError if one of them is no longer as the caller knew it; the caller's transaction is void then.
-    """
-    if not intents:
-        return
-    begun = [(one.attempts + 1, now, one.entry, one.attempts) for one in intents]
-    if (marked := _BEGIN.run(connection, begun)) != len(begun):
-        raise LedgerError(
-            f"{len(begun) - marked} of {len(begun)} entries are not ready any more; none was marked as sending"
-        )
-    record_events(connection, run, now, [(one.entry, _READY, _SENDING, _BEING_SENT) for one in intents])
-    made = [(one.entry, one.attempts + 1, run.id, now, one.request_hash, "", None, "", None) for one in intents]
-    _ATTEMPT.run(connection, made)
 
 
 class PreviousState(NamedTuple):
@@ -56,43 +49,93 @@ class PreviousState(NamedTuple):
     operation: str
 
 
-def change(connection: Connection, run: Run, settlements: Sequence[Settlement], now: str) -> dict[int, PreviousState]:
-    """Bring entries into other states, with an event each; `now` is ISO 8601 UTC. Returns by id what they were before.
+def begin_sending(transaction: Transaction, intents: Sequence[Intent]) -> None:
+    """Bring ready entries into `sending`, each with an attempt and an event.
 
-    Raises LedgerError if a transition is not in the table, if an attempt speaks that is not the last one, or if an entry changed under
-    our hands; the caller's transaction is void then.
+    Raises LedgerError if one of them is no longer as the caller knew it; the caller's transaction is void then.
+    """
+    if not intents:
+        return
+    connection, run, now = transaction
+    begun = [{"entry": one.entry, "attempts": one.attempts, "number": one.attempts + 1, "now": now} for one in intents]
+    if (marked := _BEGIN_SENDING.run(connection, begun)) != len(begun):
+        raise LedgerError(
+            f"{len(begun) - marked} of {len(begun)} entries are not ready any more; none was marked as sending"
+        )
+    record_events(transaction, [(one.entry, State.READY.value, State.SENDING.value, _BEING_SENT) for one in intents])
+    attempts = [
+        {
+            "entry": one.entry,
+            "number": one.attempts + 1,
+            "run": run.id,
+            "now": now,
+            "request_hash": one.request_hash,
+        }
+        for one in intents
+    ]
+    _INSERT_ATTEMPT.run(connection, attempts)
+
+
+def change(transaction: Transaction, settlements: Sequence[Settlement]) -> dict[int, PreviousState]:
+    """Bring entries into other states, with an event each. Returns by id what they were before.
+
+    Raises LedgerError if a transition is not in the table, if an attempt speaks that is not the last one, or if an entry was changed
+    by somebody else; the caller's transaction is void then.
     """
     if not settlements:
         return {}
-    rows = CURRENT.rows(connection, [settlement.entry for settlement in settlements])
-    found = {row[0]: PreviousState._make(row) for row in rows}
-    changes, history, outcomes = [], [], []
+    connection = transaction.connection
+    before = _previous_states(connection, settlements)
+    changes, events, outcomes = [], [], []
     for one in settlements:
-        _, before, receipt, problems, tried, _, _ = found[one.entry]
-        if one.state not in TRANSITIONS[before] or (one.state is State.ACCEPTED and not tried):
-            raise LedgerError(f"entry {one.entry} is {before} and cannot become {one.state}")
-        if one.attempt not in (0, tried):
+        was = before[one.entry]
+        if one.state not in TRANSITIONS[was.state] or (one.state is State.ACCEPTED and not was.attempts):
+            raise LedgerError(f"entry {one.entry} is {was.state} and cannot become {one.state}")
+        if one.attempt not in (0, was.attempts):
             raise LedgerError(
-                f"entry {one.entry} was tried {tried} times; attempt {one.attempt} settles nothing any more"
+                f"entry {one.entry} was tried {was.attempts} times; attempt {one.attempt} settles nothing any more"
             )
-        after = one.state.value
-        kept = _problems_after(problems, one.problems)
-        changes.append((after, one.reason, kept, one.receipt or receipt, now, one.waits.value, one.entry, before))
-        history.append((one.entry, before, after, one.reason))
-        if one.outcome and tried:
-            outcomes.append((str(one.outcome), one.status, one.reason, one.duration_ms, one.entry, tried))
-    if (changed := _CHANGE.run(connection, changes)) != len(changes):
+        changes.append(
+            {
+                "entry": one.entry,
+                "before": was.state,
+                "after": one.state.value,
+                "reason": one.reason,
+                "problems": _problems_after(was.problems, one.problems),
+                "receipt": one.receipt or was.receipt,
+                "now": transaction.now,
+                "waits": one.waits.value,
+            }
+        )
+        events.append((one.entry, was.state, one.state.value, one.reason))
+        if one.outcome and was.attempts:
+            outcomes.append(
+                {
+                    "entry": one.entry,
+                    "number": was.attempts,
+                    "outcome": str(one.outcome),
+                    "status": one.status,
+                    "detail": one.reason,
+                    "duration_ms": one.duration_ms,
+                }
+            )
+    if (changed := _CHANGE_STATE.run(connection, changes)) != len(changes):
         raise LedgerError(f"{len(changes) - changed} entries changed under our hands; nothing was recorded")
-    record_events(connection, run, now, history)
+    record_events(transaction, events)
     if outcomes:
-        _OUTCOME.run(connection, outcomes)
-    return found
+        _RECORD_OUTCOME.run(connection, outcomes)
+    return before
 
 
-def record_events(connection: Connection, run: Run, now: str, changes: Sequence[tuple[int, str, str, str]]) -> None:
+def record_events(transaction: Transaction, changes: Sequence[tuple[int, str, str, str]]) -> None:
     """Record changes of entries: each the entry, its state before (empty: it is new) and after, and the reason."""
+    connection, run, now = transaction
     if changes:
-        _EVENT.run(connection, [(entry, run.id, now, before, after, why) for entry, before, after, why in changes])
+        rows = [
+            {"entry": entry, "run": run.id, "now": now, "before": before, "after": after, "reason": reason}
+            for entry, before, after, reason in changes
+        ]
+        _INSERT_EVENT.run(connection, rows)
 
 
 def _problems_after(stored: str, added: Sequence[Problem]) -> str:
@@ -112,20 +155,43 @@ def still_new(connection: Connection, settlements: Sequence[Settlement]) -> list
 
     For outcomes that may have been recorded before, and those of a process whose ledger was taken over. Recording one twice changes nothing.
     """
-    if not settlements:
-        return []
-    found = {row[0]: PreviousState._make(row) for row in CURRENT.rows(connection, [one.entry for one in settlements])}
-    return [one for one in settlements if _counts(one, found[one.entry])]
+    before = _previous_states(connection, settlements)
+    return [one for one in settlements if _counts(one, before[one.entry])]
 
 
 def never_left(connection: Connection, in_flight: Collection[int]) -> list[Settlement]:
     """Settlements that make entries ready again that are recorded as `sending` but are not `in_flight`."""
-    sending = select(entries.c.id, entries.c.attempts).where(entries.c.state == State.SENDING)
     return [
         Settlement(row.id, State.READY, NEVER_LEFT, outcome="not sent", attempt=row.attempts)
-        for row in connection.execute(sending)
+        for row in _SENDING.rows(connection)
         if row.id not in in_flight
     ]
+
+
+def interrupted(connection: Connection, reason: str) -> list[Settlement]:
+    """Settlements that make unknown what a killed process left `sending`: nobody can say whether it arrived."""
+    return [_unknown(row.id, reason) for row in _SENDING.rows(connection)]
+
+
+def doubt_unsent(transaction: Transaction) -> None:
+    """Make ready entries of a restored ledger `unknown`, and hold waiting ones until a person decides."""
+    connection = transaction.connection
+    change(transaction, [Settlement(row.id, State.HELD, _RESTORED) for row in _WAITING.rows(connection)])
+    ready = _READY.rows(connection)
+    for start in range(0, len(ready), CHUNK):
+        part = ready[start : start + CHUNK]
+        begin_sending(transaction, [Intent(row.id, row.attempts, "") for row in part])
+        change(transaction, [_unknown(row.id, _RESTORED) for row in part])
+
+
+def _unknown(entry: int, reason: str) -> Settlement:
+    problem = Problem("X702", values={"text": reason})
+    return Settlement(entry, State.UNKNOWN, reason, problems=(problem,), outcome="unknown")
+
+
+def _previous_states(connection: Connection, settlements: Sequence[Settlement]) -> dict[int, PreviousState]:
+    rows = _CURRENT.rows_of(connection, [one.entry for one in settlements])
+    return {row[0]: PreviousState._make(row) for row in rows}
 
 
 def _counts(one: Settlement, now: PreviousState) -> bool:
@@ -134,40 +200,40 @@ def _counts(one: Settlement, now: PreviousState) -> bool:
     return now.state == State.SENDING or one.state is not State.UNKNOWN  # as the database has it: a text, no member
 
 
-_READY, _SENDING = State.READY.value, State.SENDING.value
-_BEING_SENT = "being sent"
-
-# Parameters stand in the order in which SQL has them: first what is set, in the order of the table's columns.
-_BEGIN = Many(
-    update(entries)
-    .where(
-        entries.c.id == bindparam("entry"),
-        entries.c.attempts == bindparam("before"),
-        entries.c.state.in_(fixed(_READY)),
-        entries.c.waits.in_(fixed(Waits.DECISION.value)),
-    )
-    .values(
-        state=fixed(_SENDING)[0],
-        reason=fixed(_BEING_SENT)[0],
-        changed_at=bindparam("now"),
-        attempts=bindparam("tried"),
-    ),
-    ("tried", "now", "entry", "before"),
+_BEGIN_SENDING = Statement(
+    """
+    update entries set state = 'sending', reason = 'being sent', attempts = :number, changed_at = :now
+    where id = :entry and attempts = :attempts and state = 'ready' and waits = ''
+    """
 )
-CURRENT = Chosen(select(*(entries.c[name] for name in PreviousState._fields)), entries.c.id)
-_CHANGE = Many(
-    update(entries)
-    .where(entries.c.id == bindparam("entry"), entries.c.state == bindparam("before"))
-    .values(
-        {name: bindparam(f"new_{name}") for name in ("state", "reason", "problems", "receipt", "changed_at", "waits")}
-    ),
-    ("new_state", "new_reason", "new_problems", "new_receipt", "new_changed_at", "new_waits", "entry", "before"),
+_CURRENT = Statement(
+    "select id, state, receipt, problems, attempts, lane, operation from entries where id in (:wanted)"
 )
-_OUTCOME = Many(
-    update(attempts)
-    .where(attempts.c.entry_id == bindparam("entry"), attempts.c.number == bindparam("attempt"))
-    .values({name: bindparam(f"new_{name}") for name in ("outcome", "status", "detail", "duration_ms")}),
-    ("new_outcome", "new_status", "new_detail", "new_duration_ms", "entry", "attempt"),
+_CHANGE_STATE = Statement(
+    """
+    update entries set state = :after, reason = :reason, problems = :problems, receipt = :receipt,
+        changed_at = :now, waits = :waits
+    where id = :entry and state = :before
+    """
 )
-_EVENT = insert_many(events, "id")
-_ATTEMPT = insert_many(attempts)
+_INSERT_ATTEMPT = Statement(
+    """
+    insert into attempts (entry_id, number, run_id, started_at, request_hash, outcome, detail)
+    values (:entry, :number, :run, :now, :request_hash, '', '')
+    """
+)
+_RECORD_OUTCOME = Statement(
+    """
+    update attempts set outcome = :outcome, status = :status, detail = :detail, duration_ms = :duration_ms
+    where entry_id = :entry and number = :number
+    """
+)
+_INSERT_EVENT = Statement(
+    """
+    insert into events (entry_id, run_id, at, before, after, reason)
+    values (:entry, :run, :now, :before, :after, :reason)
+    """
+)
+_SENDING = Statement("select id, attempts from entries where state = 'sending'")
+_READY = Statement("select id, attempts from entries where state = 'ready'")
+_WAITING = Statement("select id from entries where state in ('held', 'ready') and waits <> ''")

@@ -7,12 +7,13 @@ after it), and when a quick check is due: once a day while the file is small and
 from collections.abc import Iterator
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, desc, func, insert, inspect, select, update
+from sqlalchemy import Connection, Engine, desc, inspect, select
 
 from loadsheet.ledger import schema
-from loadsheet.ledger.backup import back_up
 from loadsheet.ledger.decisions import first_broken_decision
-from loadsheet.ledger.schema import attempts, decisions, entries, events, meta, runs
+from loadsheet.ledger.location import back_up
+from loadsheet.ledger.schema import decisions, runs
+from loadsheet.ledger.statements import Statement, store_value, stored_value
 from loadsheet.ledger.states import Decision
 from loadsheet.problems import LedgerError
 
@@ -32,7 +33,7 @@ def make_if_new(connection: Connection) -> None:
     """Make the tables of an empty database, in the connection's transaction."""
     if not has_tables(connection):
         schema.metadata.create_all(connection)
-        connection.execute(insert(schema.meta).values(name=_VERSION, value=str(schema.SCHEMA_VERSION)))
+        store_value(connection, _VERSION, str(schema.SCHEMA_VERSION))
 
 
 def check_version(connection: Connection, path: Path | str) -> None:
@@ -48,47 +49,38 @@ def upgrade_within(connection: Connection, place: str) -> None:
     """Bring an older ledger on a server to the present schema within the connection's transaction: all steps or none. A backup before it
     is the server's affair.
     """
-    version = _version(connection, place)
-    if version >= schema.SCHEMA_VERSION:
-        return
-    from loadsheet.ledger.migrations import step  # noqa: PLC0415 (slow to import and seldom needed)
-
-    for number in range(version, schema.SCHEMA_VERSION):
-        step(connection, number)
-    reached = update(schema.meta).where(schema.meta.c.name == _VERSION).values(value=str(schema.SCHEMA_VERSION))
-    connection.execute(reached)
+    for number in range(_version(connection, place), schema.SCHEMA_VERSION):
+        _step(connection, number)
 
 
-def upgrade(engine: Engine, path: Path, now: str) -> Path | None:
-    """Bring an older ledger to the present schema; returns the backup of what it was, beside it, or None if it was not older.
+def upgrade(engine: Engine, path: Path, now: str) -> None:
+    """Bring an older ledger to the present schema; a backup of what it was lies beside it then. `now` is ISO 8601 UTC.
 
-    `now` is ISO 8601 UTC. Raises LedgerError, with the ledger as it was or between two steps, each of which is whole.
+    Raises LedgerError, with the ledger as it was or between two steps, each of which is whole.
     """
     with engine.connect() as connection, connection.begin():
-        if not has_tables(connection):
-            return None
         version = _version(connection, path)
-        if version >= schema.SCHEMA_VERSION:
-            return None
-        stamp = now[:19].replace("-", "").replace(":", "")
-        kept = path.with_name(f"{path.name}.schema-{version}.{stamp}Z.backup")
+    if version >= schema.SCHEMA_VERSION:
+        return
+    stamp = now[:19].replace("-", "").replace(":", "")
     with engine.connect() as connection:
-        back_up(connection, kept)
-    from loadsheet.ledger.migrations import step  # noqa: PLC0415 (slow to import and seldom needed)
-
+        back_up(connection, path.with_name(f"{path.name}.schema-{version}.{stamp}Z.backup"))
     for number in range(version, schema.SCHEMA_VERSION):
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            step(connection, number)
-            reached = update(schema.meta).where(schema.meta.c.name == _VERSION).values(value=str(number + 1))
-            connection.execute(reached)
-    return kept
+            _step(connection, number)
+
+
+def _step(connection: Connection, version: int) -> None:
+    """Bring the schema from this version to the next, within the connection's transaction."""
+    from loadsheet.ledger.migrations import step  # noqa: PLC0415 (slow to import and seldom needed)
+
+    step(connection, version)
+    store_value(connection, _VERSION, str(version + 1))
 
 
 def _version(connection: Connection, path: Path | str) -> int:
-    stored = None
-    if inspect(connection).has_table(schema.meta.name):
-        stored = connection.scalar(select(schema.meta.c.value).where(schema.meta.c.name == _VERSION))
-    if stored is None or not stored.isdecimal():
+    stored = stored_value(connection, _VERSION) if inspect(connection).has_table(schema.meta.name) else ""
+    if not stored.isdecimal():
         raise LedgerError(f"{path} is no ledger", todo="move it away, or give another path for the database")
     return int(stored)
 
@@ -100,18 +92,15 @@ _SHOWN = 5
 
 def quick_check_if_due(connection: Connection, now: str) -> None:
     """Look at the database's structure if that is due; `now` is ISO 8601 UTC. Raises LedgerError if it is damaged."""
-    looked = connection.scalar(select(meta.c.value).where(meta.c.name == _LOOKED))
+    looked = stored_value(connection, _LOOKED)
     ended = connection.scalar(select(runs.c.finished_at).order_by(desc(runs.c.id)).limit(1))
     small = _size(connection) <= LARGE_BYTES
-    if ended != "" and (ended is None or not small or (looked or "")[:10] == now[:10]):
+    if ended != "" and (ended is None or not small or looked[:10] == now[:10]):
         return
     found = list(connection.exec_driver_sql(f"pragma quick_check({_SHOWN})").scalars())
     if found != ["ok"]:
         raise LedgerError(f"it is damaged ({'; '.join(found)}); nothing was sent")
-    if looked is None:
-        connection.execute(insert(meta).values(name=_LOOKED, value=now))
-    else:
-        connection.execute(update(meta).where(meta.c.name == _LOOKED).values(value=now))
+    store_value(connection, _LOOKED, now)
 
 
 def faults_in(connection: Connection) -> Iterator[str]:
@@ -123,20 +112,12 @@ def faults_in(connection: Connection) -> Iterator[str]:
             return  # what a damaged one says of the rest is worth nothing
         for row in connection.exec_driver_sql("pragma foreign_key_check").fetchmany(_SHOWN):
             yield f"a row of {row[0]} belongs to a row of {row[2]} that does not exist"
-    last = (
-        select(events.c.after).where(events.c.entry_id == entries.c.id).order_by(desc(events.c.id)).limit(1)
-    ).scalar_subquery()
-    for identity in connection.scalars(
-        select(entries.c.id).where(func.coalesce(last, "") != entries.c.state).limit(_SHOWN)
-    ):
-        yield f"entry {identity} is in another state than its last event says"
-    tried = select(func.count()).where(attempts.c.entry_id == entries.c.id).scalar_subquery()
-    for identity in connection.scalars(select(entries.c.id).where(tried != entries.c.attempts).limit(_SHOWN)):
-        yield f"entry {identity} has another number of attempts than are recorded"
-    held = (func.length(entries.c.payload) > 0) | entries.c.instead.is_not(None)
-    kept = (entries.c.removed != "") & held
-    for identity in connection.scalars(select(entries.c.id).where(kept).limit(_SHOWN)):
-        yield f"entry {identity} has a payload although it says that it was removed"
+    for row in _STATE_DIFFERS.rows(connection, most=_SHOWN):
+        yield f"entry {row.id} is in another state than its last event says"
+    for row in _ATTEMPTS_DIFFER.rows(connection, most=_SHOWN):
+        yield f"entry {row.id} has another number of attempts than are recorded"
+    for row in _CONTENTS_LEFT.rows(connection, most=_SHOWN):
+        yield f"entry {row.id} has a payload although it says that it was removed"
     columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
     broken = first_broken_decision(
         Decision(*row) for row in connection.execute(select(*columns).order_by(decisions.c.id))
@@ -148,3 +129,18 @@ def faults_in(connection: Connection) -> Iterator[str]:
 def _size(connection: Connection) -> int:
     pages, size = (connection.exec_driver_sql(f"pragma {name}").scalar() or 0 for name in ("page_count", "page_size"))
     return int(pages) * int(size)
+
+
+_STATE_DIFFERS = Statement(
+    """
+    select id from entries
+    where state <> coalesce((select after from events where entry_id = entries.id order by events.id desc limit 1), '')
+    limit :most
+    """
+)
+_ATTEMPTS_DIFFER = Statement(
+    "select id from entries where attempts <> (select count(*) from attempts where entry_id = entries.id) limit :most"
+)
+_CONTENTS_LEFT = Statement(
+    "select id from entries where removed <> '' and (length(payload) > 0 or instead is not null) limit :most"
+)

@@ -12,7 +12,7 @@ from functools import partial
 
 from loadsheet import run_log
 from loadsheet.internal_errors import isolated
-from loadsheet.ledger import open_ledger
+from loadsheet.ledger import read_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files, monitoring, notifications
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
@@ -119,9 +119,7 @@ def _queries(settings: Settings) -> Iterator[LedgerQueries | None]:
     """The ledger's queries; None if there is no ledger yet or it cannot be read."""
     with ExitStack() as stack:
         try:
-            queries = stack.enter_context(
-                open_ledger(settings.database_url, exclusive=False, state=settings.state)
-            ).queries
+            queries = stack.enter_context(read_ledger(settings.database_url, settings.state)).queries
         except (LedgerError, SettingsError):
             queries = None
         yield queries

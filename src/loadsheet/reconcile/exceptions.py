@@ -19,8 +19,8 @@ from typing import NamedTuple
 from loadsheet.annotation_sheet import WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
-from loadsheet.ledger.exceptions import chunks
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.statements import chunks
 from loadsheet.reconcile.match_table import Matches
 from loadsheet.reconcile.verdicts import AGREES, BY_STATE, EVENTS, NEEDS_SOMEONE, PROVABLE, TRACED, Match, Verdict
 

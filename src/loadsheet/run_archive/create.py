@@ -19,8 +19,8 @@ import msgspec
 
 from loadsheet import object_storage
 from loadsheet.ledger import Drop, Run, SourceFile
+from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.ledger.run_slices import TABLES, Row, Slice
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
 from loadsheet.problems import FolderError, LoadsheetError, MappingError
@@ -55,7 +55,7 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:  # noqa: PTH123 (rights from the first byte)
-            with queries.slice_of(run) as rows, Sealing(file) as sealing:
+            with slice_of(queries, run) as rows, Sealing(file) as sealing:
                 made = _Making(queries, run, settings, rows, sealing).all()
             file.flush()
             os.fsync(file.fileno())

@@ -25,7 +25,7 @@ from loadsheet.fix_files import FIX_ROLE, FixFile, is_text, without_totals
 from loadsheet.inbox import InboxFile
 from loadsheet.ingest import IngestContext, RoutedDrop, read_drop
 from loadsheet.ledger import Ledger, Run, open_ledger
-from loadsheet.ledger.run_slices import TABLES, Row
+from loadsheet.ledger.exporting import TABLES, Row, slice_of
 from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, load, of_shipper
@@ -176,7 +176,7 @@ class _Replay:
         def kept(table: str) -> Iterator[Row]:
             return mine(table, rows_of(self._members, table))
 
-        with ledger.queries.slice_of(run) as again:
+        with slice_of(ledger.queries, run) as again:
 
             def made(table: str) -> Iterator[Row]:
                 return mine(table, again.rows(table))

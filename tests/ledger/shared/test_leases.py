@@ -108,50 +108,6 @@ def test_what_others_do_not_want_may_be_taken(wants, rate):
     )
 
 
-@pytest.mark.parametrize("arrives", [True, False])
-def test_who_is_given_less_counts_with_what_he_had_until_he_is_known_to_know(arrives):
-    fleet = Fleet(Terms(100, 10))
-    fleet.ask("a")
-    fleet.ask("b")
-    assert fleet.ask("a", arrives=arrives).per_second == 50
-    assert fleet.ask("b").per_second == 0
-    fleet.ask("a")
-    assert (fleet.ask("b").per_second, fleet.short) == ((50, False) if arrives else (0, True))
-    fleet.ask("a")
-    assert fleet.ask("b").per_second == 50
-
-
-def test_who_wants_nothing_gives_back_what_he_has_at_once():
-    fleet = Fleet(Terms(100, 10))
-    assert (fleet.ask("a").per_second, fleet.short) == (100, False)
-    assert (fleet.ask("b").per_second, fleet.short) == (0, True)
-    fleet.ask("a", Ask(0, 0))
-    assert (fleet.ask("b").per_second, fleet.short) == (100, False)
-
-
-def test_what_a_dead_process_had_is_free_after_a_term():
-    fleet = Fleet(Terms(100, 10))
-    fleet.ask("a")
-    fleet.now += TERM_S - 0.01
-    assert fleet.ask("b").per_second == 0
-    fleet.now += 0.02
-    assert fleet.ask("b").per_second == 100
-
-
-def test_who_has_calls_under_way_counts_with_them_until_they_are_over():
-    fleet = Fleet(Terms(100, 10))
-    fleet.ask("a")
-    fleet.processes["a"].under_way = 10
-    fleet.ask("b")
-    fleet.ask("a")
-    fleet.ask("a")
-    assert fleet.processes["a"].connections == 5
-    assert fleet.ask("b").connections == 0, "ten are on their way"
-    fleet.processes["a"].under_way = 6
-    fleet.ask("a")
-    assert fleet.ask("b").connections == 4
-
-
 @pytest.mark.parametrize(("rate", "connections"), [(100, 2), (3, 50), (1, 1)])
 def test_where_there_is_less_than_one_for_each_they_take_turns_and_nothing_is_wasted(rate, connections):
     fleet, names = Fleet(Terms(rate, connections)), [f"w{number}" for number in range(7)]

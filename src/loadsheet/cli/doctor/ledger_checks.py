@@ -17,7 +17,8 @@ from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.cli.ledger_access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.ledger import Ledger, Run, State
 from loadsheet.ledger.location import refuse_beside_a_file
-from loadsheet.ledger.postgres_opening import look, surroundings_on
+from loadsheet.ledger.opening import surroundings_on
+from loadsheet.ledger.postgres import look
 from loadsheet.ledger.versions import OLDER
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files

@@ -1,4 +1,4 @@
-"""Schedules that fired, for all machines together: whoever records a moment first, runs it.
+"""Schedules that fired, for all machines together: the process that records a moment first runs it.
 
 Owns: that a moment fires once however many machines look, up to which moment all of a schedule is done, and whether anybody has it still.
 Knows nothing of when a schedule is due.
@@ -23,8 +23,8 @@ GONE = timedelta(hours=1)
 for ever, take nothing from each other.
 """
 
-_MARK = "schedule"  # begins the names of marks
-_LOOKED = "looked"  # begins the names of moments at which somebody had a schedule, or (one without a name) looked after the shipper
+_DONE = "schedule"  # begins the names of the moments up to which all is done
+_LOOKED = "looked"  # begins the names of moments at which a machine had a schedule, or (one without a name) served the shipper
 _LOOKED_EVERY = timedelta(minutes=5)
 
 
@@ -33,6 +33,14 @@ class ScheduleKey(NamedTuple):
 
     shipper: str
     schedule: str
+
+
+class DueMoment(NamedTuple):
+    """A moment at which a schedule is due, the moment up to which all was done (aware both), and how many missed moments it stands for."""
+
+    due: datetime
+    after: datetime
+    caught_up: int = 0
 
 
 class Fire(NamedTuple):
@@ -46,12 +54,12 @@ class Fire(NamedTuple):
 
 def done_until(connection: Connection) -> Mapping[ScheduleKey, datetime]:
     """Up to which moment (aware, UTC) all of each schedule is done, or nobody waited for it yet."""
-    return _moments(connection, _MARK)
+    return _moments(connection, _DONE)
 
 
 def record_schedules(connection: Connection, served: Mapping[str, Collection[str]], now: datetime) -> None:
-    """Note that somebody has these schedules, by shipper, and forget up to when those of the same shippers are done that nobody has any
-    more: one that comes back has missed nothing.
+    """Record that this machine has these schedules, by shipper, and forget up to when those of the same shippers are done that no machine has
+    any more: one that comes back has missed nothing.
     """
     looked = _moments(connection, _LOOKED)
     mine = {ScheduleKey(shipper, name) for shipper, names in served.items() for name in ("", *names)}
@@ -73,20 +81,18 @@ def begin(connection: Connection, known: ScheduleKey, since: datetime) -> None:
     connection.execute(insert(shared_meta).values(name=_named(known), value=stamp(since)).on_conflict_do_nothing())
 
 
-def fire(
-    connection: Connection, known: ScheduleKey, due: datetime, by: str, *, after: datetime, caught_up: int = 0
-) -> bool:
-    """Record that a schedule fires; `after` is up to when all was done, as the caller saw it (aware both). Whether it was the first to do
-    so: who was slower finds nothing left, also where he looked at another moment.
+def fire(connection: Connection, known: ScheduleKey, moment: DueMoment, by: str) -> bool:
+    """Record that a schedule fires. Whether it was the first to do so: who was slower finds nothing left, also where he looked at another
+    moment.
     """
-    mark = shared_meta.c.name == _named(known)
-    if connection.scalar(select(shared_meta.c.value).where(mark).with_for_update()) != stamp(after):
+    same = shared_meta.c.name == _named(known)
+    if connection.scalar(select(shared_meta.c.value).where(same).with_for_update()) != stamp(moment.after):
         return False
-    values = {"shipper": known.shipper, "schedule": known.schedule, "due": stamp(due)}
-    recorded = insert(fires).values(**values, at=clock.now(connection), by=by, caught_up=caught_up)
+    values = {"shipper": known.shipper, "schedule": known.schedule, "due": stamp(moment.due)}
+    recorded = insert(fires).values(**values, at=clock.now(connection), by=by, caught_up=moment.caught_up)
     if not connection.execute(recorded.on_conflict_do_nothing()).rowcount:
         return False
-    connection.execute(update(shared_meta).where(mark).values(value=stamp(due)))
+    connection.execute(update(shared_meta).where(same).values(value=stamp(moment.due)))
     return True
 
 
@@ -104,7 +110,7 @@ def last(connection: Connection) -> Mapping[ScheduleKey, Fire]:
 
 
 def forget(connection: Connection, days: int = KEPT_DAYS) -> int:
-    """Forget who ran what so many days ago; returns how many moments that were. Up to when all is done stays known."""
+    """Remove moments older than `days` days; returns how many. Up to when all is done stays known."""
     before = clock.now(connection) - days * 86_400
     return connection.execute(delete(fires).where(fires.c.at < before)).rowcount
 
@@ -118,7 +124,7 @@ def _moments(connection: Connection, sort: str) -> dict[ScheduleKey, datetime]:
     }
 
 
-def _named(known: ScheduleKey, sort: str = _MARK) -> str:
+def _named(known: ScheduleKey, sort: str = _DONE) -> str:
     return f"{sort} {known.shipper} {known.schedule}"
 
 

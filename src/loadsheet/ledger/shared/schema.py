@@ -45,7 +45,7 @@ paces = Table(  # one row for each exchange and token
     Column("exchange", Text, nullable=False),
     Column("per_second", Integer, nullable=False),  # 0: no limit
     Column("connections", Integer, nullable=False),
-    Column("share", Float, nullable=False, default=1.0),  # of both, after the exchange said that it is too much
+    Column("share", Float, nullable=False, default=1.0),  # of both, after the exchange asked for less
     Column("paused_until", Float, nullable=False, default=0.0),
     Column("setback_at", Float, nullable=False, default=0.0),
     Column("reason", Text, nullable=False, default=""),
@@ -73,14 +73,14 @@ claims = Table(  # objects of inboxes, which cannot be renamed: who is taking wh
     Column("shipper", Text, nullable=False),
     Column("place", Text, nullable=False),  # the inbox
     Column("name", Text, nullable=False),
-    Column("version", Text, nullable=False),  # etag and size, as the store tells them
+    Column("version", Text, nullable=False),  # etag and size, as the store reports them
     Column("run", Text, nullable=False),
     Column("holder", Text, nullable=False),
     Column("at", Float, nullable=False),  # when its holder was heard of last
     Index("claims_once", "place", "name", "version", unique=True),
 )
 
-fires = Table(  # moments at which a schedule fired; whoever records one first, runs it
+fires = Table(  # moments at which a schedule fired; the process that records one first runs it
     "fires",
     metadata,
     Column("shipper", Text, primary_key=True),
@@ -91,7 +91,7 @@ fires = Table(  # moments at which a schedule fired; whoever records one first, 
     Column("caught_up", Integer, nullable=False, default=0),  # moments missed before it, which it stands for
 )
 
-notices = Table(  # what was told to whom, by shipper: the state of `operations.notifications`
+notices = Table(  # notices that were sent, by shipper: the state of `operations.notifications`
     "notices",
     metadata,
     Column("shipper", Text, primary_key=True),

@@ -19,8 +19,8 @@ from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.file_queries import Arrival
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.run_queries import Arrival
 from loadsheet.settings import Settings
 from loadsheet.settings.expected_files import WEEKDAYS, Expectation
 
@@ -104,7 +104,7 @@ def statuses(settings: Settings, queries: LedgerQueries) -> list[ExpectationStat
     """The status of each expectation, in the order of the settings; empty until a run has read the inbox."""
     if not settings.expected_files.expect:
         return []
-    first, last = queries.looks()
+    first, last = queries.first_and_last_start()
     if not last:
         return []
     looked = _moment(last)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
 from itertools import groupby, pairwise
 
-from loadsheet.ledger.file_queries import Arrival
+from loadsheet.ledger.run_queries import Arrival
 from loadsheet.operations.expected_files import IsFree, free_days
 from loadsheet.settings.expected_files import WEEKDAYS
 

@@ -21,7 +21,7 @@ from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
-    from loadsheet.ledger.shared.notices import Row
+    from loadsheet.ledger.shared.claims import NoticeMemory
 
 NAME = "notices.json"
 LOCK_TIMEOUT_S = 60.0
@@ -242,7 +242,7 @@ class FileStore:
 class TableStore:
     """The state in the shipper's row of the shared ledger."""
 
-    def __init__(self, row: "Row", say: Say) -> None:
+    def __init__(self, row: "NoticeMemory", say: Say) -> None:
         """Raises LedgerError if the row cannot be read."""
         self._row, self._say = row, say
         stored = row.read()
@@ -287,11 +287,11 @@ class TableStore:
 @contextmanager
 def _table_store(settings: Settings, say: Say) -> Iterator[TableStore | None]:
     """The shipper's row, with this machine's own file merged in. Raises LedgerError and SettingsError."""
-    from loadsheet.ledger.shared import notices, open_shared  # noqa: PLC0415 (only PostgreSQL needs them)
+    from loadsheet.ledger.shared import claims, open_shared  # noqa: PLC0415 (only PostgreSQL needs them)
 
     with (
         open_shared(settings.database_url, makes=True) as engine,
-        notices.held(engine, settings.shipper, LOCK_TIMEOUT_S) as row,
+        claims.held_notices(engine, settings.shipper, LOCK_TIMEOUT_S) as row,
     ):
         if row is None:
             _say_busy(say)

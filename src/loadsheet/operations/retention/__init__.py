@@ -2,14 +2,14 @@
 
 `keep` removes originals, payloads, reports and log files, then makes the backup of the day. Each step stands alone, continues where a killed
 one stopped, and never changes the outcome of a run. A process killed between two steps loses nothing that is still needed. A folder of
-reports stays whole if it holds a file of somebody else's, a saved workbook that could not be read yet, files that were set aside and are
+reports stays whole if it holds a file that is not ours, a saved workbook that could not be read yet, files that were set aside and are
 kept longer, or if an exception of its run is open.
 """
 
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -17,6 +17,7 @@ import msgspec
 from loadsheet import inbox, object_storage, run_log
 from loadsheet.annotations import unread_workbooks
 from loadsheet.ledger import Ledger
+from loadsheet.ledger.codec import stamp
 from loadsheet.operations.retention.backups import BY_THE_SERVER, back_up_daily
 from loadsheet.problems import FolderError, LoadsheetError
 from loadsheet.reconcile import Exceptions
@@ -33,7 +34,7 @@ Step = tuple[str, Callable[[], int]]
 
 def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str], None]) -> None:
     """Remove what is older than the settings want it kept, as far as nobody needs it any more, and back the ledger up once a day; `now` is
-    aware, in UTC. What was removed is counted in the log and in the ledger; what cannot be done is said, and tried again the next
+    aware, in UTC. What was removed is counted in the log and in the ledger; what cannot be done is reported, and tried again the next
     time.
     """
     counts: dict[str, int] = {}
@@ -50,7 +51,7 @@ def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str],
         run_log.info("kept house", **counts)
     if removed:
         try:
-            ledger.maintenance.note(removed)
+            ledger.maintenance.record_removed(removed)
         except LoadsheetError as error:
             say(f"loadsheet: keeping: {error}")
 
@@ -69,7 +70,7 @@ def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
     if not settings.retention.archive_days:
         return 0
     maintenance = ledger.maintenance
-    return inbox.purge(settings, now.date(), maintenance.originals_needed(), maintenance.let_go)
+    return inbox.purge(settings, now.date(), maintenance.originals_needed(), maintenance.record_originals_removed)
 
 
 def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
@@ -89,19 +90,18 @@ def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
 def abridge_snapshots(ledger: Ledger, before: str) -> None:
     """Remove from the listing snapshots of runs before a time (ISO 8601 UTC) the contents of entries that have lost theirs."""
     maintenance = ledger.maintenance
-    for run in maintenance.old_looks(before):
-        shown = maintenance.listing_snapshot(run)
+    for run in ledger.queries.runs_by_id(maintenance.old_snapshots(before)):
+        shown = ledger.queries.listing_snapshot(run)
         holding = entries_with_contents(shown)
-        removed = maintenance.emptied(holding)
+        removed = maintenance.without_contents(holding)
         after, values_left = abridged(shown, removed) if removed else (shown, bool(holding))
         if after != shown or not values_left:
-            maintenance.store_snapshot(run, after, complete=not values_left)
+            maintenance.store_snapshot(run.id, after, complete=not values_left)
 
 
 def days_ago(now: datetime, days: int) -> str:
-    """So many days before a moment, as the ledger writes times: ISO 8601 UTC."""
-    moment = (now - timedelta(days=days)).astimezone(UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """The time some days before a moment, as the ledger writes times: ISO 8601 UTC."""
+    return stamp(now - timedelta(days=days))
 
 
 ASIDE = "set-aside"
@@ -117,7 +117,7 @@ _decode = msgspec.json.Decoder(_Summary).decode
 
 
 def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Remove the reports of runs, and of days, older than `retention.reports_days`; returns of how many. The index tells of those that are left."""
+    """Remove the reports of runs, and of days, older than `retention.reports_days`; returns of how many. The index lists those that are left."""
     if not settings.retention.reports_days:
         return 0
     there = _there(settings)

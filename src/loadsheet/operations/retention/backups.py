@@ -144,7 +144,7 @@ def _remarks(settings: Settings, ledger: Ledger) -> list[str]:
         remarks.append(
             f"the contents of {removed:,} entries were removed, the last on {last[:10]}; hashes and totals are kept"
         )
-    noted = ledger.maintenance.noted()
+    noted = ledger.maintenance.removed_by_rule()
     if noted:
         sums = ", ".join(
             f"{count:,} {name}" for name, count in noted.items() if name != "at" and isinstance(count, int)

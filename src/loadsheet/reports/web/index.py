@@ -13,7 +13,7 @@ from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
-    from loadsheet.ledger.shared.overview import ClusterStatus, Worker
+    from loadsheet.ledger.shared.workers import ClusterStatus, Worker
 
 import os
 import re
@@ -69,7 +69,7 @@ def fleet_status(settings: Settings) -> FleetStatus | None:
     """The fleet as this shipper's page tells it; None where the ledger is nobody else's, or the fleet cannot be seen."""
     if not settings.is_shared:
         return None
-    from loadsheet.ledger.shared.overview import cluster_status  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
+    from loadsheet.ledger.shared.workers import cluster_status  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
 
     try:
         fleet = cluster_status(settings)

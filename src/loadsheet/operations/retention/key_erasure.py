@@ -74,16 +74,14 @@ class ErasurePlan:
 
 def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Traces:
     """Where a key stands."""
-    mine = ledger.maintenance.entries_of_key(key)
-    names = ledger.maintenance.file_names_of(key, mine)
-    runs = ledger.maintenance.runs_of(mine, names)
+    entries, originals, runs, names = ledger.traces_of_key(key)
     folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
     sealed = {*settings.outbox_here.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
     capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot know of it
     return Traces(
         key,
-        tuple(mine),
-        tuple(ledger.maintenance.originals_of(mine)),
+        tuple(entries),
+        tuple(originals),
         tuple(folder for folder in folders if _is_there(folder)),
         tuple(capsules),
         tuple(copies(settings, ledger_file)),
@@ -96,7 +94,7 @@ def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
     """What would go and what would stay. Raises NotSettled if one may still be sent or looked for."""
     refuse_unsettled(traces.entries, traces.key)
     count = f"{len(traces.entries)} {'entry' if len(traces.entries) == 1 else 'entries'}"
-    goes = [f"payloads, cells, answers and comments of {count}, and values in what is said of them"]
+    goes = [f"payloads, cells, answers and comments of {count}, and the values in problems about them"]
     goes += ["the key itself: the same record, dropped again, is sent as a new one"] if request.with_key else []
     stays = [] if request.with_key else ["the key itself, by which the same record is not sent twice (--with-key)"]
     stays.append("states, hashes, times, the exchange's numbers, and the weights and values that totals add up")
@@ -149,7 +147,7 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
         remove_original(settings, one.kept_as)
         inbox.move_archive_mark(settings, one.sha256, one.kept_as, "")
     inbox.remove_fetched(settings)
-    ledger.maintenance.let_go([Path(one.kept_as) for one in originals])
+    ledger.maintenance.record_originals_removed([Path(one.kept_as) for one in originals])
     rename_originals(settings, ledger, names)
     if request.reports:
         _remove(traces.capsules)
@@ -158,7 +156,7 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
         _remove(traces.copies)
     rename_in_texts(settings, ledger, names)
     erasure = ErasureRequest(traces.key, request.who, request.because, request.with_key, tuple(names))
-    ledger.maintenance.forget(run, erasure)
+    ledger.forget(run, erasure)
     renew_index(settings, ledger)
     abridge_snapshots(ledger, _EVER)
     try:
@@ -269,7 +267,7 @@ def _rename(settings: Settings, ledger: Ledger, one: FileName, file: KeptFile) -
     folder = _folder_of(settings, file)
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / one.pseudonym)
     if place != before:
-        ledger.maintenance.keep_as(file.number, place)
+        ledger.maintenance.record_original_at(file.number, place)
     inbox.move_archive_mark(settings, file.sha256, before, place)
     if not place:
         return
