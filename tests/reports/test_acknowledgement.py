@@ -51,7 +51,7 @@ def acknowledged(report):
         one = json.loads(path.read_bytes())
         VALID.validate(one)
         same_in_csv(one, path.with_name(path.name.removesuffix(".json") + ".csv"))
-        assert f"ack/{path.name}" in report.names
+        assert f"ack/{path.name}" in report.summary.reports
         told[one["file"]] = one
     return told
 
@@ -162,7 +162,7 @@ def test_a_later_run_that_changes_a_record_acknowledges_the_file_again(tmp_path)
     assert (after["control"], after["sequence"]) == (before["control"], 2)
     assert after["supersedes"] == {"sequence": 1, "run": first.name}
     assert (after["run"], after["final"], after["groups"][0]["waiting"]) == (second.name, True, 0)
-    assert f"ack/in.csv.of-{first.name}.ack.json" in report.names
+    assert f"ack/in.csv.of-{first.name}.ack.json" in report.summary.reports
 
 
 def test_a_file_dropped_twice_is_acknowledged_as_a_duplicate(tmp_path):

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.reading.number_formats import parse_format, plain_number, read_number
+from loadsheet.reports.book import open_book
 from loadsheet.reports.fix_workbook import sheets
 from loadsheet.reports.fix_workbook.rows import FixRow, Remark
-from loadsheet.reports.fix_workbook.sheets import FixSheet, Shared
+from loadsheet.reports.fix_workbook.sheets import FixBook, FixSheet
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
-from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 
 LABELS = ("Order", "Text", "Typed")
@@ -45,7 +45,7 @@ remarks = st.lists(
 def test_cells_are_read_back_as_what_they_were(tmp_path_factory, found, words):
     path = tmp_path_factory.mktemp("fix") / "a.fix.xlsx"
     with open_book(path, title="x", footer="x") as book:
-        sheet = FixSheet(book, Shared(), words, title="Blatt", labels=LABELS, guide={})
+        sheet = FixSheet(FixBook(book, words), "Blatt", LABELS, {})
         for number, (text, (kind, value), said) in enumerate(found, start=1):
             cells = (f"A-{number}", text, value)
             sheet.add(FixRow(number, cells, ((2, kind, value),), f"{number}:1/1", "A", tuple(said)))

@@ -46,7 +46,7 @@ def a_night(tmp_path, *items, tables=(BOOK,), decide=lambda one: None, drop=None
         planned = plan(ledger, run, drop or drop_of(*tables), items)
         send(ledger, run, decide)
         report = written(ledger, run, settings)
-        names = [name for name in report.names if ".fix" in name]
+        names = [name for name in report.summary.reports if ".fix" in name]
         book = openpyxl.load_workbook(report.folder / names[0]) if names and names[0].endswith("xlsx") else None
         return SimpleNamespace(report=report, drop=planned, names=names, book=book)
 
@@ -186,8 +186,8 @@ def test_a_sheet_in_german_is_answered_in_german(tmp_path):
     book = a_night(tmp_path, invalid(1, [("orders", 2, cell(1))], in_book(1)), drop=drop).book
     assert book.sheetnames == ["Aufträge", "Fehler", "Bitte lesen"]
     assert book["Aufträge"]["A1"].value == "Was zu ändern ist"
-    assert book["Aufträge"]["A2"].value == "Gewicht: „zwölf“ ist keine Zahl. Schreiben Sie eine Zahl"
-    assert book["Bitte lesen"]["B3"].value.startswith("Berichtigen Sie die roten Zellen auf „Aufträge“: ")
+    assert book["Aufträge"]["A2"].value == "Gewicht: „zwölf“ ist keine Zahl. Geben Sie eine Zahl ein"
+    assert book["Bitte lesen"]["B3"].value.startswith("Korrigieren Sie die roten Zellen auf „Aufträge“: ")
 
 
 def test_a_sheet_without_language_is_answered_in_that_of_the_settings(tmp_path):
@@ -202,7 +202,7 @@ def test_a_guide_in_another_language_gives_its_lists_only(tmp_path):
     (rule,) = found.book["Aufträge"].data_validations.dataValidation
     assert (rule.formula1, rule.prompt) == (
         "Lists!$A$1:$A$2",
-        "Wählen Sie aus der Liste, oder schreiben Sie den Wert.",
+        "Wählen Sie einen Wert aus der Liste, oder geben Sie ihn ein.",
     )
 
 
@@ -298,7 +298,7 @@ def test_what_only_an_operator_can_decide_is_not_sent_back(tmp_path, code):
         plan(ledger, run, drop_of(BOOK), [invalid(1, [("orders", 2, cell(1))])])
         (one,) = ledger.ready(9)
         ledger.settle(run, [held(one, code)])
-        assert not [name for name in written(ledger, run, settings).names if ".fix" in name]
+        assert not [name for name in written(ledger, run, settings).summary.reports if ".fix" in name]
 
 
 def test_what_waits_beside_what_is_to_be_fixed_is_told_as_no_matter_of_the_sender(tmp_path):
@@ -325,7 +325,7 @@ def test_what_waits_for_others_is_not_sent_back_and_a_change_of_what_was_accepte
         (entry,) = ledger.queries.entries_by_key("A-7")
         ledger.settle(run, [Settlement(entry.id, State.HELD, "waits", waits=Waits.PARENT)])
         report = written(ledger, run, settings)
-        assert [name for name in report.names if ".fix" in name] == ["b.fix.xlsx"]
+        assert [name for name in report.summary.reports if ".fix" in name] == ["b.fix.xlsx"]
         sheet = openpyxl.load_workbook(report.folder / "b.fix.xlsx")["b"]
         assert sheet["A2"].value.startswith("The exchange already has A-00001, with other values: ")
 
@@ -333,7 +333,7 @@ def test_what_waits_for_others_is_not_sent_back_and_a_change_of_what_was_accepte
 def test_a_drop_with_nothing_to_fix_gets_its_results_only(tmp_path):
     found = a_night(tmp_path, invalid(1, [("orders", 2, cell(1))]), invalid(2, [("orders", 3, cell(2))]))
     assert found.names == []
-    assert "book.xlsx.results.csv" in found.report.names
+    assert "book.xlsx.results.csv" in found.report.summary.reports
     assert found.report.summary.drops[0].fix == ()
 
 
@@ -351,7 +351,7 @@ def test_a_file_that_was_set_aside_is_answered_with_what_to_do(tmp_path):
         assert rows(book["broken"])[1] == ["The file holds no rows. Send the file with its rows", "broken.xlsx", "R202"]
         assert book["Read me"]["B3"].value == "broken.xlsx could not be read, so nothing of it was sent."
         assert PROPERTY not in book.custom_doc_props.names
-        assert {"broken.fix.xlsx", "broken.xlsx.results.csv"} < set(report.names)
+        assert {"broken.fix.xlsx", "broken.xlsx.results.csv"} < set(report.summary.reports)
 
 
 def test_what_goes_to_a_sender_names_no_file_of_others(tmp_path):
@@ -363,7 +363,11 @@ def test_what_goes_to_a_sender_names_no_file_of_others(tmp_path):
         report = written(ledger, run, settings)
         book = openpyxl.load_workbook(report.folder / "x.fix.xlsx")
         assert rows(book["x"])[1][0].startswith("No mapping takes a file of the name x.csv. Give your file the name")
-        told = [report.folder / name for name in report.names if name.endswith((".results.csv", ".json", ".ack.csv"))]
+        told = [
+            report.folder / name
+            for name in report.summary.reports
+            if name.endswith((".results.csv", ".json", ".ack.csv"))
+        ]
         to_others = [path for path in told if path.name != "run.json"]
         assert len(to_others) == 3, to_others
         for path in to_others:
@@ -391,7 +395,7 @@ def test_names_are_told_apart_and_those_of_earlier_runs_say_so(tmp_path):
         ledger.end_run(run, exit_code=75, summary={})
         later = ledger.begin_run()
         send(ledger, later, refused)
-        assert f"in.of-{run.name}.fix.xlsx" in written(ledger, later, settings).names
+        assert f"in.of-{run.name}.fix.xlsx" in written(ledger, later, settings).summary.reports
 
 
 def test_a_row_that_several_records_share_is_there_once_with_the_remarks_of_both(tmp_path):

@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 from ledgers import order, tender
 
 from loadsheet.contract import BY_NAME, Listing, scan_listing
-from loadsheet.reports.flattening import OTHERS, Layout, text_of
-from loadsheet.reports.listing_export import Pulled, layout, write_json, write_lines, write_pulled, write_table
+from loadsheet.reports import sheets
+from loadsheet.reports.listing_export import (
+    OTHERS,
+    Layout,
+    Pulled,
+    layout,
+    text_of,
+    write_json,
+    write_lines,
+    write_pulled,
+    write_table,
+)
 
 SUBJECTS = ("order", "tender")
 
@@ -122,9 +132,10 @@ def test_numbers_that_a_workbook_cannot_hold_stay_texts(tmp_path):
     assert [line.split(",")[1] for line in exact.getvalue().split()[1:]] == [str(value) for value in odd]
 
 
-def test_rows_that_do_not_fit_a_sheet_go_on_beside_it(tmp_path):
+def test_rows_that_do_not_fit_a_sheet_go_on_beside_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sheets, "ROWS_MAX", 5)
     found = pulled("order", [order(number) for number in range(6)])
-    written = write_pulled(found, tmp_path / "o.xlsx", layout("order"), source="x", at="now", sheet_rows_max=5)
+    written = write_pulled(found, tmp_path / "o.xlsx", layout("order"), source="x", at="now")
     assert [path.name for path in written] == ["o.xlsx", "o.Orders.csv", "o.Packages.csv"]
     assert len((tmp_path / "o.Orders.csv").read_text(encoding="utf-8-sig").splitlines()) == 1 + 2
     front = openpyxl.load_workbook(tmp_path / "o.xlsx")["Listing"]

@@ -4,8 +4,8 @@ from datetime import datetime
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from loadsheet.reports.quick import QuickRows
-from loadsheet.reports.sheets import Column, Kind, Tone, open_book, write
+from loadsheet.reports.book import Kind, Tone, open_book
+from loadsheet.reports.sheets import Column, QuickRows, write
 
 COLUMNS = (Column("Key"), Column("Text"), Column("Count", Kind.COUNT), Column("When", Kind.MOMENT), Column("More"))
 LIKELY = st.sampled_from(

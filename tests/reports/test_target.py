@@ -6,12 +6,13 @@ import pytest
 from small_disk import small_disk
 
 from loadsheet.problems import FolderError
-from loadsheet.reports.sheets import Column, TableSheet, open_book, opened
+from loadsheet.reports.book import open_book, opened
+from loadsheet.reports.sheets import Column, TableSheet
 
 
 def write_book(path, rows):
     with open_book(path, title="Some", footer="some") as book:
-        sheet = TableSheet(book, "Some", [Column("a")], rows_max=1_000_000, overflow=path.with_suffix(".csv"))
+        sheet = TableSheet(book, "Some", [Column("a")], overflow=path.with_suffix(".csv"))
         for number in range(rows):
             sheet.add([f"{number} {number * 7919 % 104_729}"])
         sheet.finish("nothing")

@@ -11,7 +11,7 @@ from reported_runs import night_of_everything
 
 from loadsheet.contract import Assumptions
 from loadsheet.reconcile import settle
-from loadsheet.reports import write
+from loadsheet.reports import sheets, write
 from loadsheet.settings import Settings
 
 SHEETS = [
@@ -181,8 +181,9 @@ def test_long_texts_are_cut_with_a_mark(tmp_path):
     assert any(value.endswith("(cut, 40000 characters)") and len(value) == 32_767 for value in values)
 
 
-def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path):
-    report = night_of_everything(tmp_path, "=1+1", orders=12, sheet_rows_max=4)
+def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(sheets, "ROWS_MAX", 4)
+    report = night_of_everything(tmp_path, "=1+1", orders=12)
     book = opened(report)
     assert len(rows(book["Matched"])) == 4
     assert book["Matched"].tables["tblMatched"].ref == "A1:G4"
@@ -203,9 +204,10 @@ def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(("limit", "beyond"), [(4, False), (3, True)])
-def test_the_limit_counts_the_heading(tmp_path, limit, beyond):
-    report = night_of_everything(tmp_path, sheet_rows_max=limit)
-    assert ("reconciliation.matched.csv" in report.names) is beyond
+def test_the_limit_counts_the_heading(tmp_path, monkeypatch, limit, beyond):
+    monkeypatch.setattr(sheets, "ROWS_MAX", limit)
+    report = night_of_everything(tmp_path)
+    assert ("reconciliation.matched.csv" in report.summary.reports) is beyond
     assert len(rows(opened(report)["Matched"])) == min(limit, 4)
 
 
@@ -242,4 +244,4 @@ def test_an_empty_run_has_a_workbook_that_says_so(tmp_path):
 
 def test_no_temporary_file_is_left(report):
     written = {str(path.relative_to(report.folder)) for path in report.folder.rglob("*") if path.is_file()}
-    assert written == set(report.names)
+    assert written == set(report.summary.reports)

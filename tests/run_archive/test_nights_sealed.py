@@ -16,9 +16,17 @@ from workspace import copy_mappings
 
 from loadsheet.cli import invoke
 from loadsheet.exchange import FaultClass
-from loadsheet.run_archive.contents import member_of, read_manifest, rows_of
+from loadsheet.run_archive.contents import (
+    CHAIN,
+    CannotOpen,
+    CannotSeal,
+    Members,
+    Sealing,
+    member_of,
+    read_manifest,
+    rows_of,
+)
 from loadsheet.run_archive.create import make, place_of, purge, seal_after_run
-from loadsheet.run_archive.hash_chain import CHAIN, CannotOpen, CannotSeal, Members, Sealing
 from loadsheet.run_archive.replay import replay
 from loadsheet.run_archive.verify import RECORD_FILE, Record, read_record, verify
 

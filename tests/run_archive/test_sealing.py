@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.run_archive.hash_chain import CHAIN, CannotOpen, Members, Sealing, look_at
+from loadsheet.run_archive.contents import CHAIN, CannotOpen, Members, Sealing
+from loadsheet.run_archive.verify import look_at
 
 MEMBERS = {
     "inputs/1/1/orders.csv": b"Auftrag;Gewicht\nA-1;12,5\n",

@@ -16,7 +16,7 @@ from loadsheet.dispatch import UnknownTimer
 from loadsheet.fix_marks import ROW_COLUMN
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
-from loadsheet.reports.fix_workbook.write import Fixes, is_to_fix
+from loadsheet.reports.fix_workbook import Fixes, is_to_fix
 from loadsheet.settings import Settings
 
 _LOADED = {}

@@ -21,8 +21,17 @@ from loadsheet.contract import Difference
 from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.exceptions import chunks
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile.match_table import Matches
-from loadsheet.reconcile.verdicts import AGREES, BY_STATE, EVENTS, NEEDS_SOMEONE, PROVABLE, TRACED, Match, Verdict
+from loadsheet.reconcile.verdicts import (
+    AGREES,
+    BY_STATE,
+    EVENTS,
+    NEEDS_SOMEONE,
+    PROVABLE,
+    TRACED,
+    Match,
+    Matches,
+    Verdict,
+)
 
 LATER = "a later document was accepted"
 """Why an exception is closed whose entry itself was never accepted."""

@@ -209,12 +209,7 @@ class RecordedListings:
         self._recorded = [_RecordedRun(kept, run.finished_at) for run, kept in read if kept is not None]
         self.legs = {operation.subject: self._leg(operation.subject) for operation in BY_NAME.values()}
         self.only_listed = tuple(sorted(self._only_listed(), key=lambda one: f"{one.subject}:{one.key}"))
-        self.remarks = self._recorded[0].kept.remarks if self._recorded else ()
-        self.forecast = self._recorded[0].kept.forecast if self._recorded else ""
-        self.inbox = self._recorded[0].kept.inbox if self._recorded else {}
-        self.missing_records = {
-            drop: missing for recorded in self._recorded for drop, missing in recorded.kept.missing_records.items()
-        }
+        self.notes = self._notes()
 
     def leg_of(self, entry: Entry) -> Leg:
         """How much was seen of the records among which that of an entry should be."""
@@ -246,6 +241,15 @@ class RecordedListings:
 
     def _recorded_run(self, entry: Entry) -> _RecordedRun | None:
         return next((recorded for recorded in self._recorded if recorded.code(entry) is not None), None)
+
+    def _notes(self) -> RunNotes:
+        """Those of the latest run, with the missing records of all."""
+        if not self._recorded:
+            return RunNotes()
+        latest, missing = self._recorded[0].kept, dict[int, MissingRecords]()
+        for recorded in self._recorded:
+            missing |= recorded.kept.missing_records
+        return RunNotes(latest.remarks, latest.forecast, latest.inbox, missing)
 
     def _leg(self, subject: str) -> Leg:
         values = (recorded.legs[subject] for recorded in self._recorded if subject in recorded.legs)

@@ -33,10 +33,8 @@ from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable,
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
-from loadsheet.reports.atomic_files import placed, safe_name
+from loadsheet.reports.files import Roll, csv_row, distinct_name, placed, safe_name
 from loadsheet.reports.run_document import published_schema
-from loadsheet.reports.safety import csv_row
-from loadsheet.reports.spooling import Roll
 
 SCHEMA = "loadsheet.ack/1"
 FOLDER = "ack"
@@ -301,18 +299,13 @@ def _names(drops: Iterable[Drop], run: Run) -> dict[int, dict[str, str]]:
     Files that only said that others are complete get none.
     """
     names: dict[int, dict[str, str]] = {}
-    taken: Counter[str] = Counter()
+    taken: set[str] = set()
     for drop in drops:
         read = {table.file for table in drop.tables}
         mine = names[drop.id] = {}
         for file in (one for one in drop.files if one.problems or one.name in read):
             base = safe_name(file.name) + ("" if drop.run == run.name else f".of-{drop.run}")
-            name = base
-            while name.casefold() in taken:
-                taken[base.casefold()] += 1
-                name = f"{base}-{taken[base.casefold()]}"
-            taken[name.casefold()] += 1
-            mine[file.name] = name
+            mine[file.name] = distinct_name(base, "", taken)
     return names
 
 

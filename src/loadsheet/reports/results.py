@@ -5,7 +5,7 @@ sixteen bytes a row kept to bring them into the order of the file at the end, so
 """
 
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,9 @@ from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, Source
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
-from loadsheet.reports.atomic_files import placed, safe_name
+from loadsheet.reports.files import Spool, csv_row, distinct_name, is_harmless, placed, safe_name
 from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
-from loadsheet.reports.safety import csv_row, is_harmless
-from loadsheet.reports.spooling import Spool
 
 SUFFIX = ".results.csv"
 SET_ASIDE = "set aside"
@@ -33,7 +31,7 @@ Place = tuple[str, str]
 class DropResults:
     """The results files of one drop. Feed it all entries and ignored rows, then `finish`."""
 
-    def __init__(self, drop: Drop, folder: Path, names: dict[Place, str], stack: ExitStack) -> None:
+    def __init__(self, drop: Drop, folder: Path, names: Mapping[Place, str], stack: ExitStack) -> None:
         """`names` are the names of the files to write in `folder`, for each file and sheet; `stack` closes their spools."""
         self._drop = drop
         self._tables = {table.name: table for table in drop.tables}
@@ -137,10 +135,7 @@ def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]
             several = sum(other == file for other, _ in places) > 1
             earlier = "" if run.holds(drop.run) else f".of-{drop.run}"
             base = safe_name(file) + (f".{safe_name(sheet)}" if several else "") + earlier
-            bases = (base, *(f"{base}-{number}" for number in range(2, len(taken) + 3)))
-            name = next(base + SUFFIX for base in bases if (base + SUFFIX).casefold() not in taken)
-            taken.add(name.casefold())
-            mine[file, sheet] = name
+            mine[file, sheet] = distinct_name(base, SUFFIX, taken)
     return names
 
 

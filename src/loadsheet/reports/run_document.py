@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from loadsheet.reconcile import RED
 
+SUMMARY = "run.json"
 SCHEMA = "loadsheet.run/1"
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -12,10 +12,7 @@ from datetime import datetime, timedelta
 from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
-
-import msgspec
+from typing import NamedTuple
 
 from loadsheet import object_storage
 from loadsheet.ledger import Drop, Run, SourceFile
@@ -25,15 +22,14 @@ from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
 from loadsheet.problems import FolderError, LoadsheetError, MappingError
 from loadsheet.reports import bring_reports
-from loadsheet.reports.atomic_files import safe_name
+from loadsheet.reports.files import safe_name
+from loadsheet.reports.run_summary import without_credentials
 from loadsheet.run_archive import contents
-from loadsheet.run_archive.contents import DropKept, Input, Manifest, MappingKept, Output
-from loadsheet.run_archive.hash_chain import CannotSeal, Sealing
+from loadsheet.run_archive.contents import CannotSeal, DropKept, Input, Manifest, MappingKept, Output, Sealing
 from loadsheet.run_archive.verify import add_to_record
 from loadsheet.settings import Settings
 
 SUFFIX = ".capsule.zip"
-_SUMMARY = "run.json"
 
 
 class Made(NamedTuple):
@@ -185,7 +181,7 @@ class _Making:
             exit_code=run.exit_code,
             settings={name: kept[name] for name in sorted(kept)},
             assumptions=settings.assumptions.model_dump(mode="json", exclude_unset=True),
-            exchange=_without_credentials(settings.exchange),
+            exchange=without_credentials(settings.exchange),
             mappings=mappings,
             drops=drops,
             touched=tuple(self._slice.touched),
@@ -204,9 +200,8 @@ class _Making:
 
     def _outputs(self) -> Iterator[Output]:
         """The reports that run.json names, as far as they are there."""
-        bring_reports(self._settings, self._run.name)
         folder = self._settings.outbox_here / self._run.name
-        for name in _reports(folder / _SUMMARY):
+        for name in bring_reports(self._settings, self._run.name):
             path = folder / name
             try:
                 with path.open("rb") as report:
@@ -214,22 +209,6 @@ class _Making:
             except OSError as error:
                 message = f"{name} in {folder} cannot be read ({error.strerror})"
                 self._remarks.append(f"{message}: nothing can be held against it")
-
-
-class _Reports(msgspec.Struct):
-    reports: tuple[str, ...]
-
-
-def _reports(summary: Path) -> tuple[str, ...]:
-    try:
-        return msgspec.json.decode(summary.read_bytes(), type=_Reports).reports
-    except (OSError, msgspec.MsgspecError):
-        return ()
-
-
-def _without_credentials(exchange: str) -> str:
-    address: Any = urlsplit(exchange)
-    return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl() if address.netloc else exchange
 
 
 def day_of(path: Path) -> datetime | None:

@@ -17,8 +17,9 @@ from loadsheet.contract import BY_NAME, Operation
 from loadsheet.ledger import TRANSITIONS, State
 from loadsheet.ledger.planning import differences
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.run_slices import Row
 from loadsheet.ledger.states import INITIAL
-from loadsheet.run_archive.prior_state import Row, beside, with_events
+from loadsheet.run_archive.contents import beside, with_events
 
 MADE = ("operation", "key", "lane", "payload", "content_hash", "rows", "items")
 """What translating makes of the rows of a file, whatever becomes of it later."""

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from loadsheet.ledger import Drop
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Level, Problem, Where
+from loadsheet.reports.book import Book, Kind, Tone
+from loadsheet.reports.files import sheet_text
 from loadsheet.reports.fix_workbook.rows import Place
+from loadsheet.reports.fix_workbook.sheets import FixBook
 from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, line_of
 from loadsheet.reports.fix_workbook.value_changes import Changes
-from loadsheet.reports.safety import sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone
+from loadsheet.reports.sheets import write
 
 LINES_MOST = 1_000
 _PLACES = 4
@@ -101,162 +103,156 @@ _ERROR_WIDTHS = (20, 18, 24, 46, 40, 18, 10, 24, 38, 8)
 _CHANGED_WIDTHS = (22, 50, 10, 34, 34, 42)
 _ASIDE_WIDTHS = (80, 40, 8)
 _ALSO_SHOWN = 3
-_BODY_SIZE = 10
 
 
 class Spot(NamedTuple):
-    """A cell of the workbook: as it is told, and as a link to it."""
+    """A cell of the workbook: its name for people, and a link to it."""
 
     name: str
     link: str
 
 
-def errors_page(book: Book, title: str, errors: Errors, words: Words, spot: Callable[[Place], Spot]) -> None:
+class _ListSheet:
+    """A sheet with a few lines of text, and below them a table whose texts wrap. `row` is where the table stands."""
+
+    def __init__(self, book: Book, title: str, lines: Sequence[str] = ()) -> None:
+        self.book, self.sheet = book, book.sheet(title)
+        for row, text in enumerate(lines):
+            style = book.style(line=False, font_size=10 if row else 12, bold=not row, num_format="General")
+            write(self.sheet, row, 0, text, style)
+        self.row = self._top = 2 if lines else 0
+        self._widths: Sequence[int] = ()
+
+    def heads(self, heads: Sequence[str], widths: Sequence[int], *, count_at: int | None = None) -> None:
+        """The headings; the column `count_at` holds counts."""
+        self._widths = widths
+        for position, (head, width) in enumerate(zip(heads, widths, strict=True)):
+            style = self.book.head_style(Kind.COUNT if position == count_at else Kind.TEXT)
+            self.sheet.write_string(self.row, position, head, style)
+            self.sheet.set_column(position, position, width)
+        self.sheet.set_row(self.row, 24)
+
+    def text(self, position: int, text: str, tone: Tone = Tone.PLAIN, **style: Any) -> None:
+        """A text in the row where the table stands."""
+        write(self.sheet, self.row, position, text, self.book.style(tone=tone, wrap=True, **style))
+
+    def count(self, position: int, count: int) -> None:
+        """A count in the row where the table stands."""
+        write(self.sheet, self.row, position, count, self.book.style(Kind.COUNT))
+
+    def fit(self, texts: Sequence[str], first: int = 0) -> None:
+        """The height of a row whose texts wrap, from this column on: spreadsheet programs differ in whether they find it themselves."""
+        lines = max(
+            sum(1 + len(part) * 9 // (10 * width) for part in text.split("\n"))
+            for text, width in zip(texts, self._widths[first:], strict=False)
+        )
+        if lines > 1:
+            self.sheet.set_row(self.row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
+
+    def close(self, *, filters: bool) -> None:
+        """Freeze and repeat the headings."""
+        self.sheet.freeze_panes(self._top + 1, 1)
+        self.sheet.repeat_rows(self._top)
+        if filters and self.row > self._top:
+            self.sheet.autofilter(self._top, 0, self.row, len(self._widths) - 1)
+
+
+def errors_page(fix: FixBook, title: str, errors: Errors, spot: Callable[[Place], Spot]) -> None:
     """The errors, a line for each kind of them and value, with links to the cells."""
-    sheet = book.sheet(title)
-    top = 2
-    _say(book, sheet, 0, errors.summary(words), size=12)
-    if errors.is_cut:
-        _say(book, sheet, 1, words.errors_more)
-    _heads(book, sheet, top, words.errors_heads, _ERROR_WIDTHS, counts=words.errors_heads[6:7])
-    row = top
-    for row, line in enumerate(errors.lines(), start=top + 1):
-        _error(book, sheet, row, line, [spot(place) for place in line.places], words=words)
-    _close(sheet, top, row, _ERROR_WIDTHS)
-    sheet.set_tab_color("#C99700")
+    words = fix.words
+    page = _ListSheet(fix.book, title, [errors.summary(words), *([words.errors_more] if errors.is_cut else [])])
+    page.heads(words.errors_heads, _ERROR_WIDTHS, count_at=6)
+    for line in errors.lines():
+        page.row += 1
+        _error(page, words, line, [spot(place) for place in line.places])
+    page.close(filters=True)
+    page.sheet.set_tab_color("#C99700")
 
 
-def _error(book: Book, sheet: Any, row: int, line: Line, spots: Sequence[Spot], *, words: Words) -> None:
+def _error(page: _ListSheet, words: Words, line: Line, spots: Sequence[Spot]) -> None:
     problem, worded = line.problem, line.worded
     more = line.count - 1 - min(_ALSO_SHOWN, len(spots) - 1)
     also = ", ".join(
         [one.name for one in spots[1 : 1 + _ALSO_SHOWN]] + ([f"+{words.number(more)}"] if more > 0 else [])
     )
-    texts = (
-        worded.column or words.whole_row,
-        problem.found,
-        f"{words.errors_level[line.level]}{worded.text}",
-        worded.todo,
-        worded.suggestion,
-    )
-    tone = Tone.NOTE if line.level == "warning" else Tone.BAD
-    sheet.write_url(row, 0, spots[0].link, book.style(font_color="#1D4ED8", underline=1), sheet_text(spots[0].name))
-    for position, text in enumerate(texts, start=1):
-        style = book.style(tone=tone if position == 2 and text else Tone.PLAIN, wrap=True)  # noqa: PLR2004 (their value)
-        _text(sheet, row, position, text, style)
-    sheet.write_number(row, 6, line.count, book.style(Kind.COUNT))
-    for position, text in enumerate((also, origin_of(problem.where), problem.code), start=7):
-        _text(sheet, row, position, text, book.style(tone=Tone.MUTED, wrap=True))
-    _fit(sheet, row, (*texts[:5], "", also, origin_of(problem.where)), _ERROR_WIDTHS[1:])
+    found_tone = Tone.PLAIN if not problem.found else Tone.NOTE if line.level == "warning" else Tone.BAD
+    link_style = page.book.style(font_color="#1D4ED8", underline=1)
+    page.sheet.write_url(page.row, 0, spots[0].link, link_style, sheet_text(spots[0].name))
+    column, what = worded.column or words.whole_row, f"{words.errors_level[line.level]}{worded.text}"
+    page.text(1, column)
+    page.text(2, problem.found, found_tone)
+    for position, text in enumerate((what, worded.todo, worded.suggestion), start=3):
+        page.text(position, text)
+    page.count(6, line.count)
+    origin = origin_of(problem.where)
+    for position, text in enumerate((also, origin, problem.code), start=7):
+        page.text(position, text, Tone.MUTED)
+    page.fit((column, problem.found, what, worded.todo, worded.suggestion, "", also, origin), 1)
 
 
-def changed_page(book: Book, title: str, changes: Changes, words: Words) -> None:
+def changed_page(fix: FixBook, title: str, changes: Changes) -> None:
     """What became of values, a line for each example."""
-    sheet = book.sheet(title)
-    top = 2
-    _say(book, sheet, 0, words.changed_intro, size=12)
-    if changes.is_cut:
-        _say(book, sheet, 1, words.changed_some.format(count=words.number(changes.documents)))
-    _heads(book, sheet, top, words.changed_heads, _CHANGED_WIDTHS, counts=words.changed_heads[2:3])
-    row = top
+    words = fix.words
+    some = [words.changed_some.format(count=words.number(changes.documents))] if changes.is_cut else []
+    page = _ListSheet(fix.book, title, [words.changed_intro, *some])
+    page.heads(words.changed_heads, _CHANGED_WIDTHS, count_at=2)
     for change in changes.folded():
         for number, example in enumerate(change.examples):
-            row += 1
+            page.row += 1
             first = number == 0
             found = example.found.replace("\u00a0", " ").replace("\u202f", " ")
-            texts = (change.column, words.changed_kinds[change.kind]) if first else ("", "")
-            for position, text in enumerate(texts):
-                _text(sheet, row, position, text, book.style(wrap=True, line=first and not position))
+            column, kind = (change.column, words.changed_kinds[change.kind]) if first else ("", "")
+            page.text(0, column, line=first)
+            page.text(1, kind, line=False)
             if first:
-                sheet.write_number(row, 2, change.count, book.style(Kind.COUNT))
-            for position, text in enumerate((found or words.changed_blank, example.became), start=3):
-                _text(sheet, row, position, text, book.style(wrap=True))
-            _text(sheet, row, 5, origin_of(example.where), book.style(tone=Tone.MUTED, wrap=True))
-            _fit(sheet, row, (*texts, "", found, example.became), _CHANGED_WIDTHS)
-    _close(sheet, top, row, _CHANGED_WIDTHS, filters=False)
+                page.count(2, change.count)
+            page.text(3, found or words.changed_blank)
+            page.text(4, example.became)
+            page.text(5, origin_of(example.where), Tone.MUTED)
+            page.fit((column, kind, "", found, example.became))
+    page.close(filters=False)
 
 
-def aside_page(book: Book, title: str, problems: Sequence[tuple[Problem, WordedProblem]], words: Words) -> None:
+def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, WordedProblem]]) -> None:
     """What is wrong with a file that could not be read, a line for each problem."""
-    sheet = book.sheet(title)
-    _heads(book, sheet, 0, (words.what_to_fix, words.errors_heads[8], words.errors_heads[9]), _ASIDE_WIDTHS)
-    for row, (problem, worded) in enumerate(problems, start=1):
+    words = fix.words
+    page = _ListSheet(fix.book, title)
+    page.heads((words.what_to_fix, words.errors_heads[8], words.errors_heads[9]), _ASIDE_WIDTHS)
+    for problem, worded in problems:
+        page.row += 1
         texts = (line_of(worded.text, worded.todo), origin_of(problem.where), problem.code)
         for position, text in enumerate(texts):
-            _text(
-                sheet, row, position, text, book.style(tone=Tone.PLAIN if position else Tone.BAD, wrap=True, bold=False)
-            )
-        _fit(sheet, row, texts, _ASIDE_WIDTHS)
-    sheet.freeze_panes(1, 0)
+            page.text(position, text, Tone.PLAIN if position else Tone.BAD, bold=False)
+        page.fit(texts)
+    page.sheet.freeze_panes(1, 0)
 
 
-def read_page(
-    book: Book, drop: Drop, words: Words, sheets: Sequence[str], more: Sequence[str], *, title: str = ""
-) -> None:
+def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more: Sequence[str]) -> None:
     """Three sentences, what `more` there is to say, and where the workbook is from."""
-    sheet = book.sheet(title or words.read_title)
+    book, words = fix.book, fix.words
+    sheet = book.sheet(title)
     sheet.set_column(0, 0, 5)
     sheet.set_column(1, 1, 100)
-    _say(book, sheet, 0, words.what_to_fix, size=16)
-    sentences = words.read_aside if drop.set_aside else words.read_sentences
-    row = 1
-    names = ", ".join(words.quoted.format(name) for name in sheets)
-    files = ", ".join(file.name for file in drop.files)
-    for row, sentence in enumerate(sentences, start=2):
+    write(sheet, 0, 0, words.what_to_fix, book.style(line=False, font_size=16, bold=True, num_format="General"))
+    names, files = ", ".join(words.quoted.format(name) for name in sheets), ", ".join(file.name for file in drop.files)
+    row, body = 1, book.style(wrap=True, line=False, font_size=12)
+    for number, sentence in enumerate(words.read_aside if drop.set_aside else words.read_sentences, start=1):
+        row += 1
         text = sentence.format(sheets=names, file=files)
-        style = book.style(wrap=True, line=False, font_size=12)
-        sheet.write_string(row, 0, f"{row - 1}.", book.style(line=False, font_size=12, bold=True))
-        _text(sheet, row, 1, text, style)
+        write(sheet, row, 0, f"{number}.", book.style(line=False, font_size=12, bold=True))
+        write(sheet, row, 1, text, body)
         sheet.set_row(row, 18 * (1 + len(text) // 95) + 6)
     for remark in more:
         row += 1
-        _text(sheet, row, 1, remark, book.style(wrap=True, line=False, font_size=12))
+        write(sheet, row, 1, remark, body)
+    row += 1
     facts = (files, drop.run, f"{drop.mapping} {drop.mapping_version}".strip())
     for name, text in zip(words.read_facts, facts, strict=True):
         if text:
-            row += 1 if row > 1 + len(sentences) + len(more) else 2
-            _text(sheet, row, 1, f"{name}: {text}", book.style(tone=Tone.MUTED, line=False))
+            row += 1
+            write(sheet, row, 1, f"{name}: {text}", book.style(tone=Tone.MUTED, line=False))
 
 
 def origin_of(where: Where) -> str:
     """The cell in the sender's own file: `orders.xlsx Orders!E14` or `orders.csv:14 Weight`."""
     return f"{where.file} {where.sheet}!{where.cell}" if where.cell else str(where)
-
-
-def _say(book: Book, sheet: Any, row: int, text: str, *, size: int = _BODY_SIZE) -> None:
-    sheet.write_string(
-        row, 0, sheet_text(text), book.style(line=False, font_size=size, bold=size > _BODY_SIZE, num_format="General")
-    )
-
-
-def _heads(
-    book: Book, sheet: Any, row: int, heads: Sequence[str], widths: Sequence[int], *, counts: Sequence[str] = ()
-) -> None:
-    for position, (head, width) in enumerate(zip(heads, widths, strict=True)):
-        sheet.write_string(row, position, head, book.head_style(Kind.COUNT if head in counts else Kind.TEXT))
-        sheet.set_column(position, position, width)
-    sheet.set_row(row, 24)
-
-
-def _text(sheet: Any, row: int, position: int, text: str, style: Any) -> None:
-    if text:
-        sheet.write_string(row, position, sheet_text(text), style)
-    else:
-        sheet.write_blank(row, position, None, style)
-
-
-def _fit(sheet: Any, row: int, texts: Sequence[str], widths: Sequence[int]) -> None:
-    """The height of a row whose texts wrap: spreadsheet programs differ in whether they find it themselves."""
-    lines = max(
-        sum(1 + len(part) * 9 // (10 * width) for part in text.split("\n"))
-        for text, width in zip(texts, widths, strict=False)
-    )
-    if lines > 1:
-        sheet.set_row(row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
-
-
-def _close(sheet: Any, top: int, last: int, widths: Sequence[int], *, filters: bool = True) -> None:
-    sheet.freeze_panes(top + 1, 1)
-    sheet.repeat_rows(top)
-    if filters and last > top:
-        sheet.autofilter(top, 0, last, len(widths) - 1)

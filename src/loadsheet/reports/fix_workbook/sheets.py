@@ -19,11 +19,11 @@ from xlsxwriter.utility import quote_sheetname, xl_col_to_name  # type: ignore[i
 
 from loadsheet.fix_marks import ROW_COLUMN
 from loadsheet.ledger import ColumnGuide
+from loadsheet.reports.book import Book, Kind, Tone
+from loadsheet.reports.files import sheet_text
 from loadsheet.reports.fix_workbook.rows import FixRow, Remark
 from loadsheet.reports.fix_workbook.texts import Words, lines_of, takes_of
-from loadsheet.reports.quick import QuickRows
-from loadsheet.reports.safety import sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone
+from loadsheet.reports.sheets import QuickRows
 
 NOTES_MOST = 2_000  # of a workbook; each is a shape of its own, and thousands make it slow to open
 LISTS = "Lists"
@@ -75,9 +75,11 @@ class Lists:
 
 
 @dataclass
-class Shared:
-    """What the sheets of one workbook share: its lists, how many notes there are, and the first sheet with something wrong."""
+class FixBook:
+    """A fix workbook under way, and what its sheets share: words, lists, the number of notes, and the first sheet with something wrong."""
 
+    book: Book
+    words: Words
     lists: Lists = field(default_factory=Lists)
     notes: int = 0
     first: Any = None
@@ -86,18 +88,9 @@ class Shared:
 class FixSheet:
     """One table of a drop. `add` its rows in order, then `finish`."""
 
-    def __init__(
-        self,
-        book: Book,
-        shared: Shared,
-        words: Words,
-        *,
-        title: str,
-        labels: Sequence[str],
-        guide: Mapping[str, ColumnGuide],
-    ) -> None:
-        self._book, self._labels, self._guide, self._words, self._shared = book, labels, guide, words, shared
-        self._sheet = book.sheet(title)
+    def __init__(self, fix: FixBook, title: str, labels: Sequence[str], guide: Mapping[str, ColumnGuide]) -> None:
+        self._book, self._words, self._labels, self._guide, self._shared = fix.book, fix.words, labels, guide, fix
+        self._sheet = fix.book.sheet(title)
         self._sheet.hide_gridlines(1)
         self._row = 0
         self._first: tuple[int, int] | None = None
@@ -106,8 +99,8 @@ class FixSheet:
         self._styles: dict[tuple[int, str], Any] = {}
         self._quick = QuickRows(self._sheet, self._belonging)
         self._sheet.set_row(0, 30)
-        for position, label in enumerate((words.what_to_fix, *labels, ROW_COLUMN)):
-            style = book.head_style(Kind.TEXT)
+        for position, label in enumerate((fix.words.what_to_fix, *labels, ROW_COLUMN)):
+            style = fix.book.head_style(Kind.TEXT)
             self._sheet.write_string(0, position, sheet_text(label), style)
 
     def add(self, row: FixRow) -> None:

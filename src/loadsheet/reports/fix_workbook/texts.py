@@ -41,7 +41,6 @@ class Words:
     what_to_fix: str
     quoted: str
     belongs: str
-    set_aside: str
     errors_title: str
     errors_heads: tuple[str, ...]
     errors_level: Mapping[str, str]

@@ -7,7 +7,6 @@ ENGLISH = Words(
     what_to_fix="What to fix",
     quoted="“{}”",
     belongs="Fine as it is; stays here because it belongs to {key}",
-    set_aside="This file could not be read, so nothing of it was sent",
     errors_title="Errors",
     errors_heads=(
         "Where",

@@ -33,7 +33,8 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
-from loadsheet.reports.sheets import Column, Kind, TableSheet, Tone, Value
+from loadsheet.reports.book import Kind, Tone
+from loadsheet.reports.sheets import Column, TableSheet, Value
 
 BUCKETS = ("0 days", "1 day", "2 to 5 days", "6 to 10 days", "over 10 days")
 """Ages in working days, as reports group them; none that a spreadsheet takes for a number, a day or a comparison."""
@@ -145,19 +146,15 @@ def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
         Column(HEADS["comment"], width=18, width_max=30, wrap=True),
         Column(HEADS["status"], width=10, width_max=18, choices=offered["status"], strict=True),
         # what follows is for filters and sums, and is not printed
-        Column("Operation", width=13),
-        Column("Bucket", width=12),
-        Column("Weight", Kind.AMOUNT, width=10),
-        Column("Unit", width=5),
-        Column("Value", Kind.MONEY, width=11),
-        Column("Currency", width=8),
-        Column("In run", width=14),
-        Column(WRITTEN, hidden=True),
+        Column("Operation", width=13, printed=False),
+        Column("Bucket", width=12, printed=False),
+        Column("Weight", Kind.AMOUNT, width=10, printed=False),
+        Column("Unit", width=5, printed=False),
+        Column("Value", Kind.MONEY, width=11, printed=False),
+        Column("Currency", width=8, printed=False),
+        Column("In run", width=14, printed=False),
+        Column(WRITTEN, hidden=True, printed=False),
     )
-
-
-COLUMNS_PRINTED = 17
-"""So many columns of the work list go on paper."""
 
 
 class Amount(NamedTuple):

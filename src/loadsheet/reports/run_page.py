@@ -18,7 +18,9 @@ from loadsheet import exit_codes
 from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.reports.atomic_files import placed
+from loadsheet.reports.document_details import Anchors, DocumentDetails, describe_document, files_of, places_of, tone_of
+from loadsheet.reports.files import placed
+from loadsheet.reports.html_rendering import Bar, bars, page, part
 from loadsheet.reports.run_document import FileSummary, RunSummary
 from loadsheet.reports.sentences import (
     balance_sentence,
@@ -27,9 +29,6 @@ from loadsheet.reports.sentences import (
     verdict_sentence,
     with_missing_records,
 )
-from loadsheet.reports.web.charts import Bar, bars
-from loadsheet.reports.web.orders import Anchors, DocumentDetails, describe_document, files_of, places_of, tone_of
-from loadsheet.reports.web.rendering import page, part
 
 CODES = {
     exit_codes.DONE: "clean",

@@ -17,8 +17,8 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.reports.flattening import text_of
-from loadsheet.reports.rows import rows_by_place
+from loadsheet.reports.listing_export import text_of
+from loadsheet.reports.sentences import rows_by_place
 
 LINES_MAX = 200  # values of one document; a page is not the place for thousands
 ROWS_MAX = 20
