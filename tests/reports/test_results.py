@@ -153,7 +153,7 @@ def test_the_senders_own_headings_are_never_mistaken_for_ours(tmp_path):
 
 def test_many_lines_in_any_order_are_put_into_that_of_the_file(tmp_path):
     with run_begun(tmp_path) as (ledger, run, settings):
-        numbers = [(number * 7919) % 3001 + 2 for number in range(3001)]
+        numbers = [(number * 7919) % 601 + 2 for number in range(601)]
         items = [
             document("order.status", {"order_id": str(number)}, [("orders", number, cell(number, "two\nlines"))])
             for number in numbers

@@ -12,6 +12,7 @@ from reported_runs import night_of_everything
 from loadsheet.contract import Assumptions
 from loadsheet.reconcile import settle
 from loadsheet.reports import sheets, write
+from loadsheet.reports.book import open_book
 from loadsheet.settings import Settings
 
 SHEETS = [
@@ -175,12 +176,6 @@ def test_foreign_text_stays_text_and_only_our_own_formulas_are_formulas(tmp_path
     assert {text for text in FOREIGN if text.isprintable() and "_x" not in text} <= shown
 
 
-def test_long_texts_are_cut_with_a_mark(tmp_path):
-    report = night_of_everything(tmp_path, "x" * 40_000)
-    values = [str(value) for line in rows(opened(report)["Problems"]) for value in line]
-    assert any(value.endswith("(cut, 40000 characters)") and len(value) == 32_767 for value in values)
-
-
 def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sheets, "ROWS_MAX", 4)
     report = night_of_everything(tmp_path, "=1+1", orders=12)
@@ -203,32 +198,36 @@ def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, 
     assert not formulas  # they would not see the rows of the CSV
 
 
-@pytest.mark.parametrize(("limit", "beyond"), [(4, False), (3, True)])
+@pytest.mark.parametrize(("limit", "beyond"), [(4, ""), (3, "beside.csv")])
 def test_the_limit_counts_the_heading(tmp_path, monkeypatch, limit, beyond):
     monkeypatch.setattr(sheets, "ROWS_MAX", limit)
-    report = night_of_everything(tmp_path)
-    assert ("reconciliation.matched.csv" in report.summary.reports) is beyond
-    assert len(rows(opened(report)["Matched"])) == min(limit, 4)
+    with open_book(tmp_path / "book.xlsx", title="t", footer="f") as book:
+        sheet = sheets.TableSheet(book, "Some", [sheets.Column("a")], overflow=tmp_path / "beside.csv")
+        for number in range(3):
+            sheet.add([str(number)])
+        assert sheet.finish("nothing") == beyond
+    assert openpyxl.load_workbook(tmp_path / "book.xlsx")["Some"].max_row == limit
 
 
-def test_secrets_are_in_no_report(tmp_path):
+def test_secrets_are_in_no_report_and_changed_assumptions_and_long_texts_are_in_the_workbook(tmp_path):
     settings = Settings(
-        outbox=tmp_path / "outbox", exchange="https://user:hunter2@exchange.example", token="s3cr3t-token"
+        outbox=tmp_path / "outbox",
+        exchange="https://user:hunter2@exchange.example",
+        token="s3cr3t-token",
+        assumptions=Assumptions(create_existing="replace"),
     )
-    report = night_of_everything(tmp_path, settings=settings)
+    report = night_of_everything(tmp_path, "x" * 40_000, settings=settings)
     for path in report.paths:
         data = path.read_bytes()
         if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as book:
-                data = b"".join(book.read(name) for name in book.namelist())
+            with zipfile.ZipFile(path) as archive:
+                data = b"".join(archive.read(name) for name in archive.namelist())
         assert b"hunter2" not in data
         assert b"s3cr3t" not in data
-
-
-def test_assumptions_that_were_changed_are_told(tmp_path):
-    settings = Settings(outbox=tmp_path / "outbox", assumptions=Assumptions(create_existing="replace"))
-    report = night_of_everything(tmp_path, settings=settings)
-    assert ["assumptions.create_existing", "replace", "reject", None] in rows(opened(report)["Run"])
+    book = opened(report)
+    assert ["assumptions.create_existing", "replace", "reject", None] in rows(book["Run"])
+    values = [str(value) for line in rows(book["Problems"]) for value in line]
+    assert any(value.endswith("(cut, 40000 characters)") and len(value) == 32_767 for value in values)
 
 
 def test_an_empty_run_has_a_workbook_that_says_so(tmp_path):
