@@ -146,7 +146,7 @@ def csv_text(text: str) -> str:
 
 def sheet_text(text: str) -> str:
     """A text for a workbook cell: cut, with a mark, to what a cell can hold. XlsxWriter escapes control characters itself."""
-    if not fits(text):
+    if len(text) * 2 > CELL_MAX and not fits(text):
         length = _units(text)
         mark = _CUT.format(length=length)
         text = text.encode("utf-16-le")[: 2 * (CELL_MAX - len(mark))].decode("utf-16-le", "ignore") + mark

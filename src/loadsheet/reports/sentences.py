@@ -68,7 +68,11 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     standard = state == Settings.model_fields["state"].default
     elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
     lines += _next(summary, folder, elsewhere)
-    return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
+    return [line if line.isprintable() else _printable(line) for line in lines]
+
+
+def _printable(line: str) -> str:
+    return "".join(sign if sign.isprintable() else "?" for sign in line)
 
 
 def files_of(summary: RunSummary) -> Iterator[FileSummary]:

@@ -118,7 +118,7 @@ class TableSheet:
 
     def column(self, head: str) -> str:
         """The cells of a column, for formulas on other sheets."""
-        position = next(place for place, column in enumerate(self._columns) if column.head == head)
+        position = [column.head for column in self._columns].index(head)
         return f"'{self.title}'!{xl_range_abs(1, position, max(1, self.kept), position)}"
 
     def finish(self, nothing: str) -> str:
@@ -176,8 +176,9 @@ def begin_table(
     sheet.constant_memory = False
     sheet.add_table(row, 0, row + 1, len(columns) - 1, {"name": name, "style": None, "columns": heads, **options})
     sheet.constant_memory = True
+    styles = {kind: book.head_style(kind) for kind in {column.kind for column in columns}}
     for position, column in enumerate(columns):
-        sheet.write_string(row, position, column.head, book.head_style(column.kind))
+        sheet.write_string(row, position, column.head, styles[column.kind])
     table: dict[str, Any] = sheet.tables[-1]
     return table
 
@@ -249,32 +250,30 @@ class Page:
     """Writes one sheet; `widths` are those of its columns, which all its tables share."""
 
     def __init__(self, book: Book, title: str, widths: Sequence[float]) -> None:
-        self._book, self._widths = book, widths
-        self.book, self.title = book, title
-        self.sheet = self._sheet = book.sheet(title)
-        self.row = 0
+        self.book, self.title, self._widths = book, title, widths
+        self.sheet, self.row = book.sheet(title), 0
         for position, width in enumerate(widths):
-            self._sheet.set_column(position, position, width)
+            self.sheet.set_column(position, position, width)
 
     def finish(self) -> None:
         """Print on one sheet of paper what may be read on one."""
         if self.row <= _LINES_ON_PAPER:
-            self._sheet.fit_to_pages(1, 1)
+            self.sheet.fit_to_pages(1, 1)
 
     def line(
         self, text: str, tone: Tone = Tone.PLAIN, *, band: bool = False, height: float | None = None, **style: Any
     ) -> None:
         """A line of text; a `band` colours it across the page."""
         if height is not None:
-            self._sheet.set_row(self.row, height)
-        shape = self._book.style(Kind.TEXT, tone, line=False, **style)
-        write(self._sheet, self.row, 0, text, shape)
+            self.sheet.set_row(self.row, height)
+        shape = self.book.style(Kind.TEXT, tone, line=False, **style)
+        write(self.sheet, self.row, 0, text, shape)
         self._fill(1 if band else len(self._widths), shape)
         self.row += 1
 
-    def leave(self, lines: int) -> None:
-        """Leave lines empty, for a chart to stand there."""
-        self.row += lines
+    def heading(self, text: str, height: float = 30, font_size: int = 14) -> None:
+        """What the page is called."""
+        self.line(text, height=height, font_size=font_size, bold=True, valign="vcenter", indent=0)
 
     def section(self, title: str) -> None:
         """An empty line and a heading."""
@@ -283,9 +282,9 @@ class Page:
 
     def table(self, name: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
         """A table from here on. A text in its last column may run on to the right edge of the page."""
-        table = begin_table(self._book, self._sheet, self.row, columns, name, autofilter=False)
-        self._sheet.set_row(self.row, _HEAD_HEIGHT)
-        self._fill(len(columns), self._book.head_style(Kind.TEXT))
+        table = begin_table(self.book, self.sheet, self.row, columns, name, autofilter=False)
+        self.sheet.set_row(self.row, _HEAD_HEIGHT)
+        self._fill(len(columns), self.book.head_style(Kind.TEXT))
         start = self.row
         for cells in rows or [[Cell("none", Tone.MUTED)]]:
             self.row += 1
@@ -299,15 +298,19 @@ class Page:
         self.row += 1
 
     def _cells(self, columns: Sequence[Column], cells: Sequence[Cell], **style: Any) -> None:
+        shapes: dict[tuple[Kind, Tone], Any] = {}
+        empty = Cell(None)
         for position, column in enumerate(columns):
-            cell = cells[position] if position < len(cells) else Cell(None)
-            shape = self._book.style(cell.kind or column.kind, cell.tone, **style)
-            write(self._sheet, self.row, position, cell.value, shape)
-        self._fill(len(columns), self._book.style(**style))
+            cell = cells[position] if position < len(cells) else empty
+            look = (cell.kind or column.kind, cell.tone)
+            if look not in shapes:
+                shapes[look] = self.book.style(*look, **style)
+            write(self.sheet, self.row, position, cell.value, shapes[look])
+        self._fill(len(columns), self.book.style(**style))
 
     def _fill(self, first: int, style: Any) -> None:
         for position in range(first, len(self._widths)):
-            write(self._sheet, self.row, position, None, style)
+            self.sheet.write_blank(self.row, position, None, style)
 
 
 _LENGTH_MAX = 16_000  # of all texts of a row: far below what one cell may hold

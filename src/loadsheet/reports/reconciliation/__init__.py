@@ -335,7 +335,7 @@ def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
 
 
 def _write_run(page: Page, summary: RunSummary, runs: Sequence[RunCounts]) -> TrendCells:
-    page.line(f"Run {summary.run}", height=30, font_size=14, bold=True, valign="vcenter", indent=0)
+    page.heading(f"Run {summary.run}")
     facts = {
         "started (UTC)": summary.started_at,
         "finished (UTC)": summary.finished_at,

@@ -47,7 +47,7 @@ class AgeingCells(NamedTuple):
 
 def write_ageing(page: Page, aged: Aged, sheet: TableSheet, says: str) -> AgeingCells:
     """Fill the sheet; `sheet` is the one that lists the exceptions, `says` what working days are."""
-    page.line("Open exceptions by age and reason", height=30, font_size=14, bold=True, valign="vcenter", indent=0)
+    page.heading("Open exceptions by age and reason")
     page.line(f"Ages are in working days up to the day of the run; {says}.", Tone.MUTED)
     matrices = _Matrices(page, sheet)
     page.section("How many")
@@ -151,7 +151,7 @@ def fates_shown(fates: Mapping[str, int]) -> list[int]:
 
 def write_control(page: Page, summary: RunSummary) -> None:
     """Fill the sheet."""
-    page.line("Control totals", height=30, font_size=14, bold=True, valign="vcenter", indent=0)
+    page.heading("Control totals")
     _balance(page, summary)
     _control(page, summary)
     page.finish()
@@ -247,7 +247,7 @@ def write_signoff(
     and how many others the analyst's word closed; `tables` are all sheets of data.
     """
     accepted, closed = counts
-    page.line(f"Sign-off of run {run}", height=30, font_size=14, bold=True, valign="vcenter", indent=0)
+    page.heading(f"Sign-off of run {run}")
     page.section("Exceptions")
     counted = f'=COUNTIF({sheet.column(HEADS["status"])},"{ACCEPTED}")'
     facts = [

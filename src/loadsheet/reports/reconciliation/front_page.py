@@ -119,7 +119,7 @@ def _write_charts(page: Page, trend: TrendCells, ageing: AgeingCells) -> None:
         page.row, 0, outcomes, {"x_offset": 4, "y_offset": 6, "description": "Outcomes of the last runs"}
     )
     page.sheet.insert_chart(page.row, 5, ages, {"x_offset": 20, "y_offset": 6, "description": "Open exceptions by age"})
-    page.leave(_CHART_LINES)
+    page.row += _CHART_LINES
 
 
 def _series(chart: Any, name: str, cells: tuple[str, str], colour: str, **options: Any) -> None:
@@ -174,7 +174,7 @@ def write_front(page: Page, summary: RunSummary, data: FrontPageData) -> None:
 def _head(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     clean = not (summary.needs_someone.entries or summary.inbox.stuck or summary.red_totals)
     tone = Tone.BAD if not summary.balance.balances else Tone.GOOD if clean else Tone.NOTE
-    page.line(f"Reconciliation {summary.run}", height=34, font_size=18, bold=True, valign="vcenter", indent=0)
+    page.heading(f"Reconciliation {summary.run}", 34, 18)
     page.line(
         verdict_sentence(summary), tone, band=True, height=30, font_size=13, bold=True, valign="vcenter", indent=1
     )

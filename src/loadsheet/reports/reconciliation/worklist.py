@@ -34,6 +34,8 @@ from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
 from loadsheet.reports.book import Kind, Tone
+from loadsheet.reports.document_details import payload_values
+from loadsheet.reports.listing_export import text_of
 from loadsheet.reports.sheets import Column, TableSheet, Value
 
 BUCKETS = ("0 days", "1 day", "2 to 5 days", "6 to 10 days", "over 10 days")
@@ -253,11 +255,11 @@ class WorkList:
         path = problem.where.path
         source, cell = self._source(entry, path) if path else ("", "")
         place = str(problem.where) if problem.where.file and problem.where.row else cell
-        sent = _value_at(entry.payload, path) if path and entry.attempts else ""
+        sent = dict(payload_values(entry.payload)).get(path, "") if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
         what = "; ".join((what, *(one.text for one in entry.problems if one.code == _ACCEPTED_BEFORE)))
         named = path or problem.where.column
-        return (named, problem.found or source, sent, "", None, what, place or _beginning(entry, drop))
+        return (named, problem.found or source, text_of(sent), "", None, what, place or _beginning(entry, drop))
 
     def _source(self, entry: Entry, path: str) -> tuple[str, str]:
         """The cell behind a payload path as its sender sees it, and where it is; empty for what no cell gives."""
@@ -307,14 +309,3 @@ def _figures(entry: Entry) -> dict[str, Amount]:
             if before.unit == unit:
                 found[measure.name] = Amount(before.amount + amount, unit)
     return found
-
-
-def _value_at(payload: bytes, path: str) -> str:
-    """The value at a payload path as text; empty if there is none."""
-    value: Any = _decode(payload) if payload else {}
-    for step in path.replace("[", ".[").split("."):
-        if step.startswith("[") and isinstance(value, list) and step[1:-1].isdigit():
-            value = value[int(step[1:-1])] if int(step[1:-1]) < len(value) else None
-        else:
-            value = value.get(step) if isinstance(value, dict) else None
-    return str(value) if isinstance(value, str | int | Decimal) else ""
