@@ -5,15 +5,14 @@ Owns: column widths, freezing and print areas, and the limits of a sheet. Knows 
 
 import csv
 import hashlib
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xlsxwriter.utility import xl_col_to_name, xl_range, xl_range_abs  # type: ignore[import-untyped]  # as in `book`
+from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as in `book`
 
 from loadsheet.reports.book import Book, Kind, Tone
 from loadsheet.reports.files import csv_text, placed, sheet_text
@@ -74,7 +73,7 @@ class TableSheet:
         self._sheet.set_row(0, 30)
         self._row = 0
         self._widths = [max(column.width, len(column.head) * 3 // 4 + 4) for column in columns]
-        self._quick = QuickRows(self._sheet, self._style)
+        self._styles: dict[tuple[int, Tone], Any] = {}
         self._wrapping = [position for position, column in enumerate(columns) if column.wrap]
         self._more: _Overflow | None = None
 
@@ -90,16 +89,16 @@ class TableSheet:
             return
         lines = max([self._lines(position, values[position]) for position in self._wrapping], default=1)
         # spreadsheet programs differ in whether they fit the height of a row by themselves
-        height = lines * _LINE_HEIGHT + 2 if lines > 1 else None
-        widths = self._widths
+        if lines > 1:
+            self._sheet.set_row(self._row, lines * _LINE_HEIGHT + 2)
+        widths, styles = self._widths, self._styles
         for position, value in enumerate(values):
             if isinstance(value, str) and len(value) > widths[position]:
                 widths[position] = len(value)
-        if not self._quick.add(self._row, values, tones or {}, height):
-            if height is not None:
-                self._sheet.set_row(self._row, height)
-            for position, value in enumerate(values):
-                write(self._sheet, self._row, position, value, self._style(position, (tones or {}).get(position)))
+            look = (position, tones.get(position, Tone.PLAIN) if tones else Tone.PLAIN)
+            if look not in styles:
+                styles[look] = self._style(*look)
+            write(self._sheet, self._row, position, value, styles[look])
 
     @property
     def count(self) -> int:
@@ -148,9 +147,9 @@ class TableSheet:
             above = {"type": "cell", "criteria": ">", "value": limit, "format": self._book.tint(tone)}
             self._sheet.conditional_format(*place, {**above, "stop_if_true": True})
 
-    def _style(self, position: int, tone: Tone | None) -> Any:
+    def _style(self, position: int, tone: Tone) -> Any:
         column = self._columns[position]
-        return self._book.style(column.kind, tone or Tone.PLAIN, wrap=column.wrap)
+        return self._book.style(column.kind, tone, wrap=column.wrap)
 
     def _lines(self, position: int, value: Value) -> int:
         width, text = self._columns[position].width_max, str(value)
@@ -311,85 +310,3 @@ class Page:
     def _fill(self, first: int, style: Any) -> None:
         for position in range(first, len(self._widths)):
             self.sheet.write_blank(self.row, position, None, style)
-
-
-_LENGTH_MAX = 16_000  # of all texts of a row: far below what one cell may hold
-_SPECIAL = re.compile(r"[\x00-\x1f<>&\ufffe\uffff\ud800-\udfff]|_x|(?:^|\|)\s|\s(?:\||$)")
-_DAY_ZERO = datetime(1899, 12, 30).toordinal()  # noqa: DTZ001 (day 0 of a workbook, without a zone; right from March 1900 on)
-_DAY_S = 60 * 60 * 24
-
-
-class QuickRows:
-    """Writes rows of plain values as XML at once: a fifth of what the library takes, and the same bytes.
-
-    The worksheet is in constant memory; rows come from top to bottom, below a heading that the library wrote and between rows that it
-    writes. Nearly every row of a long table is short texts without a sign that XML or a spreadsheet treats in a special way, numbers and
-    times. For all others `add` says no and the library writes them, which alone knows how to escape.
-    """
-
-    def __init__(self, sheet: Any, style: Callable[[int, Any], Any]) -> None:
-        """`style` gives the format of a cell by its column and tone (None: the plain one)."""
-        self._sheet, self._style = sheet, style
-        self._cells: dict[tuple[Any, ...], list[_CellXml]] = {}
-
-    def add(self, row: int, values: Sequence[Value], tones: Mapping[int, Any], height: float | None = None) -> bool:
-        """Write a row (from 0) of this height in points (None: the usual one), unless there is a text in it that needs care; then it
-        returns False.
-        """
-        joined = "|".join([value for value in values if isinstance(value, str)])
-        if len(joined) > _LENGTH_MAX or not _is_plain(joined):
-            return False
-        if self._sheet.table:
-            self._sheet._write_single_row(row)  # noqa: SLF001 (the row before this one, which the library still holds)
-        number = str(row + 1)
-        tall = "" if height is None else f' ht="{int(height * 4 / 3 + 0.5) * 0.75:.16g}" customHeight="1"'
-        cells = [f'<row r="{number}"{tall}>']
-        for (begins, empty, text, figure), value in zip(self._cells_of(len(values), tones), values, strict=True):
-            if value is None or value == "":
-                cells.append(f"{begins}{number}{empty}")
-            elif isinstance(value, str):
-                cells.append(f"{begins}{number}{text}{value}</t></is></c>")
-            else:
-                cells.append(f"{begins}{number}{figure}{_number(value):.16G}</v></c>")
-        cells.append("</row>")
-        self._sheet.row_data_fh.write("".join(cells))
-        self._sheet.dim_rowmax = row
-        return True
-
-    def _cells_of(self, count: int, tones: Mapping[int, Any]) -> "list[_CellXml]":
-        """What stands around the values of a row of so many cells with these tones."""
-        key = (count, *tones.items())
-        cells = self._cells.get(key)
-        if cells is None:
-            cells = self._cells[key] = [self._cell(position, tones.get(position)) for position in range(count)]
-        return cells
-
-    def _cell(self, position: int, tone: Any) -> "_CellXml":
-        index = self._style(position, tone)._get_xf_index()  # noqa: SLF001 (the library has no other word for it)
-        style = f'" s="{index}"'
-        begins = f'<c r="{xl_col_to_name(position)}'
-        return _CellXml(begins, f"{style}/>", f'{style} t="inlineStr"><is><t>', f"{style}><v>")
-
-
-class _CellXml(NamedTuple):
-    """The text of a cell up to the number of its row, and from there on to its value, if it is empty, a text or a number."""
-
-    begins: str
-    empty: str
-    text: str
-    figure: str
-
-
-def _is_plain(joined: str) -> bool:
-    """Whether texts, joined by a bar, can stand in XML as they are. Nearly all are seen to be plain without a search."""
-    marked = "<" in joined or ">" in joined or "&" in joined or "_x" in joined
-    spaced = "| " in joined or " |" in joined or joined[:1] == " " or joined[-1:] == " "  # no other space is printable
-    return (joined.isprintable() and not marked and not spaced) or not _SPECIAL.search(joined)
-
-
-def _number(value: float | Decimal | datetime) -> float:
-    """The number that stands for a value in a workbook."""
-    if not isinstance(value, datetime):
-        return float(value)
-    seconds = value.hour * 3_600 + value.minute * 60 + value.second
-    return value.toordinal() - _DAY_ZERO + (seconds + value.microsecond / 1e6) / _DAY_S

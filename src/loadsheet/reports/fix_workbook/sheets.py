@@ -23,7 +23,6 @@ from loadsheet.reports.book import Book, Kind, Tone
 from loadsheet.reports.files import sheet_text
 from loadsheet.reports.fix_workbook.rows import FixRow, Remark
 from loadsheet.reports.fix_workbook.texts import Words, lines_of, takes_of
-from loadsheet.reports.sheets import QuickRows
 
 NOTES_MOST = 2_000  # of a workbook; each is a shape of its own, and thousands make it slow to open
 LISTS = "Lists"
@@ -97,7 +96,6 @@ class FixSheet:
         self._widths = [len(label) * 5 // 4 + 3 for label in labels]
         self._mark_at = len(labels) + 1
         self._styles: dict[tuple[int, str], Any] = {}
-        self._quick = QuickRows(self._sheet, self._belonging)
         self._sheet.set_row(0, 30)
         for position, label in enumerate((fix.words.what_to_fix, *labels, ROW_COLUMN)):
             style = fix.book.head_style(Kind.TEXT)
@@ -109,8 +107,6 @@ class FixSheet:
         for position, cell in enumerate(row.cells):
             self._widths[position] = max(self._widths[position], min(len(cell), _WIDTH_MAX))
         text = "\n".join(lines_of(row, self._words))
-        if not row.remarks and not row.natives and self._quick.add(self._row, (text, *row.cells, row.mark), {}):
-            return
         lines = sum(1 + len(line) // _SAID_LENGTH for line in text.split("\n"))
         if lines > 1:
             self._sheet.set_row(self._row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
@@ -186,10 +182,6 @@ class FixSheet:
             typed_as: dict[str, Any] = {"num_format": code, "align": "right", "indent": 0} if code else {}
             self._styles[key] = self._book.style(tone=tone, **typed_as, **look)
         return self._styles[key]
-
-    def _belonging(self, position: int, _tone: Any) -> Any:
-        more: dict[str, Any] = {"text_wrap": True, "num_format": "General"} if position == 0 else {}
-        return self._book.style(tone=Tone.MUTED, **{**more, **_BELONGS})
 
     def _note(self, column: int, remarks: Sequence[Remark]) -> None:
         if self._shared.notes >= NOTES_MOST:
