@@ -20,8 +20,8 @@ from loadsheet.run_archive.contents import (
     CHAIN,
     CannotOpen,
     CannotSeal,
-    Members,
-    Sealing,
+    CapsuleReader,
+    CapsuleWriter,
     member_of,
     read_manifest,
     rows_of,
@@ -50,7 +50,7 @@ def made_anew(path, target, change):
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if name != CHAIN}
     change(members)
-    with target.open("w+b") as file, Sealing(file) as sealing:
+    with target.open("w+b") as file, CapsuleWriter(file) as sealing:
         for name, content in members.items():
             if isinstance(content, list):
                 sealing.lines(name, content)
@@ -62,16 +62,16 @@ def made_anew(path, target, change):
 
 def changed_rows(path, target, table, change):
     """The same with the rows of a table of the ledger changed."""
-    rows = [dict(row) for row in Members(path).lines(member_of(table))]
+    rows = [dict(row) for row in CapsuleReader(path).lines(member_of(table))]
     change(rows)
     return made_anew(path, target, lambda members: members.update({member_of(table): rows}))
 
 
 def outcomes(path, *, own=True):
     """How many entries of the run's own drops, or of all that it touched, are in which state."""
-    manifest, counts = read_manifest(Members(path)), {}
+    manifest, counts = read_manifest(CapsuleReader(path)), {}
     drops = {drop.id for drop in manifest.drops} if own else set(manifest.touched)
-    for row in rows_of(Members(path), "entries"):
+    for row in rows_of(CapsuleReader(path), "entries"):
         if row["drop_id"] in drops:
             counts[row["state"]] = counts.get(row["state"], 0) + 1
     return counts
@@ -88,7 +88,7 @@ def test_the_run_of_the_samples_is_replayed_byte_for_byte(two_runs):
     assert done.entries == sum(two_runs.told[0].entries.values()) > 150
     assert {name.rpartition("/")[2] for name in done.same} >= {"run.json", "run.html", "reconciliation.xlsx"}
     assert len(done.same) == len(two_runs.told[0].reports)
-    assert done.calls == read_manifest(Members(path)).counts["attempts"] > 20
+    assert done.calls == read_manifest(CapsuleReader(path)).counts["attempts"] > 20
     assert outcomes(path) == two_runs.told[0].entries
     assert {"invalid", "ready", "accepted", "unknown"} == outcomes(path).keys()
 
@@ -115,7 +115,7 @@ def test_a_replay_needs_nothing_but_the_capsule_and_no_network(two_runs, tmp_pat
     assert any(" drops of earlier runs, which this run went on with" in remark for remark in told["remarks"])
     original = two_runs.house.settings.outbox / two_runs.second
     again = tmp_path / "told" / two_runs.second
-    names = [output.name for output in read_manifest(Members(path)).outputs]
+    names = [output.name for output in read_manifest(CapsuleReader(path)).outputs]
     assert len(names) > 20
     assert all((again / name).read_bytes() == (original / name).read_bytes() for name in names)
     assert not (tmp_path / "nowhere").exists()
@@ -125,7 +125,7 @@ def test_the_capsule_of_a_run_has_what_was_sent_before_and_the_fix_file(two_runs
     path = two_runs.capsule(two_runs.second)
     assert outcomes(path, own=False) == two_runs.told[1].entries
     assert {"accepted", "refused", "unknown", "held", "unchanged", "invalid"} == outcomes(path, own=False).keys()
-    (fix,) = [drop for drop in read_manifest(Members(path)).drops if drop.fixes is not None]
+    (fix,) = [drop for drop in read_manifest(CapsuleReader(path)).drops if drop.fixes is not None]
     assert [file.name for file in fix.files] == ["mended.xlsx"]
 
 
@@ -172,7 +172,7 @@ CHANGES = (  # in the capsule: of which accepted entry, in which table and colum
 
 @pytest.mark.parametrize("changes", CHANGES, ids=["what was planned and sent", "what was answered"])
 def test_whatever_was_changed_in_what_is_recorded_is_told_by_entry_and_field(little, tmp_path, changes):
-    accepted = [row for row in rows_of(Members(little), "entries") if row["state"] == "accepted"]
+    accepted = [row for row in rows_of(CapsuleReader(little), "entries") if row["state"] == "accepted"]
     path = little
     for number, table, column, value, _, _ in changes:
 
@@ -193,7 +193,7 @@ def test_whatever_was_changed_in_what_is_recorded_is_told_by_entry_and_field(lit
 
 def test_an_entry_that_is_missing_or_too_many_is_told(little, tmp_path):
     path = little
-    last = max(row["id"] for row in rows_of(Members(path), "entries"))
+    last = max(row["id"] for row in rows_of(CapsuleReader(path), "entries"))
 
     def without(members):
         for table, name in (
@@ -202,7 +202,9 @@ def test_an_entry_that_is_missing_or_too_many_is_told(little, tmp_path):
             ("attempts", "entry_id"),
             ("exceptions", "entry_id"),
         ):
-            members[member_of(table)] = [row for row in Members(path).lines(member_of(table)) if row[name] != last]
+            members[member_of(table)] = [
+                row for row in CapsuleReader(path).lines(member_of(table)) if row[name] != last
+            ]
 
     done = replay(made_anew(path, tmp_path / "less.zip", without))
     assert any((one.field, one.kept, one.replayed) == ("entry", "missing", "there") for one in done.differences)
@@ -399,7 +401,7 @@ def test_wrong_usage_says_what_is_wrong(two_runs, capsys):
 
 @pytest.mark.parametrize("name", ["../../outside", "/tmp/outside", "2026-03-05-01/..", ""])
 def test_a_capsule_that_was_made_to_write_elsewhere_is_refused(little, tmp_path, name):
-    manifest = json.loads(Members(little).read("manifest.json"))
+    manifest = json.loads(CapsuleReader(little).read("manifest.json"))
     run = {**manifest, "run": name}
     mapping = {**manifest, "mappings": [{**manifest["mappings"][0], "hash": name}]}
     inner = {**manifest, "mappings": [{**manifest["mappings"][0], "files": [f"../{name}"]}]}
@@ -418,7 +420,7 @@ def test_a_set_aside_file_that_is_gone_is_named_and_a_report_that_is_gone_is_sai
     house = House(tmp_path, "alder-parcels")
     (house.settings.inbox / "holiday.csv").write_text("nobody knows this\n", encoding="utf-8")
     run = house.night()
-    (kept,) = read_manifest(Members(house.capsule(run))).drops[0].files
+    (kept,) = read_manifest(CapsuleReader(house.capsule(run))).drops[0].files
     assert kept.member
     shutil.rmtree(house.settings.outbox / run / "set-aside")
     (house.settings.outbox / run / "run.html").unlink()
@@ -499,7 +501,7 @@ def test_runs_of_lost_answers_fix_texts_no_files_and_new_versions_are_replayed_a
     first = house.night({"fault": FaultClass.HTML, "operation": "order.create", "at": (1,)})
 
     nothing = house.night()
-    manifest = read_manifest(Members(house.capsule(nothing)))
+    manifest = read_manifest(CapsuleReader(house.capsule(nothing)))
     assert manifest.drops == ()
     assert manifest.touched, "it sent what was left"
     done = replay(house.capsule(nothing))
@@ -524,7 +526,7 @@ def test_runs_of_lost_answers_fix_texts_no_files_and_new_versions_are_replayed_a
     mended = house.night()
     done = replay(house.capsule(mended))
     assert (done.differences, done.other, done.is_same, done.drops) == ((), (), True, 2)
-    assert [drop.fixes for drop in read_manifest(Members(house.capsule(mended))).drops] == [1, 2]
+    assert [drop.fixes for drop in read_manifest(CapsuleReader(house.capsule(mended))).drops] == [1, 2]
     assert replay(house.capsule(first)).is_same
 
     house.drop("alder_2026-03-10.csv")

@@ -58,7 +58,7 @@ class Link(NamedTuple):
 _line = msgspec.json.Encoder().encode
 
 
-class Sealing:
+class CapsuleWriter:
     """A capsule that is being written, while the `with` block lasts. `links` grow with its members; `finish` writes the chain and
     returns the head.
     """
@@ -127,7 +127,7 @@ class _Hashing:
         """Nothing: the archive does."""
 
 
-class Members:
+class CapsuleReader:
     """The members of a capsule that was found sound, for reading."""
 
     def __init__(self, path: Path) -> None:
@@ -265,7 +265,7 @@ def write_manifest(manifest: Manifest) -> bytes:
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
-def read_manifest(members: Members) -> Manifest:
+def read_manifest(members: CapsuleReader) -> Manifest:
     """The manifest of a capsule. Raises CannotOpen for one that a newer program made."""
     text = members.read(MANIFEST)
     try:
@@ -302,7 +302,7 @@ def as_lines(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def rows_of(members: Members, table: str) -> Iterator[dict[str, Any]]:
+def rows_of(members: CapsuleReader, table: str) -> Iterator[dict[str, Any]]:
     """The rows of a table, as the ledger keeps them."""
     for row in members.lines(member_of(table)):
         if table == "entries":

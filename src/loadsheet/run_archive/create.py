@@ -25,7 +25,7 @@ from loadsheet.reports import bring_reports
 from loadsheet.reports.files import safe_name
 from loadsheet.reports.run_summary import without_credentials
 from loadsheet.run_archive import contents
-from loadsheet.run_archive.contents import CannotSeal, DropKept, Input, Manifest, MappingKept, Output, Sealing
+from loadsheet.run_archive.contents import CannotSeal, CapsuleWriter, DropKept, Input, Manifest, MappingKept, Output
 from loadsheet.run_archive.verify import add_to_record
 from loadsheet.settings import Settings
 
@@ -51,8 +51,8 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:  # noqa: PTH123 (rights from the first byte)
-            with queries.slice_of(run) as rows, Sealing(file) as sealing:
-                made = _Making(queries, run, settings, rows, sealing).all()
+            with queries.slice_of(run) as rows, CapsuleWriter(file) as writer:
+                made = _Making(queries, run, settings, rows, writer).all()
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
@@ -68,8 +68,10 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
 class _Making:
     """One capsule on its way."""
 
-    def __init__(self, queries: LedgerQueries, run: Run, settings: Settings, rows: Slice, sealing: Sealing) -> None:
-        self._queries, self._run, self._settings, self._sealing, self._slice = queries, run, settings, sealing, rows
+    def __init__(
+        self, queries: LedgerQueries, run: Run, settings: Settings, rows: Slice, writer: CapsuleWriter
+    ) -> None:
+        self._queries, self._run, self._settings, self._writer, self._slice = queries, run, settings, writer, rows
         self._remarks: list[str] = []
         self._changed = 0
 
@@ -81,8 +83,8 @@ class _Making:
         mappings = tuple(self._mappings())
         counts = {table: self._rows(table) for table in TABLES}
         manifest = self._manifest(drops, mappings, counts)
-        self._sealing.put(contents.MANIFEST, contents.write_manifest(manifest))
-        return Made(Path(), self._sealing.finish(), manifest, tuple(self._remarks))
+        self._writer.put(contents.MANIFEST, contents.write_manifest(manifest))
+        return Made(Path(), self._writer.finish(), manifest, tuple(self._remarks))
 
     def _drop(self, drop: Drop) -> DropKept:
         kept = tuple(self._input(drop, number, file) for number, file in enumerate(drop.files, start=1))
@@ -101,7 +103,7 @@ class _Making:
             )
             member = ""
         else:
-            if self._sealing.copy(member, path) != file.sha256:
+            if self._writer.copy(member, path) != file.sha256:
                 raise CannotSeal(f"{path} changed while it was read; try again")
         return Input(file.name, file.role, file.sha256, file.size, file.arrived, member)
 
@@ -140,7 +142,7 @@ class _Making:
                     f"{message}, and what is on disk is another version: without them it cannot be replayed"
                 )
             for name, text in source.items():
-                self._sealing.put(contents.mapping_member(digest, name), text.encode())
+                self._writer.put(contents.mapping_member(digest, name), text.encode())
             yield MappingKept(digest, row["name"], row["version"], same.shipper if same else "", tuple(source))
 
     def _on_disk(self) -> Mapping[str, CompiledMapping]:
@@ -153,7 +155,7 @@ class _Making:
     def _rows(self, table: str) -> int:
         rows = self._slice.rows(table)
         seen = self._watched(rows) if table == "entries" else rows
-        return self._sealing.lines(contents.member_of(table), contents.as_lines(seen))
+        return self._writer.lines(contents.member_of(table), contents.as_lines(seen))
 
     def _watched(self, rows: Iterator[Row]) -> Iterator[Row]:
         """The entries; counts those of the run that changed since it ended. Raises CannotSeal if the contents of one are gone."""

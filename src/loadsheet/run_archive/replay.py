@@ -34,17 +34,17 @@ from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
 from loadsheet.reports.files import safe_name
 from loadsheet.run_archive.contents import (
     CannotOpen,
+    CapsuleReader,
     DropKept,
     Manifest,
     MappingKept,
-    Members,
     mapping_member,
     read_manifest,
     rows_of,
     with_events,
 )
 from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
-from loadsheet.run_archive.verify import look_at
+from loadsheet.run_archive.verify import check_archive
 from loadsheet.settings import Settings
 from loadsheet.settings.old_names import OLD_NAMES
 
@@ -78,12 +78,12 @@ def replay(path: Path, folder: Path | None = None) -> Replayed:
 
     Raises CannotOpen if it is no capsule, was tampered with or cannot be read by this program.
     """
-    looked = look_at(path)
-    if looked.wrong:
-        raise CannotOpen(f"{path} is not replayed, because it was tampered with: {looked.wrong[0]}")
+    checked = check_archive(path)
+    if checked.wrong:
+        raise CannotOpen(f"{path} is not replayed, because it was tampered with: {checked.wrong[0]}")
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
         raise CannotOpen(f"{folder} is not empty; name a folder that is, or none")
-    members = Members(path)
+    members = CapsuleReader(path)
     manifest = read_manifest(members)
     with tempfile.TemporaryDirectory(prefix="replay-") as work:
         place = Path(work)
@@ -92,7 +92,7 @@ def replay(path: Path, folder: Path | None = None) -> Replayed:
 
 
 class _Replay:
-    def __init__(self, members: Members, manifest: Manifest, settings: Settings, place: Path) -> None:
+    def __init__(self, members: CapsuleReader, manifest: Manifest, settings: Settings, place: Path) -> None:
         self._members, self._manifest, self._settings, self._place = members, manifest, settings, place
         self._remarks: list[str] = []
         self._differences: list[Different] = []
@@ -128,7 +128,7 @@ class _Replay:
 
     def _files(self) -> int:
         """Plan the run's files into what was known before; returns how many entries came out."""
-        before = _Before(self._members, self._manifest)
+        before = _PriorState(self._members, self._manifest)
         with self._ledger("before", self._manifest.started_at) as ledger:
             for table in TABLES:
                 ledger.put_in(table, before.rows(table))
@@ -285,10 +285,10 @@ def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
         raise CannotOpen(f"the capsule's settings are none of this program's: {error.errors()[0]['msg']}") from error
 
 
-class _Before:
+class _PriorState:
     """The ledger's rows as they were just before the run planned its first file: every change left an event."""
 
-    def __init__(self, members: Members, manifest: Manifest) -> None:
+    def __init__(self, members: CapsuleReader, manifest: Manifest) -> None:
         self._members, self._manifest = members, manifest
         own = {drop.id for drop in manifest.drops}
         mine = _own_entries(members, own)
@@ -328,7 +328,7 @@ class _Before:
     def _all(self, _: Row) -> bool:
         return True
 
-    _RULES: dict[str, Callable[["_Before", Row], bool]] = {  # noqa: RUF012 (never changed)
+    _RULES: dict[str, Callable[["_PriorState", Row], bool]] = {  # noqa: RUF012 (never changed)
         "runs": _is_begun,
         "mappings": _all,
         "drops": _is_earlier_drop,
@@ -346,7 +346,7 @@ class _Before:
                 yield _as_it_was(row, [event for event in events if self._cut is None or event["id"] < self._cut])
 
 
-def _own_entries(members: Members, own: Collection[int]) -> range:
+def _own_entries(members: CapsuleReader, own: Collection[int]) -> range:
     """The entries of these drops: one run plans them one after the other."""
     first, last = 0, -1
     for row in rows_of(members, "entries"):

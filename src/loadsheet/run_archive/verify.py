@@ -21,9 +21,9 @@ from loadsheet.run_archive.contents import (
     CHAIN,
     DAMAGE,
     CannotOpen,
+    CapsuleReader,
+    CapsuleWriter,
     Link,
-    Members,
-    Sealing,
     chain_text,
     head_of,
     next_link,
@@ -117,21 +117,21 @@ def verify(path: Path, record: Record, head: str = "") -> Verdict:
     """Hold a capsule against its own chain, and against the head that somebody kept, or else the record. `head` may be shortened to
     16 letters or more. Raises CannotOpen if there is no such file.
     """
-    looked = look_at(path)
-    if looked.wrong:
-        return Verdict("", looked.head, len(looked.links), looked.wrong)
+    checked = check_archive(path)
+    if checked.wrong:
+        return Verdict("", checked.head, len(checked.links), checked.wrong)
     try:
-        run = read_manifest(Members(path)).run
+        run = read_manifest(CapsuleReader(path)).run
     except CannotOpen as error:
-        return Verdict("", looked.head, len(looked.links), (str(error),))
+        return Verdict("", checked.head, len(checked.links), (str(error),))
     known = record.heads_of(run)
-    wrong, vouched_by = _judge(run, looked.head, head, known)
+    wrong, vouched_by = _judge(run, checked.head, head, known)
     if record.broken and not head:
         wrong = (
             *wrong,
             f"line {record.broken} of the record does not follow from the one before it: the record was changed",
         )
-    return Verdict(run, looked.head, len(looked.links), wrong, "" if wrong else vouched_by)
+    return Verdict(run, checked.head, len(checked.links), wrong, "" if wrong else vouched_by)
 
 
 def _judge(run: str, actual: str, wanted: str, known: Sequence[str]) -> tuple[tuple[str, ...], str]:
@@ -146,15 +146,15 @@ def _judge(run: str, actual: str, wanted: str, known: Sequence[str]) -> tuple[tu
     return (f"its head is {actual}; the record has {known[-1]} for run {run}: the whole capsule was replaced",), ""
 
 
-class Looked(NamedTuple):
-    """What a look at a capsule came to: its members and head as they should be, and everything that is wrong, in words."""
+class ArchiveCheck(NamedTuple):
+    """The check of a capsule: its members and head as they should be, and everything that is wrong, in words."""
 
     links: tuple[Link, ...]
     head: str
     wrong: tuple[str, ...]
 
 
-def look_at(path: Path) -> Looked:
+def check_archive(path: Path) -> ArchiveCheck:
     """Read all of a capsule and hold it against its chain. Raises CannotOpen if the file is no archive at all, or not there."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -164,12 +164,12 @@ def look_at(path: Path) -> Looked:
     except FileNotFoundError:
         raise CannotOpen(f"there is no file {path}") from None
     except DAMAGE as error:
-        return Looked((), "", (f"the archive cannot be read ({error}): it was cut off or written over",))
+        return ArchiveCheck((), "", (f"the archive cannot be read ({error}): it was cut off or written over",))
     if not wrong and not _is_as_written(path, links):
         wrong.append(
             "the members are whole, but the archive around them was changed (names, times or bytes between members)"
         )
-    return Looked(tuple(links), head_of(links), tuple(wrong))
+    return ArchiveCheck(tuple(links), head_of(links), tuple(wrong))
 
 
 def _chain_in(archive: zipfile.ZipFile) -> tuple[list[Link], list[str]]:
@@ -229,12 +229,12 @@ def _changed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, known: dict[str, L
 def _is_as_written(path: Path, links: Sequence[Link]) -> bool:
     """Whether the file has the very bytes that its members make."""
     with tempfile.TemporaryFile() as again:
-        with zipfile.ZipFile(path) as archive, Sealing(again) as sealing:
+        with zipfile.ZipFile(path) as archive, CapsuleWriter(again) as writer:
             for link in links:
-                with archive.open(link.name) as opened, sealing.member(link.name) as copied:
+                with archive.open(link.name) as opened, writer.member(link.name) as copied:
                     while piece := opened.read(AT_ONCE):
                         copied.write(piece)
-            sealing.finish()
+            writer.finish()
         again.seek(0)
         with path.open("rb") as original:
             return _are_equal(again, original)
