@@ -317,9 +317,7 @@ def test_what_waits_beside_what_is_to_be_fixed_is_told_as_no_matter_of_the_sende
         ledger.settle(run, [held(one, "L611")])
         book = fixes(ledger, run, settings).book
     assert [line[-1] for line in rows(book["Aufträge"])[1:]] == ["1:1/1"]
-    assert book["Read me"]["B6"].value.startswith(
-        "1 more record of it waits for another one, or for somebody to decide"
-    )
+    assert book["Read me"]["B6"].value.startswith("1 more record of it waits for another one, or for a decision")
 
 
 def test_what_waits_for_others_is_not_sent_back_and_a_change_of_what_was_accepted_is(tmp_path):

@@ -290,8 +290,8 @@ class _Judge:
         return [one._replace(state=waiting.get(one.id, one.state)) for one in entries] if waiting else list(entries)
 
     def _without_contents(self, entry: Entry) -> Verdict:
-        """The verdict on an entry that is listed once, and of which nobody can say any more what was sent: what its run saw, as far as that
-        is what is told; today's listing can be held against nothing.
+        """The verdict on an entry that is listed once and whose contents are not kept any more: what its run saw, if that is reported.
+        Today's listing cannot be compared with anything.
         """
         if not isinstance(self._listed, RecordedListings):
             return Verdict.NOT_VERIFIABLE

@@ -64,7 +64,7 @@ class Exceptions:
 
     @property
     def closed(self) -> Iterator[ExceptionStatus]:
-        """Those that wait for nobody any more."""
+        """Those that are settled."""
         return (one for one in self.standings if one.closed)
 
 

@@ -166,7 +166,7 @@ class ListingSnapshot:
 
 def abridged(shown: bytes, operations: Mapping[int, str]) -> tuple[bytes, bool]:
     """What a look showed without the contents of these entries (given with their operations), but for what totals need of them; and
-    whether contents of others are left in it. What nobody can read comes back as it is.
+    whether contents of others are left in it. What cannot be read comes back as it is.
     """
     kept = _read(shown)
     if kept is None:
@@ -203,7 +203,7 @@ class RecordedListings:
 
     def __init__(self, recorded_runs: Sequence[tuple[Run, bytes]]) -> None:
         """`looks` are runs with what the ledger kept of them (empty: nothing), oldest first. What a newer program kept in another
-        form, or nobody can read, is as if it had not been kept.
+        form, or cannot be read, is as if it had not been kept.
         """
         read = ((run, _read(shown)) for run, shown in reversed(recorded_runs))
         self._recorded = [_RecordedRun(kept, run.finished_at) for run, kept in read if kept is not None]

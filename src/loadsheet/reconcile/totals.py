@@ -150,7 +150,7 @@ class Adder:
     """Adds figures up while entries stream by."""
 
     def __init__(self) -> None:
-        # by subject, verdict and the way that a document went (its legs are told apart at the end only), by figure and unit
+        # by subject, verdict and the way that a document went (its legs are separated at the end only), by figure and unit
         self._sums: dict[tuple[str, str, tuple[int, ...]], dict[tuple[str, str], Decimal]] = {}
 
     def add(

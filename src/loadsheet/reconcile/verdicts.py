@@ -73,7 +73,7 @@ REMEDIES: dict[Verdict, str] = {
 """What to do about the verdicts that a listing alone shows, where no problem of the entry says it."""
 
 IN_ORDER = (
-    # told by the entry's state alone
+    # by the state of the entry alone
     Verdict.INVALID,
     Verdict.HELD,
     Verdict.WAITING,
@@ -168,7 +168,7 @@ TRACED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
 
 PROVABLE = frozenset(operation.name for operation in WRITES if operation.proved_by)
 EVENTS = frozenset(operation.name for operation in WRITES if operation.action is Action.STATUS)
-"""Operations of which one record may have many, told apart by nothing."""
+"""Operations of which one record may have many, with nothing to distinguish them."""
 
 DELETES = frozenset(operation.name for operation in WRITES if operation.action is Action.DELETE)
 
@@ -233,7 +233,7 @@ def record_states(traces: Iterable[Trace]) -> dict[str, RecordState]:
 
 def by_rule(entry: Entry, lane: RecordState, leg: Leg, times: int) -> Verdict | None:
     """The verdict on an entry whose record is listed so many times; None: the contents decide. The first rule that fits counts."""
-    if (verdict := BY_STATE.get(entry.state)) is not None:  # what was not accepted is told by its state
+    if (verdict := BY_STATE.get(entry.state)) is not None:  # what was not accepted has the verdict of its state
         return verdict
     unchanged = entry.state is State.UNCHANGED
     if unchanged and not lane.repeats(entry):

@@ -132,7 +132,7 @@ def write(
 
     `run` carries the exit code and the end that will be recorded for it, as far as they are known. A reconciliation that does
     not balance is written all the same, and says so. `allowed` is asked before the first is written and before they are published; it raises
-    if somebody else writes them now. A report that fails by an internal error is left out, and all are written again without it.
+    if another process writes them now. A report that fails by an internal error is left out, and all are written again without it.
     Raises LoadsheetError if a report cannot be written.
     """
     allowed()

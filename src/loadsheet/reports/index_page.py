@@ -49,7 +49,7 @@ class WorkerLine(NamedTuple):
 
 
 class FleetStatus(NamedTuple):
-    """What is told: as of when (ISO 8601 UTC), how many workers live, some of them, what of this shipper waits and for how many minutes,
+    """What is shown: as of when (ISO 8601 UTC), how many workers live, some of them, what of this shipper waits and for how many minutes,
     and how often its ledger was taken over within a day.
     """
 
@@ -64,7 +64,7 @@ class FleetStatus(NamedTuple):
 
 
 def fleet_status(settings: Settings) -> FleetStatus | None:
-    """The fleet as this shipper's page tells it; None where the ledger is nobody else's, or the fleet cannot be seen."""
+    """The fleet as this shipper's page shows it; None where the ledger is not shared, or the fleet cannot be read."""
     if not settings.is_shared:
         return None
     from loadsheet.ledger.shared.overview import cluster_status  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
@@ -77,7 +77,7 @@ def fleet_status(settings: Settings) -> FleetStatus | None:
 
 
 def fleet_shown(fleet: "ClusterStatus", shipper: str) -> FleetStatus:
-    """What is told of a fleet on the page of this shipper (empty: the only one)."""
+    """What is shown of a fleet on the page of this shipper (empty: the only one)."""
     queue = [one for one in fleet.queue if one.shipper == shipper]
     taken = [one for one in fleet.takeovers if one.shipper == shipper]
     return FleetStatus(
@@ -122,7 +122,7 @@ class _Balance(msgspec.Struct):
 
 
 class _Summary(msgspec.Struct):
-    """The little of a `run.json` that the index tells."""
+    """The part of a `run.json` that the index shows."""
 
     run: str
     started_at: str = ""
@@ -134,7 +134,7 @@ class _Summary(msgspec.Struct):
 
 
 class RunLine(NamedTuple):
-    """A run in a line. `verdict` is its verdict in a word or two, `tone` the colour beside it; `says` tells more."""
+    """A run in a line. `verdict` is its verdict in a word or two, `tone` the colour beside it; `says` is a sentence."""
 
     name: str
     started_at: str

@@ -158,7 +158,7 @@ def text_of(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Decimal) and abs(value.adjusted()) > _EXPONENT_MAX:
-        return str(value)  # as digits it would be as long as somebody likes
+        return str(value)  # as digits it could be of any length
     return plain(value) if isinstance(value, int | Decimal) else str(value)
 
 

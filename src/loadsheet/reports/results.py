@@ -125,7 +125,7 @@ def places_of(drop: Drop) -> list[Place]:
 
 
 def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]]:
-    """The name of every results file of a run, by drop: the file's own, its folders flattened, told apart where two are alike."""
+    """The name of every results file of a run, by drop: the file's own, its folders flattened, numbered where two are alike."""
     names: dict[int, dict[Place, str]] = {}
     taken: set[str] = set()
     for drop in drops:

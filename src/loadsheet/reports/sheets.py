@@ -168,8 +168,8 @@ def begin_table(
 ) -> dict[str, Any]:
     """Begin a table at a row of a sheet and write its headings; `end_table` says later how long it became. `options` are XlsxWriter's.
 
-    XlsxWriter refuses tables in constant memory because it would have to write their rows itself. We write them, so it is
-    told of a table of one row, and the range is set right at the end.
+    XlsxWriter refuses tables in constant memory because it would have to write their rows itself. We write them, so it
+    gets a table of one row, and the range is set right at the end.
     """
     heads = [{"header": column.head} for column in columns]
     sheet.constant_memory = False

@@ -233,7 +233,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a capsule tells of itself. `touched` are all drops that the run's reports tell of; `changed_since` counts their entries that
+    """What a capsule says of itself. `touched` are all drops in the reports of the run; `changed_since` counts their entries that
     changed after the run ended. Times are ISO 8601 UTC.
     """
 

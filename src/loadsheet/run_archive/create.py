@@ -76,7 +76,7 @@ class _Making:
         self._changed = 0
 
     def all(self) -> Made:
-        """Every member; the manifest comes last, because it tells of the others."""
+        """Every member; the manifest comes last, because it lists the others."""
         if not self._slice.touched:
             raise CannotSeal(f"run {self._run.name} had nothing to do: there is nothing to seal")
         drops = tuple(self._drop(self._queries.drop(one)) for one in self._slice.own)
@@ -196,7 +196,7 @@ class _Making:
         if self._changed:
             message = f"{self._changed:,} entries of run {self._run.name} changed since it ended"
             self._remarks.append(
-                f"{message}: the capsule tells them as they are now, and reports that told them otherwise differ"
+                f"{message}: the capsule has them as they are now, and reports that show them otherwise differ"
             )
         return self._changed
 

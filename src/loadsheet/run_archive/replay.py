@@ -1,7 +1,7 @@
 """Replaying a capsule: the run's files are read, translated and judged again, and its reports are written again, from the capsule alone.
 
 Owns: the two ledgers of a replay, both its own. The first is what was known before the run; the run's files are planned into it by
-the verbs of every night, and what comes out is held against the capsule byte for byte. The second is what was known after the run,
+the functions of every run, and what comes out is held against the capsule byte for byte. The second is what was known after the run,
 with the answers of the exchange as they were recorded; the reports are made from it. No file outside the capsule is read, and there
 is nothing here that could call anybody.
 """
@@ -257,7 +257,7 @@ _IGNORED = ("table_name", "number", "cells", "rule")
 
 
 def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Route, FixFile | None]:
-    """The route of a drop as its night had it, and the fix workbook that it is, if it is one."""
+    """The route of a drop as its run had it, and the fix workbook that it is, if it is one."""
     names = {file.role: file.name for file in drop.files}
     if drop.fixes is None:
         trigger = names.pop(_TRIGGER, None)

@@ -103,7 +103,7 @@ def _hash(before: str, line: RecordLine) -> str:
 
 class Verdict(NamedTuple):
     """What `verify` found: the run and the head, everything that is wrong in words, and what vouches for the capsule as a whole
-    (`KEPT`, `RECORD`; empty: nobody, it is only sound in itself).
+    (`KEPT`, `RECORD`; empty: nothing, it is only sound in itself).
     """
 
     run: str
@@ -114,7 +114,7 @@ class Verdict(NamedTuple):
 
 
 def verify(path: Path, record: Record, head: str = "") -> Verdict:
-    """Hold a capsule against its own chain, and against the head that somebody kept, or else the record. `head` may be shortened to
+    """Hold a capsule against its own chain, and against the head that was kept elsewhere, or else the record. `head` may be shortened to
     16 letters or more. Raises CannotOpen if there is no such file.
     """
     checked = check_archive(path)

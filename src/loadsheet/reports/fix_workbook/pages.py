@@ -27,7 +27,7 @@ _Kind = tuple[str, str, str, str, str]
 
 @dataclass(slots=True)
 class Line:
-    """The same problem with the same value, in any number of rows: the first places, and how it is told."""
+    """The same problem with the same value, in any number of rows: the first places, and its words."""
 
     problem: Problem
     worded: WordedProblem

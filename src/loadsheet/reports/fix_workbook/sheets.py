@@ -206,12 +206,12 @@ class FixSheet:
             rule = {"validate": "list", "source": source, "error_type": "warning", "ignore_blank": True}
         elif not takes:
             return
-        told = (
+        prompt = (
             {"input_title": label[:_TITLE_MOST], "input_message": _cut(". ".join(takes), _MESSAGE_MOST)}
             if takes
             else {}
         )
-        self._sheet.data_validation(1, column, last, column, {**rule, **told})
+        self._sheet.data_validation(1, column, last, column, {**rule, **prompt})
 
 
 class _Exact(float):

@@ -1,6 +1,6 @@
 """The reconciliation workbook: Summary, then one sheet for each question an analyst asks next.
 
-Owns: which sheets there are, and which of them tells of an entry: each document of the run stands in one of Exceptions, Closed,
+Owns: which sheets there are, and which of them lists an entry: each document of the run stands in one of Exceptions, Closed,
 Matched and Not verifiable. Entries stream through `add`, so memory does not grow with them; the front page is filled last, when
 everything is known. Analysts may leave it open: the next one of the same run then gets another name.
 """
@@ -186,7 +186,7 @@ class ReconciliationWorkbook:
         self._tables: dict[str, SourceTable] = {}
 
     def open(self, drop: Drop) -> None:
-        """Begin with a drop; why files were set aside is told at once, and what looks damaged in its tables."""
+        """Begin with a drop; its files that were set aside, and what looks damaged in its tables, are problems."""
         self._tables = {table.name: table for table in drop.tables}
         for file in drop.files:
             for problem in file.problems:
@@ -196,7 +196,7 @@ class ReconciliationWorkbook:
                 self._problem("", problem, Where(source.file, source.sheet))
 
     def add(self, entry: Entry, match: Match) -> None:
-        """Write an entry to the sheets that tell of it; exceptions are told at the end, with those of earlier runs."""
+        """Write an entry to its sheets; exceptions are written at the end, with those of earlier runs."""
         files, rows = _origin(entry.rows, self._tables)
         head = (entry.key, entry.operation, match.verdict, entry.receipt)
         if entry.id not in self._reconciliation.exceptions.by_entry:
@@ -321,7 +321,7 @@ def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
                 drop.mapping,
                 drop.mapping_version,
                 drop.operation,
-                documents,  # they belong to all files of the drop; told once, so that the column adds up
+                documents,  # they belong to all files of the drop; shown once, so that the column adds up
                 read,
                 *fates_shown(fates),
                 "; ".join(file.set_aside),
@@ -372,7 +372,7 @@ def other_name(name: str) -> list[str]:
 
 
 def _is_open(path: Path) -> bool:
-    """Whether a program has the file open, as far as one can see: its lock file lies beside, or nobody else may write to it."""
+    """Whether a program has the file open, as far as one can see: its lock file lies beside, or it cannot be opened for writing."""
     if any((path.parent / lock).exists() for lock in (f"~${path.name}", f".~lock.{path.name}#")):
         return True
     if not path.exists():

@@ -48,7 +48,7 @@ _read = msgspec.json.Decoder(_Kept).decode
 
 
 def trend(queries: LedgerQueries, run: Run, verdicts: Mapping[str, int]) -> tuple[RunCounts, ...]:
-    """The last runs that told of documents, oldest first, up to and with this one, whose verdicts are given."""
+    """The last runs that had documents, oldest first, up to and including this one, whose verdicts are given."""
     before = [one for one in queries.runs(_RUNS_READ_MAX) if one.id < run.id and one.summary]
     runs = [counts for counts in map(_run_counts, before) if counts is not None]
     return (*reversed(runs[: RUNS_SHOWN - 1]), _counts_of(run.name, verdicts))
@@ -148,7 +148,7 @@ _VERDICTS = tuple(verdict for verdict in Verdict if verdict is not Verdict.ONLY_
 
 
 class FrontPageData(NamedTuple):
-    """What the front page tells of beside the run's summary: the figures of documents by verdict, the open exceptions added up, how
+    """What the front page shows beside the run's summary: the figures of documents by verdict, the open exceptions added up, how
     many this run closed, where other sheets hold what is drawn, the run before, and further lines for the head.
     """
 

@@ -80,7 +80,7 @@ def _is_weekday(day: date) -> bool:
 
 
 def _working_days_of(country: str) -> IsWorking | None:
-    """The working days of a country; None if nobody knows it: no run fails for that."""
+    """The working days of a country; None for an unknown country: no run fails for that."""
     import holidays  # noqa: PLC0415 (takes a tenth of a second to load, and few need it)
 
     name, _, part = country.partition("-")
@@ -192,7 +192,7 @@ class WorkList:
     """Writes exceptions to their sheets."""
 
     def __init__(self, queries: LedgerQueries, ages: Ages, run: str) -> None:
-        """`run` is the name of the run that is told of. What is written is counted: `aged`, those that the analyst accepts, and those
+        """`run` is the name of the reported run. What is written is counted: `aged`, those that the analyst accepts, and those
         that the analyst's word closed.
         """
         self._queries, self._ages, self._run = queries, ages, run
