@@ -1,5 +1,4 @@
 import csv
-import hashlib
 from dataclasses import replace
 from datetime import date, datetime, time
 from types import SimpleNamespace
@@ -404,15 +403,6 @@ def test_a_row_that_several_records_share_is_there_once_with_the_remarks_of_both
         told = rows(fixes(ledger, run, settings).book["Aufträge"])[1:]
     assert [line[-1] for line in told] == ["1:1/2", "1:2/2", "2:1/1"]
     assert told[0][0].count("is not a number") == 2
-
-
-def test_a_ledger_gives_the_same_bytes_twice(tmp_path):
-    def digest(folder):
-        folder.mkdir()
-        found = a_run(folder, invalid(1, [("orders", 2, cell(1))], in_book(1)))
-        return hashlib.sha256((found.folder / found.names[0]).read_bytes()).hexdigest()
-
-    assert digest(tmp_path / "one") == digest(tmp_path / "two")
 
 
 def test_notes_have_an_end_and_the_errors_sheet_goes_on(tmp_path, monkeypatch):

@@ -98,20 +98,6 @@ def test_a_record_of_thousands_of_values_is_cut_and_says_so(tmp_path):
     assert re.search(r"and 7,\d\d\d more:", html)
 
 
-def test_equal_ledgers_give_equal_pages(report, tmp_path):
-    with night(tmp_path) as held:
-        again = held.write(tmp_path / "out")
-    pages = [(page_of(one), (one.folder.parent / "index.html").read_bytes()) for one in (report, again)]
-    assert pages[0] == pages[1]
-
-
-def test_a_run_without_any_file_has_a_page(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, chosen):
-        html = page_of(written(ledger, run, chosen))
-    assert "No file came in." in html
-    assert "Nothing came in" in html
-
-
 def test_the_first_word_says_what_matters_most():
     calm = {"balances": True, "exit_code": 0, "needing": 0, "documents": 3}
     told = [

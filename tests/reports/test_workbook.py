@@ -1,9 +1,10 @@
 import csv
-import hashlib
+import json
 import re
 import zipfile
 from datetime import datetime
 
+import jsonschema
 import openpyxl
 import pytest
 from ledgers import ledger_in
@@ -11,7 +12,7 @@ from reported_runs import night_of_everything
 
 from loadsheet.contract import Assumptions
 from loadsheet.reconcile import settle
-from loadsheet.reports import sheets, write
+from loadsheet.reports import schema, sheets, write
 from loadsheet.reports.book import open_book
 from loadsheet.settings import Settings
 
@@ -150,9 +151,11 @@ def test_numbers_are_numbers_times_are_times_and_identifiers_texts(values):
 
 def test_a_ledger_gives_the_same_bytes_twice(report, tmp_path):
     reports = (report, night_of_everything(tmp_path))
-    digests = [{path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in one.paths} for one in reports]
-    assert digests[0] == digests[1]
-    assert {"reconciliation.xlsx", "run.json", "in.csv.results.csv"} <= set(digests[0])
+    contents = [
+        {path.name: path.read_bytes() for path in (*one.paths, one.folder.parent / "index.html")} for one in reports
+    ]
+    assert contents[0] == contents[1]
+    assert {"reconciliation.xlsx", "run.json", "in.csv.results.csv", "in.fix.xlsx", "run.html"} <= set(contents[0])
 
 
 FOREIGN = (
@@ -230,7 +233,7 @@ def test_secrets_are_in_no_report_and_changed_assumptions_and_long_texts_are_in_
     assert any(value.endswith("(cut, 40000 characters)") and len(value) == 32_767 for value in values)
 
 
-def test_an_empty_run_has_a_workbook_that_says_so(tmp_path):
+def test_an_empty_run_has_a_workbook_a_page_and_a_run_json_that_say_so(tmp_path):
     settings = Settings(outbox=tmp_path / "outbox")
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
@@ -239,6 +242,10 @@ def test_an_empty_run_has_a_workbook_that_says_so(tmp_path):
     assert book["Summary"]["A2"].value == "No document was submitted"
     assert rows(book["Matched"])[1][0] == "no documents of this run agree"
     assert rows(book["Exceptions"])[1][0] == "nothing needs anybody"
+    page = (report.folder / "run.html").read_text(encoding="utf-8")
+    assert "No file came in." in page
+    assert "Nothing came in" in page
+    jsonschema.validate(json.loads((report.folder / "run.json").read_bytes()), json.loads(schema()))
 
 
 def test_no_temporary_file_is_left(report):

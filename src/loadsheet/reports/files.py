@@ -99,8 +99,6 @@ _FORMULA = re.compile(rf"[\t\r\n]|[\s\"'\u201c\u201d]*[{_STARTS}]")
 _INNER = re.compile(rf"([;\t\r\n|]\s*)(?=[{_STARTS}])")
 # For a whole line, each text behind a NUL: all that can be dangerous begins behind one of few signs, which are quickly found.
 _RISK = re.compile(rf"[\0;\t\r\n|](?:[\s\"'\u201c\u201d]*[{_STARTS}]|(?<=\0)[\t\r\n])")
-# Nearly all lines have no such sign but hyphens within words, which is seen quicker still.
-_HYPHEN = re.compile(r"-(?<![^\0;|\s\"'\u201c\u201d]-)")
 _NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)?\d([eE][+-]?\d+)?%?")
 
 
@@ -114,26 +112,17 @@ def csv_row(texts: Sequence[str]) -> str:
     (RFC 4180).
     """
     joined = "\0".join(texts)
-    if is_harmless(joined, len(texts)):
+    if _is_harmless(joined, len(texts)):
         return joined.replace("\0", ",") + "\r\n"
     line = io.StringIO(newline="")
     csv.writer(line).writerow(csv_line([visible(text) for text in texts]))
     return line.getvalue()
 
 
-def is_harmless(joined: str, count: int) -> bool:
+def _is_harmless(joined: str, count: int) -> bool:
     """Whether so many texts, joined by NUL, can stand in a CSV report just as they are, with a comma between them."""
     quoted = '"' in joined or "," in joined or "\n" in joined or "\r" in joined or joined.count("\0") >= count
-    if quoted or has_control(joined.replace("\0", "")):
-        return False
-    return not (_has_signs(joined) and _RISK.search("\0" + joined))
-
-
-def _has_signs(joined: str) -> bool:
-    """Whether a tab stands in these texts, or a sign that a formula could begin with; hyphens within words do not count."""
-    rare = "=" in joined or "+" in joined or "@" in joined or "\t" in joined
-    wide = "\uff1d" in joined or "\uff0b" in joined or "\uff0d" in joined or "\uff20" in joined
-    return rare or wide or _HYPHEN.search(joined) is not None
+    return not (quoted or has_control(joined.replace("\0", "")) or _RISK.search("\0" + joined))
 
 
 def csv_text(text: str) -> str:

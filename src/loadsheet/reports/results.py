@@ -14,7 +14,7 @@ from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, Source
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
-from loadsheet.reports.files import Spool, csv_row, distinct_name, is_harmless, placed, safe_name
+from loadsheet.reports.files import Spool, csv_row, distinct_name, placed, safe_name
 from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 
@@ -48,7 +48,8 @@ class DropResults:
         """Write the rows of an entry."""
         tail = (entry.operation, entry.key, entry.receipt, match.verdict)
         if not entry.problems and entry.state not in NEEDS_SOMEONE:
-            self._write_without_problems(entry, tail)
+            for row in entry.rows:
+                self._write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
             return
         by_row = _problems_by_row(entry, self._tables)
         cause = next(
@@ -71,19 +72,6 @@ class DropResults:
         if guide is not None and self._drop.language.startswith("de"):
             guide = replace(guide, takes="")
         return word_problem(problem, ENGLISH, self._titles, guide).todo
-
-    def _write_without_problems(self, entry: Entry, tail: Sequence[str]) -> None:
-        """Write the rows of an entry of which there is nothing to say. Nearly all are so, and nothing in them needs care."""
-        texts = [cell for row in entry.rows for cell in row.cells]
-        texts += tail
-        kept = all(row.cells for row in entry.rows)
-        if kept and is_harmless("\0".join(texts), len(texts)):
-            state, ends = f",{entry.state},,", f"{','.join(tail)}\r\n"
-            for row in entry.rows:
-                self._by_table[row.table].put(row.number, f"{row.number}{state}{','.join(('', *row.cells, ends))}")
-            return
-        for row in entry.rows:
-            self._write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
 
     def leave_out(self, row: IgnoredRow) -> None:
         """Write a row that a rule left out."""

@@ -186,19 +186,8 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _total(total: Total) -> TotalSummary:
     source, not_sent, sent, acknowledged, listed = map(_plain, total.legs)
-    return TotalSummary(
-        subject=total.subject,
-        figure=total.figure,
-        unit=total.unit,
-        scale=total.scale,
-        tolerance=total.tolerance,
-        source=source,
-        not_sent=not_sent,
-        sent=sent,
-        acknowledged=acknowledged,
-        listed=listed,
-        says=total.says,
-    )
+    head = (total.subject, total.figure, total.unit, total.scale, total.tolerance)
+    return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says)
 
 
 def _plain(amount: Decimal) -> Decimal:
