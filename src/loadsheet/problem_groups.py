@@ -264,7 +264,7 @@ def _dates(tally: _Tally) -> str:
         return f'set dates: ["{tally.style}"] (or formats of the column){remark}'
     if tally.styles and tally.values and not _CLOCK_ONLY.fullmatch(known):
         either = " or ".join(f'["{style}"]' for style in tally.styles[:2])
-        return f"the values can be read in two ways: say which is meant, dates: {either}"
+        return f"the values can be read in two ways: set dates: {either}"
     return f"expected: {known}" if known and not tally.same_text else ""
 
 
@@ -279,7 +279,7 @@ def _numbers(tally: _Tally) -> str:
     if tally.locale:
         return f"all are numbers as {tally.locale} writes them: set locale: {tally.locale} for the column"
     if tally.all_with_unit and tally.units:
-        return f"all carry a unit ({', '.join(tally.units)}): use type: quantity and say the unit"
+        return f"all carry a unit ({', '.join(tally.units)}): use type: quantity with the unit"
     return ""
 
 
@@ -307,11 +307,11 @@ def _near_words(tally: _Tally) -> str:
 def _units(tally: _Tally) -> str:
     if not (tally.all_with_unit and tally.units):
         return ""
-    return f"say under source.units what {tally.words(list(tally.units))} means"
+    return f"add {tally.words(list(tally.units))} to source.units"
 
 
 def _flags(tally: _Tally) -> str:
-    return "" if tally.more_values else f"say under yes: or no: of the column what {tally.words()} means"
+    return "" if tally.more_values else f"add {tally.words()} to yes: or no: of the column"
 
 
 def _lengths(tally: _Tally) -> str:

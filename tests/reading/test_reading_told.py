@@ -39,12 +39,12 @@ def cut_off(folder):
     [
         (
             two_sheets,
-            ["Mehr als ein Blatt enthält Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"],
+            ["Mehrere Blätter enthalten Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"],
         ),
         (hidden_sheets, ["alle ihre Blätter sind ausgeblendet: Week 10", "blenden Sie das Blatt"]),
         (
             a_cell_beyond,
-            ["hinter der letzten Spalte", "setzen Sie ihn unter seine Überschrift, wenn er gebraucht wird"],
+            ["rechts der letzten Spalte", "tragen Sie ihn unter seiner Überschrift ein, wenn er gebraucht wird"],
         ),
         (another_delimiter, ["mit einem anderen Trennzeichen", "mit dem vereinbarten Trennzeichen"]),
         (cut_off, ["alles Übrige darin ist UTF-8", "speichern Sie sie als „CSV UTF-8“"]),

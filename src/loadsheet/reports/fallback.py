@@ -41,7 +41,6 @@ class _Counts:
 
     entries: Counter[str] = field(default_factory=Counter)
     rows: dict[str, Counter[str]] = field(default_factory=dict)  # by table
-    read: int = 0
     first: str = ""
 
     def add(self, entry: Entry) -> None:
