@@ -11,8 +11,8 @@ from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reading import Row, Table
 from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.tables import PlainNumber
-from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.reports.fix_workbook.wording import word_problem
 
 AT_THE_SEPARATOR = (999, 1_000, 1_001)
 A_MILLION = 1_000_000

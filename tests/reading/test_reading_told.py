@@ -4,8 +4,8 @@ import pytest
 from reading_corpus import inline, layout, refusal, rows_of, text_file, workbook_parts, write_parts
 from reading_writers import Sheet, write_xlsx
 
-from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.reports.fix_workbook.wording import word_problem
 
 ASKED = layout("Id", "City", encodings=("utf-8", "cp1252"), delimiters=(",",))
 HEAD = ["Id", "City"]

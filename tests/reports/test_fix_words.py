@@ -6,10 +6,10 @@ import pytest
 from loadsheet.ledger import ColumnGuide
 from loadsheet.mapping.patterns import describe_pattern
 from loadsheet.problems import CATALOGUE, Problem, Where
-from loadsheet.reports.fix_workbook.pages import Errors
-from loadsheet.reports.fix_workbook.texts import WordedProblem, takes_of, word_problem
+from loadsheet.reports.fix_workbook.other_sheets import Errors
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
+from loadsheet.reports.fix_workbook.wording import WordedProblem, takes_of, word_problem
 
 SENDERS = re.compile(r"A1(?:0[1236]|1[12])|[RCGK]\d+|L60[1-9]|L611|X70[123]")
 AT = Where("in.xlsx", "Blatt", 3, "Gewicht", "D3", "total_weight")

@@ -25,7 +25,7 @@ from loadsheet.ledger import ColumnGuide, Settlement, State, Waits
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.number_formats import parse_format, read_number
-from loadsheet.reports.fix_workbook import sheets as fix_sheets
+from loadsheet.reports.fix_workbook import fix_sheets
 
 BOOK = ("orders", "book.xlsx", "Aufträge")
 ATTACKS = ("=cmd|' /C calc'!A0", "=1+1", "@SUM(1)", "+1", "-1", "\t=1", "\r=1", "http://evil.example", "<r>x</r>")

@@ -22,7 +22,9 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reports.book import Book, open_book
 from loadsheet.reports.files import csv_text, distinct_name, fits, placed, safe_name
-from loadsheet.reports.fix_workbook.pages import (
+from loadsheet.reports.fix_workbook.fix_rows import FixRow, FixRows, Place, Remark, also_of, place_of, placed_at
+from loadsheet.reports.fix_workbook.fix_sheets import LISTS, FixBook, FixSheet, link_to
+from loadsheet.reports.fix_workbook.other_sheets import (
     Errors,
     Spot,
     aside_page,
@@ -31,12 +33,10 @@ from loadsheet.reports.fix_workbook.pages import (
     origin_of,
     read_page,
 )
-from loadsheet.reports.fix_workbook.rows import FixRow, FixRows, Place, Remark, also_of, place_of, placed_at
-from loadsheet.reports.fix_workbook.sheets import LISTS, FixBook, FixSheet, link_to
-from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, lines_of, word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.fix_workbook.value_changes import changes_of
+from loadsheet.reports.fix_workbook.wording import WordedProblem, Words, lines_of, word_problem
 from loadsheet.settings import Settings
 
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}

@@ -1,6 +1,6 @@
 """German for senders: the catalogue of all problems that one can meet, and what their values and hints say."""
 
-from loadsheet.reports.fix_workbook.texts import Words
+from loadsheet.reports.fix_workbook.wording import Words
 
 _PROBLEMS = {
     "A101": "keine Zuordnung passt zu einer Datei mit dem Namen {found}",

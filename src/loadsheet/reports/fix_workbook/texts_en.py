@@ -1,6 +1,6 @@
 """English for senders. Problems without words here have those of `problems.CATALOGUE`."""
 
-from loadsheet.reports.fix_workbook.texts import Words
+from loadsheet.reports.fix_workbook.wording import Words
 
 ENGLISH = Words(
     language="en",

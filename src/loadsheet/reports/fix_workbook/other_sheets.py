@@ -14,10 +14,10 @@ from loadsheet.problem_groups import Causes
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reports.book import Book, Kind, Tone
 from loadsheet.reports.files import sheet_text
-from loadsheet.reports.fix_workbook.rows import Place
-from loadsheet.reports.fix_workbook.sheets import FixBook
-from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, line_of
+from loadsheet.reports.fix_workbook.fix_rows import Place
+from loadsheet.reports.fix_workbook.fix_sheets import FixBook
 from loadsheet.reports.fix_workbook.value_changes import Changes
+from loadsheet.reports.fix_workbook.wording import WordedProblem, Words, line_of
 from loadsheet.reports.sheets import write
 
 LINES_MOST = 1_000
