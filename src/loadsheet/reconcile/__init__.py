@@ -31,8 +31,8 @@ from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile.balance import FATES, IGNORED, Balance, TableBalance, Tally
-from loadsheet.reconcile.exceptions import Exceptions, follow_up
 from loadsheet.reconcile.listings import ListingIndex, ListingSnapshot, RecordedListings, RunNotes
+from loadsheet.reconcile.open_exceptions import Exceptions, follow_up
 from loadsheet.reconcile.totals import (
     RED,
     Adder,

@@ -28,10 +28,10 @@ from loadsheet.reconcile import Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.book import open_book
 from loadsheet.reports.fallback import write_fallback_reports
-from loadsheet.reports.files import check_writable, placed, run_folders
 from loadsheet.reports.fix_workbook import Fixes
 from loadsheet.reports.index_page import INDEX, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
+from loadsheet.reports.report_files import check_writable, placed, run_folders
 from loadsheet.reports.results import DropResults, results_names
 from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, schema
 from loadsheet.reports.run_page import PAGE, RunPage

@@ -33,7 +33,7 @@ from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable,
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
-from loadsheet.reports.files import Roll, csv_row, distinct_name, placed, safe_name
+from loadsheet.reports.report_files import Roll, csv_row, distinct_name, placed, safe_name
 from loadsheet.reports.run_document import published_schema
 
 SCHEMA = "loadsheet.ack/1"

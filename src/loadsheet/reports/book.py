@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
 
-from loadsheet.reports.files import placed
+from loadsheet.reports.report_files import placed
 
 
 class Target:

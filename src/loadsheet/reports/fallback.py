@@ -19,7 +19,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import own_rows
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED
-from loadsheet.reports.files import csv_row, placed
+from loadsheet.reports.report_files import csv_row, placed
 from loadsheet.reports.results import SET_ASIDE, Place, results_names
 from loadsheet.reports.run_document import (
     SUMMARY,

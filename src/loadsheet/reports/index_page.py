@@ -21,8 +21,8 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import LedgerError
 from loadsheet.reconcile import AGREES, Exceptions, Verdict
 from loadsheet.reports.document_details import anchor, tone_of
-from loadsheet.reports.files import placed
 from loadsheet.reports.html_rendering import Layer, columns, page
+from loadsheet.reports.report_files import placed
 from loadsheet.reports.run_document import SUMMARY
 from loadsheet.reports.run_page import CODES, PAGE, run_verdict
 from loadsheet.settings import Settings

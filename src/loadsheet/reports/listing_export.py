@@ -33,7 +33,7 @@ from loadsheet.contract import (
 )
 from loadsheet.reports.book import Kind as CellKind
 from loadsheet.reports.book import Tone, open_book
-from loadsheet.reports.files import csv_line, placed
+from loadsheet.reports.report_files import csv_line, placed
 from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Value
 
 OTHERS = "other fields"

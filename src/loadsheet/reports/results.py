@@ -14,9 +14,9 @@ from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, Source
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
-from loadsheet.reports.files import Spool, csv_row, distinct_name, placed, safe_name
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.fix_workbook.wording import word_problem
+from loadsheet.reports.report_files import Spool, csv_row, distinct_name, placed, safe_name
 
 SUFFIX = ".results.csv"
 SET_ASIDE = "set aside"

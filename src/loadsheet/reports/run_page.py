@@ -19,8 +19,8 @@ from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.document_details import Anchors, DocumentDetails, describe_document, files_of, places_of, tone_of
-from loadsheet.reports.files import placed
 from loadsheet.reports.html_rendering import Bar, bars, page, part
+from loadsheet.reports.report_files import placed
 from loadsheet.reports.run_document import FileSummary, RunSummary
 from loadsheet.reports.sentences import (
     balance_sentence,

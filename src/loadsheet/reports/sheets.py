@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as in `book`
 
 from loadsheet.reports.book import Book, Kind, Tone
-from loadsheet.reports.files import csv_text, placed, sheet_text
+from loadsheet.reports.report_files import csv_text, placed, sheet_text
 
 ROWS_MAX = 1_048_576
 _LINE_HEIGHT, _LINES_MAX = 13, 12

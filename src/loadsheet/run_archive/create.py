@@ -22,7 +22,7 @@ from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
 from loadsheet.problems import FolderError, LoadsheetError, MappingError
 from loadsheet.reports import bring_reports
-from loadsheet.reports.files import safe_name
+from loadsheet.reports.report_files import safe_name
 from loadsheet.reports.run_summary import without_credentials
 from loadsheet.run_archive import contents
 from loadsheet.run_archive.contents import CannotSeal, CapsuleWriter, DropKept, Input, Manifest, MappingKept, Output

@@ -31,7 +31,7 @@ from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, load, of_shipper
 from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
-from loadsheet.reports.files import safe_name
+from loadsheet.reports.report_files import safe_name
 from loadsheet.run_archive.contents import (
     CannotOpen,
     CapsuleReader,

@@ -21,7 +21,6 @@ from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reports.book import Book, open_book
-from loadsheet.reports.files import csv_text, distinct_name, fits, placed, safe_name
 from loadsheet.reports.fix_workbook.fix_rows import FixRow, FixRows, Place, Remark, also_of, place_of, placed_at
 from loadsheet.reports.fix_workbook.fix_sheets import LISTS, FixBook, FixSheet, link_to
 from loadsheet.reports.fix_workbook.other_sheets import (
@@ -37,6 +36,7 @@ from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.fix_workbook.value_changes import changes_of
 from loadsheet.reports.fix_workbook.wording import WordedProblem, Words, lines_of, word_problem
+from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name
 from loadsheet.settings import Settings
 
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}

@@ -20,9 +20,9 @@ from xlsxwriter.utility import quote_sheetname, xl_col_to_name  # type: ignore[i
 from loadsheet.fix_marks import ROW_COLUMN
 from loadsheet.ledger import ColumnGuide
 from loadsheet.reports.book import Book, Kind, Tone
-from loadsheet.reports.files import sheet_text
 from loadsheet.reports.fix_workbook.fix_rows import FixRow, Remark
 from loadsheet.reports.fix_workbook.wording import Words, lines_of, takes_of
+from loadsheet.reports.report_files import sheet_text
 
 NOTES_MOST = 2_000  # of a workbook; each is a shape of its own, and thousands make it slow to open
 LISTS = "Lists"

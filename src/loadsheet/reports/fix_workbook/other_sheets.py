@@ -13,11 +13,11 @@ from loadsheet.ledger import Drop
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reports.book import Book, Kind, Tone
-from loadsheet.reports.files import sheet_text
 from loadsheet.reports.fix_workbook.fix_rows import Place
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook
 from loadsheet.reports.fix_workbook.value_changes import Changes
 from loadsheet.reports.fix_workbook.wording import WordedProblem, Words, line_of
+from loadsheet.reports.report_files import sheet_text
 from loadsheet.reports.sheets import write
 
 LINES_MOST = 1_000
