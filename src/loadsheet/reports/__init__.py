@@ -76,9 +76,9 @@ class Written:
 
     folder: Path
     summary: RunSummary
+    place: Path
     state: Path
-    shipper: str = ""
-    place: Path | None = None
+    shipper: str
 
     @property
     def paths(self) -> list[Path]:
@@ -88,7 +88,7 @@ class Written:
     @property
     def sentences(self) -> list[str]:
         """The summary for the terminal, a line each."""
-        return sentences(self.summary, self.place or self.folder, self.state, self.shipper)
+        return sentences(self.summary, self.place, self.state, self.shipper)
 
     @property
     def in_ledger(self) -> dict[str, Any]:
@@ -186,7 +186,8 @@ def missing_reports(run: Run) -> str:
 
 def _written(settings: Settings, summary: RunSummary) -> Written:
     shipper = settings.shipper if settings.shippers else ""
-    return Written(settings.outbox_here / summary.run, summary, settings.state, shipper, settings.outbox / summary.run)
+    folder, place = settings.outbox_here / summary.run, settings.outbox / summary.run
+    return Written(folder, summary, place, settings.state, shipper)
 
 
 _CAUSES, _FIXES, _ACKNOWLEDGEMENTS, _WORKBOOK, _PAGE, _INDEX = (
