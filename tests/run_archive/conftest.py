@@ -46,12 +46,12 @@ def two_runs(tmp_path_factory):
     house = House(tmp_path_factory.mktemp("house"), *THEIRS)
     house.drop(*SOME)
     shorten(house.settings.inbox / "status_rotterdam_2026-03-05.csv", 31)
-    first = house.night({"fault": FaultClass.HTML, "operation": UNANSWERED, "at": (3,)})
+    first = house.run({"fault": FaultClass.HTML, "operation": UNANSWERED, "at": (3,)})
     told = [house.last]
     house.drop("acme_orders_2026-03.xlsx", "nordic")
     mend(house.settings.outbox / first / "acme_orders_2026-03.fix.xlsx", house.settings.inbox / "mended.xlsx")
     (house.settings.inbox / "holiday.csv").write_text("nobody knows this\n", encoding="utf-8")
-    second = house.night()
+    second = house.run()
     return TwoRuns(house, first, second, (*told, house.last))
 
 
@@ -60,7 +60,7 @@ def little_house(tmp_path_factory):
     """A house with one run behind it, of one small file."""
     house = House(tmp_path_factory.mktemp("little"), "alder-parcels")
     house.drop("alder_2026-03-10.csv")
-    house.night()
+    house.run()
     return house
 
 

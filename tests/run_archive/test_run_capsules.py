@@ -419,7 +419,7 @@ def test_a_capsule_that_was_made_to_write_elsewhere_is_refused(little, tmp_path,
 def test_a_set_aside_file_that_is_gone_is_named_and_a_report_that_is_gone_is_said(tmp_path):
     house = House(tmp_path, "alder-parcels")
     (house.settings.inbox / "holiday.csv").write_text("nobody knows this\n", encoding="utf-8")
-    run = house.night()
+    run = house.run()
     (kept,) = read_manifest(CapsuleReader(house.capsule(run))).drops[0].files
     assert kept.member
     shutil.rmtree(house.settings.outbox / run / "set-aside")
@@ -471,7 +471,7 @@ def test_the_mapping_in_a_shippers_folder_is_replayed_for_the_files_of_that_fold
     assert inner != text
     (mappings / "nordic" / "nordic-join.yaml").write_text(inner, encoding="utf-8")
     house.drop("nordic")
-    done = replay(house.capsule(house.night()))
+    done = replay(house.capsule(house.run()))
     assert (done.differences, done.other) == ((), ())
     assert done.entries > 30
     (kept,) = done.manifest.mappings
@@ -498,9 +498,9 @@ def the_capsule_of_an_earlier_run_says_what_changed_since(house, name, path):
 def test_runs_of_lost_answers_fix_texts_no_files_and_new_versions_are_replayed_as_they_were(tmp_path):
     house = House(tmp_path, "alder-parcels", "nordic-join", feedback="csv")
     house.drop("alder_2026-03-10.csv", "nordic")
-    first = house.night({"fault": FaultClass.HTML, "operation": "order.create", "at": (1,)})
+    first = house.run({"fault": FaultClass.HTML, "operation": "order.create", "at": (1,)})
 
-    nothing = house.night()
+    nothing = house.run()
     manifest = read_manifest(CapsuleReader(house.capsule(nothing)))
     assert manifest.drops == ()
     assert manifest.touched, "it sent what was left"
@@ -513,7 +513,7 @@ def test_runs_of_lost_answers_fix_texts_no_files_and_new_versions_are_replayed_a
     path = house.settings.inbox / "alder_2026-03-10.csv"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(line for line in lines if not line.startswith(b"AF-11,")))
-    done = replay(house.capsule(house.night()))
+    done = replay(house.capsule(house.run()))
     assert [drop.missing_records.count for drop in house.last.drops if drop.run == house.last.run] == [1]
     assert (done.differences, done.other) == ((), ()), "without the last version"
 
@@ -523,13 +523,13 @@ def test_runs_of_lost_answers_fix_texts_no_files_and_new_versions_are_replayed_a
         place = house.settings.inbox / path.name.replace("__", "/")
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(path.read_bytes().replace(b"stone", b"kg"))
-    mended = house.night()
+    mended = house.run()
     done = replay(house.capsule(mended))
     assert (done.differences, done.other, done.is_same, done.drops) == ((), (), True, 2)
     assert [drop.fixes for drop in read_manifest(CapsuleReader(house.capsule(mended))).drops] == [1, 2]
     assert replay(house.capsule(first)).is_same
 
     house.drop("alder_2026-03-10.csv")
-    done = replay(house.capsule(house.night()))
+    done = replay(house.capsule(house.run()))
     assert (done.differences, done.other) == ((), ()), "its wrong order was accepted from the fix file"
     assert house.said == []
