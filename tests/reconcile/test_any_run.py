@@ -1,4 +1,4 @@
-"""Whatever a night brings: each row and each entry is accounted for once, and what the run saw says the same again."""
+"""Whatever a run brings: each row and each entry is accounted for once, and what the run saw says the same again."""
 
 from collections import Counter
 from dataclasses import replace
@@ -28,7 +28,7 @@ WRONG = {Verdict.VALUE_DIFFERENCE, Verdict.MISSING, Verdict.STILL_LISTED, Verdic
 
 @settings(max_examples=60, deadline=None)
 @given(nights, views)
-def test_any_night_is_accounted_for(night, view):
+def test_any_run_is_accounted_for(night, view):
     with played(night, view) as (ledger, run, listings):
         found = settle(ledger.queries, listings, run, SETTINGS)
         drops = ledger.queries.drops_of(run)
