@@ -22,7 +22,7 @@ from loadsheet.settings import Settings
 RUNS_MAX, WORKBOOKS_MAX = 60, 200
 """How many of the latest runs are searched for saved workbooks, and for how many workbooks the last state is kept."""
 
-_WRITTEN_LAST = "run.json"  # a workbook that is newer than this was saved by somebody else
+_WRITTEN_LAST = "run.json"  # a workbook that is newer than this was saved by an analyst
 _PROPERTIES, _PROPERTIES_MAX = "docProps/core.xml", 65_536
 _SAVED_BY = re.compile(r"<cp:lastModifiedBy>([^<]*)</cp:lastModifiedBy>")
 _BOOK = re.compile(r"reconciliation[^/]*\.xlsx")
@@ -70,7 +70,7 @@ _NEVER = WorkbookRead(0, {})
 
 def import_annotations(settings: Settings, ledger: Ledger) -> int:
     """Keep in the ledger what analysts wrote into the workbooks of earlier runs since those were written or read last; returns how
-    many remarks were news. Costs a look at a few file times if nobody wrote anything. Raises LedgerError.
+    many remarks were news. Costs a look at a few file times if nothing was written. Raises LedgerError.
     """
     known = ledger.queries.workbooks_read()
     found = [book for book in _saved_workbooks(settings, ledger) if book.saved_ns != _last_read(known, book).saved_ns]
@@ -164,7 +164,7 @@ def _remarks_in(book: _Workbook, rows: Sequence[_Row], before: Mapping[int, str]
 
 
 def _saved_by(path: Path) -> str:
-    """Who saved a workbook last, if its properties name somebody."""
+    """Who saved a workbook last, if its properties say so."""
     try:
         with zipfile.ZipFile(path) as package, package.open(_PROPERTIES) as stream:
             found = _SAVED_BY.search(stream.read(_PROPERTIES_MAX).decode("utf-8", "replace"))

@@ -83,7 +83,7 @@ class Causes:
         self._tallies: dict[tuple[str, ...], _Tally] = {}
 
     def add(self, problem: Problem, key: str = "") -> None:
-        """Take one problem; `key` tells the document that has it, empty for one of a whole file or table."""
+        """Take one problem; `key` is the document that has it, empty for one of a whole file or table."""
         where = problem.where
         fold: tuple[str, ...] = (problem.code, problem.level, where.file, where.sheet, where.column, _within(problem))
         tally = self._tallies.get(fold)
@@ -102,7 +102,7 @@ class Causes:
 
 
 def _within(problem: Problem) -> str:
-    """What tells causes of one code and column apart: the check, or the field of the record whichever its place in a list."""
+    """What distinguishes causes of one code and column: the check, or the field of the record whichever its place in a list."""
     check = str(problem.values.get("check", ""))
     return check or _ITEM.sub("[]", problem.where.path)
 
@@ -221,10 +221,10 @@ class _Tally:
         """The values as one short list."""
         chosen = list(values or self.values)
         more = len(chosen) - _VALUES_SHOWN
-        told = ", ".join(chosen[:_VALUES_SHOWN])
+        listed = ", ".join(chosen[:_VALUES_SHOWN])
         if more <= 0:
-            return told
-        return f"{told} and {'over ' if self.more_values else ''}{more} more"
+            return listed
+        return f"{listed} and {'over ' if self.more_values else ''}{more} more"
 
 
 def _text(problem: Problem) -> str:
@@ -233,7 +233,7 @@ def _text(problem: Problem) -> str:
 
 
 def _shown_value(problem: Problem) -> str:
-    """The cell as it was written, or for what is no cell's fault the words of whoever refused it."""
+    """The cell as it was written, or for what is no cell's fault the words of the refusal."""
     words = problem.values.get("text", "") if problem.code[0] in "LX" else ""
     return str(words or problem.found)
 
@@ -264,7 +264,7 @@ def _dates(tally: _Tally) -> str:
         return f'set dates: ["{tally.style}"] (or formats of the column){remark}'
     if tally.styles and tally.values and not _CLOCK_ONLY.fullmatch(known):
         either = " or ".join(f'["{style}"]' for style in tally.styles[:2])
-        return f"the values can be read in two ways: say which is meant, dates: {either}"
+        return f"the values can be read in two ways: set dates: {either}"
     return f"expected: {known}" if known and not tally.same_text else ""
 
 
@@ -279,7 +279,7 @@ def _numbers(tally: _Tally) -> str:
     if tally.locale:
         return f"all are numbers as {tally.locale} writes them: set locale: {tally.locale} for the column"
     if tally.all_with_unit and tally.units:
-        return f"all carry a unit ({', '.join(tally.units)}): use type: quantity and say the unit"
+        return f"all carry a unit ({', '.join(tally.units)}): use type: quantity with the unit"
     return ""
 
 
@@ -307,11 +307,11 @@ def _near_words(tally: _Tally) -> str:
 def _units(tally: _Tally) -> str:
     if not (tally.all_with_unit and tally.units):
         return ""
-    return f"say under source.units what {tally.words(list(tally.units))} means"
+    return f"add {tally.words(list(tally.units))} to source.units"
 
 
 def _flags(tally: _Tally) -> str:
-    return "" if tally.more_values else f"say under yes: or no: of the column what {tally.words()} means"
+    return "" if tally.more_values else f"add {tally.words()} to yes: or no: of the column"
 
 
 def _lengths(tally: _Tally) -> str:
@@ -319,7 +319,7 @@ def _lengths(tally: _Tally) -> str:
 
 
 def _zeros(tally: _Tally) -> str:
-    """Only where whoever looked at the values says that they can be padded: what is short on purpose would be another value."""
+    """Only where the check of the values says that they can be padded: what is short on purpose would be another value."""
     width = tally.first.values.get("pads_to")
     return f'pad_left: {{to: {width}, with: "0"}} of the column puts the zeros back' if width else ""
 

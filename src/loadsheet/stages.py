@@ -175,19 +175,11 @@ def _reconcile_and_report(
         *_unverified(reconciliation),
     )
     inbox_files, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
-    shown = reconciliation.pack_snapshot(tuple(map(str, warnings)), sent.left, inbox_files, missing)
+    notes = reconcile.RunNotes(tuple(map(str, warnings)), sent.left, inbox_files, missing)
+    reconciliation = replace(reconciliation, notes=notes)
+    shown = reconciliation.pack_snapshot()
     with run_log.stage("reports"):
-        written = reports.write(
-            ledger.queries,
-            reconciliation,
-            ended,
-            settings,
-            remarks=warnings,
-            forecast=sent.left,
-            inbox=inbox_files,
-            missing_records=missing,
-            allowed=ledger.check_still_held,
-        )
+        written = reports.write(ledger.queries, reconciliation, ended, settings, allowed=ledger.check_still_held)
     if written.incomplete:
         exit_code, stopped = ReportsIncomplete.exit_code, _stop_reason(written, stopped)
     try:

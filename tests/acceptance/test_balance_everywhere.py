@@ -206,7 +206,7 @@ def told_again(ledger, chosen, run, runs):
     """The report as `loadsheet report` makes it."""
     recalled = RecordedListings([(one, ledger.queries.listing_snapshot(one)) for one in runs])
     drops = ledger.queries.drops_of(*runs)
-    return write(ledger.queries, settle(ledger.queries, recalled, run, chosen, drops=drops), run, chosen, drops=drops)
+    return write(ledger.queries, settle(ledger.queries, recalled, run, chosen, drops=drops), run, chosen)
 
 
 def every_report_agrees(first, second, view, *, told_before=False):

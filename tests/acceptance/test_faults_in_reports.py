@@ -36,12 +36,12 @@ REFUSED = {"fault": FaultClass.STATUS_BEFORE_EFFECT, "operation": "order.create"
 IN_ONE_REPORT = {
     "reports.acknowledgement.Acknowledgements.add": "acknowledgements",
     "reports.acknowledgement.Acknowledgements.finish": "acknowledgements",
-    "reports.fix_workbook.write.Fixes.add": "fix files",
-    "reports.fix_workbook.write.Fixes.finish": "fix files",
-    "reports.reconciliation.workbook.ReconciliationWorkbook.add": "workbook",
-    "reports.reconciliation.workbook.ReconciliationWorkbook.finish": "workbook",
-    "reports.web.run.RunPage.add": "page",
-    "reports.web.run.RunPage.finish": "page",
+    "reports.fix_workbook.Fixes.add": "fix files",
+    "reports.fix_workbook.Fixes.finish": "fix files",
+    "reports.reconciliation.ReconciliationWorkbook.add": "workbook",
+    "reports.reconciliation.ReconciliationWorkbook.finish": "workbook",
+    "reports.run_page.RunPage.add": "page",
+    "reports.run_page.RunPage.finish": "page",
     "reports.write_index": "index of runs",
     "problem_groups.Causes.add": "causes",
     "problem_groups.Causes.ranked": "causes",
@@ -54,7 +54,7 @@ IN_ALL = [
     "reports.summarise",
     "stages._still_waiting",
     "stages._still_missing",
-    "reconcile.entry_verdicts.Reconciliation.pack_snapshot",
+    "reconcile.Reconciliation.pack_snapshot",
 ]
 AFTER_IT = {
     "operations.notifications.send_notifications": "notices",
@@ -173,7 +173,7 @@ def check_the_next_run(house, capsys, folder, lacks):
 
 
 def test_a_fault_in_one_report_costs_that_one_alone_and_is_said_until_it_is_made(house, monkeypatch, capsys):
-    workbook = "reports.reconciliation.workbook.ReconciliationWorkbook.finish"
+    workbook = "reports.reconciliation.ReconciliationWorkbook.finish"
     folder, lacks = lost(house, monkeypatch, capsys, workbook, "problem_groups.Causes.add")
     with monkeypatch.context() as patch:
         broken(patch, workbook)

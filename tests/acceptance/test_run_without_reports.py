@@ -84,10 +84,10 @@ def test_the_capsule_of_a_run_that_tells_of_a_dead_one_replays_the_same(tmp_path
     place = house.settings.outbox / "2026-03-05-01"
     place.write_text("in the way", encoding="utf-8")
     with pytest.raises(FolderError):
-        house.night()
+        house.run()
     if with_more:
         house.drop("nordic")
-    name = house.night()
+    name = house.run()
     assert house.said == []
     found = replay(house.capsule(name))
     assert found.is_same, found

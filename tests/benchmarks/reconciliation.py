@@ -24,8 +24,8 @@ from ledgers import document, drop_of, ledger_in, listing, order, plan, send
 from loadsheet.ledger import Ledger, Run
 from loadsheet.reconcile import Reconciliation, settle
 from loadsheet.reports import write
-from loadsheet.reports.reconciliation.workbook import ReconciliationWorkbook
-from loadsheet.reports.sheets import ROWS_MAX, open_book
+from loadsheet.reports.book import open_book
+from loadsheet.reports.reconciliation import ReconciliationWorkbook
 from loadsheet.settings import Settings
 
 SETTINGS = Settings()
@@ -75,7 +75,7 @@ def workbook_alone(folder: Path, ledger: Ledger, run: Run, found: Reconciliation
 
     def ours() -> None:
         with open_book(folder / "ours.xlsx", title="t", footer="f") as book:
-            workbook = ReconciliationWorkbook(book, folder, ledger.queries, found, rows_max=ROWS_MAX)
+            workbook = ReconciliationWorkbook(book, folder, ledger.queries, found)
             for drop, entries in drops:
                 workbook.open(drop)
                 for entry in entries:

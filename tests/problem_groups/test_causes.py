@@ -17,8 +17,8 @@ from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reading import Row, Table
 from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.tables import Native
-from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.reports.fix_workbook.wording import word_problem
 
 
 def cell(code, found, row, column="Pickup", **values):
@@ -95,7 +95,7 @@ def test_numbers_of_another_locale_name_it(texts, locale):
 
 def test_numbers_with_units_ask_for_a_quantity():
     cause = only(cell("C302", "12 kg", 2, locale="en_GB"), cell("C302", "1,200 lb", 3, locale="en_GB"))
-    assert cause.proposal == "all carry a unit (kg, lb): use type: quantity and say the unit"
+    assert cause.proposal == "all carry a unit (kg, lb): use type: quantity with the unit"
 
 
 def test_typing_errors_and_missing_codes_are_told_apart():
@@ -110,7 +110,7 @@ def test_typing_errors_and_missing_codes_are_told_apart():
     [
         (
             cell("C304", "03/04/2026", 2, expected="31.03.2026"),
-            'the values can be read in two ways: say which is meant, dates: ["%d/%m/%Y"] or ["%m/%d/%Y"]',
+            'the values can be read in two ways: set dates: ["%d/%m/%Y"] or ["%m/%d/%Y"]',
         ),
         (cell("C304", "2026-03-10", 2, expected="14:05:00 or 14:05"), ""),
         (
@@ -121,8 +121,8 @@ def test_typing_errors_and_missing_codes_are_told_apart():
         (cell("C306", "a\nb", 2, expected="A"), "the list of the column lacks a b"),
         (cell("C308", "Indai", 2, hint="did you mean india?"), "correct Indai -> india"),
         (cell("C308", "Erewhon", 2), ""),
-        (cell("C307", "14 stone", 2, expected="one of kg"), "say under source.units what stone means"),
-        (cell("C310", "perhaps", 2), "say under yes: or no: of the column what perhaps means"),
+        (cell("C307", "14 stone", 2, expected="one of kg"), "add stone to source.units"),
+        (cell("C310", "perhaps", 2), "add perhaps to yes: or no: of the column"),
         (cell("C303", "1.5", 2), "all are numbers with a fraction: use type: decimal"),
         (
             cell("C312", "x" * 90, 2, length=90, expected=80),

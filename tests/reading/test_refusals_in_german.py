@@ -4,8 +4,8 @@ import pytest
 from reading_corpus import inline, layout, refusal, rows_of, text_file, workbook_parts, write_parts
 from reading_writers import Sheet, write_xlsx
 
-from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.reports.fix_workbook.wording import word_problem
 
 ASKED = layout("Id", "City", encodings=("utf-8", "cp1252"), delimiters=(",",))
 HEAD = ["Id", "City"]
@@ -37,9 +37,15 @@ def cut_off(folder):
 @pytest.mark.parametrize(
     ("refused", "parts"),
     [
-        (two_sheets, ["Mehr als ein Blatt enthält Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"]),
+        (
+            two_sheets,
+            ["Mehrere Blätter enthalten Zeilen der Tabelle: Week 10, Week 11", "blenden Sie die Blätter aus"],
+        ),
         (hidden_sheets, ["alle ihre Blätter sind ausgeblendet: Week 10", "blenden Sie das Blatt"]),
-        (a_cell_beyond, ["hinter der letzten Spalte", "setzen Sie ihn unter seine Überschrift, wenn er gebraucht wird"]),
+        (
+            a_cell_beyond,
+            ["rechts der letzten Spalte", "tragen Sie ihn unter seiner Überschrift ein, wenn er gebraucht wird"],
+        ),
         (another_delimiter, ["mit einem anderen Trennzeichen", "mit dem vereinbarten Trennzeichen"]),
         (cut_off, ["alles Übrige darin ist UTF-8", "speichern Sie sie als „CSV UTF-8“"]),
     ],

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from loadsheet.contract import BY_NAME, Difference
 from loadsheet.ledger import State
 from loadsheet.reconcile import Match, Verdict
-from loadsheet.reconcile.match_table import Matches
+from loadsheet.reconcile.verdicts import Matches
 
 differences = st.lists(st.builds(Difference, st.text(max_size=9), st.text(max_size=9), st.text(max_size=9)), max_size=3)
 found = st.lists(

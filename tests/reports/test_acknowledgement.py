@@ -44,6 +44,20 @@ def reported(ledger, run, folder, listings=None):
     return write(ledger.queries, settle(ledger.queries, listings or {}, run, chosen), ended, chosen)
 
 
+def one_drop(tmp_path, *items, tables=(("orders", "in.csv"),), listings=None):
+    """The reports of a run of one drop, and its acknowledgements."""
+    with ledger_in(tmp_path) as ledger:
+        run = ledger.begin_run()
+        plan(ledger, run, drop_of(*tables), items)
+        send(ledger, run)
+        report = reported(ledger, run, tmp_path / "out", listings)
+    return report, acknowledged(report)
+
+
+def create(number, *problems, rows=(("orders", 2, ("a",)),), **changes):
+    return document("order.create", order(number, **changes), rows, *problems)
+
+
 def acknowledged(report):
     """All acknowledgements of a report by file; each valid, and its CSV telling the same."""
     told = {}
@@ -51,7 +65,7 @@ def acknowledged(report):
         one = json.loads(path.read_bytes())
         VALID.validate(one)
         same_in_csv(one, path.with_name(path.name.removesuffix(".json") + ".csv"))
-        assert f"ack/{path.name}" in report.names
+        assert f"ack/{path.name}" in report.summary.reports
         told[one["file"]] = one
     return told
 
@@ -135,14 +149,8 @@ def test_the_code_of_a_file_comes_from_those_of_its_records(tmp_path):
 
 
 def test_warnings_make_it_accepted_with_errors(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        warned = document(
-            "order.create", order(1), [("orders", 2, ("a",))], weight_problem("in.csv", 2, level="warning")
-        )
-        plan(ledger, run, drop_of(("orders", "in.csv")), [warned])
-        send(ledger, run)
-        one = acknowledged(reported(ledger, run, tmp_path / "out", {"order": listing([order(1)])}))["in.csv"]
+    warned = create(1, weight_problem("in.csv", 2, level="warning"))
+    one = one_drop(tmp_path, warned, listings={"order": listing([order(1)])})[1]["in.csv"]
     assert (one["code"], one["state"], one["records"][0]["code"]) == ("E", "accepted with errors", "E")
 
 
@@ -162,7 +170,7 @@ def test_a_later_run_that_changes_a_record_acknowledges_the_file_again(tmp_path)
     assert (after["control"], after["sequence"]) == (before["control"], 2)
     assert after["supersedes"] == {"sequence": 1, "run": first.name}
     assert (after["run"], after["final"], after["groups"][0]["waiting"]) == (second.name, True, 0)
-    assert f"ack/in.csv.of-{first.name}.ack.json" in report.names
+    assert f"ack/in.csv.of-{first.name}.ack.json" in report.summary.reports
 
 
 def test_a_file_dropped_twice_is_acknowledged_as_a_duplicate(tmp_path):
@@ -170,12 +178,7 @@ def test_a_file_dropped_twice_is_acknowledged_as_a_duplicate(tmp_path):
         controls = []
         for _ in range(3):
             run = ledger.begin_run()
-            plan(
-                ledger,
-                run,
-                drop_of(("orders", "in.csv")),
-                [document("order.create", order(1), [("orders", 2, ("a",))])],
-            )
+            plan(ledger, run, drop_of(("orders", "in.csv")), [create(1)])
             send(ledger, run)
             controls.append(acknowledged(reported(ledger, run, tmp_path / "out"))["in.csv"])
     assert [one["duplicate_of"] for one in controls] == ["", controls[0]["control"], controls[0]["control"]]
@@ -187,7 +190,7 @@ def test_the_same_as_what_still_waits_is_no_acceptance(tmp_path):
         told = []
         for name in ("in.csv", "again.csv"):
             run = ledger.begin_run()
-            plan(ledger, run, drop_of(("orders", name)), [document("order.create", order(1), [("orders", 2, ("a",))])])
+            plan(ledger, run, drop_of(("orders", name)), [create(1)])
             told.append(acknowledged(reported(ledger, run, tmp_path / "out"))[name])
     assert [(one["code"], one["records"][0]["state"], one["final"]) for one in told] == [
         ("W", "ready", False),
@@ -196,13 +199,8 @@ def test_the_same_as_what_still_waits_is_no_acceptance(tmp_path):
 
 
 def test_files_read_together_are_each_acknowledged_with_their_own_rows(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        joined = document(
-            "order.create", order(1), [("orders", 2, ("a",)), ("packages", 7, ("a",)), ("packages", 8, ("a",))]
-        )
-        plan(ledger, run, drop_of(("orders", "orders.csv"), ("packages", "packages.csv")), [joined])
-        told = acknowledged(reported(ledger, run, tmp_path / "out"))
+    joined = create(1, rows=[("orders", 2, ("a",)), ("packages", 7, ("a",)), ("packages", 8, ("a",))])
+    told = one_drop(tmp_path, joined, tables=(("orders", "orders.csv"), ("packages", "packages.csv")))[1]
     assert {name: (one["control"].rpartition("/")[2], one["records"][0]["rows"]) for name, one in told.items()} == {
         "orders.csv": ("1", {"": [2]}),
         "packages.csv": ("2", {"": [7, 8]}),
@@ -218,35 +216,18 @@ def test_names_that_fold_alike_get_files_of_their_own(tmp_path):
     assert set(told) == {"a/in.csv", "a__in.csv", "A__IN.csv"}
 
 
-def test_control_characters_are_escaped_in_the_json_and_shown_in_the_csv(tmp_path):
-    hidden = "\x1b\x7f\x9b\u202e\u2066"
-    key = f"A-1{hidden}"
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        rows = [("orders", 2, ("a",))]
-        plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1, order_id=key), rows)])
-        report = reported(ledger, run, tmp_path / "out")
-        (record,) = acknowledged(report)["in.csv"]["records"]
-    assert record["key"] == key
+def test_control_characters_and_formulas_are_exact_in_the_json_and_harmless_in_the_csv(tmp_path):
+    hidden, formula = "\x1b\x7f\x9b\u202e\u2066", "=cmd|' /C calc'!A0"
+    keys = [f"A-1{hidden}", formula]
+    report, told = one_drop(
+        tmp_path, *(create(1, order_id=key, rows=[("orders", row, ("a",))]) for row, key in enumerate(keys, 2))
+    )
+    assert [record["key"] for record in told["in.csv"]["records"]] == keys
     for path in (report.folder / "ack").iterdir():
         assert not set(path.read_text(encoding="utf-8")) & set(hidden), path
-    assert "A-1\ufffd\ufffd" in (report.folder / "ack" / "in.csv.ack.csv").read_text(encoding="utf-8")
-
-
-def test_formulas_stay_text_in_the_csv_and_exact_in_the_json(tmp_path):
-    key = "=cmd|' /C calc'!A0"
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        plan(
-            ledger,
-            run,
-            drop_of(("orders", "in.csv")),
-            [document("order.create", order(1, order_id=key), [("orders", 2, ("a",))])],
-        )
-        report = reported(ledger, run, tmp_path / "out")
-        one = acknowledged(report)["in.csv"]
-    assert one["records"][0]["key"] == key
-    assert f"'{key}" in (report.folder / "ack" / "in.csv.ack.csv").read_text(encoding="utf-8")
+    shown = (report.folder / "ack" / "in.csv.ack.csv").read_text(encoding="utf-8")
+    assert "A-1\ufffd\ufffd" in shown
+    assert f"'{formula}" in shown
 
 
 @settings(max_examples=10, deadline=None)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.reading.number_formats import parse_format, plain_number, read_number
-from loadsheet.reports.fix_workbook import sheets
-from loadsheet.reports.fix_workbook.rows import FixRow, Remark
-from loadsheet.reports.fix_workbook.sheets import FixSheet, Shared
+from loadsheet.reports.book import open_book
+from loadsheet.reports.fix_workbook import fix_sheets
+from loadsheet.reports.fix_workbook.fix_rows import FixRow, Remark
+from loadsheet.reports.fix_workbook.fix_sheets import FixBook, FixSheet
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
-from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 
 LABELS = ("Order", "Text", "Typed")
@@ -45,7 +45,7 @@ remarks = st.lists(
 def test_cells_are_read_back_as_what_they_were(tmp_path_factory, found, words):
     path = tmp_path_factory.mktemp("fix") / "a.fix.xlsx"
     with open_book(path, title="x", footer="x") as book:
-        sheet = FixSheet(book, Shared(), words, title="Blatt", labels=LABELS, guide={})
+        sheet = FixSheet(FixBook(book, words), "Blatt", LABELS, {})
         for number, (text, (kind, value), said) in enumerate(found, start=1):
             cells = (f"A-{number}", text, value)
             sheet.add(FixRow(number, cells, ((2, kind, value),), f"{number}:1/1", "A", tuple(said)))
@@ -70,6 +70,6 @@ def test_digits_that_a_number_format_shows_are_shown_by_the_fix_file_as_well(num
     escaped = re.sub(r"([ ()-])", r"\\\1", digits)
     how = parse_format(f'"{before}"{escaped}"{after}"')
     cell = read_number(str(number), how, from_1904=False)
-    written, code = sheets.typed(cell.shown, ("number", str(number)), "yyyy-mm-dd")
+    written, code = fix_sheets.typed(cell.shown, ("number", str(number)), "yyyy-mm-dd")
     again = read_number(str(int(written)), parse_format(code), from_1904=False)
     assert (str(again), again.shown) == (str(number), cell.shown)

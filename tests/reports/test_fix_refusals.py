@@ -9,6 +9,9 @@ from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 
 ROOT = Path(__file__).parents[2]
+SAMPLES = (
+    *("tender_updates.csv", "tender_withdrawals.csv", "order_deletes.csv", "status_rotterdam_2026-03-05.csv", "nordic"),
+)
 LONGEST = 7  # characters of a text that this exchange takes; the translator is not told
 
 SHAPES = {
@@ -30,7 +33,10 @@ SHAPES = {
 def outbox(tmp_path_factory):
     """The reports of a run in which the exchange finds nearly every text too long."""
     base = tmp_path_factory.mktemp("refusals")
-    shutil.copytree(ROOT / "inbox_samples", base / "inbox")
+    (base / "inbox").mkdir()
+    for name in SAMPLES:
+        source, target = ROOT / "inbox_samples" / name, base / "inbox" / name
+        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     words = ["run", "--inbox", "inbox", "--mappings", ROOT / "mappings", "--settle", "0", "--exit-zero"]
     with exchange(base / "exchange.db", text_length_max=str(LONGEST)) as served:
         told = {"LOADSHEET_TOKEN": TOKEN, "LOADSHEET_VERIFICATION__PARENTS": "send", "LOADSHEET_DISPATCH__CANARY": "0"}

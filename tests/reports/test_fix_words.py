@@ -6,10 +6,10 @@ import pytest
 from loadsheet.ledger import ColumnGuide
 from loadsheet.mapping.texts import describe_pattern
 from loadsheet.problems import CATALOGUE, Problem, Where
-from loadsheet.reports.fix_workbook.pages import Errors
-from loadsheet.reports.fix_workbook.texts import WordedProblem, takes_of, word_problem
+from loadsheet.reports.fix_workbook.other_sheets import Errors
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
+from loadsheet.reports.fix_workbook.wording import WordedProblem, takes_of, word_problem
 
 SENDERS = re.compile(r"A1(?:0[1236]|1[12])|[RCGK]\d+|L60[1-9]|L611|X70[123]")
 AT = Where("in.xlsx", "Blatt", 3, "Gewicht", "D3", "total_weight")
@@ -82,7 +82,7 @@ def test_phrases_are_patterns_whose_groups_their_words_use(words):
         (
             Problem("C302", AT, "zwölf", {"locale": "de_DE"}, "write it like 1.234,5"),
             "„zwölf“ ist keine Zahl",
-            "Schreiben Sie die Zahl wie 1.234,5",
+            "Schreiben Sie die Zahl so: 1.234,5",
             "",
         ),
         (
@@ -93,26 +93,26 @@ def test_phrases_are_patterns_whose_groups_their_words_use(words):
         ),
         (
             Problem("X701", AT, "x", {"text": "total_weight: is invalid"}),
-            "Die Plattform hat es abgelehnt: ist ungültig",
-            "Berichtigen Sie den Wert; ist er richtig, fragen Sie die Plattform",
+            "Von der Plattform abgelehnt: ist ungültig",
+            "Korrigieren Sie den Wert; ist er richtig, fragen Sie beim Betreiber der Plattform nach",
             "",
         ),
         (
             Problem("K501", AT, "", {"path": "total_weight", "text": "is required"}),
-            "Der Wert wird benötigt",
-            "Berichtigen Sie ihn oder tragen Sie ihn ein",
+            "Der Wert ist erforderlich",
+            "Korrigieren Sie ihn oder tragen Sie ihn ein",
             "",
         ),
         (
             Problem("X701", Where("in.xlsx", "Blatt", 3, path="sender_id"), "", {"text": "sender_id: is invalid"}),
-            "Die Plattform hat es abgelehnt: sender_id: is invalid",
-            "Dieser Wert steht nicht in Ihrer Datei: fragen Sie die Betreuer von loadsheet",
+            "Von der Plattform abgelehnt: sender_id: is invalid",
+            "Dieser Wert steht nicht in Ihrer Datei: Wenden Sie sich an die Betreuer von loadsheet",
             "",
         ),
         (
             Problem("G404", AT, "A-1", {"key": "A-1", "table": "orders"}),
             "A-1 hat hier eine Zeile, aber keine im Blatt Aufträge",
-            "Ergänzen Sie die Zeile dort oder berichtigen Sie Gewicht",
+            "Ergänzen Sie die Zeile dort oder korrigieren Sie Gewicht",
             "",
         ),
     ],
@@ -186,7 +186,7 @@ def test_counts_have_the_sign_between_thousands_of_the_language():
         )
     errors.documents = 1_000
     assert errors.summary(GERMAN) == (
-        "2.400 Probleme mit 2 Ursachen in 1.000 Sätzen. Ist die Spalte „Gewicht“ berichtigt, sind 1.300 davon erledigt."
+        "2.400 Probleme mit 2 Ursachen in 1.000 Datensätzen. Wenn Sie die Spalte „Gewicht“ korrigieren, sind 1.300 davon erledigt."
     )
     assert "2,400 problems" in errors.summary(ENGLISH)
-    assert GERMAN.counted(GERMAN.read_held, 1_000).startswith("1.000 weitere Sätze")
+    assert GERMAN.counted(GERMAN.read_held, 1_000).startswith("1.000 weitere Datensätze")

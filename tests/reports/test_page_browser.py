@@ -17,8 +17,7 @@ from shared_ledger import a_fleet
 
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
-from loadsheet.reports.web import write_index
-from loadsheet.reports.web.index import fleet_shown
+from loadsheet.reports.index_page import fleet_shown, write_index
 from loadsheet.settings import Settings
 
 SIZES = [(390, 844), (1280, 900), (2560, 1440)]
@@ -47,7 +46,7 @@ def outbox(tmp_path_factory):
         exceptions = settle(held.ledger.queries, held.listings, held.run, Settings(outbox=folder)).exceptions
         workers = [one._replace(name=payload, doing=(payload,)) for one in a_fleet().workers for payload in PAYLOADS]
         fleet = fleet_shown(a_fleet(workers=workers), "")
-        write_index(folder, held.ledger.queries, held.run, exceptions, runs_max=100, fleet=fleet)
+        write_index(Settings(outbox=folder), held.ledger.queries, held.run, exceptions, fleet=fleet)
     return folder
 
 

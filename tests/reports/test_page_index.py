@@ -12,8 +12,8 @@ from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.reconcile import Exceptions
-from loadsheet.reports.web import write_index
-from loadsheet.reports.web.index import fleet_shown
+from loadsheet.reports.index_page import fleet_shown, write_index
+from loadsheet.settings import Settings
 
 
 def read_index(outbox):
@@ -62,8 +62,9 @@ def queries(tmp_path):
         yield ledger.queries
 
 
-def index(outbox, queries, **more):
-    write_index(outbox, queries, queries.runs(1)[0], Exceptions(), **{"runs_max": 100, **more})
+def index(outbox, queries, *, runs_max=100, **more):
+    settings = Settings(outbox=outbox, index_runs_max=runs_max)
+    write_index(settings, queries, queries.runs(1)[0], Exceptions(), **more)
     return read_index(outbox)
 
 
@@ -173,7 +174,7 @@ def test_reports_written_again_tell_the_exceptions_of_now(tmp_path):
         newest = held.ledger.begin_run()
         assert newest.id > held.run.id
         stale = Exceptions((ExceptionStatus(1, held.run.name, held.run.started_at, "refused"),))
-        write_index(tmp_path / "out", held.ledger.queries, held.run, stale, runs_max=10)
+        write_index(Settings(outbox=tmp_path / "out"), held.ledger.queries, held.run, stale)
     assert "Open exceptions: 0" in read_index(tmp_path / "out")[0]
 
 

@@ -11,8 +11,8 @@ from ledgers import document, drop_of, order, plan, weight_problem
 from reported_runs import run_begun, written
 from run_with_every_outcome import night
 
-from loadsheet.reports.web.orders import Anchors, anchor
-from loadsheet.reports.web.run import run_verdict
+from loadsheet.reports.document_details import Anchors, anchor
+from loadsheet.reports.run_page import run_verdict
 
 
 def page_of(report):
@@ -96,20 +96,6 @@ def test_a_record_of_thousands_of_values_is_cut_and_says_so(tmp_path):
     html = page_of(report)
     assert len(html.encode()) < 150_000
     assert re.search(r"and 7,\d\d\d more:", html)
-
-
-def test_equal_ledgers_give_equal_pages(report, tmp_path):
-    with night(tmp_path) as held:
-        again = held.write(tmp_path / "out")
-    pages = [(page_of(one), (one.folder.parent / "index.html").read_bytes()) for one in (report, again)]
-    assert pages[0] == pages[1]
-
-
-def test_a_run_without_any_file_has_a_page(tmp_path):
-    with run_begun(tmp_path) as (ledger, run, chosen):
-        html = page_of(written(ledger, run, chosen))
-    assert "No file came in." in html
-    assert "Nothing came in" in html
 
 
 def test_the_first_word_says_what_matters_most():

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from loadsheet.problems import FolderError
-from loadsheet.reports.atomic_files import check_writable, placed, safe_name
+from loadsheet.reports.report_files import check_writable, placed, safe_name
 
 
 def test_a_file_appears_whole_and_replaces_the_earlier_one(tmp_path):

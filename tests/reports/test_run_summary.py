@@ -151,45 +151,39 @@ def test_the_terminal_reads_what_happened_and_what_to_do(tmp_path):
     ]
 
 
-def test_a_clean_run_is_short(tmp_path):
+def sentences(tmp_path, *documents, file="in.csv", sent=True, listed=(), **settings):
+    """What the terminal reads of a run of one file; each of its documents has a row."""
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
-        items = [document("order.create", order(number), [("orders", number, ("a",))]) for number in (1, 2)]
-        plan(ledger, run, drop_of(("orders", "in.csv")), items)
-        send(ledger, run)
-        report = written(ledger, run, {"order": listing([order(1), order(2)])}, tmp_path / "out")
-    assert report.sentences[2:4] == ["All 2 orders agree", "Every row is accounted for: 2 read = 2 accepted"]
-    assert report.sentences[-1].startswith("reports in")
+        made = [
+            document("order.create", one, [("orders", row, ("a",))], *wrong)
+            for row, (one, *wrong) in enumerate(documents, 2)
+        ]
+        plan(ledger, run, drop_of(("orders", file)), made)
+        if sent:
+            send(ledger, run)
+        return written(ledger, run, {"order": listing(list(listed))}, tmp_path / "out", **settings).sentences
+
+
+def test_a_clean_run_is_short_and_one_is_not_many(tmp_path):
+    told = sentences(tmp_path, (order(1),), (order(2),), listed=[order(1), order(2)])
+    assert told[2:4] == ["All 2 orders agree", "Every row is accounted for: 2 read = 2 accepted"]
+    assert told[-1].startswith("reports in")
+    (tmp_path / "one").mkdir()
+    told = sentences(tmp_path / "one", (order(1),), listed=[order(1)])
+    assert told[1:3] == ["  in.csv       1 row: 1 accepted", "The only order agrees"]
 
 
 def test_what_waits_is_sent_by_the_next_run(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", order(1), [("orders", 2, ("a",))])])
-        report = written(ledger, run, {}, tmp_path / "out")
-    assert report.sentences[2] == "0 of 1 orders agree; 1 waits to be sent"
-    assert report.sentences[-1] == "next: loadsheet run"
+    told = sentences(tmp_path, (order(1),), sent=False)
+    assert (told[2], told[-1]) == ("0 of 1 orders agree; 1 waits to be sent", "next: loadsheet run")
 
 
-def test_the_next_command_names_the_ledger_where_it_is_not_in_its_usual_place(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        wrong = document("order.create", order(1), [("orders", 2, ("a",))], weight_problem("in.csv", 2))
-        plan(ledger, run, drop_of(("orders", "in.csv")), [wrong])
-        report = written(ledger, run, {}, tmp_path / "out", state=tmp_path)
-    assert report.sentences[-1].endswith(f" --state {tmp_path}")
-
-
-def test_no_control_character_reaches_the_terminal(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        wrong = document(
-            "order.create", order(1, order_id="A 1\x1b[2J"), [("orders", 2, ("a",))], weight_problem("in.csv", 2)
-        )
-        plan(ledger, run, drop_of(("orders", "in\x1b]0;x\x07.csv")), [wrong])
-        report = written(ledger, run, {}, tmp_path / "out")
-    assert report.sentences[-1] == "next: loadsheet show 'A 1?[2J'"
-    assert all(line.isprintable() for line in report.sentences)
+def test_the_next_command_names_the_key_without_control_characters_and_the_ledger_in_an_unusual_place(tmp_path):
+    wrong = (order(1, order_id="A 1\x1b[2J"), weight_problem("in.csv", 2))
+    told = sentences(tmp_path, wrong, file="in\x1b]0;x\x07.csv", state=tmp_path)
+    assert told[-1] == f"next: loadsheet show 'A 1?[2J' --state {tmp_path}"
+    assert all(line.isprintable() for line in told)
 
 
 def test_what_only_the_listing_shows_to_be_wrong_is_said_with_its_first_key_and_what_to_do(tmp_path):
@@ -205,13 +199,3 @@ def test_what_only_the_listing_shows_to_be_wrong_is_said_with_its_first_key_and_
     missing, different = report.sentences[4:6]
     assert missing.startswith("      2 x missing at exchange, first A-00002: ask the exchange who removed it")
     assert different.startswith("      1 x value difference, first A-00001: see the sheet Differences")
-
-
-def test_one_row_is_no_rows(tmp_path):
-    with ledger_in(tmp_path) as ledger:
-        run = ledger.begin_run()
-        only = document("order.create", order(1), [("orders", 2, ("a",))])
-        plan(ledger, run, drop_of(("orders", "in.csv")), [only])
-        send(ledger, run, lambda _: None)
-        report = written(ledger, run, {"order": listing([order(1)])}, tmp_path / "out")
-    assert report.sentences[1:3] == ["  in.csv       1 row: 1 accepted", "The only order agrees"]

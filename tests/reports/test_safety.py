@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.control_characters import visible
-from loadsheet.reports.safety import CELL_MAX, csv_line, csv_row, csv_text, sheet_text
+from loadsheet.reports.report_files import CELL_MAX, csv_line, csv_row, csv_text, sheet_text
 
 PAYLOADS = (
     "=1+1",

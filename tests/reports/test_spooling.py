@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from loadsheet.reports.spooling import Roll, Spool
+from loadsheet.reports.report_files import Roll, Spool
 
 LONG = 3_000  # so that a few hundred do not fit into a block
 

@@ -1,9 +1,10 @@
 import csv
-import hashlib
+import json
 import re
 import zipfile
 from datetime import datetime
 
+import jsonschema
 import openpyxl
 import pytest
 from ledgers import ledger_in
@@ -11,7 +12,8 @@ from reported_runs import night_of_everything
 
 from loadsheet.contract import Assumptions
 from loadsheet.reconcile import settle
-from loadsheet.reports import write
+from loadsheet.reports import schema, sheets, write
+from loadsheet.reports.book import open_book
 from loadsheet.settings import Settings
 
 SHEETS = [
@@ -149,9 +151,11 @@ def test_numbers_are_numbers_times_are_times_and_identifiers_texts(values):
 
 def test_a_ledger_gives_the_same_bytes_twice(report, tmp_path):
     reports = (report, night_of_everything(tmp_path))
-    digests = [{path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in one.paths} for one in reports]
-    assert digests[0] == digests[1]
-    assert {"reconciliation.xlsx", "run.json", "in.csv.results.csv"} <= set(digests[0])
+    contents = [
+        {path.name: path.read_bytes() for path in (*one.paths, one.folder.parent / "index.html")} for one in reports
+    ]
+    assert contents[0] == contents[1]
+    assert {"reconciliation.xlsx", "run.json", "in.csv.results.csv", "in.fix.xlsx", "run.html"} <= set(contents[0])
 
 
 FOREIGN = (
@@ -175,14 +179,9 @@ def test_foreign_text_stays_text_and_only_our_own_formulas_are_formulas(tmp_path
     assert {text for text in FOREIGN if text.isprintable() and "_x" not in text} <= shown
 
 
-def test_long_texts_are_cut_with_a_mark(tmp_path):
-    report = night_of_everything(tmp_path, "x" * 40_000)
-    values = [str(value) for line in rows(opened(report)["Problems"]) for value in line]
-    assert any(value.endswith("(cut, 40000 characters)") and len(value) == 32_767 for value in values)
-
-
-def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path):
-    report = night_of_everything(tmp_path, "=1+1", orders=12, sheet_rows_max=4)
+def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(sheets, "ROWS_MAX", 4)
+    report = night_of_everything(tmp_path, "=1+1", orders=12)
     book = opened(report)
     assert len(rows(book["Matched"])) == 4
     assert book["Matched"].tables["tblMatched"].ref == "A1:G4"
@@ -202,34 +201,39 @@ def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path):
     assert not formulas  # they would not see the rows of the CSV
 
 
-@pytest.mark.parametrize(("limit", "beyond"), [(4, False), (3, True)])
-def test_the_limit_counts_the_heading(tmp_path, limit, beyond):
-    report = night_of_everything(tmp_path, sheet_rows_max=limit)
-    assert ("reconciliation.matched.csv" in report.names) is beyond
-    assert len(rows(opened(report)["Matched"])) == min(limit, 4)
+@pytest.mark.parametrize(("limit", "beyond"), [(4, ""), (3, "beside.csv")])
+def test_the_limit_counts_the_heading(tmp_path, monkeypatch, limit, beyond):
+    monkeypatch.setattr(sheets, "ROWS_MAX", limit)
+    with open_book(tmp_path / "book.xlsx", title="t", footer="f") as book:
+        sheet = sheets.TableSheet(book, "Some", [sheets.Column("a")], overflow=tmp_path / "beside.csv")
+        for number in range(3):
+            sheet.add([str(number)])
+        assert sheet.finish("nothing") == beyond
+    assert openpyxl.load_workbook(tmp_path / "book.xlsx")["Some"].max_row == limit
 
 
-def test_secrets_are_in_no_report(tmp_path):
+def test_secrets_are_in_no_report_and_changed_assumptions_and_long_texts_are_in_the_workbook(tmp_path):
     settings = Settings(
-        outbox=tmp_path / "outbox", exchange="https://user:hunter2@exchange.example", token="s3cr3t-token"
+        outbox=tmp_path / "outbox",
+        exchange="https://user:hunter2@exchange.example",
+        token="s3cr3t-token",
+        assumptions=Assumptions(create_existing="replace"),
     )
-    report = night_of_everything(tmp_path, settings=settings)
+    report = night_of_everything(tmp_path, "x" * 40_000, settings=settings)
     for path in report.paths:
         data = path.read_bytes()
         if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as book:
-                data = b"".join(book.read(name) for name in book.namelist())
+            with zipfile.ZipFile(path) as archive:
+                data = b"".join(archive.read(name) for name in archive.namelist())
         assert b"hunter2" not in data
         assert b"s3cr3t" not in data
+    book = opened(report)
+    assert ["assumptions.create_existing", "replace", "reject", None] in rows(book["Run"])
+    values = [str(value) for line in rows(book["Problems"]) for value in line]
+    assert any(value.endswith("(cut, 40000 characters)") and len(value) == 32_767 for value in values)
 
 
-def test_assumptions_that_were_changed_are_told(tmp_path):
-    settings = Settings(outbox=tmp_path / "outbox", assumptions=Assumptions(create_existing="replace"))
-    report = night_of_everything(tmp_path, settings=settings)
-    assert ["assumptions.create_existing", "replace", "reject", None] in rows(opened(report)["Run"])
-
-
-def test_an_empty_run_has_a_workbook_that_says_so(tmp_path):
+def test_an_empty_run_has_a_workbook_a_page_and_a_run_json_that_say_so(tmp_path):
     settings = Settings(outbox=tmp_path / "outbox")
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
@@ -238,8 +242,14 @@ def test_an_empty_run_has_a_workbook_that_says_so(tmp_path):
     assert book["Summary"]["A2"].value == "No document was submitted"
     assert rows(book["Matched"])[1][0] == "no documents of this run agree"
     assert rows(book["Exceptions"])[1][0] == "nothing needs anybody"
+    page = (report.folder / "run.html").read_text(encoding="utf-8")
+    assert "No file came in." in page
+    assert "Nothing came in" in page
+    told, published = json.loads((report.folder / "run.json").read_bytes()), json.loads(schema())
+    jsonschema.validate(told, published)
+    assert told.keys() == published["$defs"]["RunSummary"]["properties"].keys()
 
 
 def test_no_temporary_file_is_left(report):
     written = {str(path.relative_to(report.folder)) for path in report.folder.rglob("*") if path.is_file()}
-    assert written == set(report.names)
+    assert written == set(report.summary.reports)

@@ -12,7 +12,7 @@ from loadsheet.annotation_sheet import as_written
 from loadsheet.ledger import ReadTotals, Remark
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Where
-from loadsheet.reports.reconciliation.workbook import free_name
+from loadsheet.reports.reconciliation import free_name
 from loadsheet.reports.reconciliation.worklist import BUCKETS, Ages, bucket_of
 
 
@@ -178,7 +178,7 @@ def test_a_workbook_that_is_open_stays_and_the_next_one_has_another_name(house):
         lock.unlink()
     lock.touch()
     again = house.again(held=[order(1, delivery_city="Köln")])
-    assert "reconciliation_2.xlsx" in again.names
+    assert "reconciliation_2.xlsx" in again.summary.reports
     assert (first.folder / "reconciliation.xlsx").read_bytes() == before
     assert (
         "reconciliation.xlsx is open in another program; the workbook is in reconciliation_2.xlsx"

@@ -222,7 +222,7 @@ def test_the_reports_of_its_night_say_that_the_values_are_gone_and_ask_nobody_to
     page = (written.folder / "run.html").read_text(encoding="utf-8")
     assert "its values were removed on 2026-04-04 and are not kept any more" in page
     assert PERSON not in page
-    assert not [name for name in written.names if ".fix." in name]
+    assert not [name for name in written.summary.reports if ".fix." in name]
 
 
 def test_what_a_record_was_before_is_unknown_once_it_was_emptied(house):

@@ -1,4 +1,4 @@
-"""Two nights with every outcome, each sealed into a capsule: made once, and only read by the tests."""
+"""Two runs with every outcome, each sealed into a capsule: made once, and only read by the tests."""
 
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ THEIRS = (
 )
 
 
-class Nights(NamedTuple):
+class TwoRuns(NamedTuple):
     """The house, its two runs, and what their summaries say."""
 
     house: House
@@ -41,32 +41,32 @@ class Nights(NamedTuple):
 
 
 @pytest.fixture(scope="session")
-def nights(tmp_path_factory):
+def two_runs(tmp_path_factory):
     """The samples with one answer lost; then two of them again, a mended fix workbook, and a file that nobody knows."""
     house = House(tmp_path_factory.mktemp("house"), *THEIRS)
     house.drop(*SOME)
     shorten(house.settings.inbox / "status_rotterdam_2026-03-05.csv", 31)
-    first = house.night({"fault": FaultClass.HTML, "operation": UNANSWERED, "at": (3,)})
+    first = house.run({"fault": FaultClass.HTML, "operation": UNANSWERED, "at": (3,)})
     told = [house.last]
     house.drop("acme_orders_2026-03.xlsx", "nordic")
     mend(house.settings.outbox / first / "acme_orders_2026-03.fix.xlsx", house.settings.inbox / "mended.xlsx")
     (house.settings.inbox / "holiday.csv").write_text("nobody knows this\n", encoding="utf-8")
-    second = house.night()
-    return Nights(house, first, second, (*told, house.last))
+    second = house.run()
+    return TwoRuns(house, first, second, (*told, house.last))
 
 
 @pytest.fixture(scope="session")
 def little_house(tmp_path_factory):
-    """A house with one night behind it, of one small file."""
+    """A house with one run behind it, of one small file."""
     house = House(tmp_path_factory.mktemp("little"), "alder-parcels")
     house.drop("alder_2026-03-10.csv")
-    house.night()
+    house.run()
     return house
 
 
 @pytest.fixture(scope="session")
 def little(little_house):
-    """The capsule of that night, quickly replayed."""
+    """The capsule of that run, quickly replayed."""
     return little_house.capsule(little_house.last.run)
 
 

@@ -1,4 +1,4 @@
-"""A house whose nights end in capsules: a folder with an inbox, an exchange that misbehaves on demand, and a settable clock."""
+"""A house whose runs end in capsules: a folder with an inbox, an exchange that misbehaves on demand, and a settable clock."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ SAMPLES = ROOT / "inbox_samples"
 
 
 class House:
-    """A folder with inbox, mappings, an exchange that misbehaves on demand, and a clock that is put where a night needs it."""
+    """A folder with inbox, mappings, an exchange that misbehaves on demand, and a clock that is put where a run needs it."""
 
     def __init__(self, folder, *mappings, **chosen):
         self.folder, self.said = folder, []
@@ -52,7 +52,7 @@ class House:
     def ledger(self, *, exclusive=True):
         return (open_ledger if exclusive else read_ledger)(self.settings.database_url, clock=self.clock)
 
-    def night(self, *rules, days=1):
+    def run(self, *rules, days=1):
         """A whole run on the next day, and its capsule; returns the run's name."""
         self.now = (self.now + timedelta(days=days)).replace(hour=2, minute=0, second=0, microsecond=0)
         with misbehaving(self.folder, *rules) as served, self.ledger() as ledger:

@@ -16,7 +16,7 @@ from loadsheet.dispatch import UnknownTimer
 from loadsheet.fix_marks import ROW_COLUMN
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
-from loadsheet.reports.fix_workbook.write import Fixes, is_to_fix
+from loadsheet.reports.fix_workbook import Fixes, is_to_fix
 from loadsheet.settings import Settings
 
 _LOADED = {}
@@ -122,15 +122,22 @@ def _bare(record):
     return {name: value for name, value in record.items() if name not in ("id", "number", "created_at", "updated_at")}
 
 
+def write_fixes(queries, run, folder, settings, *, drops=None):
+    """The fix files of a run's drops, as the reports write them; returns their names."""
+    fixes, names = Fixes(queries, run, folder, settings), []
+    for drop in queries.drops_of(run) if drops is None else drops:
+        with ExitStack() as stack:
+            fixes.open(drop, stack)
+            for entry in queries.entries_of(drop.id):
+                fixes.add(entry)
+            names += fixes.finish()
+    return names
+
+
 def write_fix(queries, drop, path, settings):
-    """The fix workbook of a drop, as the reports write it, at `path`."""
+    """The fix workbook of a drop at `path`."""
     run = next(run for run in queries.runs() if run.name == drop.run)
-    with ExitStack() as stack:
-        fixes = Fixes(queries, run, path.parent, settings)
-        fixes.open(queries.drop(drop.id), stack)
-        for entry in queries.entries_of(drop.id):
-            fixes.add(entry)
-        (name, *_) = fixes.finish()
+    (name, *_) = write_fixes(queries, run, path.parent, settings, drops=[queries.drop(drop.id)])
     return (path.parent / name).rename(path)
 
 

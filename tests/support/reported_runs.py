@@ -29,7 +29,7 @@ from loadsheet.reports import write
 from loadsheet.settings import Settings
 
 
-def night_of_everything(folder, *texts, settings=None, orders=8, **more):
+def night_of_everything(folder, *texts, settings=None, orders=8):
     """A night with something of everything, for each of the texts in cells, answers, listings and names of keys; its reports."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = settings or Settings(outbox=folder / "outbox", exchange="https://user:secret@exchange.example/base")
@@ -57,7 +57,7 @@ def night_of_everything(folder, *texts, settings=None, orders=8, **more):
             ledger.set_aside(run, one)
         send(ledger, run, lambda one: answers.get(one.key, lambda _: None)(one))
         found = settle(ledger.queries, {"order": listing(held), "tender": listing([], total=9)}, run, settings)
-        return write(ledger.queries, found, run, settings, **more)
+        return write(ledger.queries, found, run, settings)
 
 
 @contextmanager

@@ -132,10 +132,9 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 @JSON
 def show(file: Path, *, as_json: bool) -> int:
     """What is in a capsule: its run, files, mappings, answers and reports. Verify it before you trust it."""
-    from loadsheet.run_archive.contents import read_manifest  # noqa: PLC0415 (only this command needs it)
-    from loadsheet.run_archive.hash_chain import Members  # noqa: PLC0415 (as above)
+    from loadsheet.run_archive.contents import CapsuleReader, read_manifest  # noqa: PLC0415 (as above)
 
-    manifest = read_manifest(Members(file))
+    manifest = read_manifest(CapsuleReader(file))
     if as_json:
         print_json(manifest)
         return 0

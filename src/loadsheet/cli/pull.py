@@ -13,8 +13,16 @@ from loadsheet.cli.ledger_access import clock
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.contract import BY_NAME, overview_of
-from loadsheet.reports.flattening import Layout, text_of
-from loadsheet.reports.listing_export import FORMS, Pulled, layout, write_json, write_pulled, write_table
+from loadsheet.reports.listing_export import (
+    FORMS,
+    Layout,
+    Pulled,
+    layout,
+    text_of,
+    write_json,
+    write_pulled,
+    write_table,
+)
 from loadsheet.settings import EMBEDDED
 
 PARTIAL, NOT_LISTED = 1, 65

@@ -155,19 +155,9 @@ def _write(
 ) -> tuple[reports.Written, reconcile.Reconciliation]:
     recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run)) for run in selection.runs])
     seen = _listings(selection.drops, settings) if ask else recalled
-    reconciliation = reconcile.settle(queries, seen, selection.run, settings, drops=selection.drops)
-    written = reports.write(
-        queries,
-        reconciliation,
-        selection.run,
-        settings,
-        remarks=recalled.remarks,
-        forecast=recalled.forecast,
-        inbox=recalled.inbox,
-        missing_records=recalled.missing_records,
-        drops=selection.drops,
-    )
-    return written, reconciliation
+    found = reconcile.settle(queries, seen, selection.run, settings, drops=selection.drops)
+    found = replace(found, notes=recalled.notes)
+    return reports.write(queries, found, selection.run, settings), found
 
 
 def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:

@@ -264,7 +264,7 @@ def _print_run(settings: Settings, result: Result, context: _WatchContext) -> No
         print_lines([msgspec.json.format(msgspec.json.encode(shown), indent=-1).decode()])
     else:
         prefix = f"{settings.shipper}: " if context.several else ""
-        print_lines([prefix + _summary_line(summary, result.reports.place or result.reports.folder)])
+        print_lines([prefix + _summary_line(summary, result.reports.place)])
 
 
 def _run_pipeline(held: _HeldShipper, context: _WatchContext, end: RunEnd) -> Result:

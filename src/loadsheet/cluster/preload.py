@@ -7,7 +7,7 @@ the memory that the runs share.
 import gc
 import importlib
 
-from loadsheet.reports.web.rendering import compile_templates
+from loadsheet.reports.html_rendering import compile_templates
 
 _MODULES = (
     "loadsheet.cli.run",

@@ -1,26 +1,69 @@
 """Stage 6: reconcile. Source, sent and listed, matched entry by entry, and the proof that every row is accounted for.
 
-`settle` is the verb; `Reconciliation` is what it finds. Reads the ledger and the listings it is given; refuses to know how
-listings are fetched, what reports look like, and what a source file is.
+`settle` gives every entry of a run its verdict, with the row balance and the control totals; `Reconciliation` is the result. Reads the ledger
+and the listings that it is given; refuses to know how listings are fetched, what reports look like, and what a source file is. Entries come
+in batches, so memory does not grow with them: the ledger is asked about their records once a batch.
 """
 
-from loadsheet.reconcile.balance import FATES, IGNORED, WORST_FIRST, Balance, TableBalance
-from loadsheet.reconcile.entry_verdicts import Reconciliation, settle
-from loadsheet.reconcile.exceptions import Exceptions
-from loadsheet.reconcile.fields import FieldMatch, gap_of
-from loadsheet.reconcile.listings import RecordedListings
-from loadsheet.reconcile.totals import RED, Share, Total
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from loadsheet.contract import (
+    BY_NAME,
+    EXACT,
+    Difference,
+    Listing,
+    Tolerances,
+    different_fields,
+    exactly,
+    fields_of,
+    measures_of,
+    outermost,
+)
+from loadsheet.ledger import Drop, Entry, Run, State
+from loadsheet.ledger.planning import waits_as
+from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.reconcile.balance import FATES, IGNORED, Balance, TableBalance, Tally
+from loadsheet.reconcile.listings import ListingIndex, ListingSnapshot, RecordedListings, RunNotes
+from loadsheet.reconcile.open_exceptions import Exceptions, follow_up
+from loadsheet.reconcile.totals import (
+    RED,
+    Adder,
+    FieldMatch,
+    FieldTally,
+    Share,
+    Total,
+    gap_of,
+    units_left_out,
+    with_units,
+)
 from loadsheet.reconcile.verdicts import (
     AGREES,
     IN_ORDER,
     MEANINGS,
     NEEDS_SOMEONE,
+    PROVABLE,
     REMEDIES,
+    TRACED,
+    UNKNOWN_RECORD,
     Leg,
     Match,
+    Matches,
     OnlyListed,
+    RecordState,
     Verdict,
+    as_only_listed,
+    by_rule,
+    record_states,
 )
+from loadsheet.settings import Settings
 
 __all__ = [
     "AGREES",
@@ -31,7 +74,6 @@ __all__ = [
     "NEEDS_SOMEONE",
     "RED",
     "REMEDIES",
-    "WORST_FIRST",
     "Balance",
     "Exceptions",
     "FieldMatch",
@@ -40,6 +82,7 @@ __all__ = [
     "OnlyListed",
     "Reconciliation",
     "RecordedListings",
+    "RunNotes",
     "Share",
     "TableBalance",
     "Total",
@@ -47,3 +90,314 @@ __all__ = [
     "gap_of",
     "settle",
 ]
+
+_SHOWN_BY_LISTINGS = frozenset(
+    {
+        Verdict.MATCHED,
+        Verdict.WITHIN_TOLERANCE,
+        Verdict.VALUE_DIFFERENCE,
+        Verdict.UNCHANGED,
+        Verdict.MISSING,
+        Verdict.STILL_LISTED,
+        Verdict.LISTED_TWICE,
+        Verdict.NOT_VERIFIABLE,
+    }
+)
+
+
+class Unverified(NamedTuple):
+    """So many entries of `all` that a listing should show cannot be verified, because it was not whole."""
+
+    leg: Leg
+    entries: int
+    all: int
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """All that the reconciliation of a run found in these drops. `matches` holds one match for each entry, in the ledger's order. `notes` is
+    what the run reports beside it.
+    """
+
+    drops: tuple[Drop, ...]
+    matches: Matches
+    only_listed: tuple[OnlyListed, ...]
+    legs: tuple[Leg, ...]
+    balance: Balance
+    totals: tuple[Total, ...]
+    exceptions: Exceptions = field(default_factory=Exceptions)
+    fields: tuple[FieldMatch, ...] = ()
+    shares: tuple[Share, ...] = ()
+    seen: ListingSnapshot = field(default_factory=ListingSnapshot)
+    notes: RunNotes = field(default_factory=RunNotes)
+
+    @cached_property
+    def verdicts(self) -> Counter[Verdict]:
+        """How many entries have each verdict."""
+        return self.matches.verdicts()
+
+    @cached_property
+    def states(self) -> Counter[State]:
+        """How many entries are in each state."""
+        return self.matches.states()
+
+    @property
+    def balances(self) -> bool:
+        """Whether all rows read and all entries of the ledger are accounted for, each once."""
+        return self.balance.balances and self.balance.entries == self.verdicts.total()
+
+    @property
+    def needs_someone(self) -> int:
+        """How many entries wait for a person."""
+        return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
+
+    @cached_property
+    def unverified(self) -> tuple[Unverified, ...]:
+        """What cannot be verified of each subject whose listing was read and is not whole."""
+        totals, counts = Counter[str](), Counter[str]()
+        for (operation, verdict), count in self.matches.of_operations().items():
+            subject = BY_NAME[operation].subject
+            totals[subject] += count if verdict in _SHOWN_BY_LISTINGS and BY_NAME[operation].proved_by else 0
+            counts[subject] += count if verdict is Verdict.NOT_VERIFIABLE else 0
+        partial = (leg for leg in self.legs if leg.read and not leg.complete and counts[leg.subject])
+        return tuple(Unverified(leg, counts[leg.subject], totals[leg.subject]) for leg in partial)
+
+    @property
+    def red_totals(self) -> int:
+        """How many control totals differ between their legs."""
+        return sum(total.says in RED for total in self.totals)
+
+    def pack_snapshot(self) -> bytes:
+        """What the listings showed of the entries, packed for the ledger, with the notes of the run (see `RecordedListings`)."""
+        return self.seen.pack(self.legs, self.only_listed, self.notes)
+
+    def faults(self) -> Iterator[str]:
+        """Why it does not balance, a sentence each; none if it does."""
+        yield from self.balance.faults()
+        if self.balance.entries != self.verdicts.total():
+            yield f"{self.balance.entries} entries in the ledger, {self.verdicts.total()} verdicts"
+
+
+_DECODER = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+_NOTHING: dict[str, Any] = {}
+_BATCH = 1_000
+_UNREAD = Leg("", read=False)
+
+_Item = TypeVar("_Item")
+
+
+@exactly()
+def settle(
+    queries: LedgerQueries,
+    listings: Mapping[str, Listing | None] | RecordedListings,
+    run: Run,
+    settings: Settings,
+    *,
+    drops: Sequence[Drop] | None = None,
+) -> Reconciliation:
+    """The reconciliation of a run: of all entries of the drops that it touched, or of these `drops`.
+
+    `listings` holds the listing of each subject (`order`, `tender`), its records decoded with exact numbers; None or absent where
+    it was not asked for or could not be read. Or they are what earlier runs saw. Whether it balances is for the caller to ask
+    (`Reconciliation.balances`).
+    """
+    listed = listings if isinstance(listings, RecordedListings) else ListingIndex(listings)
+    judge = _Judge(queries, listed, settings)
+    drops = tuple(queries.drops_of(run) if drops is None else drops)
+    for drop in drops:
+        judge.tally.open(drop)
+        for batch in _batches(queries.entries_of(drop.id)):
+            judge.settle(batch)
+        judge.tally.leave_out(drop, queries.ignored_of(drop.id))
+    legs = tuple(leg for name, leg in sorted(listed.legs.items()) if leg.read or name in judge.subjects)
+    only_listed = listed.only_listed if isinstance(listed, RecordedListings) else judge.only_listed_records(listed)
+    return Reconciliation(
+        drops,
+        judge.matches,
+        only_listed,
+        legs,
+        judge.tally.balance(),
+        tuple(judge.totals()),
+        follow_up(queries, run, judge.matches, judge.verdicts_of_earlier),
+        judge.fields.field_matches(),
+        judge.adder.shares(),
+        judge.snapshot,
+        listed.notes if isinstance(listed, RecordedListings) else RunNotes(),
+    )
+
+
+class _Judge:
+    """Takes entries a batch at a time: gives each its verdict, counts their rows, adds their figures up."""
+
+    def __init__(self, queries: LedgerQueries, listed: ListingIndex | RecordedListings, settings: Settings) -> None:
+        self._queries, self._listed = queries, listed
+        self._tolerances = Tolerances(
+            Decimal(str(settings.reconcile.weight_tolerance)), Decimal(str(settings.reconcile.money_tolerance))
+        )
+        self._waiting: dict[
+            str, str
+        ] = {}  # of listed lanes that nothing accounts for yet: the state of this run's entry
+        self.subjects: set[str] = set()  # of which a listing could show an entry
+        self.fields = FieldTally()
+        self.matches, self.tally, self.adder, self.snapshot = Matches(), Tally(), Adder(), ListingSnapshot()
+
+    def settle(self, entries: Sequence[Entry]) -> None:
+        """The next entries."""
+        entries = self._with_effective_states(entries)
+        traces = list(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        lanes, units = record_states(traces), units_left_out(self._queries, entries, traces)
+        places = self._listed.find(entries)
+        for entry, found in zip(entries, places, strict=True):
+            lane = lanes.get(entry.lane, UNKNOWN_RECORD)
+            self._account_for(entry, lane, found)
+            given = units.get(entry.id, {})
+            leg = self._listed.leg_of(entry)
+            ruled = by_rule(entry, lane, leg, len(found))
+            alike = ruled is None
+            if alike and entry.removed:
+                ruled = self._without_contents(entry)
+            listed = self._listed.record(entry, found) if alike and ruled is not Verdict.NOT_VERIFIABLE else None
+            different = self._add(entry, ruled, listed, lane, given)
+            if leg.read and (alike or _listing_decides(entry, lane)) and not (alike and entry.removed):
+                self.snapshot.add(entry, len(found), different, listed)
+
+    def verdicts_of_earlier(self, entries: Sequence[Entry]) -> Iterator[Match]:
+        """The verdicts on entries of earlier runs that were accepted or are unchanged, which count for nothing else here."""
+        entries = self._with_effective_states(entries)
+        lanes = record_states(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
+        for entry, place in zip(entries, self._listed.find(entries), strict=True):
+            leg = self._listed.leg_of(entry)
+            lane = lanes.get(entry.lane, UNKNOWN_RECORD)
+            ruled = by_rule(entry, lane, leg, len(place))
+            if ruled is None and entry.removed:
+                yield Match(entry.id, entry.operation, entry.state, self._without_contents(entry))
+            elif ruled is None:
+                listed = self._listed.record(entry, place)
+                found = _compare(entry, _DECODER.decode(entry.payload), listed, self._tolerances)
+                yield Match(entry.id, entry.operation, entry.state, _verdict(found, entry.state), *found)
+                self.snapshot.add(entry, len(place), _fields(found), listed)
+            else:
+                yield Match(entry.id, entry.operation, entry.state, ruled)
+                if leg.read and _listing_decides(entry, lane):
+                    self.snapshot.add(entry, len(place), (), None)
+
+    def _with_effective_states(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The entries, each with the state that its verdict comes from: of one that repeats what is not accepted yet, that of the other."""
+        unchanged = [one.id for one in entries if one.state is State.UNCHANGED and waits_as(one.reason)]
+        states = self._queries.repeats(unchanged) if unchanged else {}
+        # where the other was accepted meanwhile, this one has its content there already
+        waiting = {entry: state for entry, state in states.items() if state is not State.ACCEPTED}
+        return [one._replace(state=waiting.get(one.id, one.state)) for one in entries] if waiting else list(entries)
+
+    def _without_contents(self, entry: Entry) -> Verdict:
+        """The verdict on an entry that is listed once and whose contents are not kept any more: what its run saw, if that is reported.
+        Today's listing cannot be compared with anything.
+        """
+        if not isinstance(self._listed, RecordedListings):
+            return Verdict.NOT_VERIFIABLE
+        if not self._listed.is_different(entry):
+            return _verdict(_AS_SENT, entry.state)
+        if self._queries.exceptions_of([entry.id]):
+            return Verdict.VALUE_DIFFERENCE
+        return Verdict.UNCHANGED if entry.state is State.UNCHANGED else Verdict.WITHIN_TOLERANCE
+
+    def totals(self) -> Iterator[Total]:
+        """The control totals, each with what its legs say together."""
+        tolerated = self.matches.verdicts()[Verdict.WITHIN_TOLERANCE]
+        for total in self.adder.totals():
+            yield total.with_result(self._listed.legs.get(total.subject), self._tolerances, tolerated)
+
+    def only_listed_records(self, listed: ListingIndex) -> tuple[OnlyListed, ...]:
+        """The listed records that nothing here accounts for, by subject and key."""
+        found: set[OnlyListed] = set()
+        for names in _batches(listed.unclaimed()):
+            lanes = record_states(self._queries.traces_on(sorted(set(names)), *TRACED))
+            for name in names:
+                lane = lanes.get(name, UNKNOWN_RECORD)
+                if not lane.expected:
+                    found.add(as_only_listed(name, lane, self._waiting.get(name, "")))
+        return tuple(sorted(found, key=lambda one: f"{one.subject}:{one.key}"))
+
+    def _account_for(self, entry: Entry, lane: RecordState, found: range) -> None:
+        if not found:
+            return
+        if lane.expected or entry.id == lane.last:  # a deletion of this run has its own verdict
+            self._listed.claim(found)
+        elif entry.operation in PROVABLE:
+            self._waiting[entry.lane] = entry.state
+
+    def _add(
+        self,
+        entry: Entry,
+        ruled: Verdict | None,
+        listed: dict[str, Any] | None,
+        lane: RecordState,
+        units: Mapping[str, str],
+    ) -> tuple[str, ...]:
+        """Take an entry; returns the fields in which the listed record is not as it was sent, or adds up otherwise."""
+        operation = BY_NAME[entry.operation]
+        self.subjects.update([operation.subject] if operation.proved_by else [])
+        self.tally.add(entry)
+        content = entry.payload or entry.figures
+        needed = content and (listed is not None or measures_of(operation))
+        record = _DECODER.decode(content) if needed else _NOTHING
+        stands = entry.state is State.ACCEPTED and entry.id == lane.last
+        compared = listed if not entry.removed else None
+        found = _AS_SENT if compared is None else _compare(entry, record, compared, self._tolerances)
+        verdict = _verdict(found, entry.state) if ruled is None else ruled
+        added = with_units(operation, record, units, listed)
+        other_figures = self.adder.add(entry, added, listed, stands=stands, verdict=verdict)
+        if compared is not None:
+            self.fields.add(entry.operation, entry.key, record, *found)
+        self.matches.add(Match(entry.id, entry.operation, entry.state, verdict, *found))
+        figures = fields_of(measures_of(operation)) if other_figures else ()
+        return (*figures, *_fields(found))
+
+
+def _listing_decides(entry: Entry, lane: RecordState) -> bool:
+    return by_rule(entry, lane, _UNREAD, 0) is Verdict.NOT_VERIFIABLE
+
+
+class _Content(NamedTuple):
+    different: tuple[Difference, ...]
+    tolerated: tuple[Difference, ...]
+
+
+_AS_SENT = _Content((), ())
+
+
+def _fields(found: _Content) -> tuple[str, ...]:
+    return tuple(outermost(one.path) for differences in found for one in differences)
+
+
+def _compare(entry: Entry, record: dict[str, Any], listed: dict[str, Any], tolerances: Tolerances) -> _Content:
+    if _holds(listed, record):
+        return _AS_SENT
+    operation, ordered = BY_NAME[entry.operation], entry.ordered
+    differences = different_fields(operation.record, record, listed, EXACT, ordered)
+    if not differences:
+        return _AS_SENT
+    beyond = different_fields(operation.record, record, listed, tolerances, ordered)
+    return _Content(tuple(beyond), tuple(found for found in differences if found not in beyond))
+
+
+def _holds(listed: dict[str, Any], record: dict[str, Any]) -> bool:
+    """Whether the listed record has every field just as it was sent: nearly all have, and one look at all fields shows it. Where 1 or 0
+    was sent, true or false would look the same: then it does not say so.
+    """
+    sent = record.values()
+    return record.items() <= listed.items() and 1 not in sent and 0 not in sent
+
+
+def _verdict(found: _Content, state: State) -> Verdict:
+    if found.different:
+        return Verdict.VALUE_DIFFERENCE
+    if state is State.UNCHANGED:
+        return Verdict.UNCHANGED
+    return Verdict.WITHIN_TOLERANCE if found.tolerated else Verdict.MATCHED
+
+
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    items = iter(items)
+    while batch := list(islice(items, _BATCH)):
+        yield batch

@@ -166,7 +166,7 @@ class ListingSnapshot:
 
 def abridged(shown: bytes, operations: Mapping[int, str]) -> tuple[bytes, bool]:
     """What a look showed without the contents of these entries (given with their operations), but for what totals need of them; and
-    whether contents of others are left in it. What nobody can read comes back as it is.
+    whether contents of others are left in it. What cannot be read comes back as it is.
     """
     kept = _read(shown)
     if kept is None:
@@ -203,18 +203,13 @@ class RecordedListings:
 
     def __init__(self, recorded_runs: Sequence[tuple[Run, bytes]]) -> None:
         """`looks` are runs with what the ledger kept of them (empty: nothing), oldest first. What a newer program kept in another
-        form, or nobody can read, is as if it had not been kept.
+        form, or cannot be read, is as if it had not been kept.
         """
         read = ((run, _read(shown)) for run, shown in reversed(recorded_runs))
         self._recorded = [_RecordedRun(kept, run.finished_at) for run, kept in read if kept is not None]
         self.legs = {operation.subject: self._leg(operation.subject) for operation in BY_NAME.values()}
         self.only_listed = tuple(sorted(self._only_listed(), key=lambda one: f"{one.subject}:{one.key}"))
-        self.remarks = self._recorded[0].kept.remarks if self._recorded else ()
-        self.forecast = self._recorded[0].kept.forecast if self._recorded else ""
-        self.inbox = self._recorded[0].kept.inbox if self._recorded else {}
-        self.missing_records = {
-            drop: missing for recorded in self._recorded for drop, missing in recorded.kept.missing_records.items()
-        }
+        self.notes = self._notes()
 
     def leg_of(self, entry: Entry) -> Leg:
         """How much was seen of the records among which that of an entry should be."""
@@ -246,6 +241,15 @@ class RecordedListings:
 
     def _recorded_run(self, entry: Entry) -> _RecordedRun | None:
         return next((recorded for recorded in self._recorded if recorded.code(entry) is not None), None)
+
+    def _notes(self) -> RunNotes:
+        """Those of the latest run, with the missing records of all."""
+        if not self._recorded:
+            return RunNotes()
+        latest, missing = self._recorded[0].kept, dict[int, MissingRecords]()
+        for recorded in self._recorded:
+            missing |= recorded.kept.missing_records
+        return RunNotes(latest.remarks, latest.forecast, latest.inbox, missing)
 
     def _leg(self, subject: str) -> Leg:
         values = (recorded.legs[subject] for recorded in self._recorded if subject in recorded.legs)

@@ -4,9 +4,10 @@ Counts the records that creates and updates carry. The contract declares what ad
 out a unit is counted in the unit that the record has: from the accepted calls on it, else from its listing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from loadsheet.contract import (
     BY_NAME,
     MEASURES,
     Action,
+    Difference,
     Measure,
     Operation,
     Scale,
@@ -28,6 +30,7 @@ from loadsheet.contract import (
 )
 from loadsheet.ledger import Entry, State, Trace
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.mapping.lineage import STEP
 from loadsheet.reconcile.verdicts import Leg
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
@@ -147,7 +150,7 @@ class Adder:
     """Adds figures up while entries stream by."""
 
     def __init__(self) -> None:
-        # by subject, verdict and the way that a document went (its legs are told apart at the end only), by figure and unit
+        # by subject, verdict and the way that a document went (its legs are separated at the end only), by figure and unit
         self._sums: dict[tuple[str, str, tuple[int, ...]], dict[tuple[str, str], Decimal]] = {}
 
     def add(
@@ -234,3 +237,112 @@ def _legs(entry: Entry, *, stands: bool) -> tuple[int, ...]:
     if not called:
         return (_SOURCE, _NOT_SENT)
     return (_SOURCE, _SENT, _ACKNOWLEDGED) if stands else (_SOURCE, _SENT)
+
+
+_SAMPLES = 3
+_NO_PATHS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMatch:
+    """How often a field was compared, and agreed; the largest difference of its numbers (None: there is none), and the keys of
+    the first records in which it differs. The fields of list items count together: `packages[].weight`.
+    """
+
+    subject: str
+    path: str
+    compared: int
+    tolerated: int
+    different: int
+    largest: Decimal | None
+    samples: tuple[str, ...]
+
+    @property
+    def equal(self) -> int:
+        """How often both sides were the same."""
+        return self.compared - self.tolerated - self.different
+
+
+@dataclass
+class _FieldDifferences:
+    tolerated: int = 0
+    different: int = 0
+    largest: Decimal | None = None
+    samples: list[str] = field(default_factory=list)
+
+
+class FieldTally:
+    """Counts compared fields while records stream by."""
+
+    def __init__(self) -> None:
+        # by operation: how many records have which fields, and in each list of theirs, how many items
+        self._shapes: dict[str, dict[str, Counter[tuple[str, ...]]]] = {}
+        self._differing: dict[tuple[str, str], _FieldDifferences] = {}
+
+    def add(
+        self,
+        operation: str,
+        key: str,
+        record: dict[str, Any],
+        different: Sequence[Difference],
+        tolerated: Sequence[Difference],
+    ) -> None:
+        """Count a record that was compared, and what was found."""
+        shapes = self._shapes.get(operation)
+        if shapes is None:
+            shapes = self._shapes[operation] = {name: Counter() for name in ("", *_lists_of(operation))}
+        shapes[""][tuple(record)] += 1
+        unlike = {one.path for one in different} if different else _NO_PATHS
+        for name, counts in shapes.items():
+            items = record.get(name)
+            if isinstance(items, list) and name not in unlike:  # of unlike length, no item was compared
+                for item in items:
+                    if isinstance(item, dict):
+                        counts[tuple(item)] += 1
+        subject = BY_NAME[operation].subject
+        for one in different:
+            self._differ(subject, key, one).different += 1
+        for one in tolerated:
+            self._differ(subject, key, one).tolerated += 1
+
+    def field_matches(self) -> tuple[FieldMatch, ...]:
+        """All fields that were compared, by subject, those with most differences first."""
+        compared: Counter[tuple[str, str]] = Counter()
+        for operation, shapes in self._shapes.items():
+            subject = BY_NAME[operation].subject
+            for holder, counts in shapes.items():
+                prefix = f"{holder}[]." if holder else ""
+                for names, count in counts.items():
+                    compared.update({(subject, f"{prefix}{name}"): count for name in names})
+        for place, differing in self._differing.items():  # deeper ones, which no shape names
+            compared[place] = max(compared[place], differing.different + differing.tolerated)
+        found = [
+            FieldMatch(*place, count, one.tolerated, one.different, one.largest, tuple(one.samples))
+            for place, count in compared.items()
+            for one in [self._differing.get(place, _FieldDifferences())]
+        ]
+        return tuple(sorted(found, key=lambda one: (one.subject, -one.different, -one.tolerated, one.path)))
+
+    def _differ(self, subject: str, key: str, found: Difference) -> _FieldDifferences:
+        differing = self._differing.setdefault((subject, STEP.sub("[]", found.path)), _FieldDifferences())
+        if len(differing.samples) < _SAMPLES and key not in differing.samples:
+            differing.samples.append(key)
+        gap = gap_of(found)
+        if gap is not None and (differing.largest is None or abs(gap) > differing.largest):
+            differing.largest = abs(gap)
+        return differing
+
+
+def gap_of(found: Difference) -> Decimal | None:
+    """What the exchange shows more than was sent, if both are numbers."""
+    try:
+        gap = Decimal(found.held) - Decimal(found.sent)
+    except InvalidOperation:
+        return None
+    return gap if gap.is_finite() else None
+
+
+def _lists_of(operation: str) -> Iterator[str]:
+    for inner in BY_NAME[operation].record.fields:
+        if inner.record is not None:
+            yield from (inner.name, *inner.spellings)

@@ -8,12 +8,19 @@ A lane is one business record (`order:4711`). The last accepted create, update o
 Lanes do not affect each other.
 """
 
-from collections.abc import Iterable
+import tempfile
+import weakref
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from loadsheet.contract import WRITES, Action, Difference
+import msgspec
+
+from loadsheet.contract import BY_NAME, WRITES, Action, Difference
 from loadsheet.ledger import Entry, State, Trace
 
 
@@ -66,7 +73,7 @@ REMEDIES: dict[Verdict, str] = {
 """What to do about the verdicts that a listing alone shows, where no problem of the entry says it."""
 
 IN_ORDER = (
-    # told by the entry's state alone
+    # by the state of the entry alone
     Verdict.INVALID,
     Verdict.HELD,
     Verdict.WAITING,
@@ -161,7 +168,7 @@ TRACED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
 
 PROVABLE = frozenset(operation.name for operation in WRITES if operation.proved_by)
 EVENTS = frozenset(operation.name for operation in WRITES if operation.action is Action.STATUS)
-"""Operations of which one record may have many, told apart by nothing."""
+"""Operations of which one record may have many, with nothing to distinguish them."""
 
 DELETES = frozenset(operation.name for operation in WRITES if operation.action is Action.DELETE)
 
@@ -226,7 +233,7 @@ def record_states(traces: Iterable[Trace]) -> dict[str, RecordState]:
 
 def by_rule(entry: Entry, lane: RecordState, leg: Leg, times: int) -> Verdict | None:
     """The verdict on an entry whose record is listed so many times; None: the contents decide. The first rule that fits counts."""
-    if (verdict := BY_STATE.get(entry.state)) is not None:  # what was not accepted is told by its state
+    if (verdict := BY_STATE.get(entry.state)) is not None:  # what was not accepted has the verdict of its state
         return verdict
     unchanged = entry.state is State.UNCHANGED
     if unchanged and not lane.repeats(entry):
@@ -268,3 +275,102 @@ def as_only_listed(name: str, lane: RecordState, waiting: str) -> OnlyListed:
     return OnlyListed(
         subject, key, f"the document for it is {waiting}" if waiting else "no document for it came through here"
     )
+
+
+_IN_MEMORY_BYTES_MAX = 4_194_304
+_NOTHING_FOUND = -1
+_LENGTH_BYTES = 4
+
+_VERDICTS, _STATES, _OPERATIONS = tuple(Verdict), tuple(State), tuple(BY_NAME)
+_VERDICT_CODES = {verdict.value: code for code, verdict in enumerate(_VERDICTS)}
+_STATE_CODES = {state.value: code for code, state in enumerate(_STATES)}
+_OPERATION_CODES = {name: code for code, name in enumerate(_OPERATIONS)}
+
+_Found = tuple[tuple[Difference, ...], tuple[Difference, ...]]
+_read_found = msgspec.msgpack.Decoder(_Found).decode
+
+
+class Matches(Mapping[int, Match]):
+    """One match for each entry, by entry, in the order in which they were added. Looked up fastest in that order."""
+
+    def __init__(self) -> None:
+        self._entries, self._found = array("q"), array("q")
+        self._codes = (bytearray(), bytearray(), bytearray())
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES_MAX)  # noqa: SIM115 (closed when this goes)
+        self._end = 0
+        self._ascending = True
+        self._next = 0
+        weakref.finalize(self, self._file.close)
+
+    def add(self, match: Match) -> None:
+        """Keep a match."""
+        self._ascending = self._ascending and (not self._entries or self._entries[-1] < match.entry)
+        self._entries.append(match.entry)
+        verdicts, states, operations = self._codes
+        verdicts.append(_VERDICT_CODES[match.verdict])
+        states.append(_STATE_CODES[match.state])
+        operations.append(_OPERATION_CODES[match.operation])
+        found = _NOTHING_FOUND
+        if match.differences or match.tolerated:
+            found = self._end
+            self._file.seek(found)
+            self._end += self._file.write(_packed(match))
+        self._found.append(found)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._entries)
+
+    def __getitem__(self, entry: int) -> Match:
+        position = self._position(entry)
+        self._next = position + 1
+        verdict, state, operation = (codes[position] for codes in self._codes)
+        found = self._found[position]
+        differences, tolerated = self._read(found) if found != _NOTHING_FOUND else ((), ())
+        return Match(entry, _OPERATIONS[operation], _STATES[state], _VERDICTS[verdict], differences, tolerated)
+
+    def having(self, verdicts: Container[Verdict]) -> Iterator[int]:
+        """The entries with one of these verdicts."""
+        wanted = bytes(code for code, verdict in enumerate(_VERDICTS) if verdict in verdicts)
+        codes = self._codes[0]
+        return (entry for entry, code in zip(self._entries, codes, strict=True) if code in wanted)
+
+    def verdicts(self) -> Counter[Verdict]:
+        """How many entries have each verdict."""
+        return Counter({_VERDICTS[code]: count for code, count in Counter(self._codes[0]).items()})
+
+    def of_operations(self) -> Counter[tuple[str, Verdict]]:
+        """How many entries of each operation have each verdict."""
+        verdicts, _, operations = self._codes
+        counted = Counter(zip(operations, verdicts, strict=True))
+        return Counter({(_OPERATIONS[one], _VERDICTS[code]): count for (one, code), count in counted.items()})
+
+    def states(self) -> Counter[State]:
+        """How many entries are in each state."""
+        return Counter({_STATES[code]: count for code, count in Counter(self._codes[1]).items()})
+
+    def _position(self, entry: int) -> int:
+        entries, position = self._entries, self._next
+        if position < len(entries) and entries[position] == entry:
+            return position
+        if self._ascending:
+            position = bisect_left(entries, entry)
+            if position < len(entries) and entries[position] == entry:
+                return position
+            raise KeyError(entry)
+        try:
+            return entries.index(entry)
+        except ValueError:
+            raise KeyError(entry) from None
+
+    def _read(self, begins: int) -> _Found:
+        self._file.seek(begins)
+        found: _Found = _read_found(self._file.read(int.from_bytes(self._file.read(_LENGTH_BYTES), "big")))
+        return found
+
+
+def _packed(match: Match) -> bytes:
+    found = msgspec.msgpack.encode((match.differences, match.tolerated))
+    return len(found).to_bytes(_LENGTH_BYTES, "big") + found

@@ -1,60 +1,56 @@
 """Stage 7: reports. They show what became of every row: to the shipper, the analyst and other programs.
 
 `write` writes results files, fix files, acknowledgements, the reconciliation workbook, the page and `run.json` in one pass over the
-ledger, then the index of all runs. It reads the ledger and the reconciliation, never a source file and never the network. If the outbox is
-in an object store, it uploads the reports. Equal ledgers give equal bytes.
+ledger, then the index of all runs. It reads the ledger and the reconciliation, never a source file and never the network. Equal ledgers give
+equal bytes. If the outbox is in an object store, it uploads the reports, each as a whole and `run.json` last: what cannot be uploaded stays on
+this machine, and goes with the next reports of that run, or by `loadsheet report`.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import msgspec
 
+from loadsheet import object_storage
 from loadsheet.contract import exactly
 from loadsheet.file_modes import close_one, close_to_others
 from loadsheet.internal_errors import Fault, fault_summary, isolated, log_fault, raising_fault
-from loadsheet.ledger import Drop, Entry, MissingRecords, Run
+from loadsheet.ledger import Drop, Entry, Run
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problem_groups import Causes
-from loadsheet.problems import Problem, ReportsIncomplete
-from loadsheet.reconcile import Match, Reconciliation
+from loadsheet.problems import ReportsIncomplete
+from loadsheet.reconcile import Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
-from loadsheet.reports.atomic_files import check_writable, placed, run_folders
+from loadsheet.reports.book import open_book
 from loadsheet.reports.fallback import write_fallback_reports
 from loadsheet.reports.fix_workbook import Fixes
-from loadsheet.reports.optional import ACKNOWLEDGEMENTS, CAUSES, FIXES, Optional
-from loadsheet.reports.optional import INDEX as INDEX_OF
-from loadsheet.reports.optional import PAGE as PAGE_OF
-from loadsheet.reports.optional import WORKBOOK as WORKBOOK_OF
-from loadsheet.reports.publishing import INDEX, SUMMARY, bring_reports, bring_summaries, publish, publish_index
-from loadsheet.reports.reconciliation import NAME as WORKBOOK
+from loadsheet.reports.index_page import INDEX, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
+from loadsheet.reports.report_files import check_writable, placed, run_folders
 from loadsheet.reports.results import DropResults, results_names
-from loadsheet.reports.run_document import MissingReport, schema
-from loadsheet.reports.run_summary import RunSummary, RunTally, failed_steps, left_in_inbox, summarise
+from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, schema
+from loadsheet.reports.run_page import PAGE, RunPage
+from loadsheet.reports.run_summary import ReportNames, RunTally, failed_steps, left_in_inbox, summarise
 from loadsheet.reports.sentences import sentences
-from loadsheet.reports.sheets import ROWS_MAX, open_book
-from loadsheet.reports.web import PAGE, RunPage, fleet_status, write_index
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
 
 __all__ = [
     "ALL",
     "SUMMARY",
-    "WORKBOOK",
     "RunSummary",
     "Written",
     "acknowledgement_schema",
     "bring_reports",
     "check_writable",
-    "close_reports",
     "left_in_inbox",
     "missing_reports",
-    "publish_index",
+    "renew_index",
     "rewrite_summary",
     "run_folders",
     "schema",
@@ -67,31 +63,32 @@ __all__ = [
 ALL = "all but the results"
 """Stands for all missing reports of a run that has only the fallback reports."""
 
+_RUN = re.compile(r"\d{4}-\d\d-\d\d(-\d+)?", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The reports of one run: their folder, file names and summary.
+    """The reports of one run: their folder and summary.
 
     `state` is the folder of the ledger. `shipper` is empty unless shippers are declared. `place` is where other people find the folder:
     the folder itself, or an address in an object store.
     """
 
     folder: Path
-    names: tuple[str, ...]
     summary: RunSummary
+    place: Path
     state: Path
-    shipper: str = ""
-    place: Path | None = None
+    shipper: str
 
     @property
     def paths(self) -> list[Path]:
         """Every report."""
-        return [self.folder / name for name in self.names]
+        return [self.folder / name for name in self.summary.reports]
 
     @property
     def sentences(self) -> list[str]:
         """The summary for the terminal, a line each."""
-        return sentences(self.summary, self.place or self.folder, self.state, self.shipper)
+        return sentences(self.summary, self.place, self.state, self.shipper)
 
     @property
     def in_ledger(self) -> dict[str, Any]:
@@ -129,41 +126,30 @@ def write(
     run: Run,
     settings: Settings,
     *,
-    sheet_rows_max: int = ROWS_MAX,
-    remarks: Sequence[Problem | str] = (),
-    forecast: str = "",
-    inbox: Mapping[str, Any] = MappingProxyType({}),
-    missing_records: Mapping[int, MissingRecords] = MappingProxyType({}),
-    drops: Sequence[Drop] | None = None,
     allowed: Callable[[], None] = lambda: None,
 ) -> Written:
     """Write all reports of a run into `outbox/RUN/`, replacing earlier ones of the same run; each appears whole or not at all.
 
     `run` carries the exit code and the end that will be recorded for it, as far as they are known. A reconciliation that does
-    not balance is written all the same, and says so. `remarks` concern the run and no file, `forecast` says what is left to send and
-    when that would be done, `inbox` what `left_in_inbox` made of the files that stay there, `missing_records` by drop what the
-    last version of its file had and it has not. `drops` are told of if they are not the run's. `allowed` is asked before the first is written and before they are published; it raises if somebody else writes them now.
+    not balance is written all the same, and says so. `allowed` is asked before the first is written and before they are published; it raises
+    if another process writes them now. A report that fails by an internal error is left out, and all are written again without it.
     Raises LoadsheetError if a report cannot be written.
     """
     allowed()
-    drops = queries.drops_of(run) if drops is None else drops
-    without: dict[str, str] = {}
+    missing: dict[str, str] = {}
     while True:
         try:
-            additions = _Additions(
-                remarks, forecast, inbox, missing_records, tuple(MissingReport(*one) for one in without.items())
-            )
-            summary = _write(
-                queries, reconciliation, run, settings, drops=drops, additions=additions, sheet_rows_max=sheet_rows_max
-            )
+            summary = _write(queries, reconciliation, run, settings, missing)
             allowed()
-            _publish(queries, run, reconciliation, settings, summary)
-            break
+            _close_and_publish(settings, run.name, summary.reports)
+            if _INDEX not in missing:
+                _bring_summaries(settings)
+                raising_fault(_INDEX, renew_index, settings, queries, run, reconciliation.exceptions)
         except Fault as fault:
-            without[fault.what] = log_fault(fault.what, fault.cause)
+            missing[fault.what] = log_fault(fault.what, fault.cause)
             run = replace(run, exit_code=ReportsIncomplete.exit_code)
-    shipper, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
-    return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, shipper, place)
+        else:
+            return _written(settings, summary)
 
 
 def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
@@ -173,17 +159,23 @@ def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, miss
     with isolated("results", known):
         drops += queries.drops_of(run)
     summary = write_fallback_reports(queries, run, drops, settings.outbox_here, known)
-    publish(settings, run.name, summary.reports)
-    shipper, place = settings.shipper if settings.shippers else "", settings.outbox / run.name
-    return Written(settings.outbox_here / run.name, summary.reports, summary, settings.state, shipper, place)
+    _publish(settings, run.name, summary.reports)
+    return _written(settings, summary)
 
 
 def rewrite_summary(written: Written, settings: Settings) -> None:
     """Rewrite only `run.json`, for a run that ended differently than its reports say. Raises FolderError."""
     with placed(written.folder / SUMMARY) as part:
         part.write_bytes(written.summary.to_json())
-    close_reports(written.folder, settings)
-    publish(settings, written.summary.run, [SUMMARY])
+    _close_and_publish(settings, written.summary.run, [SUMMARY])
+
+
+def renew_index(settings: Settings, queries: LedgerQueries, run: Run, exceptions: Exceptions) -> None:
+    """Write the index that links to all reports, as of this run, and publish it. Raises FolderError."""
+    write_index(settings, queries, run, exceptions, fleet=fleet_status(settings))
+    _close(settings.outbox_here / INDEX, settings)
+    if settings.outbox_address:
+        _put(settings, INDEX)
 
 
 def missing_reports(run: Run) -> str:
@@ -192,54 +184,65 @@ def missing_reports(run: Run) -> str:
     return "has only minimal reports" if ALL in missing else f"has no {', '.join(missing)}" if missing else ""
 
 
-class _Additions(NamedTuple):
-    """What the reports show besides the ledger and the reconciliation."""
+def _written(settings: Settings, summary: RunSummary) -> Written:
+    shipper = settings.shipper if settings.shippers else ""
+    folder, place = settings.outbox_here / summary.run, settings.outbox / summary.run
+    return Written(folder, summary, place, settings.state, shipper)
 
-    remarks: Sequence[Problem | str]
-    forecast: str
-    inbox: Mapping[str, Any]
-    missing_records: Mapping[int, MissingRecords]
-    missing: tuple[MissingReport, ...]
 
-    @property
-    def without(self) -> Container[str]:
-        """The optional reports to skip."""
-        return {one.report for one in self.missing}
+_CAUSES, _FIXES, _ACKNOWLEDGEMENTS, _WORKBOOK, _PAGE, _INDEX = (
+    "causes",
+    "fix files",
+    "acknowledgements",
+    "workbook",
+    "page",
+    "index of runs",
+)
+
+
+class Optional:
+    """An optional report, made by `make`: if it fails, the others are still written. Its methods raise Fault. If it is among the `missing`,
+    its methods do nothing.
+    """
+
+    def __init__(self, report: str, make: Callable[[], Any], missing: Container[str]) -> None:
+        self._report = report
+        self._made = None if report in missing else raising_fault(report, make)
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        return _nothing if self._made is None else partial(raising_fault, self._report, getattr(self._made, verb))
+
+
+def _nothing(*_words: Any) -> tuple[()]:
+    return ()
 
 
 def _write(
-    queries: LedgerQueries,
-    reconciliation: Reconciliation,
-    run: Run,
-    settings: Settings,
-    *,
-    drops: Sequence[Drop],
-    additions: _Additions,
-    sheet_rows_max: int,
+    queries: LedgerQueries, reconciliation: Reconciliation, run: Run, settings: Settings, missing: Mapping[str, str]
 ) -> RunSummary:
-    """Write all reports except the skipped ones, in one pass over the ledger. Raises Fault if an optional report fails."""
-    folder, names, without = settings.outbox_here / run.name, results_names(drops, run), additions.without
-    tally = RunTally(folding=cast("Causes", Optional(CAUSES, Causes, without)))
-    written: list[str] = []
-    fix_names: dict[int, tuple[str, ...]] = {}
-    page = Optional(PAGE_OF, lambda: RunPage(queries, documents_max=settings.reports.page_documents_max), without)
-    acknowledgements = Optional(ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), without)
-    fixes = Optional(FIXES, lambda: Fixes(queries, run, folder, settings), without)
+    """Write all reports but the `missing`, in one pass over the ledger. Raises Fault if an optional report fails."""
+    folder, drops = settings.outbox_here / run.name, reconciliation.drops
+    names = ReportNames(results_names(drops, run), {}, [PAGE] * (_PAGE not in missing))
+    tally = RunTally(folding=cast("Causes", Optional(_CAUSES, Causes, missing)))
+    page = Optional(_PAGE, lambda: RunPage(queries, documents_max=settings.reports.page_documents_max), missing)
+    acknowledgements = Optional(_ACKNOWLEDGEMENTS, lambda: Acknowledgements(queries, run, folder, drops), missing)
+    fixes = Optional(_FIXES, lambda: Fixes(queries, run, folder, settings), missing)
     with ExitStack() as books:
         name = free_name(folder)
+        names.reports.extend([name] * (_WORKBOOK not in missing))
 
         def new_workbook() -> ReconciliationWorkbook:
             title = f"Reconciliation {run.name}"
             book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet run {run.name}"))
-            return ReconciliationWorkbook(book, folder, queries, reconciliation, rows_max=sheet_rows_max)
+            return ReconciliationWorkbook(book, folder, queries, reconciliation)
 
-        workbook = Optional(WORKBOOK_OF, new_workbook, without)
+        workbook = Optional(_WORKBOOK, new_workbook, missing)
         for drop in drops:
             tally.open(drop)
             workbook.open(drop)
             page.open(drop)
             with ExitStack() as spools:
-                results = DropResults(drop, folder, names[drop.id], spools)
+                results = DropResults(drop, folder, names.results[drop.id], spools)
                 fixes.open(drop, spools)
                 acknowledgements.open(drop, spools)
                 writers = [one.add for one in (tally, results, workbook, page, acknowledgements)]
@@ -249,48 +252,34 @@ def _write(
                     _add_to_all(writers, entry, reconciliation.matches[entry.id])
                 for row in queries.ignored_of(drop.id):
                     results.leave_out(row)
-                written += results.finish()
-                fix_names[drop.id] = fixes.finish()
-                written += (*fix_names[drop.id], *acknowledgements.finish())
-        reports = [*([PAGE] * (PAGE_OF not in without)), *([name] * (WORKBOOK_OF not in without)), *written, SUMMARY]
-        summarise_run = partial(summarise, results=names, reports=reports, fixes=fix_names, inbox=additions.inbox)
-        summarise_run = partial(summarise_run, missing_records=additions.missing_records)
-        summary = replace(summarise_run(run, drops, reconciliation, tally, settings), missing=additions.missing)
+                names.reports.extend(results.finish())
+                names.fixes[drop.id] = fixes.finish()
+                names.reports.extend((*names.fixes[drop.id], *acknowledgements.finish()))
+        names.reports.append(SUMMARY)
+        summary = summarise(run, reconciliation, tally, settings, names)
+        remarks, lacking = (*summary.remarks, *other_name(name)), tuple(MissingReport(*one) for one in missing.items())
+        summary = replace(summary, remarks=remarks, missing=lacking)
         overflow = workbook.finish(summary, run, settings)
-        remarks = (*map(str, additions.remarks), *other_name(name))
-        summary = replace(summary, reports=(*reports, *overflow), remarks=remarks, forecast=additions.forecast)
-        raising_fault(WORKBOOK_OF, books.close)  # now it is in its place
+        summary = replace(summary, reports=(*summary.reports, *overflow))
+        raising_fault(_WORKBOOK, books.close)  # now it is in its place
     page.finish(folder, summary)
     with placed(folder / SUMMARY) as part:  # the last: where it stands, the others do
         part.write_bytes(summary.to_json())
     return summary
 
 
-def _publish(
-    queries: LedgerQueries, run: Run, reconciliation: Reconciliation, settings: Settings, summary: RunSummary
-) -> None:
-    """Publish the reports and the index that links to them."""
-    close_reports(settings.outbox_here / run.name, settings)
-    publish(settings, run.name, summary.reports)
-    if INDEX_OF in {one.report for one in summary.missing}:
-        return
-    shown, fleet = settings.reports.index_runs_max, raising_fault(INDEX_OF, fleet_status, settings)
-    bring_summaries(settings, shown)
-    raising_fault(
-        INDEX_OF,
-        write_index,
-        settings.outbox_here,
-        queries,
-        run,
-        reconciliation.exceptions,
-        runs_max=shown,
-        fleet=fleet,
-    )
-    close_reports(settings.outbox_here / INDEX, settings)
-    publish_index(settings)
+def _add_to_all(writers: Sequence[Callable[[Entry, Match], object]], entry: Entry, match: Match) -> None:
+    counted = entry if entry.state is match.state else entry._replace(state=match.state)
+    for add in writers:
+        add(counted, match)
 
 
-def close_reports(place: Path, settings: Settings) -> None:
+def _close_and_publish(settings: Settings, run: str, names: Sequence[str]) -> None:
+    _close(settings.outbox_here / run, settings)
+    _publish(settings, run, names)
+
+
+def _close(place: Path, settings: Settings) -> None:
     """Set the file modes of reports as the settings ask."""
     with suppress(OSError):  # some file systems know no modes
         if settings.outbox_group:
@@ -298,7 +287,47 @@ def close_reports(place: Path, settings: Settings) -> None:
         close_to_others(place, settings.outbox_group)
 
 
-def _add_to_all(writers: Sequence[Callable[[Entry, Match], object]], entry: Entry, match: Match) -> None:
-    counted = entry if entry.state is match.state else entry._replace(state=match.state)
-    for add in writers:
-        add(counted, match)
+def _publish(settings: Settings, run: str, names: Iterable[str]) -> None:
+    """Upload these reports of a run, if the outbox is in an object store. Raises FolderError."""
+    if settings.outbox_address:
+        object_storage.in_parallel(
+            lambda name: _put(settings, f"{run}/{name}"), [name for name in names if name != SUMMARY]
+        )
+        _put(settings, f"{run}/{SUMMARY}")
+
+
+def _bring_summaries(settings: Settings) -> None:
+    """Download `run.json` of the newest runs of other machines, if the outbox is in an object store. Raises FolderError."""
+    if settings.outbox_address:
+        runs = [name for name in object_storage.names_in(settings.outbox_address) if _RUN.fullmatch(name)]
+        newest = sorted(runs, key=lambda run: (run[:10], int(run[11:] or 0)))[-settings.reports.index_runs_max :]
+        object_storage.in_parallel(lambda run: _bring(settings, f"{run}/{SUMMARY}"), newest)
+
+
+class _Names(msgspec.Struct):
+    reports: tuple[str, ...] = ()
+
+
+def bring_reports(settings: Settings, run: str) -> tuple[str, ...]:
+    """The names of the reports of a run, as its `run.json` gives them. If the outbox is in an object store, those that are not on this
+    machine are downloaded. Raises FolderError.
+    """
+    if settings.outbox_address:
+        _bring(settings, f"{run}/{SUMMARY}")
+    try:
+        names = msgspec.json.decode((settings.outbox_here / run / SUMMARY).read_bytes(), type=_Names).reports
+    except (OSError, msgspec.MsgspecError):
+        return ()
+    if settings.outbox_address:
+        object_storage.in_parallel(lambda name: _bring(settings, f"{run}/{name}"), names)
+    return names
+
+
+def _put(settings: Settings, name: str) -> None:
+    object_storage.put(settings.outbox_here / name, shown(settings.outbox / name))
+
+
+def _bring(settings: Settings, name: str) -> None:
+    target = settings.outbox_here / name
+    if not target.is_file() and (found := object_storage.look(shown(settings.outbox / name))):
+        object_storage.fetch(found, target)

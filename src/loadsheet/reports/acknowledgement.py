@@ -6,7 +6,7 @@ Owns: the shape `loadsheet.ack/1` (names are only ever added to it) and its code
     E  accepted with errors: it has it, but there are warnings, or the exchange shows it otherwise
     P  partially accepted (a group or a file): some of it is, and some is rejected or waits
     R  rejected: invalid, refused, or the whole file was set aside
-    W  waiting: ready, held, being sent or of unknown outcome, and a later acknowledgement tells what became of it; or the same as a record
+    W  waiting: ready, held, being sent or of unknown outcome, and a later acknowledgement says what became of it; or the same as a record
        that waits, and the acknowledgements of that one's file tell
 
 A file has one group for each operation. Its control number is run/drop/file and stays; each later run that changes one of its records
@@ -33,10 +33,8 @@ from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable,
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
-from loadsheet.reports.atomic_files import placed, safe_name
+from loadsheet.reports.report_files import Roll, csv_row, distinct_name, placed, safe_name
 from loadsheet.reports.run_document import published_schema
-from loadsheet.reports.safety import csv_row
-from loadsheet.reports.spooling import Roll
 
 SCHEMA = "loadsheet.ack/1"
 FOLDER = "ack"
@@ -53,7 +51,7 @@ _WORDS = {
 _REJECTED = frozenset({State.INVALID, State.REFUSED})
 _SETTLED = frozenset({State.ACCEPTED, State.UNCHANGED})
 _SAME_WAITS = (
-    "L603"  # of a record that repeats a waiting one: what becomes of that is told with the file that it came in
+    "L603"  # of a record that repeats a waiting one: its outcome is in the acknowledgements of the file that it came in
 )
 _PUBLISHED = {  # schema names of version 1, which programs may refer to
     "AcknowledgedGroup": "GroupNoted",
@@ -170,7 +168,7 @@ class Acknowledgements:
     """The acknowledgements of a run under way, a drop at a time: `open` it, `add` its entries, `finish` it."""
 
     def __init__(self, queries: LedgerQueries, run: Run, folder: Path, drops: Iterable[Drop]) -> None:
-        """`folder` is that of the run's reports, `drops` are all that it tells of."""
+        """`folder` is that of the run's reports, `drops` are all that are reported."""
         self._queries, self._run, self._folder = queries, run, folder
         self._names = _names(drops, run)
         self._files: dict[str, _File] = {}
@@ -297,22 +295,17 @@ class _File:
 
 
 def _names(drops: Iterable[Drop], run: Run) -> dict[int, dict[str, str]]:
-    """The name of the acknowledgement of each file, by drop: the file's own, its folders flattened, told apart where two are alike.
+    """The name of the acknowledgement of each file, by drop: the file's own, its folders flattened, numbered where two are alike.
     Files that only said that others are complete get none.
     """
     names: dict[int, dict[str, str]] = {}
-    taken: Counter[str] = Counter()
+    taken: set[str] = set()
     for drop in drops:
         read = {table.file for table in drop.tables}
         mine = names[drop.id] = {}
         for file in (one for one in drop.files if one.problems or one.name in read):
             base = safe_name(file.name) + ("" if drop.run == run.name else f".of-{drop.run}")
-            name = base
-            while name.casefold() in taken:
-                taken[base.casefold()] += 1
-                name = f"{base}-{taken[base.casefold()]}"
-            taken[name.casefold()] += 1
-            mine[file.name] = name
+            mine[file.name] = distinct_name(base, "", taken)
     return names
 
 

@@ -19,9 +19,10 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import own_rows
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED
-from loadsheet.reports.atomic_files import placed
+from loadsheet.reports.report_files import csv_row, placed
 from loadsheet.reports.results import SET_ASIDE, Place, results_names
 from loadsheet.reports.run_document import (
+    SUMMARY,
     BalanceSummary,
     DropSummary,
     FileSummary,
@@ -30,9 +31,7 @@ from loadsheet.reports.run_document import (
     RunSummary,
     TableSummary,
 )
-from loadsheet.reports.safety import csv_row
 
-SUMMARY = "run.json"
 _HEAD = ("row", "outcome", "problem", "what to do", "operation", "key", "service order")
 
 
@@ -42,7 +41,6 @@ class _Counts:
 
     entries: Counter[str] = field(default_factory=Counter)
     rows: dict[str, Counter[str]] = field(default_factory=dict)  # by table
-    read: int = 0
     first: str = ""
 
     def add(self, entry: Entry) -> None:

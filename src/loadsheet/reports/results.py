@@ -5,7 +5,7 @@ sixteen bytes a row kept to bring them into the order of the file at the end, so
 """
 
 import codecs
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +14,9 @@ from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, Source
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
-from loadsheet.reports.atomic_files import placed, safe_name
-from loadsheet.reports.fix_workbook.texts import word_problem
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
-from loadsheet.reports.safety import csv_row, is_harmless
-from loadsheet.reports.spooling import Spool
+from loadsheet.reports.fix_workbook.wording import word_problem
+from loadsheet.reports.report_files import Spool, csv_row, distinct_name, placed, safe_name
 
 SUFFIX = ".results.csv"
 SET_ASIDE = "set aside"
@@ -33,7 +31,7 @@ Place = tuple[str, str]
 class DropResults:
     """The results files of one drop. Feed it all entries and ignored rows, then `finish`."""
 
-    def __init__(self, drop: Drop, folder: Path, names: dict[Place, str], stack: ExitStack) -> None:
+    def __init__(self, drop: Drop, folder: Path, names: Mapping[Place, str], stack: ExitStack) -> None:
         """`names` are the names of the files to write in `folder`, for each file and sheet; `stack` closes their spools."""
         self._drop = drop
         self._tables = {table.name: table for table in drop.tables}
@@ -50,7 +48,8 @@ class DropResults:
         """Write the rows of an entry."""
         tail = (entry.operation, entry.key, entry.receipt, match.verdict)
         if not entry.problems and entry.state not in NEEDS_SOMEONE:
-            self._write_without_problems(entry, tail)
+            for row in entry.rows:
+                self._write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
             return
         by_row = _problems_by_row(entry, self._tables)
         cause = next(
@@ -73,19 +72,6 @@ class DropResults:
         if guide is not None and self._drop.language.startswith("de"):
             guide = replace(guide, takes="")
         return word_problem(problem, ENGLISH, self._titles, guide).todo
-
-    def _write_without_problems(self, entry: Entry, tail: Sequence[str]) -> None:
-        """Write the rows of an entry of which there is nothing to say. Nearly all are so, and nothing in them needs care."""
-        texts = [cell for row in entry.rows for cell in row.cells]
-        texts += tail
-        kept = all(row.cells for row in entry.rows)
-        if kept and is_harmless("\0".join(texts), len(texts)):
-            state, ends = f",{entry.state},,", f"{','.join(tail)}\r\n"
-            for row in entry.rows:
-                self._by_table[row.table].put(row.number, f"{row.number}{state}{','.join(('', *row.cells, ends))}")
-            return
-        for row in entry.rows:
-            self._write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
 
     def leave_out(self, row: IgnoredRow) -> None:
         """Write a row that a rule left out."""
@@ -127,7 +113,7 @@ def places_of(drop: Drop) -> list[Place]:
 
 
 def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]]:
-    """The name of every results file of a run, by drop: the file's own, its folders flattened, told apart where two are alike."""
+    """The name of every results file of a run, by drop: the file's own, its folders flattened, numbered where two are alike."""
     names: dict[int, dict[Place, str]] = {}
     taken: set[str] = set()
     for drop in drops:
@@ -137,10 +123,7 @@ def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]
             several = sum(other == file for other, _ in places) > 1
             earlier = "" if run.holds(drop.run) else f".of-{drop.run}"
             base = safe_name(file) + (f".{safe_name(sheet)}" if several else "") + earlier
-            bases = (base, *(f"{base}-{number}" for number in range(2, len(taken) + 3)))
-            name = next(base + SUFFIX for base in bases if (base + SUFFIX).casefold() not in taken)
-            taken.add(name.casefold())
-            mine[file, sheet] = name
+            mine[file, sheet] = distinct_name(base, SUFFIX, taken)
     return names
 
 

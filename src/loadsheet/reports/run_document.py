@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from loadsheet.reconcile import RED
 
+SUMMARY = "run.json"
 SCHEMA = "loadsheet.run/1"
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -143,7 +144,7 @@ class TotalSummary:
     says: Annotated[
         str,
         _described(
-            "agrees, differs or does not add up; listing partial or not listed if nobody can say; empty in old documents"
+            "agrees, differs or does not add up; listing partial or not listed if that is unknown; empty in old documents"
         ),
     ] = ""
 
@@ -184,9 +185,9 @@ class NeedsSomeone:
 class InboxFile:
     """A file that stays in the inbox."""
 
-    file: Annotated[str, _described("Its name in the inbox; empty if several are told of together")]
+    file: Annotated[str, _described("Its name in the inbox; empty if several are listed together")]
     code: Annotated[str, _described("The code of the catalogue, such as A108")]
-    level: Annotated[str, _described("error: until somebody sees to it; warning: for now")]
+    level: Annotated[str, _described("error: until someone acts; warning: for now")]
     say: Annotated[str, _described("Why, in one sentence")]
 
 
@@ -194,7 +195,7 @@ class InboxFile:
 class InboxSummary:
     """What stays in the inbox."""
 
-    stuck: Annotated[int, _described("How many stay there until somebody sees to them")] = 0
+    stuck: Annotated[int, _described("How many stay there until someone acts")] = 0
     count: Annotated[int, _described("How many stay there, those that do so for now among them")] = 0
     files: Annotated[tuple[InboxFile, ...], _described("The first of them; those that are stuck come first")] = ()
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.metadata import version
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -41,18 +41,6 @@ from loadsheet.reports.run_document import (
     TotalSummary,
 )
 from loadsheet.settings import Settings
-
-__all__ = [
-    "FileSummary",
-    "LegSummary",
-    "ProblemSummary",
-    "RunSummary",
-    "RunTally",
-    "TotalSummary",
-    "failed_steps",
-    "left_in_inbox",
-    "summarise",
-]
 
 _PLACES_SHOWN = 3
 _CAUSES_MAX = 200
@@ -128,23 +116,19 @@ def _left(problem: Problem) -> InboxFile:
     return InboxFile(problem.where.file, problem.code, problem.level, problem.text + hint)
 
 
+class ReportNames(NamedTuple):
+    """The names of report files: the results file of each drop's files and sheets, the fix files of each drop, and all files."""
+
+    results: Mapping[int, Mapping[tuple[str, str], str]]
+    fixes: dict[int, tuple[str, ...]]
+    reports: list[str]
+
+
 def summarise(
-    run: Run,
-    drops: Sequence[Drop],
-    reconciliation: Reconciliation,
-    tally: RunTally,
-    settings: Settings,
-    *,
-    results: Mapping[int, Mapping[tuple[str, str], str]],
-    reports: Sequence[str],
-    fixes: Mapping[int, tuple[str, ...]],
-    inbox: Mapping[str, Any],
-    missing_records: Mapping[int, MissingRecords],
+    run: Run, reconciliation: Reconciliation, tally: RunTally, settings: Settings, names: ReportNames
 ) -> RunSummary:
-    """The document of a run. `results` names the results file of each drop's files and sheets, `fixes` the fix files of each drop,
-    `reports` all files, `inbox` is what `left_in_inbox` returned, `missing_records` what is missing from each drop.
-    """
-    rows = reconciliation.balance.rows
+    """The document of a run."""
+    rows, notes = reconciliation.balance.rows, reconciliation.notes
     states = reconciliation.states
     verdicts = reconciliation.verdicts
     tables: dict[int, list[TableBalance]] = {}
@@ -173,16 +157,18 @@ def summarise(
         causes=tally.causes(),
         drops=tuple(
             replace(
-                _drop(drop, tables.get(drop.id, []), tally.states[drop.id], results[drop.id]),
-                fix=fixes[drop.id],
-                missing_records=_missing(missing_records.get(drop.id)),
+                _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names.results[drop.id]),
+                fix=names.fixes[drop.id],
+                missing_records=_missing(notes.missing_records.get(drop.id)),
             )
-            for drop in drops
+            for drop in reconciliation.drops
         ),
-        reports=tuple(reports),
+        reports=tuple(names.reports),
         settings=_settings(settings),
         deviations=tuple(_deviations(settings)),
-        inbox=msgspec.convert(inbox, InboxSummary),
+        remarks=tuple(notes.remarks),
+        forecast=notes.forecast,
+        inbox=msgspec.convert(notes.inbox, InboxSummary),
         firsts=tally.firsts,
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
         undone=failed_steps(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
@@ -200,19 +186,8 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _total(total: Total) -> TotalSummary:
     source, not_sent, sent, acknowledged, listed = map(_plain, total.legs)
-    return TotalSummary(
-        subject=total.subject,
-        figure=total.figure,
-        unit=total.unit,
-        scale=total.scale,
-        tolerance=total.tolerance,
-        source=source,
-        not_sent=not_sent,
-        sent=sent,
-        acknowledged=acknowledged,
-        listed=listed,
-        says=total.says,
-    )
+    head = (total.subject, total.figure, total.unit, total.scale, total.tolerance)
+    return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says)
 
 
 def _plain(amount: Decimal) -> Decimal:
@@ -262,15 +237,18 @@ def _table(table: TableBalance, source: SourceTable) -> TableSummary:
 
 def _settings(settings: Settings) -> dict[str, str]:
     """The settings that bear on the result; no paths, and an address without the credentials that it might carry."""
-    address = urlsplit(settings.exchange)
-    if address.netloc:
-        address = address._replace(netloc=address.netloc.rpartition("@")[2])
-    values = {"exchange": address.geturl()}
+    values = {"exchange": without_credentials(settings.exchange)}
     for name in ("weight_tolerance", "money_tolerance"):
         values[name] = str(getattr(settings.reconcile, name))
     for name in ("connections", "call_timeout_s"):
         values[name] = str(getattr(settings.dispatch, name))
     return values
+
+
+def without_credentials(address: str) -> str:
+    """An address without the user and password that it may carry."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _deviations(settings: Settings) -> list[Deviation]:

@@ -1,14 +1,15 @@
-"""What a run came to, in a few sentences: for the terminal, and for the head of the workbook."""
+"""What a run came to, in a few sentences: for the terminal, and for the head of the workbook. Also the rows of a document in words."""
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loadsheet.contract import BY_NAME, Action, Operation
+from loadsheet.ledger import SourceTable
+from loadsheet.mapping.documents import SourceRow
 from loadsheet.reconcile import AGREES, REMEDIES, Verdict
-from loadsheet.reports.run_document import DropSummary
-from loadsheet.reports.run_summary import FileSummary, ProblemSummary, RunSummary
+from loadsheet.reports.run_document import DropSummary, FileSummary, ProblemSummary, RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
@@ -67,7 +68,11 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     standard = state == Settings.model_fields["state"].default
     elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
     lines += _next(summary, folder, elsewhere)
-    return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
+    return [line if line.isprintable() else _printable(line) for line in lines]
+
+
+def _printable(line: str) -> str:
+    return "".join(sign if sign.isprintable() else "?" for sign in line)
 
 
 def files_of(summary: RunSummary) -> Iterator[FileSummary]:
@@ -172,3 +177,34 @@ def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:
         yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
         yield "next: loadsheet run"
+
+
+def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) -> dict[str, str]:
+    """For each file and sheet that a document has rows in the numbers of those rows, runs of them shortened."""
+    by_table: dict[str, list[int]] = {}
+    for row in rows:
+        mine = by_table.get(row.table)
+        if mine is None:
+            by_table[row.table] = [row.number]
+        else:
+            mine.append(row.number)
+    numbers: dict[str, list[int]] = {}
+    for name, mine in by_table.items():
+        place = f"{tables[name].file} {tables[name].sheet}".strip()
+        numbers[place] = numbers[place] + mine if place in numbers else mine
+    return {place: _ranges(sorted(found)) for place, found in numbers.items()}
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) == 1:
+        return str(first)
+    if numbers == list(range(first, last + 1)):
+        return f"{first}-{last}"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number <= runs[-1][-1] + 1:
+            runs[-1][-1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

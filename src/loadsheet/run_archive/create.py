@@ -12,10 +12,7 @@ from datetime import datetime, timedelta
 from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import urlsplit
-
-import msgspec
+from typing import NamedTuple
 
 from loadsheet import object_storage
 from loadsheet.ledger import Drop, Run, SourceFile
@@ -25,15 +22,14 @@ from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
 from loadsheet.problems import FolderError, LoadsheetError, MappingError
 from loadsheet.reports import bring_reports
-from loadsheet.reports.atomic_files import safe_name
+from loadsheet.reports.report_files import safe_name
+from loadsheet.reports.run_summary import without_credentials
 from loadsheet.run_archive import contents
-from loadsheet.run_archive.contents import DropKept, Input, Manifest, MappingKept, Output
-from loadsheet.run_archive.hash_chain import CannotSeal, Sealing
+from loadsheet.run_archive.contents import CannotSeal, CapsuleWriter, DropKept, Input, Manifest, MappingKept, Output
 from loadsheet.run_archive.verify import add_to_record
 from loadsheet.settings import Settings
 
 SUFFIX = ".capsule.zip"
-_SUMMARY = "run.json"
 
 
 class Made(NamedTuple):
@@ -55,8 +51,8 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "w+b") as file:  # noqa: PTH123 (rights from the first byte)
-            with slice_of(queries, run) as rows, Sealing(file) as sealing:
-                made = _Making(queries, run, settings, rows, sealing).all()
+            with slice_of(queries, run) as rows, CapsuleWriter(file) as writer:
+                made = _Making(queries, run, settings, rows, writer).all()
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
@@ -72,21 +68,23 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
 class _Making:
     """One capsule on its way."""
 
-    def __init__(self, queries: LedgerQueries, run: Run, settings: Settings, rows: Slice, sealing: Sealing) -> None:
-        self._queries, self._run, self._settings, self._sealing, self._slice = queries, run, settings, sealing, rows
+    def __init__(
+        self, queries: LedgerQueries, run: Run, settings: Settings, rows: Slice, writer: CapsuleWriter
+    ) -> None:
+        self._queries, self._run, self._settings, self._writer, self._slice = queries, run, settings, writer, rows
         self._remarks: list[str] = []
         self._changed = 0
 
     def all(self) -> Made:
-        """Every member; the manifest comes last, because it tells of the others."""
+        """Every member; the manifest comes last, because it lists the others."""
         if not self._slice.touched:
             raise CannotSeal(f"run {self._run.name} had nothing to do: there is nothing to seal")
         drops = tuple(self._drop(self._queries.drop(one)) for one in self._slice.own)
         mappings = tuple(self._mappings())
         counts = {table: self._rows(table) for table in TABLES}
         manifest = self._manifest(drops, mappings, counts)
-        self._sealing.put(contents.MANIFEST, contents.write_manifest(manifest))
-        return Made(Path(), self._sealing.finish(), manifest, tuple(self._remarks))
+        self._writer.put(contents.MANIFEST, contents.write_manifest(manifest))
+        return Made(Path(), self._writer.finish(), manifest, tuple(self._remarks))
 
     def _drop(self, drop: Drop) -> DropKept:
         kept = tuple(self._input(drop, number, file) for number, file in enumerate(drop.files, start=1))
@@ -105,7 +103,7 @@ class _Making:
             )
             member = ""
         else:
-            if self._sealing.copy(member, path) != file.sha256:
+            if self._writer.copy(member, path) != file.sha256:
                 raise CannotSeal(f"{path} changed while it was read; try again")
         return Input(file.name, file.role, file.sha256, file.size, file.arrived, member)
 
@@ -144,7 +142,7 @@ class _Making:
                     f"{message}, and what is on disk is another version: without them it cannot be replayed"
                 )
             for name, text in source.items():
-                self._sealing.put(contents.mapping_member(digest, name), text.encode())
+                self._writer.put(contents.mapping_member(digest, name), text.encode())
             yield MappingKept(digest, row["name"], row["version"], same.shipper if same else "", tuple(source))
 
     def _on_disk(self) -> Mapping[str, CompiledMapping]:
@@ -157,7 +155,7 @@ class _Making:
     def _rows(self, table: str) -> int:
         rows = self._slice.rows(table)
         seen = self._watched(rows) if table == "entries" else rows
-        return self._sealing.lines(contents.member_of(table), contents.as_lines(seen))
+        return self._writer.lines(contents.member_of(table), contents.as_lines(seen))
 
     def _watched(self, rows: Iterator[Row]) -> Iterator[Row]:
         """The entries; counts those of the run that changed since it ended. Raises CannotSeal if the contents of one are gone."""
@@ -185,7 +183,7 @@ class _Making:
             exit_code=run.exit_code,
             settings={name: kept[name] for name in sorted(kept)},
             assumptions=settings.assumptions.model_dump(mode="json", exclude_unset=True),
-            exchange=_without_credentials(settings.exchange),
+            exchange=without_credentials(settings.exchange),
             mappings=mappings,
             drops=drops,
             touched=tuple(self._slice.touched),
@@ -198,15 +196,14 @@ class _Making:
         if self._changed:
             message = f"{self._changed:,} entries of run {self._run.name} changed since it ended"
             self._remarks.append(
-                f"{message}: the capsule tells them as they are now, and reports that told them otherwise differ"
+                f"{message}: the capsule has them as they are now, and reports that show them otherwise differ"
             )
         return self._changed
 
     def _outputs(self) -> Iterator[Output]:
         """The reports that run.json names, as far as they are there."""
-        bring_reports(self._settings, self._run.name)
         folder = self._settings.outbox_here / self._run.name
-        for name in _reports(folder / _SUMMARY):
+        for name in bring_reports(self._settings, self._run.name):
             path = folder / name
             try:
                 with path.open("rb") as report:
@@ -214,22 +211,6 @@ class _Making:
             except OSError as error:
                 message = f"{name} in {folder} cannot be read ({error.strerror})"
                 self._remarks.append(f"{message}: nothing can be held against it")
-
-
-class _Reports(msgspec.Struct):
-    reports: tuple[str, ...]
-
-
-def _reports(summary: Path) -> tuple[str, ...]:
-    try:
-        return msgspec.json.decode(summary.read_bytes(), type=_Reports).reports
-    except (OSError, msgspec.MsgspecError):
-        return ()
-
-
-def _without_credentials(exchange: str) -> str:
-    address: Any = urlsplit(exchange)
-    return address._replace(netloc=address.netloc.rpartition("@")[2]).geturl() if address.netloc else exchange
 
 
 def day_of(path: Path) -> datetime | None:

@@ -1,19 +1,20 @@
 """Replaying a capsule: the run's files are read, translated and judged again, and its reports are written again, from the capsule alone.
 
 Owns: the two ledgers of a replay, both its own. The first is what was known before the run; the run's files are planned into it by
-the verbs of every night, and what comes out is held against the capsule byte for byte. The second is what was known after the run,
+the functions of every run, and what comes out is held against the capsule byte for byte. The second is what was known after the run,
 with the answers of the exchange as they were recorded; the reports are made from it. No file outside the capsule is read, and there
 is nothing here that could call anybody.
 """
 
 import platform
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import file_digest
 from importlib.metadata import version
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,17 +25,26 @@ from loadsheet.contract import Assumptions
 from loadsheet.fix_files import FIX_ROLE, FixFile, is_text, without_totals
 from loadsheet.inbox import InboxFile
 from loadsheet.ingest import IngestContext, RoutedDrop, read_drop
-from loadsheet.ledger import Ledger, Run, open_ledger
+from loadsheet.ledger import Ledger, Run, State, Waits, open_ledger
 from loadsheet.ledger.exporting import TABLES, Row, slice_of
 from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import Route, load, of_shipper
 from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
-from loadsheet.reports.atomic_files import safe_name
-from loadsheet.run_archive.contents import DropKept, Manifest, MappingKept, mapping_member, read_manifest, rows_of
-from loadsheet.run_archive.hash_chain import CannotOpen, Members, look_at
-from loadsheet.run_archive.prior_state import Before
+from loadsheet.reports.report_files import safe_name
+from loadsheet.run_archive.contents import (
+    CannotOpen,
+    CapsuleReader,
+    DropKept,
+    Manifest,
+    MappingKept,
+    mapping_member,
+    read_manifest,
+    rows_of,
+    with_events,
+)
 from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
+from loadsheet.run_archive.verify import check_archive
 from loadsheet.settings import Settings
 from loadsheet.settings.old_names import OLD_NAMES
 
@@ -68,12 +78,12 @@ def replay(path: Path, folder: Path | None = None) -> Replayed:
 
     Raises CannotOpen if it is no capsule, was tampered with or cannot be read by this program.
     """
-    looked = look_at(path)
-    if looked.wrong:
-        raise CannotOpen(f"{path} is not replayed, because it was tampered with: {looked.wrong[0]}")
+    checked = check_archive(path)
+    if checked.wrong:
+        raise CannotOpen(f"{path} is not replayed, because it was tampered with: {checked.wrong[0]}")
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
         raise CannotOpen(f"{folder} is not empty; name a folder that is, or none")
-    members = Members(path)
+    members = CapsuleReader(path)
     manifest = read_manifest(members)
     with tempfile.TemporaryDirectory(prefix="replay-") as work:
         place = Path(work)
@@ -82,7 +92,7 @@ def replay(path: Path, folder: Path | None = None) -> Replayed:
 
 
 class _Replay:
-    def __init__(self, members: Members, manifest: Manifest, settings: Settings, place: Path) -> None:
+    def __init__(self, members: CapsuleReader, manifest: Manifest, settings: Settings, place: Path) -> None:
         self._members, self._manifest, self._settings, self._place = members, manifest, settings, place
         self._remarks: list[str] = []
         self._differences: list[Different] = []
@@ -118,7 +128,7 @@ class _Replay:
 
     def _files(self) -> int:
         """Plan the run's files into what was known before; returns how many entries came out."""
-        before = Before(self._members, self._manifest)
+        before = _PriorState(self._members, self._manifest)
         with self._ledger("before", self._manifest.started_at) as ledger:
             for table in TABLES:
                 ledger.put_in(table, before.rows(table))
@@ -208,17 +218,7 @@ class _Replay:
             recalled = reconcile.RecordedListings([(run, queries.listing_snapshot(run))])
             drops = [queries.drop(one) for one in self._manifest.touched]
             reconciliation = reconcile.settle(queries, recalled, run, self._settings, drops=drops)
-            written = reports.write(
-                queries,
-                reconciliation,
-                run,
-                self._settings,
-                remarks=recalled.remarks,
-                forecast=recalled.forecast,
-                inbox=recalled.inbox,
-                missing_records=recalled.missing_records,
-                drops=drops,
-            )
+            written = reports.write(queries, reconciliation, run, self._settings)
         return self._held_against(written.folder)
 
     def _held_against(self, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -257,7 +257,7 @@ _IGNORED = ("table_name", "number", "cells", "rule")
 
 
 def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Route, FixFile | None]:
-    """The route of a drop as its night had it, and the fix workbook that it is, if it is one."""
+    """The route of a drop as its run had it, and the fix workbook that it is, if it is one."""
     names = {file.role: file.name for file in drop.files}
     if drop.fixes is None:
         trigger = names.pop(_TRIGGER, None)
@@ -283,3 +283,92 @@ def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
         )
     except ValidationError as error:
         raise CannotOpen(f"the capsule's settings are none of this program's: {error.errors()[0]['msg']}") from error
+
+
+class _PriorState:
+    """The ledger's rows as they were just before the run planned its first file: every change left an event."""
+
+    def __init__(self, members: CapsuleReader, manifest: Manifest) -> None:
+        self._members, self._manifest = members, manifest
+        own = {drop.id for drop in manifest.drops}
+        mine = _own_entries(members, own)
+        self._first_entry = min(mine, default=None)
+        planned = (row for row in rows_of(members, "events") if row["entry_id"] in mine and not row["before"])
+        first = min(planned, key=itemgetter("id"), default=None)
+        self._cut = first["id"] if first else None
+        self._at = first["at"] if first else manifest.started_at
+        self._own = own
+
+    def rows(self, table: str) -> Iterator[Row]:
+        """Those of a table's rows that were there, as they were; of attempts, exceptions and the like none: nothing is judged by them."""
+        rows = rows_of(self._members, table)
+        kept = self._RULES.get(table)
+        if table == "entries":
+            yield from self._entries(rows)
+        elif kept is not None:
+            yield from (row for row in rows if kept(self, row))
+
+    def _is_earlier_drop(self, row: Row) -> bool:
+        return bool(row["id"] < min(self._own))
+
+    def _is_of_earlier_drop(self, row: Row) -> bool:
+        return bool(row["drop_id"] < min(self._own))
+
+    def _is_seen(self, row: Row) -> bool:
+        return bool(row["run_id"] <= self._manifest.run_id and row["at"] < self._at)
+
+    def _is_earlier_event(self, row: Row) -> bool:
+        if self._first_entry is None or self._cut is None:
+            return False  # nothing was planned that could be judged by them
+        return bool(row["entry_id"] < self._first_entry and row["id"] < self._cut)
+
+    def _is_begun(self, row: Row) -> bool:
+        return bool(row["id"] <= self._manifest.run_id)
+
+    def _all(self, _: Row) -> bool:
+        return True
+
+    _RULES: dict[str, Callable[["_PriorState", Row], bool]] = {  # noqa: RUF012 (never changed)
+        "runs": _is_begun,
+        "mappings": _all,
+        "drops": _is_earlier_drop,
+        "files": _is_of_earlier_drop,
+        "tables": _is_of_earlier_drop,
+        "seen": _is_seen,
+        "events": _is_earlier_event,  # they say in which run an earlier version was accepted
+    }
+
+    def _entries(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row, events in with_events(rows, rows_of(self._members, "events")):
+            if self._first_entry is not None and row["id"] >= self._first_entry:
+                return
+            if row["drop_id"] < min(self._own):
+                yield _as_it_was(row, [event for event in events if self._cut is None or event["id"] < self._cut])
+
+
+def _own_entries(members: CapsuleReader, own: Collection[int]) -> range:
+    """The entries of these drops: one run plans them one after the other."""
+    first, last = 0, -1
+    for row in rows_of(members, "entries"):
+        if row["drop_id"] in own:
+            first, last = first or row["id"], row["id"]
+    return range(first, last + 1)
+
+
+def _as_it_was(row: Row, events: list[Row]) -> Row:
+    """An entry as it was after these events. Problems and receipt are as they are now: what it is judged by only grows."""
+    last = events[-1] if events else None
+    if last is None or (last["after"], last["reason"]) == (row["state"], row["reason"]):
+        return row
+    was = {"state": last["after"], "reason": last["reason"], "changed_at": last["at"], "waits": _waits(last)}
+    return row | was
+
+
+def _waits(event: Row) -> str:
+    """What an entry waited for, as its reason says: events do not keep it."""
+    if event["after"] not in (State.HELD, State.READY):
+        return Waits.DECISION.value
+    if event["reason"].startswith("waits for "):
+        return Waits.PARENT.value
+    earlier = ("earlier outcome unknown", "the delete before it")
+    return Waits.EARLIER.value if event["reason"].startswith(earlier) else Waits.DECISION.value

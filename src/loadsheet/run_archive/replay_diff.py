@@ -15,10 +15,11 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, Operation
 from loadsheet.ledger import TRANSITIONS, State
+from loadsheet.ledger.exporting import Row
 from loadsheet.ledger.planning import differences
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import INITIAL
-from loadsheet.run_archive.prior_state import Row, beside, with_events
+from loadsheet.run_archive.contents import beside, with_events
 
 MADE = ("operation", "key", "lane", "payload", "content_hash", "rows", "items")
 """What translating makes of the rows of a file, whatever becomes of it later."""

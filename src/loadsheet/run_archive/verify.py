@@ -6,16 +6,29 @@ capsule rebuilt as a whole is valid in itself. Only the record, or a head kept e
 
 import hashlib
 import os
+import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 from filelock import FileLock, Timeout
 
 from loadsheet.problems import FolderError
-from loadsheet.run_archive.contents import read_manifest
-from loadsheet.run_archive.hash_chain import CannotOpen, Members, look_at
+from loadsheet.run_archive.contents import (
+    AT_ONCE,
+    CHAIN,
+    DAMAGE,
+    CannotOpen,
+    CapsuleReader,
+    CapsuleWriter,
+    Link,
+    chain_text,
+    head_of,
+    next_link,
+    read_manifest,
+)
 
 RECORD_FILE = "capsules.jsonl"
 KEPT = "kept head"
@@ -90,7 +103,7 @@ def _hash(before: str, line: RecordLine) -> str:
 
 class Verdict(NamedTuple):
     """What `verify` found: the run and the head, everything that is wrong in words, and what vouches for the capsule as a whole
-    (`KEPT`, `RECORD`; empty: nobody, it is only sound in itself).
+    (`KEPT`, `RECORD`; empty: nothing, it is only sound in itself).
     """
 
     run: str
@@ -101,24 +114,24 @@ class Verdict(NamedTuple):
 
 
 def verify(path: Path, record: Record, head: str = "") -> Verdict:
-    """Hold a capsule against its own chain, and against the head that somebody kept, or else the record. `head` may be shortened to
+    """Hold a capsule against its own chain, and against the head that was kept elsewhere, or else the record. `head` may be shortened to
     16 letters or more. Raises CannotOpen if there is no such file.
     """
-    looked = look_at(path)
-    if looked.wrong:
-        return Verdict("", looked.head, len(looked.links), looked.wrong)
+    checked = check_archive(path)
+    if checked.wrong:
+        return Verdict("", checked.head, len(checked.links), checked.wrong)
     try:
-        run = read_manifest(Members(path)).run
+        run = read_manifest(CapsuleReader(path)).run
     except CannotOpen as error:
-        return Verdict("", looked.head, len(looked.links), (str(error),))
+        return Verdict("", checked.head, len(checked.links), (str(error),))
     known = record.heads_of(run)
-    wrong, vouched_by = _judge(run, looked.head, head, known)
+    wrong, vouched_by = _judge(run, checked.head, head, known)
     if record.broken and not head:
         wrong = (
             *wrong,
             f"line {record.broken} of the record does not follow from the one before it: the record was changed",
         )
-    return Verdict(run, looked.head, len(looked.links), wrong, "" if wrong else vouched_by)
+    return Verdict(run, checked.head, len(checked.links), wrong, "" if wrong else vouched_by)
 
 
 def _judge(run: str, actual: str, wanted: str, known: Sequence[str]) -> tuple[tuple[str, ...], str]:
@@ -131,3 +144,106 @@ def _judge(run: str, actual: str, wanted: str, known: Sequence[str]) -> tuple[tu
     if actual in known:
         return (), RECORD
     return (f"its head is {actual}; the record has {known[-1]} for run {run}: the whole capsule was replaced",), ""
+
+
+class ArchiveCheck(NamedTuple):
+    """The check of a capsule: its members and head as they should be, and everything that is wrong, in words."""
+
+    links: tuple[Link, ...]
+    head: str
+    wrong: tuple[str, ...]
+
+
+def check_archive(path: Path) -> ArchiveCheck:
+    """Read all of a capsule and hold it against its chain. Raises CannotOpen if the file is no archive at all, or not there."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = archive.infolist()
+            links, wrong = _chain_in(archive)
+            wrong += _compared(archive, infos, links)
+    except FileNotFoundError:
+        raise CannotOpen(f"there is no file {path}") from None
+    except DAMAGE as error:
+        return ArchiveCheck((), "", (f"the archive cannot be read ({error}): it was cut off or written over",))
+    if not wrong and not _is_as_written(path, links):
+        wrong.append(
+            "the members are whole, but the archive around them was changed (names, times or bytes between members)"
+        )
+    return ArchiveCheck(tuple(links), head_of(links), tuple(wrong))
+
+
+def _chain_in(archive: zipfile.ZipFile) -> tuple[list[Link], list[str]]:
+    """The chain as the capsule has it, and what is wrong with it in itself."""
+    try:
+        if archive.getinfo(CHAIN).compress_type != zipfile.ZIP_STORED:
+            return [], [f"{CHAIN} was changed: it is packed otherwise"]
+        text = archive.read(CHAIN)
+        links = [Link(**msgspec.json.decode(line)) for line in text.splitlines()]
+        kept = links and all(isinstance(link.name, str) and isinstance(link.size, int) for link in links)
+    except KeyError:
+        return [], [f"{CHAIN} is missing: the chain was cut away"]
+    except (*DAMAGE, TypeError):
+        return [], [f"{CHAIN} was changed: it is no chain any more"]
+    if not kept or text != chain_text(links):
+        return [], [f"{CHAIN} was changed: it is no chain any more"]
+    so_far: list[Link] = []
+    for place, link in enumerate(links, start=1):
+        so_far.append(next_link(so_far, link.name, link.size, str(link.sha256)))
+        if so_far[-1] != link:
+            return links, [
+                f"the chain does not hold at link {place} ({link.name}): a link was changed, taken out or moved"
+            ]
+    return links, []
+
+
+def _compared(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo], links: Sequence[Link]) -> list[str]:
+    """What is wrong with the members, held against the chain."""
+    names = [info.filename for info in infos]
+    known = {link.name: link for link in links}
+    wrong = [f"{name} is there more than once" for name in sorted({name for name in names if names.count(name) > 1})]
+    wrong += [f"{name} is missing" for name in known if name not in names]
+    wrong += [f"{name} was added" for name in names if name not in known and name != CHAIN]
+    if not wrong and names != [*known, CHAIN]:
+        place = next(place for place, name in enumerate([*known, CHAIN]) if names[place] != name)
+        wrong.append(f"the members are in another order, from {names[place]} on")
+    return wrong + [text for info in infos if info.filename in known and (text := _changed(archive, info, known))]
+
+
+def _changed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, known: dict[str, Link]) -> str:
+    link, digest, size = known[info.filename], hashlib.sha256(), 0
+    try:
+        if info.compress_type != zipfile.ZIP_STORED:
+            return f"{link.name} was changed: it is packed otherwise"
+        with archive.open(info) as opened:
+            while piece := opened.read(AT_ONCE):
+                digest.update(piece)
+                size += len(piece)
+    except DAMAGE as error:
+        return f"{link.name} was changed: {error}"
+    if (size, digest.hexdigest()) == (link.size, link.sha256):
+        return ""
+    sizes = f", {size:,} bytes instead of {link.size:,}" if size != link.size else ""
+    return f"{link.name} was changed{sizes}"
+
+
+def _is_as_written(path: Path, links: Sequence[Link]) -> bool:
+    """Whether the file has the very bytes that its members make."""
+    with tempfile.TemporaryFile() as again:
+        with zipfile.ZipFile(path) as archive, CapsuleWriter(again) as writer:
+            for link in links:
+                with archive.open(link.name) as opened, writer.member(link.name) as copied:
+                    while piece := opened.read(AT_ONCE):
+                        copied.write(piece)
+            writer.finish()
+        again.seek(0)
+        with path.open("rb") as original:
+            return _are_equal(again, original)
+
+
+def _are_equal(one: IO[bytes], other: IO[bytes]) -> bool:
+    while True:
+        pieces = one.read(AT_ONCE), other.read(AT_ONCE)
+        if pieces[0] != pieces[1]:
+            return False
+        if not pieces[0]:
+            return True

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from loadsheet import inbox, object_storage, run_log
+from loadsheet import inbox, object_storage, reports, run_log
 from loadsheet.annotations import unread_workbooks
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.codec import stamp
@@ -22,8 +22,8 @@ from loadsheet.operations.retention.backups import BY_THE_SERVER, back_up_daily
 from loadsheet.problems import FolderError, LoadsheetError
 from loadsheet.reconcile import Exceptions
 from loadsheet.reconcile.listings import abridged, entries_with_contents
-from loadsheet.reports import SUMMARY, close_reports, publish_index
-from loadsheet.reports.web import INDEX, fleet_status, write_index
+from loadsheet.reports import SUMMARY
+from loadsheet.reports.index_page import INDEX
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of, shown
 
@@ -207,7 +207,4 @@ def renew_index(settings: Settings, ledger: Ledger) -> None:
     for newest in ledger.queries.runs(1):
         if (settings.outbox_here / INDEX).exists():
             exceptions = Exceptions(tuple(ledger.queries.exceptions_at(newest)))
-            shown, fleet = settings.reports.index_runs_max, fleet_status(settings)
-            write_index(settings.outbox_here, ledger.queries, newest, exceptions, runs_max=shown, fleet=fleet)
-            close_reports(settings.outbox_here / INDEX, settings)
-            publish_index(settings)
+            reports.renew_index(settings, ledger.queries, newest, exceptions)

@@ -15,8 +15,7 @@ import msgspec
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.exporting import Column, Export, exports
 from loadsheet.problems import FolderError
-from loadsheet.reports.atomic_files import placed
-from loadsheet.reports.safety import csv_line
+from loadsheet.reports.report_files import csv_line, placed
 
 Format = Literal["parquet", "csv"]
 

@@ -1,9 +1,263 @@
-"""The fix workbook: every row of every record that was not sent, as its sender wrote it, and what to fix in it.
+"""The files that go back to a sender: every row of every record that was not sent, as its sender wrote it, and what to fix in it.
 
-`Fixes` is the one thing that reports see. What may be dropped back again carries a mark (`loadsheet.fix_marks`); how it is read stands in
-`loadsheet.fix_files`.
+A drop with something to fix gets a workbook, and its rows as CSV if the settings ask for it. Decides which entries a sender can fix, the
+names of the files and the order of the sheets. Equal ledgers give equal bytes. `orders.csv` gives `orders.fix.csv`, written as the source
+was, so that the same reader reads it: delimiter, encoding and the sender's cells stay as they were, even `-5`, with plain CSV quoting
+(RFC 4180). Only our own texts are made safe for spreadsheets. The marks by which files are known when they come back are in
+`loadsheet.fix_marks`; `loadsheet.fix_files` reads them.
 """
 
-from loadsheet.reports.fix_workbook.write import Fixes
+import csv
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from heapq import merge
+from operator import attrgetter
+from pathlib import Path
 
-__all__ = ["Fixes"]
+from loadsheet.fix_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles
+from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, SourceTable, State
+from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.problems import Problem, column_letters
+from loadsheet.reports.book import Book, open_book
+from loadsheet.reports.fix_workbook.fix_rows import FixRow, FixRows, Place, Remark, also_of, place_of, placed_at
+from loadsheet.reports.fix_workbook.fix_sheets import LISTS, FixBook, FixSheet, link_to
+from loadsheet.reports.fix_workbook.other_sheets import (
+    Errors,
+    Spot,
+    aside_page,
+    changed_page,
+    errors_page,
+    origin_of,
+    read_page,
+)
+from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.reports.fix_workbook.texts_en import ENGLISH
+from loadsheet.reports.fix_workbook.value_changes import changes_of
+from loadsheet.reports.fix_workbook.wording import WordedProblem, Words, lines_of, word_problem
+from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name
+from loadsheet.settings import Settings
+
+_DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
+
+
+def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Words) -> None:
+    """Write rows, with what to fix before them and their marks behind. Raises LoadsheetError if that fails."""
+    encoding, delimiter = _encoding(table.found.get("encoding", "")), table.found.get("delimiter", "")
+    with placed(path) as part, part.open("w", encoding=encoding, errors="replace", newline="") as file:
+        writer = csv.writer(file, delimiter=_DELIMITERS.get(delimiter, delimiter if len(delimiter) == 1 else ","))
+        writer.writerow([words.what_to_fix, *table.header, ROW_COLUMN])
+        for row in rows:
+            text = "; ".join(lines_of(row, words))
+            writer.writerow([csv_text(" ".join(text.split())), *row.cells, row.mark])
+
+
+def _encoding(found: str) -> str:
+    """The codec of what reading found, such as `UTF-8 (by its byte order mark)`."""
+    name, _, how = found.partition(" (")
+    try:
+        "".encode(name or "utf-8-sig")
+    except LookupError:
+        return "utf-8-sig"
+    return "utf-8-sig" if how and name.lower() == "utf-8" else name or "utf-8-sig"
+
+
+SUFFIX = ".fix.xlsx"
+
+_LANGUAGES = {words.language: words for words in (ENGLISH, GERMAN)}
+_WRONG = (State.INVALID, State.REFUSED)
+_SENDERS_CHOICE = frozenset({"L601", "L605"})
+"""Why an entry may be held so that its sender can do something about it; what waits for others or for an operator is not here."""
+
+
+def is_to_fix(entry: Entry) -> bool:
+    """Whether an entry was not sent, or was refused, and its sender can change that."""
+    if entry.state is State.HELD:
+        return any(problem.code in _SENDERS_CHOICE for problem in entry.problems) and not entry.waits
+    return entry.state in _WRONG
+
+
+def words_for(drop: Drop, settings: Settings) -> Words:
+    """The words for the sender of a drop: in the language of the sheet if there are any, else of the settings."""
+    return _LANGUAGES.get(drop.language[:2].lower(), _LANGUAGES[settings.reports.language])
+
+
+class Fixes:
+    """The fix files of a run, drop by drop."""
+
+    def __init__(self, queries: LedgerQueries, run: Run, folder: Path, settings: Settings) -> None:
+        """`folder` is that of the run's reports; workbooks of drops that other runs read say so in their names."""
+        self._queries, self._folder, self._run, self._settings = queries, folder, run, settings
+        self._taken: set[str] = set()
+        self._drop: _DropFix | None = None
+        self._corrected: set[int] = set()
+
+    def open(self, drop: Drop, stack: ExitStack) -> None:
+        """Begin with a drop; `stack` closes its spools."""
+        self._drop = _DropFix(drop, self._queries, self._settings, stack)
+        self._corrected = self._corrected_entries(drop) if drop.run != self._run.name else set()
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry of the drop."""
+        if self._drop is not None and entry.id not in self._corrected:
+            self._drop.add(entry)
+
+    def finish(self) -> tuple[str, ...]:
+        """Write the files of the drop, if there is anything to fix; returns their names, the workbook first."""
+        if self._drop is None:
+            return ()
+        return self._drop.write(self._folder, self._name) if self._drop.has_something else ()
+
+    def _corrected_entries(self, drop: Drop) -> set[int]:
+        """The entries of a drop of another run whose rows came back fixed since then."""
+        wrong = [one.id for one in self._queries.traces_of(drop.id) if one.state in _WRONG]
+        return self._queries.mended(wrong) if wrong else set()
+
+    def _name(self, file: str, suffix: str = "") -> str:
+        """The name of a fix file for a file of the drop: a workbook's with `suffix`, else that of a text file, by which it is known."""
+        run = self._drop.drop.run if self._drop is not None else self._run.name
+        stem, dot, own = safe_name(file).rpartition(".")
+        stem = (stem if dot else own).removesuffix(".fix")
+        earlier = f".of-{run}" if suffix and not self._run.holds(run) else ""
+        return distinct_name(stem + earlier, suffix or f".fix{dot}{own if dot else ''}", self._taken)
+
+
+class _DropFix:
+    """The fix files of one drop."""
+
+    def __init__(self, drop: Drop, queries: LedgerQueries, settings: Settings, stack: ExitStack) -> None:
+        self.drop, self._queries, self._words = drop, queries, words_for(drop, settings)
+        self._tables = {table.name: table for table in drop.tables}
+        self._titles = sheet_titles((table.name, table.file, table.sheet) for table in drop.tables)
+        self._rows, self._over = FixRows(drop, stack), FixRows(drop, stack)
+        self._errors, self._held = Errors(), 0
+        is_text = bool(drop.tables) and not any(table.sheet for table in drop.tables)
+        self._feedback = settings.reports.feedback if is_text else "workbook"
+        self._rows_max = settings.reports.fix_rows_max if self._feedback != "csv" and is_text else None
+
+    @property
+    def has_something(self) -> bool:
+        """Whether there is anything to fix."""
+        return self.drop.set_aside or self._rows.count + self._over.count > 0
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry: its rows if they are to be fixed."""
+        if not is_to_fix(entry) or not entry.rows or entry.removed:
+            self._held += entry.state is State.HELD
+            return
+        problems = list(entry.problems)
+        if not any(problem.level == "error" for problem in problems):
+            problems.append(Problem("X701", values={"text": entry.reason}))
+        remarks = []
+        for problem in problems:
+            place = place_of(problem, entry, self._tables)
+            worded = self._worded(problem, place)
+            self._errors.add(placed_at(problem, place), place, worded, entry.key)
+            for one in (place, *also_of(problem, entry, self._tables)):
+                column = worded.column if one is place else one.table.header[one.position or 0]
+                remarks.append(
+                    (one, Remark(one.position, column, problem.level, worded.text, worded.todo, problem.code))
+                )
+        self._errors.documents += 1
+        rows = self._over if self._is_over(entry) else self._rows
+        rows.add(entry, remarks)
+
+    def write(self, folder: Path, name_of: Callable[..., str]) -> tuple[str, ...]:
+        """Write the files; returns their names."""
+        if self.drop.set_aside:
+            name = name_of(self.drop.name, SUFFIX)
+            with self._book(folder / name) as book:
+                fix, title = FixBook(book, self._words), sheet_titles([("", self.drop.name, "")])[""]
+                aside_page(fix, title, self._set_aside_problems())
+                read_page(fix, self._words.read_title, self.drop, [title], ())
+            return (name,)
+        names = [name_of(self.drop.name, SUFFIX)] if self._feedback != "csv" else []
+        texts = self._texts(folder, name_of) if self._feedback != "workbook" or self._over.count else []
+        if names:
+            with self._book(folder / names[0]) as book:
+                self._fill(book, list(self._more(texts if self._over.count else ())))
+        return (*names, *texts)
+
+    def _is_over(self, entry: Entry) -> bool:
+        """Whether the rows of an entry go into text files because the workbook is full, or a cell of it could not hold theirs. Those
+        that share a row stay together.
+        """
+        if self._rows_max is None or self._rows.holds(entry):
+            return False
+        if self._over.holds(entry) or self._rows.count + len(entry.rows) > self._rows_max:
+            return True
+        return not all(fits(cell) for row in entry.rows for cell in row.cells)
+
+    def _worded(self, problem: Problem, place: Place) -> WordedProblem:
+        label = "" if place.position is None else place.table.header[place.position]
+        guide = self._guide(place.table.name).get(label)
+        return word_problem(problem, self._words, self._titles, guide)
+
+    def _guide(self, table: str) -> Mapping[str, ColumnGuide]:
+        """The guide to a table's columns; without its words if they are in another language than ours (it speaks German to senders of
+        German sheets, else English).
+        """
+        guide = self.drop.guide.get(table, {})
+        if self._words.language == ("de" if self.drop.language.startswith("de") else "en"):
+            return guide
+        return {label: replace(one, takes="") for label, one in guide.items()}
+
+    def _set_aside_problems(self) -> list[tuple[Problem, WordedProblem]]:
+        problems = [problem for file in self.drop.files for problem in file.problems]
+        return [(problem, word_problem(problem, self._words, {})) for problem in problems]
+
+    def _book(self, path: Path) -> AbstractContextManager[Book]:
+        return open_book(path, title=self._words.what_to_fix, footer=self.drop.name.replace("&", "&&"))
+
+    def _fill(self, book: Book, more: Sequence[str]) -> None:
+        drop, words, fix = self.drop, self._words, FixBook(book, self._words)
+        book.mark(PROPERTY, str(Mark(drop.run, drop.id, drop.mapping_hash, drop.mapping)))
+        for table in drop.tables:
+            sheet = FixSheet(fix, self._titles[table.name], table.header, self._guide(table.name))
+            for row in self._rows.of(table.name):
+                sheet.add(row)
+            sheet.finish()
+        taken = {title.casefold() for title in (*self._titles.values(), LISTS)}
+
+        def free(title: str) -> str:
+            return distinct_name(title, "", taken, joint=" ")
+
+        errors_page(fix, free(words.errors_title), self._errors, self._spots())
+        changes = changes_of(self._queries.entries_of(drop.id), self._queries.origin(drop.id))
+        if changes.folded():
+            changed_page(fix, free(words.changed_title), changes)
+        read_page(fix, free(words.read_title), drop, list(self._titles.values()), more)
+        fix.lists.write(book)
+        if fix.first is not None:
+            fix.first.activate()
+
+    def _more(self, texts: Sequence[str]) -> Iterator[str]:
+        """What there is to say beyond the three sentences."""
+        if texts:
+            yield self._words.read_more.format(names=", ".join(texts))
+        if self._held:
+            yield self._words.counted(self._words.read_held, self._held)
+
+    def _spots(self) -> Callable[[Place], Spot]:
+        """Where in the workbook a place of the source is."""
+        numbers = {table.name: self._rows.numbers(table.name) for table in self.drop.tables}
+
+        def spot(place: Place) -> Spot:
+            name, mine = self._titles[place.table.name], numbers[place.table.name]
+            row = bisect_left(mine, place.row.number)
+            if row == len(mine) or mine[row] != place.row.number:  # it is in a text file beside the workbook
+                return Spot(origin_of(place.table.where(place.row.number)), link_to(name, 0, 0))
+            column = 0 if place.position is None else place.position + 1
+            return Spot(f"{name}!{column_letters(column)}{row + 2}", link_to(name, row + 1, column))
+
+        return spot
+
+    def _texts(self, folder: Path, name_of: Callable[..., str]) -> list[str]:
+        names = []
+        everything = (self._rows, self._over) if self._feedback != "workbook" else (self._over,)
+        for table in self.drop.tables:
+            rows = merge(*(some.of(table.name) for some in everything), key=attrgetter("number"))
+            names.append(name_of(table.file))
+            write_rows(folder / names[-1], table, rows, self._words)
+        return names

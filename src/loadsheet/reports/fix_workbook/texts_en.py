@@ -1,13 +1,12 @@
-"""English for senders. Problems without words here are told as in `problems.CATALOGUE`."""
+"""English for senders. Problems without words here have those of `problems.CATALOGUE`."""
 
-from loadsheet.reports.fix_workbook.texts import Words
+from loadsheet.reports.fix_workbook.wording import Words
 
 ENGLISH = Words(
     language="en",
     what_to_fix="What to fix",
     quoted="“{}”",
     belongs="Fine as it is; stays here because it belongs to {key}",
-    set_aside="This file could not be read, so nothing of it was sent",
     errors_title="Errors",
     errors_heads=(
         "Where",
@@ -24,7 +23,7 @@ ENGLISH = Words(
     errors_level={"error": "", "warning": "Only a warning: "},
     errors_summary="{problems} of {kinds} in {documents}.",
     errors_clears="Correcting the column “{column}” clears {count} of them.",
-    errors_more="There are more problems than are listed here; each row tells its own.",
+    errors_more="There are more problems than are listed here; each row shows its own.",
     errors_counted=("1 problem", "{} problems"),
     kinds_counted=("1 kind", "{} kinds"),
     documents_counted=("1 record", "{} records"),
@@ -56,8 +55,8 @@ ENGLISH = Words(
     read_facts=("File", "Run", "Mapping"),
     read_more="There are more rows to correct in {names} beside this workbook.",
     read_held=(
-        "1 more record of it waits for another one, or for somebody to decide; you need not do anything about it.",
-        "{} more records of it wait for others, or for somebody to decide; you need not do anything about them.",
+        "1 more record of it waits for another one, or for a decision; you need not do anything about it.",
+        "{} more records of it wait for others, or for a decision; you need not do anything about them.",
     ),
     takes="this column takes {takes}",
     required="must be filled in",

@@ -6,16 +6,15 @@ no change. Compares by lineage, folds by column, and looks at a bounded number o
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from typing import Any, Literal, NamedTuple
-
-import msgspec
+from typing import Literal, NamedTuple
 
 from loadsheet.ledger import Entry, Origin
 from loadsheet.mapping.lineage import Trace, trace
 from loadsheet.problems import Where
+from loadsheet.reports.document_details import payload_values
 
 Kind = Literal["number", "moment", "word", "blank", "text"]
 
@@ -35,7 +34,6 @@ _PADDED = re.compile(r"0[0-9]")
 _FLAGS = ("yes", "no", "true", "false")
 _WORDS_OF_A_NAME = 4
 _DATE_DIGITS = 8
-_decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 
 
 _Cells = tuple[tuple[int, int], ...]
@@ -90,8 +88,10 @@ class Changes:
             return
         self.documents += 1
         became: dict[_Cells, list[tuple[str, str]]] = {}
-        for path, value in _leaves(_decode(entry.payload), ""):
-            cells = self._cells(entry, path)
+        for path, leaf in payload_values(entry.payload):
+            if leaf is None or isinstance(leaf, bool):
+                continue
+            value, cells = format(leaf, "f") if isinstance(leaf, Decimal) else str(leaf), self._cells(entry, path)
             if cells and not _is_calculated(_text(entry, cells), value, len(cells)):
                 became.setdefault(cells, []).append((path, value))
         arrived = {
@@ -222,17 +222,3 @@ def _is_amount(text: str, value: Decimal) -> bool:
         except InvalidOperation:
             continue
     return False
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Each value of a payload that is a text or a number, with its path, as text."""
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _leaves(inner, f"{path}.{name}" if path else name)
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _leaves(inner, f"{path}[{index}]")
-    elif isinstance(value, Decimal):
-        yield path, format(value, "f")
-    elif value is not None and not isinstance(value, bool):
-        yield path, str(value)

@@ -1,8 +1,384 @@
-"""The reconciliation workbook: the analyst's sheets, from the verdict in a sentence to the sign-off.
+"""The reconciliation workbook: Summary, then one sheet for each question an analyst asks next.
 
-`ReconciliationWorkbook` takes one entry after the other. `front_page` and its neighbours write the sheets that need the whole run.
+Owns: which sheets there are, and which of them lists an entry: each document of the run stands in one of Exceptions, Closed,
+Matched and Not verifiable. Entries stream through `add`, so memory does not grow with them; the front page is filled last, when
+everything is known. Analysts may leave it open: the next one of the same run then gets another name.
 """
 
-from loadsheet.reports.reconciliation.workbook import NAME, ReconciliationWorkbook, free_name, other_name
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
 
-__all__ = ["NAME", "ReconciliationWorkbook", "free_name", "other_name"]
+from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
+
+from loadsheet.annotation_sheet import SHEET
+from loadsheet.contract import Difference
+from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
+from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.states import UNUSED
+from loadsheet.mapping.documents import SourceRow
+from loadsheet.problems import NOWHERE, Problem, Where
+from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, FieldMatch, Match, Reconciliation
+from loadsheet.reports.book import Book, Kind, Tone
+from loadsheet.reports.reconciliation.control_sheets import (
+    AGEING,
+    AGEING_WIDTHS,
+    CONTROL,
+    CONTROL_WIDTHS,
+    FATES_SHOWN,
+    SIGNOFF,
+    SIGNOFF_WIDTHS,
+    fates_shown,
+    write_ageing,
+    write_control,
+    write_signoff,
+)
+from loadsheet.reports.reconciliation.front_page import (
+    FRONT_WIDTHS,
+    FrontPageData,
+    RunCounts,
+    TrendCells,
+    trend,
+    write_front,
+)
+from loadsheet.reports.reconciliation.worklist import (
+    CLOSED,
+    CLOSED_COLUMNS,
+    Ages,
+    WorkList,
+    exception_columns,
+)
+from loadsheet.reports.run_document import FileSummary, RunSummary
+from loadsheet.reports.sentences import fates_of, name_of, rows_by_place, with_missing_records
+from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Value
+from loadsheet.settings import Settings
+
+NAME = "reconciliation.xlsx"
+_OTHER_NAMES_MAX = 99
+
+_MATCHED = (
+    Column("Key", width=12, width_max=30),
+    Column("Operation", width=13),
+    Column("Verdict", width=20),
+    Column("Service order", width=12),
+    Column("Settled (UTC)", Kind.MOMENT, width=19),
+    Column("File", width=16, width_max=40),
+    Column("Rows", width=8, width_max=24, wrap=True),
+)
+_UNVERIFIED = (
+    Column("Key", width=12, width_max=30),
+    Column("Operation", width=13),
+    Column("Verdict", width=20),
+    Column("Service order", width=12),
+    Column("State", width=9),
+    Column("Why", width=30, width_max=60, wrap=True),
+    Column("File", width=16, width_max=40),
+    Column("Rows", width=8, width_max=24, wrap=True),
+)
+_FIELDS = (
+    Column("Field", width=24, width_max=44),
+    Column("Record", width=8),
+    Column("Compared", Kind.COUNT, width=10),
+    Column("Equal", Kind.COUNT, width=10),
+    Column("Within tolerance", Kind.COUNT, width=10),
+    Column("Different", Kind.COUNT, width=10),
+    Column("Match", Kind.SHARE, width=8),
+    Column("Largest difference", Kind.AMOUNT, width=12),
+    Column("For example", width=24, width_max=60),
+)
+_PROBLEMS = (
+    Column("Key", width=12, width_max=30),
+    Column("File", width=16, width_max=40),
+    Column("Sheet", width_max=24),
+    Column("Row", Kind.COUNT, width=7),
+    Column("Cell", width=7),
+    Column("Column", width=12, width_max=30),
+    Column("Value", width=12, width_max=30, wrap=True),
+    Column("Level", width=8),
+    Column("Code", width=7),
+    Column("Problem", width=30, width_max=55, wrap=True),
+    Column("What to do", width=20, width_max=45, wrap=True),
+)
+_DIFFERENCES = (
+    Column("Key", width=12, width_max=30),
+    Column("Operation", width=13),
+    Column("Field", width=18, width_max=40),
+    Column("Sent", width=16, width_max=40, wrap=True),
+    Column("At exchange", width=16, width_max=40, wrap=True),
+    Column("Says", width=20),
+    Column("File", width=16, width_max=40),
+    Column("Rows", width=8, width_max=24, wrap=True),
+)
+_ONLY = (
+    Column("Key", width=16, width_max=40),
+    Column("Record", width=10),
+    Column("What the ledger knows", width=40, width_max=70, wrap=True),
+)
+_MISSING = (
+    Column("File", width=20, width_max=50),
+    Column("Missing record", width=16, width_max=40),
+    Column("Last version read in run", width=24),
+)
+_FILES = (
+    Column("File", width=20, width_max=50),
+    Column("Read in run", width=14),
+    Column("Mapping", width=12, width_max=30),
+    Column("Version", width=9),
+    Column("Operation", width=13),
+    Column("Documents", Kind.COUNT, width=11),
+    Column("Rows read", Kind.COUNT, width=9),
+    *(Column(fate.capitalize(), Kind.COUNT, width=10) for fate in FATES_SHOWN),
+    Column("Set aside because", width=18, width_max=40, wrap=True),
+    Column("Read as", width=18, width_max=40, wrap=True),
+    Column("Results", width=16, width_max=36),
+    Column("Arrived (UTC)", Kind.MOMENT, width=19),
+    Column("Bytes", Kind.COUNT, width=11),
+    Column("SHA-256", width=16, width_max=20),
+)
+
+
+_RUN_COUNTS = (
+    Column("Run"),
+    Column("Agree", Kind.COUNT),
+    Column("Wait or not verifiable", Kind.COUNT),
+    Column("Need someone", Kind.COUNT),
+)
+_FACTS = (Column("Name"), Column("Value"))
+_LEVELS = {"error": Tone.BAD, "warning": Tone.NOTE}
+
+
+class ReconciliationWorkbook:
+    """The workbook under way. Open each drop, add its entries, then `finish`."""
+
+    def __init__(self, book: Book, folder: Path, queries: LedgerQueries, reconciliation: Reconciliation) -> None:
+        """`folder` takes the CSV files for rows beyond those that a sheet can hold; `reconciliation` is what it shows."""
+
+        def table(title: str, columns: Sequence[Column], *, frozen: int = 1) -> TableSheet:
+            beside = folder / f"reconciliation.{title.lower().replace(' ', '-')}.csv"
+            return TableSheet(book, title, columns, overflow=beside, frozen=frozen)
+
+        self._queries, self._reconciliation, self._table = queries, reconciliation, table
+        self._front = Page(book, "Summary", FRONT_WIDTHS)
+        self._exceptions = table(SHEET, exception_columns(queries.owners()), frozen=2)
+        self._ageing = Page(book, AGEING, AGEING_WIDTHS)
+        self._control = Page(book, CONTROL, CONTROL_WIDTHS)
+        self._fields = table("Fields", _FIELDS)
+        self._differences = table("Differences", _DIFFERENCES)
+        self._problems = table("Problems", _PROBLEMS)
+        self._matched = table("Matched", _MATCHED)
+        self._unverified = table("Not verifiable", _UNVERIFIED)
+        self._only = table("Only at exchange", _ONLY)
+        self._closed = table(CLOSED, CLOSED_COLUMNS)
+        self._files = table("Files", _FILES)
+        self._signoff = Page(book, SIGNOFF, SIGNOFF_WIDTHS)
+        self._run = Page(book, "Run", (40, 50, 30, 30))
+        self._data_sheets = {  # each with what stands in it if it is empty
+            self._exceptions: "nothing needs anybody",
+            self._fields: "no records were compared",
+            self._differences: "no differences",
+            self._problems: "no problems",
+            self._matched: "no documents of this run agree",
+            self._unverified: "no documents wait or cannot be verified",
+            self._only: "nothing, or the exchange was not asked",
+            self._closed: "nothing was closed",
+            self._files: "no files in this run",
+        }
+        self._tables: dict[str, SourceTable] = {}
+
+    def open(self, drop: Drop) -> None:
+        """Begin with a drop; its files that were set aside, and what looks damaged in its tables, are problems."""
+        self._tables = {table.name: table for table in drop.tables}
+        for file in drop.files:
+            for problem in file.problems:
+                self._problem("", problem, Where(file.name))
+        for source in drop.tables:
+            for problem in source.problems:
+                self._problem("", problem, Where(source.file, source.sheet))
+
+    def add(self, entry: Entry, match: Match) -> None:
+        """Write an entry to its sheets; exceptions are written at the end, with those of earlier runs."""
+        files, rows = _origin(entry.rows, self._tables)
+        head = (entry.key, entry.operation, match.verdict, entry.receipt)
+        if entry.id not in self._reconciliation.exceptions.by_entry:
+            if match.verdict in AGREES:
+                settled = datetime.fromisoformat(entry.changed_at)
+                self._matched.add((*head, settled, files, rows), {2: Tone.GOOD})
+            else:
+                line = (*head, entry.state, _why(entry), files, rows)
+                self._unverified.add(line, {2: Tone.BAD if match.verdict in NEEDS_SOMEONE else Tone.NOTE})
+        for problem in entry.problems:
+            self._problem(entry.key, problem, self._beginning(entry))
+        for found, says, tone in _differences_of(match):
+            difference = (entry.key, entry.operation, found.path, found.sent, found.held, says, files, rows)
+            self._differences.add(difference, {5: tone})
+
+    def finish(self, summary: RunSummary, run: Run, settings: Settings) -> list[str]:
+        """Write what is known only now. Returns the names of the CSV files beside it that hold further rows."""
+        ages = Ages(run.started_at, settings.reports.working_days)
+        worklist = WorkList(self._queries, ages, run.name)
+        worklist.write(self._exceptions, self._reconciliation.exceptions.open)
+        worklist.write_closed(self._closed, self._reconciliation.exceptions.closed)
+        for record in self._reconciliation.only_listed:
+            self._only.add((record.key, record.subject, record.note))
+        for field in self._reconciliation.fields:
+            self._fields.add(_field_line(field), {5: Tone.BAD} if field.different else {})
+        for line in _file_lines(summary):
+            self._files.add(line)
+        finished = [sheet.finish(nothing) for sheet, nothing in self._data_sheets.items()]
+        overflow = [name for name in (*finished, self._write_missing(summary)) if name]
+        runs = trend(self._queries, run, summary.verdicts)
+        data = FrontPageData(
+            shares=self._reconciliation.shares,
+            aged=worklist.aged,
+            closed=self._closed.count,
+            ageing=write_ageing(self._ageing, worklist.aged, self._exceptions, ages.says),
+            trend=_write_run(self._run, summary, runs),
+            before=runs[-2] if len(runs) > 1 else None,
+            notes=[
+                f"Some rows did not fit into their sheet; they go on in {name} beside this workbook."
+                for name in overflow
+            ],
+        )
+        write_control(self._control, summary)
+        write_signoff(
+            self._signoff,
+            summary.run,
+            self._exceptions,
+            (worklist.accepted, worklist.closed_by_word),
+            tuple(self._data_sheets),
+        )
+        write_front(self._front, summary, data)
+        return overflow
+
+    def _write_missing(self, summary: RunSummary) -> str:
+        """A sheet for the records that are missing from new versions of files, if there are any. Returns the name of the CSV file beside."""
+        if not (drops := with_missing_records(summary)):
+            return ""
+        sheet = self._table("Missing records", _MISSING)
+        for drop in drops:
+            missing, name = drop.missing_records, name_of(drop)
+            for key in missing.keys:
+                sheet.add((name, key, missing.run))
+            if more := missing.count - len(missing.keys):
+                sheet.add((name, f"and {more:,} more", missing.run))
+        return sheet.finish("")
+
+    def _beginning(self, entry: Entry) -> Where:
+        """The place of an entry's first row: where a problem stands that names no place of its own."""
+        if not entry.rows:
+            return NOWHERE
+        table = self._tables[entry.rows[0].table]
+        return Where(table.file, table.sheet, entry.rows[0].number)
+
+    def _problem(self, key: str, problem: Problem, otherwise: Where) -> None:
+        where = problem.where if problem.where.file else otherwise
+        place = (where.file, where.sheet, where.row or None, where.cell, where.column)
+        details = (problem.found, problem.level, problem.code, problem.text, problem.hint)
+        self._problems.add((key, *place, *details), {7: _LEVELS[problem.level]})
+
+
+def _differences_of(match: Match) -> Iterator[tuple[Difference, str, Tone]]:
+    for difference in match.differences:
+        yield difference, "different", Tone.BAD
+    for difference in match.tolerated:
+        yield difference, "within tolerance", Tone.NOTE
+
+
+def _why(entry: Entry) -> str:
+    """Why nothing is known of it: the ledger's reason, or that nothing shows it."""
+    return entry.reason if entry.state is not State.ACCEPTED else "the listing was not read, or is incomplete"
+
+
+def _field_line(field: FieldMatch) -> Sequence[Value]:
+    share = 1 - field.different / field.compared if field.compared else None
+    counts = (field.compared, field.equal, field.tolerated, field.different)
+    return (field.path, field.subject, *counts, share, field.largest, ", ".join(field.samples))
+
+
+def _origin(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, str]:
+    """The files of an entry, and its rows with runs shortened: `3, 5-7`, and for each file where there are several."""
+    places = rows_by_place(rows, tables)
+    return "; ".join(places), "; ".join(places.values())
+
+
+def _remarks(file: FileSummary) -> Iterator[str]:
+    """What reading found in a file, and the columns that nothing reads."""
+    for table in file.tables:
+        yield from (f"{what}: {how}" for what, how in table.found.items())
+        if table.unused:
+            yield f"{UNUSED}: {', '.join(table.unused)}"
+
+
+def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
+    for drop in summary.drops:
+        documents: int | None = sum(drop.entries.values())
+        for file in drop.files:
+            fates = fates_of(file)
+            read = sum(table.rows for table in file.tables)
+            yield (
+                file.name,
+                drop.run,
+                drop.mapping,
+                drop.mapping_version,
+                drop.operation,
+                documents,  # they belong to all files of the drop; shown once, so that the column adds up
+                read,
+                *fates_shown(fates),
+                "; ".join(file.set_aside),
+                "; ".join(_remarks(file)),
+                "; ".join(file.results),
+                datetime.fromisoformat(file.arrived),
+                file.size,
+                file.sha256,
+            )
+            documents = None
+
+
+def _write_run(page: Page, summary: RunSummary, runs: Sequence[RunCounts]) -> TrendCells:
+    page.heading(f"Run {summary.run}")
+    facts = {
+        "started (UTC)": summary.started_at,
+        "finished (UTC)": summary.finished_at,
+        "exit code": "" if summary.exit_code is None else str(summary.exit_code),
+        "report schema": summary.schema,
+        **{f"{name} version": number for name, number in summary.versions.items()},
+    }
+    page.section("This run")
+    page.table("tblRun", _FACTS, [[Cell(name), Cell(value)] for name, value in facts.items()])
+    page.section("Settings that bear on the result")
+    page.table("tblSettings", _FACTS, [[Cell(name), Cell(value)] for name, value in summary.settings.items()])
+    page.section("Assumptions about the interface that are not at their default")
+    changed = [[Cell(one.setting), Cell(one.value), Cell(one.default)] for one in summary.deviations]
+    page.table("tblAssumptions", (*_FACTS, Column("Default")), changed)
+    page.section("What the verdicts mean; the first rule that fits an entry decides")
+    page.table("tblRules", _FACTS, [[Cell(verdict), Cell(MEANINGS[verdict])] for verdict in IN_ORDER])
+    page.section("The last runs that told of documents")
+    first = page.row + 1
+    page.table("tblRuns", _RUN_COUNTS, [[Cell(value) for value in counts[:4]] for counts in runs])
+    ends = (first, first + len(runs) - 1)
+    return TrendCells(*(f"'{page.title}'!{xl_range_abs(ends[0], column, ends[1], column)}" for column in range(4)))
+
+
+def free_name(folder: Path) -> str:
+    """The name that the workbook can have in a folder: its own, unless one of that name is open in a spreadsheet program."""
+    stem, suffix = NAME.rsplit(".", 1)
+    others = (f"{stem}_{number}.{suffix}" for number in range(2, _OTHER_NAMES_MAX))
+    return next((name for name in (NAME, *others) if not _is_open(folder / name)), NAME)
+
+
+def other_name(name: str) -> list[str]:
+    """What is to be said if the workbook has another name than its own."""
+    return [] if name == NAME else [f"{NAME} is open in another program; the workbook is in {name}"]
+
+
+def _is_open(path: Path) -> bool:
+    """Whether a program has the file open, as far as one can see: its lock file lies beside, or it cannot be opened for writing."""
+    if any((path.parent / lock).exists() for lock in (f"~${path.name}", f".~lock.{path.name}#")):
+        return True
+    if not path.exists():
+        return False
+    try:
+        with path.open("rb+"):
+            return False
+    except OSError:
+        return True

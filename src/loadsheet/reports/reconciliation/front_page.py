@@ -1,27 +1,86 @@
 """The front page of the reconciliation workbook: the verdict in a sentence, then the figures behind it and two charts.
 
-Lays out the sheet Summary. Every number comes from the summary or the reconciliation. Sums and shares are live formulas with stored
-results: readers can follow them, and programs that do not calculate see the values. The charts draw cells of other sheets.
+Every number comes from the summary, the reconciliation, or the ledger's counts of earlier runs. Sums and shares are live formulas with
+stored results: readers can follow them, and programs that do not calculate see the values. The charts draw cells of other sheets.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import msgspec
 from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-untyped]  # has annotations but no py.typed
 
+from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
+from loadsheet.ledger import Run, State
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Share, Verdict
-from loadsheet.reports.page import Cell, Page
-from loadsheet.reports.reconciliation.ageing import PLAIN_UNIT, AgeingCells
-from loadsheet.reports.reconciliation.trend import RunCounts
+from loadsheet.reports.book import Kind, Tone
+from loadsheet.reports.reconciliation.control_sheets import PLAIN_UNIT, AgeingCells
 from loadsheet.reports.reconciliation.worklist import Aged
-from loadsheet.reports.run_summary import RunSummary
+from loadsheet.reports.run_document import RunSummary
 from loadsheet.reports.sentences import balance_sentence, verdict_sentence
-from loadsheet.reports.sheets import Column, Formula, Kind, Tone, Value
+from loadsheet.reports.sheets import Cell, Column, Formula, Page, Value
 
-LINES = 15
-"""How many lines of a page the charts take."""
+RUNS_SHOWN = 30
+_RUNS_READ_MAX = 120  # runs that read nothing are many where an inbox is watched
+
+
+class RunCounts(NamedTuple):
+    """How a run came out: how many documents agree, how many wait or cannot be verified, how many need someone; and its verdicts, as
+    far as they are known.
+    """
+
+    run: str
+    agree: int
+    open: int
+    need: int
+    verdicts: Mapping[str, int]
+
+
+class _Kept(msgspec.Struct):
+    entries: dict[str, int] = {}
+    verdicts: dict[str, int] = {}
+
+
+_read = msgspec.json.Decoder(_Kept).decode
+
+
+def trend(queries: LedgerQueries, run: Run, verdicts: Mapping[str, int]) -> tuple[RunCounts, ...]:
+    """The last runs that had documents, oldest first, up to and including this one, whose verdicts are given."""
+    before = [one for one in queries.runs(_RUNS_READ_MAX) if one.id < run.id and one.summary]
+    runs = [counts for counts in map(_run_counts, before) if counts is not None]
+    return (*reversed(runs[: RUNS_SHOWN - 1]), _counts_of(run.name, verdicts))
+
+
+def _run_counts(run: Run) -> RunCounts | None:
+    try:
+        kept = _read(run.summary)
+    except msgspec.MsgspecError:
+        return None
+    if kept.verdicts:
+        return _counts_of(run.name, kept.verdicts)
+    if not kept.entries:
+        return None
+    return RunCounts(run.name, *_sums(kept.entries, (State.ACCEPTED, State.UNCHANGED), STATES_THAT_NEED_SOMEONE), {})
+
+
+def _counts_of(run: str, verdicts: Mapping[str, int]) -> RunCounts:
+    return RunCounts(run, *_sums(verdicts, AGREES, NEEDS_SOMEONE), verdicts)
+
+
+def _sums(
+    counts: Mapping[str, int],
+    agreeing: frozenset[Verdict] | tuple[State, ...],
+    needing: frozenset[Verdict] | frozenset[State],
+) -> tuple[int, int, int]:
+    agree = sum(count for name, count in counts.items() if name in agreeing)
+    need = sum(count for name, count in counts.items() if name in needing)
+    return agree, sum(counts.values()) - agree - need, need
+
+
+_CHART_LINES = 15  # of a page that the charts take
 
 _SIZE = {"width": 590, "height": 275}
 _COLOURS = {"agree": "#5B9A6F", "open": "#E0B252", "need": "#C25450", "age": "#486581"}
@@ -39,7 +98,7 @@ class TrendCells(NamedTuple):
     need: str
 
 
-def write_charts(page: Page, trend: TrendCells, ageing: AgeingCells) -> None:
+def _write_charts(page: Page, trend: TrendCells, ageing: AgeingCells) -> None:
     """Put both charts side by side where the page stands now."""
     outcomes = page.book.chart("column", subtype="stacked")
     for name, values, colour in (
@@ -50,7 +109,8 @@ def write_charts(page: Page, trend: TrendCells, ageing: AgeingCells) -> None:
         _series(outcomes, name, (trend.runs, values), _COLOURS[colour], gap=40)
     _dress(outcomes, "Documents of the last runs, by outcome")
     ages = page.book.chart("bar")
-    _series(ages, "open exceptions", (ageing.buckets, ageing.counts), _COLOURS["age"], gap=60, labels=True)
+    labels = {"value": True, "font": {"name": "Arial", "size": 9}}
+    _series(ages, "open exceptions", (ageing.buckets, ageing.counts), _COLOURS["age"], gap=60, data_labels=labels)
     _dress(ages, "Open exceptions, by age in working days")
     ages.set_y_axis({**_AXIS, "reverse": True})
     ages.set_x_axis(_VALUES)
@@ -59,21 +119,12 @@ def write_charts(page: Page, trend: TrendCells, ageing: AgeingCells) -> None:
         page.row, 0, outcomes, {"x_offset": 4, "y_offset": 6, "description": "Outcomes of the last runs"}
     )
     page.sheet.insert_chart(page.row, 5, ages, {"x_offset": 20, "y_offset": 6, "description": "Open exceptions by age"})
-    page.leave(LINES)
+    page.row += _CHART_LINES
 
 
-def _series(chart: Any, name: str, cells: tuple[str, str], colour: str, *, gap: int, labels: bool = False) -> None:
-    categories, values = cells
-    chart.add_series(
-        {
-            "name": name,
-            "categories": f"={categories}",
-            "values": f"={values}",
-            "fill": {"color": colour},
-            "gap": gap,
-            **({"data_labels": {"value": True, "font": {"name": "Arial", "size": 9}}} if labels else {}),
-        }
-    )
+def _series(chart: Any, name: str, cells: tuple[str, str], colour: str, **options: Any) -> None:
+    categories, values = (f"={place}" for place in cells)
+    chart.add_series({"name": name, "categories": categories, "values": values, "fill": {"color": colour}, **options})
 
 
 def _dress(chart: Any, title: str) -> None:
@@ -83,7 +134,7 @@ def _dress(chart: Any, title: str) -> None:
     chart.set_size(_SIZE)
 
 
-WIDTHS = (34, *[11.5] * 11, 19)
+FRONT_WIDTHS = (34, *[11.5] * 11, 19)
 
 _FIGURES = (
     ("packages", "Packages", Kind.COUNT, 1),
@@ -97,7 +148,7 @@ _VERDICTS = tuple(verdict for verdict in Verdict if verdict is not Verdict.ONLY_
 
 
 class FrontPageData(NamedTuple):
-    """What the front page tells of beside the run's summary: the figures of documents by verdict, the open exceptions added up, how
+    """What the front page shows beside the run's summary: the figures of documents by verdict, the open exceptions added up, how
     many this run closed, where other sheets hold what is drawn, the run before, and further lines for the head.
     """
 
@@ -114,7 +165,7 @@ def write_front(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     """Fill the sheet Summary."""
     _head(page, summary, data)
     _outcomes(page, summary, data)
-    write_charts(page, data.trend, data.ageing)
+    _write_charts(page, data.trend, data.ageing)
     _reasons(page, data)
     _problems(page, summary)
     page.finish()
@@ -123,7 +174,7 @@ def write_front(page: Page, summary: RunSummary, data: FrontPageData) -> None:
 def _head(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     clean = not (summary.needs_someone.entries or summary.inbox.stuck or summary.red_totals)
     tone = Tone.BAD if not summary.balance.balances else Tone.GOOD if clean else Tone.NOTE
-    page.line(f"Reconciliation {summary.run}", height=34, font_size=18, bold=True, valign="vcenter", indent=0)
+    page.heading(f"Reconciliation {summary.run}", 34, 18)
     page.line(
         verdict_sentence(summary), tone, band=True, height=30, font_size=13, bold=True, valign="vcenter", indent=1
     )

@@ -33,7 +33,10 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
-from loadsheet.reports.sheets import Column, Kind, TableSheet, Tone, Value
+from loadsheet.reports.book import Kind, Tone
+from loadsheet.reports.document_details import payload_values
+from loadsheet.reports.listing_export import text_of
+from loadsheet.reports.sheets import Column, TableSheet, Value
 
 BUCKETS = ("0 days", "1 day", "2 to 5 days", "6 to 10 days", "over 10 days")
 """Ages in working days, as reports group them; none that a spreadsheet takes for a number, a day or a comparison."""
@@ -77,7 +80,7 @@ def _is_weekday(day: date) -> bool:
 
 
 def _working_days_of(country: str) -> IsWorking | None:
-    """The working days of a country; None if nobody knows it: no run fails for that."""
+    """The working days of a country; None for an unknown country: no run fails for that."""
     import holidays  # noqa: PLC0415 (takes a tenth of a second to load, and few need it)
 
     name, _, part = country.partition("-")
@@ -145,19 +148,15 @@ def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
         Column(HEADS["comment"], width=18, width_max=30, wrap=True),
         Column(HEADS["status"], width=10, width_max=18, choices=offered["status"], strict=True),
         # what follows is for filters and sums, and is not printed
-        Column("Operation", width=13),
-        Column("Bucket", width=12),
-        Column("Weight", Kind.AMOUNT, width=10),
-        Column("Unit", width=5),
-        Column("Value", Kind.MONEY, width=11),
-        Column("Currency", width=8),
-        Column("In run", width=14),
-        Column(WRITTEN, hidden=True),
+        Column("Operation", width=13, printed=False),
+        Column("Bucket", width=12, printed=False),
+        Column("Weight", Kind.AMOUNT, width=10, printed=False),
+        Column("Unit", width=5, printed=False),
+        Column("Value", Kind.MONEY, width=11, printed=False),
+        Column("Currency", width=8, printed=False),
+        Column("In run", width=14, printed=False),
+        Column(WRITTEN, hidden=True, printed=False),
     )
-
-
-COLUMNS_PRINTED = 17
-"""So many columns of the work list go on paper."""
 
 
 class Amount(NamedTuple):
@@ -193,7 +192,7 @@ class WorkList:
     """Writes exceptions to their sheets."""
 
     def __init__(self, queries: LedgerQueries, ages: Ages, run: str) -> None:
-        """`run` is the name of the run that is told of. What is written is counted: `aged`, those that the analyst accepts, and those
+        """`run` is the name of the reported run. What is written is counted: `aged`, those that the analyst accepts, and those
         that the analyst's word closed.
         """
         self._queries, self._ages, self._run = queries, ages, run
@@ -256,11 +255,11 @@ class WorkList:
         path = problem.where.path
         source, cell = self._source(entry, path) if path else ("", "")
         place = str(problem.where) if problem.where.file and problem.where.row else cell
-        sent = _value_at(entry.payload, path) if path and entry.attempts else ""
+        sent = dict(payload_values(entry.payload)).get(path, "") if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
         what = "; ".join((what, *(one.text for one in entry.problems if one.code == _ACCEPTED_BEFORE)))
         named = path or problem.where.column
-        return (named, problem.found or source, sent, "", None, what, place or _beginning(entry, drop))
+        return (named, problem.found or source, text_of(sent), "", None, what, place or _beginning(entry, drop))
 
     def _source(self, entry: Entry, path: str) -> tuple[str, str]:
         """The cell behind a payload path as its sender sees it, and where it is; empty for what no cell gives."""
@@ -310,14 +309,3 @@ def _figures(entry: Entry) -> dict[str, Amount]:
             if before.unit == unit:
                 found[measure.name] = Amount(before.amount + amount, unit)
     return found
-
-
-def _value_at(payload: bytes, path: str) -> str:
-    """The value at a payload path as text; empty if there is none."""
-    value: Any = _decode(payload) if payload else {}
-    for step in path.replace("[", ".[").split("."):
-        if step.startswith("[") and isinstance(value, list) and step[1:-1].isdigit():
-            value = value[int(step[1:-1])] if int(step[1:-1]) < len(value) else None
-        else:
-            value = value.get(step) if isinstance(value, dict) else None
-    return str(value) if isinstance(value, str | int | Decimal) else ""

@@ -19,11 +19,10 @@ from xlsxwriter.utility import quote_sheetname, xl_col_to_name  # type: ignore[i
 
 from loadsheet.fix_marks import ROW_COLUMN
 from loadsheet.ledger import ColumnGuide
-from loadsheet.reports.fix_workbook.rows import FixRow, Remark
-from loadsheet.reports.fix_workbook.texts import Words, lines_of, takes_of
-from loadsheet.reports.quick import QuickRows
-from loadsheet.reports.safety import sheet_text
-from loadsheet.reports.sheets import Book, Kind, Tone
+from loadsheet.reports.book import Book, Kind, Tone
+from loadsheet.reports.fix_workbook.fix_rows import FixRow, Remark
+from loadsheet.reports.fix_workbook.wording import Words, lines_of, takes_of
+from loadsheet.reports.report_files import sheet_text
 
 NOTES_MOST = 2_000  # of a workbook; each is a shape of its own, and thousands make it slow to open
 LISTS = "Lists"
@@ -75,9 +74,11 @@ class Lists:
 
 
 @dataclass
-class Shared:
-    """What the sheets of one workbook share: its lists, how many notes there are, and the first sheet with something wrong."""
+class FixBook:
+    """A fix workbook under way, and what its sheets share: words, lists, the number of notes, and the first sheet with something wrong."""
 
+    book: Book
+    words: Words
     lists: Lists = field(default_factory=Lists)
     notes: int = 0
     first: Any = None
@@ -86,28 +87,18 @@ class Shared:
 class FixSheet:
     """One table of a drop. `add` its rows in order, then `finish`."""
 
-    def __init__(
-        self,
-        book: Book,
-        shared: Shared,
-        words: Words,
-        *,
-        title: str,
-        labels: Sequence[str],
-        guide: Mapping[str, ColumnGuide],
-    ) -> None:
-        self._book, self._labels, self._guide, self._words, self._shared = book, labels, guide, words, shared
-        self._sheet = book.sheet(title)
+    def __init__(self, fix: FixBook, title: str, labels: Sequence[str], guide: Mapping[str, ColumnGuide]) -> None:
+        self._book, self._words, self._labels, self._guide, self._shared = fix.book, fix.words, labels, guide, fix
+        self._sheet = fix.book.sheet(title)
         self._sheet.hide_gridlines(1)
         self._row = 0
         self._first: tuple[int, int] | None = None
         self._widths = [len(label) * 5 // 4 + 3 for label in labels]
         self._mark_at = len(labels) + 1
         self._styles: dict[tuple[int, str], Any] = {}
-        self._quick = QuickRows(self._sheet, self._belonging)
         self._sheet.set_row(0, 30)
-        for position, label in enumerate((words.what_to_fix, *labels, ROW_COLUMN)):
-            style = book.head_style(Kind.TEXT)
+        for position, label in enumerate((fix.words.what_to_fix, *labels, ROW_COLUMN)):
+            style = fix.book.head_style(Kind.TEXT)
             self._sheet.write_string(0, position, sheet_text(label), style)
 
     def add(self, row: FixRow) -> None:
@@ -116,8 +107,6 @@ class FixSheet:
         for position, cell in enumerate(row.cells):
             self._widths[position] = max(self._widths[position], min(len(cell), _WIDTH_MAX))
         text = "\n".join(lines_of(row, self._words))
-        if not row.remarks and not row.natives and self._quick.add(self._row, (text, *row.cells, row.mark), {}):
-            return
         lines = sum(1 + len(line) // _SAID_LENGTH for line in text.split("\n"))
         if lines > 1:
             self._sheet.set_row(self._row, min(lines, _LINES_MOST) * _LINE_HEIGHT + 4)
@@ -194,10 +183,6 @@ class FixSheet:
             self._styles[key] = self._book.style(tone=tone, **typed_as, **look)
         return self._styles[key]
 
-    def _belonging(self, position: int, _tone: Any) -> Any:
-        more: dict[str, Any] = {"text_wrap": True, "num_format": "General"} if position == 0 else {}
-        return self._book.style(tone=Tone.MUTED, **{**more, **_BELONGS})
-
     def _note(self, column: int, remarks: Sequence[Remark]) -> None:
         if self._shared.notes >= NOTES_MOST:
             return
@@ -221,12 +206,12 @@ class FixSheet:
             rule = {"validate": "list", "source": source, "error_type": "warning", "ignore_blank": True}
         elif not takes:
             return
-        told = (
+        prompt = (
             {"input_title": label[:_TITLE_MOST], "input_message": _cut(". ".join(takes), _MESSAGE_MOST)}
             if takes
             else {}
         )
-        self._sheet.data_validation(1, column, last, column, {**rule, **told})
+        self._sheet.data_validation(1, column, last, column, {**rule, **prompt})
 
 
 class _Exact(float):

@@ -18,7 +18,9 @@ from loadsheet import exit_codes
 from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.reports.atomic_files import placed
+from loadsheet.reports.document_details import Anchors, DocumentDetails, describe_document, files_of, places_of, tone_of
+from loadsheet.reports.html_rendering import Bar, bars, page, part
+from loadsheet.reports.report_files import placed
 from loadsheet.reports.run_document import FileSummary, RunSummary
 from loadsheet.reports.sentences import (
     balance_sentence,
@@ -27,9 +29,6 @@ from loadsheet.reports.sentences import (
     verdict_sentence,
     with_missing_records,
 )
-from loadsheet.reports.web.charts import Bar, bars
-from loadsheet.reports.web.orders import Anchors, DocumentDetails, describe_document, files_of, places_of, tone_of
-from loadsheet.reports.web.rendering import page, part
 
 CODES = {
     exit_codes.DONE: "clean",
@@ -67,7 +66,7 @@ def run_verdict(*, balances: bool, exit_code: int | None, needing: int, document
 
 PAGE = "run.html"
 
-_IN_FULL_CHARACTERS = 550_000  # of all documents that are told with their values
+_IN_FULL_CHARACTERS = 550_000  # of all documents that are shown with their values
 _CHARACTERS_MAX = 800_000  # of all documents that need someone
 _FILES_MAX = 200
 _FETCHED = 20  # entries at once
@@ -104,7 +103,7 @@ class _Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentLine:
-    """A document that needs nobody, as a line of a table."""
+    """A document that does not need anyone, as a line of a table."""
 
     key: str
     operation: str
@@ -123,7 +122,7 @@ class DocumentLine:
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """A file of the run with its drop, and its rows by what became of them; `fix` are the fix files of its drop, told with the first
+    """A file of the run with its drop, and its rows by what became of them; `fix` are the fix files of its drop, shown with the first
     file; `unused` are its columns that the mapping does not read.
     """
 

@@ -21,8 +21,17 @@ from loadsheet.contract import Difference
 from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.statements import chunks
-from loadsheet.reconcile.match_table import Matches
-from loadsheet.reconcile.verdicts import AGREES, BY_STATE, EVENTS, NEEDS_SOMEONE, PROVABLE, TRACED, Match, Verdict
+from loadsheet.reconcile.verdicts import (
+    AGREES,
+    BY_STATE,
+    EVENTS,
+    NEEDS_SOMEONE,
+    PROVABLE,
+    TRACED,
+    Match,
+    Matches,
+    Verdict,
+)
 
 LATER = "a later document was accepted"
 """Why an exception is closed whose entry itself was never accepted."""
@@ -55,7 +64,7 @@ class Exceptions:
 
     @property
     def closed(self) -> Iterator[ExceptionStatus]:
-        """Those that wait for nobody any more."""
+        """Those that are settled."""
         return (one for one in self.standings if one.closed)
 
 

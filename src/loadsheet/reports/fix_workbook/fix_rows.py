@@ -17,7 +17,7 @@ from loadsheet.fix_marks import RowMark
 from loadsheet.ledger import Drop, Entry, SourceTable
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Level, Problem
-from loadsheet.reports.spooling import Spool
+from loadsheet.reports.report_files import Spool
 
 _encode = msgspec.json.Encoder().encode
 

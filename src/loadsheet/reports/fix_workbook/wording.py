@@ -12,7 +12,7 @@ from typing import NamedTuple
 from loadsheet.control_characters import visible
 from loadsheet.ledger import ColumnGuide
 from loadsheet.problems import CATALOGUE, Problem
-from loadsheet.reports.fix_workbook.rows import FixRow, Remark
+from loadsheet.reports.fix_workbook.fix_rows import FixRow, Remark
 
 _NEAR = re.compile(r"did you mean ([^?;]+)\?")
 _PATTERN = re.compile(r", (?:like the pattern|nach dem Muster) .*?(?=, (?:blank means|leer bedeutet)|$)")
@@ -41,7 +41,6 @@ class Words:
     what_to_fix: str
     quoted: str
     belongs: str
-    set_aside: str
     errors_title: str
     errors_heads: tuple[str, ...]
     errors_level: Mapping[str, str]

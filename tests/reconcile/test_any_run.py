@@ -1,4 +1,4 @@
-"""Whatever a night brings: each row and each entry is accounted for once, and what the run saw says the same again."""
+"""Whatever a run brings: each row and each entry is accounted for once, and what the run saw says the same again."""
 
 from collections import Counter
 from dataclasses import replace
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from random_runs import counted, nights, played, views
 
 from loadsheet.ledger import State
-from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, RecordedListings, Verdict, settle
+from loadsheet.reconcile import IGNORED, NEEDS_SOMEONE, RecordedListings, RunNotes, Verdict, settle
 from loadsheet.settings import Settings
 
 SETTINGS = Settings()
@@ -28,7 +28,7 @@ WRONG = {Verdict.VALUE_DIFFERENCE, Verdict.MISSING, Verdict.STILL_LISTED, Verdic
 
 @settings(max_examples=60, deadline=None)
 @given(nights, views)
-def test_any_night_is_accounted_for(night, view):
+def test_any_run_is_accounted_for(night, view):
     with played(night, view) as (ledger, run, listings):
         found = settle(ledger.queries, listings, run, SETTINGS)
         drops = ledger.queries.drops_of(run)
@@ -67,13 +67,13 @@ def rows_read_are_the_sum_of_their_fates(found, entries, drops, ledger, night):
 
 
 def what_was_seen_says_the_same_again(found, ledger, run):
-    seen = found.pack_snapshot(("a remark",), "the rest by noon")
+    seen = replace(found, notes=RunNotes(("a remark",), "the rest by noon")).pack_snapshot()
     recalled = RecordedListings([(replace(run, finished_at=ledger.now()), seen)])
     again = settle(ledger.queries, recalled, run, SETTINGS)
     for name in ("only_listed", "legs", "balance", "totals", "fields", "shares", "exceptions"):
         assert getattr(again, name) == getattr(found, name), name
     assert dict(again.matches) == dict(found.matches)
-    assert (recalled.remarks, recalled.forecast) == (("a remark",), "the rest by noon")
+    assert again.notes == RunNotes(("a remark",), "the rest by noon", {}, {})
 
 
 def each_entry_that_needs_someone_is_an_exception(found, ledger, listings, run):

@@ -1,7 +1,7 @@
 """One document on the page of a run: why it needs someone, and its values on three legs, each with its cells.
 
-Decides the anchor of a document, which of its values are in question, and how source, sent and listed are shown side by side. The payload
-is decoded here and nowhere else in the page. Its field names are shown as they are and never interpreted.
+Decides the anchor of a document, which of its values are in question, and how source, sent and listed are shown side by side. Field names of
+the payload are shown as they are and never interpreted.
 """
 
 import re
@@ -17,8 +17,8 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.reports.flattening import text_of
-from loadsheet.reports.rows import rows_by_place
+from loadsheet.reports.listing_export import text_of
+from loadsheet.reports.sentences import rows_by_place
 
 LINES_MAX = 200  # values of one document; a page is not the place for thousands
 ROWS_MAX = 20
@@ -42,7 +42,7 @@ _NOT_SENT = "not sent"
 _CALLED = frozenset({State.ACCEPTED, State.REFUSED, State.UNKNOWN, State.SENDING})
 
 _UNSAFE = re.compile(r"[^\w.~-]")
-_decoder = msgspec.json.Decoder(float_hook=Decimal)
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class CellShown(NamedTuple):
@@ -188,7 +188,10 @@ class _Legs:
         and the problems of cells that no value comes from.
         """
         unplaced = dict(self._cells)
-        for path, value in _flat(_decoder.decode(self._entry.payload) if self._entry.payload else {}, ""):
+        filled = (
+            (path, text_of(value)) for path, value in payload_values(self._entry.payload) if value not in (None, "")
+        )
+        for path, value in filled:
             if len(self.others) >= LINES_MAX and path not in self._differences and path not in self._paths:
                 self.more += 1
             else:
@@ -244,16 +247,20 @@ def _tables_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> lis
     return [tables[name] for name in dict.fromkeys(row.table for row in rows)]
 
 
-def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The values of a decoded record by their paths, as texts."""
+def payload_values(payload: bytes) -> Iterator[tuple[str, Any]]:
+    """The values of a payload that are neither objects nor lists, with their paths; none for an empty payload."""
+    yield from _leaves(_decode(payload), "") if payload else ()
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _flat(inner, f"{path}.{name}" if path else name)
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _flat(inner, f"{path}[{index}]")
-    elif value is not None and value != "":
-        yield path, text_of(value)
+            yield from _leaves(inner, f"{path}[{index}]")
+    else:
+        yield path, value
 
 
 def _spelled(header: Sequence[str], label: str) -> str:

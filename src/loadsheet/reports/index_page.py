@@ -5,34 +5,32 @@ Reads the `run.json` of the newest runs only, so the cost does not grow over the
 shipper: of others it shows only that there is other work.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-from loadsheet.ledger.codec import stamp
-from loadsheet.problems import LedgerError
-from loadsheet.settings import Settings
-
-if TYPE_CHECKING:
-    from loadsheet.ledger.shared.workers import ClusterStatus, Worker
-
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from markupsafe import Markup
 
 from loadsheet.ledger import ExceptionStatus, Run
+from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.problems import LedgerError
 from loadsheet.reconcile import AGREES, Exceptions, Verdict
-from loadsheet.reports.atomic_files import placed
-from loadsheet.reports.web.charts import Layer, columns
-from loadsheet.reports.web.orders import anchor, tone_of
-from loadsheet.reports.web.rendering import page
-from loadsheet.reports.web.run import CODES, run_verdict
+from loadsheet.reports.document_details import anchor, tone_of
+from loadsheet.reports.html_rendering import Layer, columns, page
+from loadsheet.reports.report_files import placed
+from loadsheet.reports.run_document import SUMMARY
+from loadsheet.reports.run_page import CODES, PAGE, run_verdict
+from loadsheet.settings import Settings
 
+if TYPE_CHECKING:
+    from loadsheet.ledger.shared.workers import ClusterStatus, Worker
+
+INDEX = "index.html"
 WORKERS_SHOWN = 25
 _TONES = {"lives": "good", "silent": "bad", "ended": "plain"}
 _MINUTE_S = 60
@@ -51,7 +49,7 @@ class WorkerLine(NamedTuple):
 
 
 class FleetStatus(NamedTuple):
-    """What is told: as of when (ISO 8601 UTC), how many workers live, some of them, what of this shipper waits and for how many minutes,
+    """What is shown: as of when (ISO 8601 UTC), how many workers live, some of them, what of this shipper waits and for how many minutes,
     and how often its ledger was taken over within a day.
     """
 
@@ -66,7 +64,7 @@ class FleetStatus(NamedTuple):
 
 
 def fleet_status(settings: Settings) -> FleetStatus | None:
-    """The fleet as this shipper's page tells it; None where the ledger is nobody else's, or the fleet cannot be seen."""
+    """The fleet as this shipper's page shows it; None where the ledger is not shared, or the fleet cannot be read."""
     if not settings.is_shared:
         return None
     from loadsheet.ledger.shared.workers import cluster_status  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
@@ -79,7 +77,7 @@ def fleet_status(settings: Settings) -> FleetStatus | None:
 
 
 def fleet_shown(fleet: "ClusterStatus", shipper: str) -> FleetStatus:
-    """What is told of a fleet on the page of this shipper (empty: the only one)."""
+    """What is shown of a fleet on the page of this shipper (empty: the only one)."""
     queue = [one for one in fleet.queue if one.shipper == shipper]
     taken = [one for one in fleet.takeovers if one.shipper == shipper]
     return FleetStatus(
@@ -106,8 +104,6 @@ def _activity(what: str, shipper: str) -> str:
     return more if owner == shipper else _OTHERS
 
 
-INDEX = "index.html"
-
 _RUNS_CHARTED = 30
 _RUNS_LINKED = 20  # of so many runs every report is linked, of the others the page and the workbook
 _LINKS_MAX = 60
@@ -126,7 +122,7 @@ class _Balance(msgspec.Struct):
 
 
 class _Summary(msgspec.Struct):
-    """The little of a `run.json` that the index tells."""
+    """The part of a `run.json` that the index shows."""
 
     run: str
     started_at: str = ""
@@ -138,7 +134,7 @@ class _Summary(msgspec.Struct):
 
 
 class RunLine(NamedTuple):
-    """A run in a line. `verdict` is its verdict in a word or two, `tone` the colour beside it; `says` tells more."""
+    """A run in a line. `verdict` is its verdict in a word or two, `tone` the colour beside it; `says` is a sentence."""
 
     name: str
     started_at: str
@@ -168,17 +164,12 @@ class OpenLine(NamedTuple):
 
 
 def write_index(
-    outbox: Path,
-    queries: LedgerQueries,
-    run: Run,
-    exceptions: Exceptions,
-    *,
-    runs_max: int,
-    fleet: FleetStatus | None = None,
+    settings: Settings, queries: LedgerQueries, run: Run, exceptions: Exceptions, *, fleet: FleetStatus | None = None
 ) -> None:
-    """Write the index of the newest `runs_max` runs. `exceptions` are those of this run, which the ledger may not know yet; if its reports
-    are only written again, the ledger knows better what is open now. `fleet` is told as it was seen last, if there is one.
+    """Write the index of the newest runs. `exceptions` are those of this run, which the ledger may not know yet; if its reports are only
+    written again, the ledger knows better what is open now. `fleet` is shown as it was seen last, if there is one.
     """
+    outbox, runs_max = settings.outbox_here, settings.reports.index_runs_max
     names, days = _folders(outbox)
     lines = [_line(outbox, name, linked=place < _RUNS_LINKED) for place, name in enumerate(names[:runs_max])]
     newest = queries.runs(1)
@@ -189,7 +180,7 @@ def write_index(
         "days": [
             day
             for day in dict.fromkeys(line.name[:10] for line in lines)
-            if day in days and (outbox / day / "run.html").is_file()
+            if day in days and (outbox / day / PAGE).is_file()
         ],
         "more": len(names) - len(lines),
         "chart": _chart(lines),
@@ -216,7 +207,7 @@ def _folders(outbox: Path) -> tuple[list[str], set[str]]:
 
 def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:
     try:
-        summary = _decode((outbox / name / "run.json").read_bytes())
+        summary = _decode((outbox / name / SUMMARY).read_bytes())
     except (OSError, msgspec.MsgspecError):
         return RunLine(
             name, "", "unknown", "plain", "its run.json is missing or cannot be read", 0, 0, 0, 0, "", "", (), 0
@@ -256,10 +247,10 @@ _decode = msgspec.json.Decoder(_Summary).decode
 
 def _has_page(folder: Path) -> bool:
     """Whether a run has a page: here, or where another machine put it."""
-    if (folder / "run.html").is_file():
+    if (folder / PAGE).is_file():
         return True
     try:
-        return not folder.is_dir() or "run.html" in _decode((folder / "run.json").read_bytes()).reports
+        return not folder.is_dir() or PAGE in _decode((folder / SUMMARY).read_bytes()).reports
     except (OSError, msgspec.MsgspecError):
         return False
 
@@ -288,5 +279,5 @@ def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[Except
             tone_of(Verdict(standing.verdict)),
             standing.opened_at,
             standing.run,
-            f"{standing.run}/run.html#{anchor(entry.key)}" if has_page else "",
+            f"{standing.run}/{PAGE}#{anchor(entry.key)}" if has_page else "",
         )

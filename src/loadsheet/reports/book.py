@@ -1,0 +1,217 @@
+"""A workbook under way, in one quiet style. Our thin layer over XlsxWriter: `sheets` fills its worksheets.
+
+Owns: fonts, colours and number formats, the print set-up, and that the file appears whole or not at all. Knows nothing of what the rows
+mean. Memory stays flat: XlsxWriter keeps one row of each sheet (constant memory).
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
+from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
+
+from loadsheet.reports.report_files import placed
+
+
+class Target:
+    """The file that a workbook is written to. It raises OSError once; after that it accepts and drops everything.
+
+    Python's archives try to complete themselves when they are deleted, long after the failure was reported. That would fail again,
+    with a traceback that no caller can catch.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._failed = file, False
+        self._place = 0  # archives ask for the position even after a failure
+
+    def write(self, data: bytes) -> int:
+        """Write these bytes."""
+        self._place += len(data)
+        if not self._failed:
+            self._failed = True  # unless it is written
+            self._file.write(data)
+            self._failed = False
+        return len(data)
+
+    def seek(self, offset: int) -> int:
+        """Go to a place."""
+        self._place = offset
+        if not self._failed:
+            self._failed = True  # unless that can be done: it may have to write
+            self._file.seek(offset)
+            self._failed = False
+        return offset
+
+    def tell(self) -> int:
+        """The place."""
+        return self._place
+
+    def flush(self) -> None:
+        """Flush to the system."""
+        if not self._failed:
+            self._failed = True  # unless it is flushed
+            self._file.flush()
+            self._failed = False
+
+    def end(self) -> None:
+        """Drop everything from now on."""
+        self._failed = True
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Target]:
+    """Open a new file at `path` for a `with` block; after it, writes are dropped. Raises OSError if it cannot be created or written."""
+    with path.open("wb") as file:
+        target = Target(file)
+        try:
+            yield target
+        finally:
+            target.end()
+
+
+CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)
+
+_INK, _MUTED, _HAIR, _HEAD = "#1F2933", "#616E7C", "#D9E2EC", "#243B53"
+
+
+class Tone(StrEnum):
+    """How a cell is meant. A colour is never alone: the words beside it say the same."""
+
+    PLAIN = "plain"
+    MUTED = "muted"
+    GOOD = "good"
+    NOTE = "note"
+    BAD = "bad"
+    YOURS = "yours"
+
+
+class Kind(StrEnum):
+    """What a column holds, and so how it is written and aligned."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    COUNT = "count"
+    AMOUNT = "amount"
+    MONEY = "money"
+    SHARE = "share"
+    MOMENT = "moment"
+    DAY = "day"
+    CHANGE = "change"
+
+
+_TONES: dict[Tone, dict[str, Any]] = {
+    Tone.PLAIN: {"font_color": _INK},
+    Tone.MUTED: {"font_color": _MUTED},
+    Tone.GOOD: {"font_color": "#14532D", "bg_color": "#E3F4E8"},
+    Tone.NOTE: {"font_color": "#7A4F01", "bg_color": "#FEF3D6"},
+    Tone.BAD: {"font_color": "#8A1C1C", "bg_color": "#FDE6E6", "bold": True},
+    Tone.YOURS: {"font_color": _INK, "bg_color": "#FFFDF0"},
+}
+_KINDS: dict[Kind, dict[str, Any]] = {
+    Kind.TEXT: {"num_format": "@", "align": "left", "indent": 1},
+    Kind.NUMBER: {"num_format": "General", "align": "right"},
+    Kind.COUNT: {"num_format": "#,##0"},
+    Kind.AMOUNT: {"num_format": "#,##0.000"},
+    Kind.MONEY: {"num_format": "#,##0.00"},
+    Kind.SHARE: {"num_format": "0.0%"},
+    Kind.MOMENT: {"num_format": "yyyy-mm-dd hh:mm:ss", "align": "left", "indent": 1},
+    Kind.DAY: {"num_format": "yyyy-mm-dd", "align": "left", "indent": 1},
+    Kind.CHANGE: {"num_format": "+#,##0;-#,##0;0"},
+}
+
+_CHART_FONT = {"name": "Arial", "size": 9, "color": _MUTED}
+_FONT = {"font_name": "Arial", "font_size": 10, "valign": "top"}
+
+
+class Book:
+    """A workbook under way: add sheets and fill them from top to bottom. See `open_book`."""
+
+    def __init__(self, workbook: Any, footer: str, stack: ExitStack) -> None:
+        self.stack = stack
+        self._workbook, self._footer = workbook, footer
+        self._formats: dict[tuple[Any, ...], Any] = {}
+
+    def sheet(self, title: str) -> Any:
+        """A new worksheet: A4 landscape, fitted to one page across, the footer on every page."""
+        sheet = self._workbook.add_worksheet(title)
+        sheet.set_landscape()
+        sheet.set_paper(9)
+        sheet.fit_to_pages(1, 0)
+        sheet.center_horizontally()
+        sheet.set_margins(left=0.4, right=0.4, top=0.5, bottom=0.6)
+        sheet.set_footer(f"&L&8{self._footer}&C&8&A&R&8&P / &N")
+        sheet.hide_gridlines(2)
+        return sheet
+
+    def mark(self, name: str, value: str) -> None:
+        """Put a property of our own into the workbook; spreadsheet programs keep it when they save. At most 255 characters."""
+        self._workbook.set_custom_property(name, value, "text")
+
+    def style(
+        self, kind: Kind = Kind.TEXT, tone: Tone = Tone.PLAIN, *, wrap: bool = False, line: bool = True, **more: Any
+    ) -> Any:
+        """The format of a cell; equal ones are made once."""
+        key = (kind, tone, wrap, line, *sorted(more.items()))
+        if key not in self._formats:
+            under = {"bottom": 1, "bottom_color": _HAIR} if line else {}
+            shape = {"text_wrap": True, "num_format": "General"} if wrap else {}
+            self._formats[key] = self._workbook.add_format(
+                {**_FONT, **_KINDS[kind], **_TONES[tone], **under, **shape, **more}
+            )
+        return self._formats[key]
+
+    def tint(self, tone: Tone) -> Any:
+        """The format that a condition puts over that of a cell."""
+        key = ("tint", tone)
+        if key not in self._formats:
+            self._formats[key] = self._workbook.add_format(_TONES[tone])
+        return self._formats[key]
+
+    def chart(self, kind: str, **more: Any) -> Any:
+        """A new chart of this kind, in the workbook's style; sheets insert it."""
+        chart = self._workbook.add_chart({"type": kind, **more})
+        chart.set_legend({"position": "bottom", "font": _CHART_FONT})
+        chart.set_chartarea({"border": {"color": _HAIR}})
+        return chart
+
+    def head_style(self, kind: Kind) -> Any:
+        """The format of a column's heading: aligned as its cells."""
+        align, indent = ("left", 1) if kind in (Kind.TEXT, Kind.MOMENT, Kind.DAY) else ("right", 0)
+        return self.style(
+            wrap=True,
+            line=False,
+            align=align,
+            indent=indent,
+            bg_color=_HEAD,
+            font_color="#FFFFFF",
+            bold=True,
+            valign="vcenter",
+        )
+
+
+@contextmanager
+def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
+    """A workbook that is at `path`, whole, when the context ends well, and is not there if it does not."""
+    with ExitStack() as stack:
+        part = stack.enter_context(placed(path))
+        spool = stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-"))
+        options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "tmpdir": spool}
+        workbook = xlsxwriter.Workbook(str(part), options)
+        workbook.set_properties({"title": title, "author": "loadsheet", "created": CREATED})
+        stack.callback(_close_spools, workbook)
+        yield Book(workbook, footer, stack)
+        try:
+            with opened(part) as workbook.filename:
+                workbook.close()
+        except FileCreateError as error:
+            raise OSError(str(error)) from error
+
+
+def _close_spools(workbook: Any) -> None:
+    for sheet in workbook.worksheets():
+        sheet.row_data_fh.close()
