@@ -16,9 +16,10 @@ from faulty_exchange import met, request
 from payload_examples import GOOD, ORDER
 
 from loadsheet.contract import BY_NAME, OPERATIONS, UNKNOWN_METHOD, Assumptions, read_refusal
-from loadsheet.exchange import Embedded, Limits, Store, create_app
+from loadsheet.exchange import Embedded, Store, create_app
 from loadsheet.exchange.calls import Calls, Noting
 from loadsheet.exchange.limits import RateLimit
+from loadsheet.settings.sections import ServerSettings
 
 SECOND = {**ORDER, "order_id": "SO-2"}
 
@@ -26,7 +27,7 @@ SECOND = {**ORDER, "order_id": "SO-2"}
 @contextmanager
 def limited(folder, **limits):
     """An exchange with limits, and a function that connects to it."""
-    with Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), limits=Limits(**limits)) as exchange:
+    with Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), ServerSettings(**limits)) as exchange:
         host, port = exchange.url.removeprefix("http://").split(":")
         yield exchange.url, lambda: socket.create_connection((host, int(port)), timeout=10)
 

@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, insert, update
 
 from loadsheet.contract import BY_NAME, Assumptions, as_listed, listing, read_refusal
 from loadsheet.exchange import Embedded, Store, create_app
-from loadsheet.exchange.paging import FILES_MAX, MEMORY_MAX
+from loadsheet.exchange.answers import FILES_MAX, MEMORY_MAX
 from loadsheet.exchange.store.schema import BY_SUBJECT, COUNTERS
 
 GROWTH_MAX_MB = {20_000: 20, 100_000: 40}  # of the whole process while it answers 30 or 150 MB

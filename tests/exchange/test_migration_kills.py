@@ -1,12 +1,11 @@
 """kill -9 at every statement of an upgrade, and of the making of a new database: the next start finishes it and nothing is lost."""
 
-import asyncio
 import subprocess
 import sys
 from contextlib import closing, contextmanager
 
 import pytest
-from exchange_calls import inside
+from exchange_calls import first_page, inside
 from old_databases import make_first, opened
 from payload_examples import ORDER
 from sqlalchemy import inspect, text
@@ -23,7 +22,7 @@ OPENING = """
 import itertools, os, signal, sys
 from sqlalchemy import Engine, Pool, event
 from loadsheet.exchange import Store
-import loadsheet.exchange.migrations, sqlalchemy.dialects.postgresql.psycopg, loadsheet.exchange.store.timeouts
+import loadsheet.exchange.migrations, sqlalchemy.dialects.postgresql.psycopg, psycopg
 
 def die_before(step):
     steps = itertools.count()
@@ -100,7 +99,7 @@ def assert_whole(database):
         assert len(app.tenders()) == 1
         app.done("order.create", {**ORDER, "order_id": "new"})
     with closing(Store(database)) as store:
-        assert asyncio.run(store.page("order", 1, "ACME"))[1] == ORDERS + 1  # all but one, and the new one
+        assert first_page(store, "order", 1, "ACME")[1] == ORDERS + 1  # all but one, and the new one
     assert state(database)[0] == VERSION
 
 

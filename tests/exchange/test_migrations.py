@@ -1,6 +1,5 @@
 """Databases of earlier schemas are upgraded with all that is in them; those of later ones are left alone."""
 
-import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -8,7 +7,7 @@ from contextlib import closing
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from exchange_calls import inside
+from exchange_calls import first_page, inside
 from old_databases import FIRST_SCHEMA, LONG, make_first, opened
 from payload_examples import CONFIRMATION, EVENT, ORDER
 from sqlalchemy import inspect, text
@@ -39,10 +38,10 @@ def test_the_first_schema_is_upgraded_with_all_that_is_in_it(first):
         made = app.done("order.create", {**ORDER, "order_id": "new"})
         assert made["data"]["order_id"]["orders_data"][0]["SERVICE_ORDER"] == 2601  # numbers go on where they were
     with closing(Store(first)) as store:
-        contents, total = asyncio.run(store.page("order", 10, "4711"))
+        contents, total = first_page(store, "order", 10, "4711")
         assert (len(contents), total) == (1, 1)
-        assert asyncio.run(store.page("order", 10, "ACME"))[1] == 2501
-        assert asyncio.run(store.page("order", 10))[1] == 2502
+        assert first_page(store, "order", 10, "ACME")[1] == 2501
+        assert first_page(store, "order", 10)[1] == 2502
     with opened(first) as connection:
         assert connection.scalar(text(f"select version_num from {VERSION_TABLE}")) == VERSION
         events = connection.execute(text("select distinct order_ref from status_events")).all()
@@ -53,7 +52,7 @@ def test_several_that_open_an_old_database_at_once_upgrade_it_once(first):
     with ThreadPoolExecutor(4) as threads:
         stores = list(threads.map(Store, [first] * 4))
     for store in stores:
-        assert asyncio.run(store.page("order", 1))[1] == 2501
+        assert first_page(store, "order", 1)[1] == 2501
         store.close()
 
 

@@ -22,7 +22,7 @@ from loadsheet.contract import (
     example_refusal,
     example_steps,
 )
-from loadsheet.exchange.openapi import document
+from loadsheet.exchange.api_description import document
 
 SETTINGS = [
     {},

@@ -14,8 +14,8 @@ from schemathesis.checks import negative_data_rejection, positive_data_acceptanc
 from schemathesis.specs.openapi.checks import ignored_auth
 
 from loadsheet.contract import BY_NAME, OPERATIONS, Assumptions
-from loadsheet.exchange import Embedded
-from loadsheet.exchange.openapi import document
+from loadsheet.exchange import Embedded, Rehearsal
+from loadsheet.exchange.api_description import document
 
 # It takes every record in any state: hypothesis needs answers that depend on the call alone. Whether a link led to a record
 # that was there, the truth log says.
@@ -100,7 +100,7 @@ def machine(url, steps):
 def follow(folder, examples):
     """What was answered along the links, and the effects that really happened."""
     steps, truth = Counter(), folder / "truth.jsonl"
-    with Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, FORGIVING, truth=truth) as exchange:
+    with Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, FORGIVING, rehearsal=Rehearsal(truth)) as exchange:
         machine(exchange.url, steps).run(
             settings=settings(
                 max_examples=examples,

@@ -17,11 +17,10 @@ from starlette.responses import Response
 
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_body, example_steps
 from loadsheet.exchange import Store, create_app
-from loadsheet.exchange.pages import Faces
-from loadsheet.exchange.sessions import SESSION_S, Sessions
-from loadsheet.exchange.store import OpenSession, TokenOffice, session_rows
+from loadsheet.exchange.pages import Pages
+from loadsheet.exchange.sessions import SESSION_S, SESSIONS_MAX, OpenSession, Sessions, add_session
+from loadsheet.exchange.store import TokenOffice
 from loadsheet.exchange.store.schema import SESSIONS
-from loadsheet.exchange.store.session_rows import SESSIONS_MAX
 from loadsheet.exchange.tokens import Doorkeeper, digest_of
 
 PAGES = ["/", "/web/tenders", "/web/orders", "/web/order?id=x", "/web/tender?id=x", "/web/calls", "/web/search?q=x"]
@@ -74,17 +73,9 @@ def proof(page):
 def faces(database, *, failed_s=0.0, docs_open=True, tls_in_front=False, **assumptions):
     store, given = Store(database), Assumptions(**assumptions)
     try:
-        app = Faces(
-            create_app(store, TOKEN, given),
-            store=store,
-            doorkeeper=Doorkeeper(TOKEN, store.token),
-            assumptions=given,
-            version="0",
-            docs_open=docs_open,
-            tls_in_front=tls_in_front,
-            failed_s=failed_s,
-        )
-        yield Visitor(app)
+        sessions = Sessions(Doorkeeper(TOKEN, store.token), store, failed_s=failed_s)
+        api = create_app(store, TOKEN, given)
+        yield Visitor(Pages(api, sessions, given, docs_open=docs_open, tls_in_front=tls_in_front))
     finally:
         store.close()
 
@@ -242,9 +233,9 @@ def test_sessions_without_number_are_not_kept(tmp_path):
             ends = select(SESSIONS.c.ends).order_by(SESSIONS.c.ends)
             for number in range(SESSIONS_MAX + 19):
                 session = OpenSession(f"{number:05}", "mark", "form", 2000 + number)
-                session_rows.add(connection, session=session, now=1000)
+                add_session(connection, session=session, now=1000)
             full = connection.scalars(ends).all()
-            session_rows.add(connection, session=OpenSession("last", "mark", "form", 4000), now=2500)
+            add_session(connection, session=OpenSession("last", "mark", "form", 4000), now=2500)
             return full, connection.scalars(ends).all()
 
         full, after = asyncio.run(store.change(fill))

@@ -11,11 +11,11 @@ import pytest
 from command_in_process import loadsheet
 from exchange_calls import OverSocket, encode, inside
 from exchange_process import TOKEN, serving
+from invariants import read_truth
 from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TENDER
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange import Embedded, deviations, read_personality
-from loadsheet.exchange.truth_log import TruthLog, read_truth
+from loadsheet.exchange import Embedded, Rehearsal, Store, deviations, read_personality
 from loadsheet.problems import SettingsError
 
 
@@ -23,7 +23,9 @@ from loadsheet.problems import SettingsError
 def truthful(folder, **assumptions):
     """An exchange that keeps a truth log, one connection to it, and the log."""
     log = folder / "truth.jsonl"
-    with Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(**assumptions), truth=log) as exchange:
+    with Embedded(
+        f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(**assumptions), rehearsal=Rehearsal(log)
+    ) as exchange:
         caller = OverSocket(exchange.url)
         yield caller, log
         caller.close()
@@ -146,7 +148,7 @@ def test_a_log_that_cannot_be_written_closes_the_store_and_nothing_is_answered_2
 
 def test_a_log_in_no_folder_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="truth log"):
-        TruthLog(tmp_path / "nowhere" / "truth.jsonl")
+        Store(f"sqlite:///{tmp_path / 'exchange.db'}", truth=tmp_path / "nowhere" / "truth.jsonl")
 
 
 @pytest.mark.parametrize(

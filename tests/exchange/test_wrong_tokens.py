@@ -11,16 +11,17 @@ from exchange_process import TOKEN, exchange
 from payload_examples import ORDER
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED, Assumptions, read_refusal
-from loadsheet.exchange import Embedded, Limits
-from loadsheet.exchange.wrong_tokens import KEYS_MAX, WAIT_MAX_S, Guesses
+from loadsheet.exchange import Embedded
+from loadsheet.exchange.tokens import KEYS_MAX, WAIT_MAX_S, Guesses
+from loadsheet.settings.sections import ServerSettings
 
 WRONG = {"Authorization": "Bearer lsx_guessed"}
 LISTING = "/tmsapi/getOrders"
 
 
 def serving(folder, per_second):
-    limits = Limits(wrong_tokens_per_second=per_second)
-    return Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), limits=limits)
+    settings = ServerSettings(wrong_tokens_per_second=per_second)
+    return Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(), settings)
 
 
 def ticking(per_second):

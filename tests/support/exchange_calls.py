@@ -129,6 +129,11 @@ def url_of(database: Any) -> str:
     return str(database) if "://" in str(database) else f"sqlite:///{database}"
 
 
+def first_page(store, subject, page_size, party=""):
+    """The JSON texts of the first records of a store, and how many there are in all."""
+    return asyncio.run(store.read_page(subject, page_size, party, lambda total, contents: (list(contents), total)))
+
+
 @contextmanager
 def embedded(database, **assumptions):
     """A running embedded exchange and one connection to it."""

@@ -33,19 +33,24 @@ from loadsheet.contract import (
     refusal,
     success,
 )
-from loadsheet.exchange.answers import JsonResponse, NoResponse, refused_unexamined, store_failed, unknown_method
+from loadsheet.exchange.answers import (
+    NOT_A_PAGE_SIZE,
+    JsonResponse,
+    Listings,
+    NoResponse,
+    refused_unexamined,
+    store_failed,
+    unknown_method,
+)
 from loadsheet.exchange.calls import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
-from loadsheet.exchange.paging import Pages
 from loadsheet.exchange.store import Store, StoreFailed
-from loadsheet.exchange.tokens import Caller, Doorkeeper
+from loadsheet.exchange.tokens import WAIT_MAX_S, Caller, Doorkeeper, Guesses
 from loadsheet.exchange.wire import BadBody, parse
-from loadsheet.exchange.wrong_tokens import WAIT_MAX_S, Guesses
 from loadsheet.problems import SettingsError
 
 _BEARER = b"Bearer "
 _NOT_AN_OBJECT = "must be a JSON object"
-_NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
 _FAULTS_MAX = 1_000  # so many are named in an answer
 _PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() of many more digits would begin to cost
 
@@ -175,7 +180,7 @@ class _Listings:
     """The end point that both listings share; the query says which of them is meant."""
 
     def __init__(self, store: Store, assumptions: Assumptions, operations: Iterable[Operation]) -> None:
-        self._pages, self._assumptions = Pages(store), assumptions
+        self._listings, self._assumptions = Listings(store), assumptions
         self._by_subject = {operation.subject: operation for operation in operations}
         self._asks_for_tenders = set(parse_qsl(assumptions.tender_listing_query, keep_blank_values=True))
 
@@ -191,8 +196,8 @@ class _Listings:
         except BadBody as error:
             return self._refuse(operation, Fault("", str(error)))
         if page_size is None:
-            return self._refuse(operation, Fault(PAGE_SIZE, _NOT_A_PAGE_SIZE))
-        return await self._pages.first(request, operation, page_size)
+            return self._refuse(operation, Fault(PAGE_SIZE, NOT_A_PAGE_SIZE))
+        return await self._listings.first(request, operation, page_size)
 
     def _meant(self, query: Sequence[tuple[str, str]]) -> Operation:
         tenders = self._asks_for_tenders and self._asks_for_tenders <= set(query)

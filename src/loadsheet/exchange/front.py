@@ -16,8 +16,18 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 
 from loadsheet.contract import OPERATIONS, Assumptions, Operation
-from loadsheet.exchange.faults import CONNECT, FaultClass, FaultRule, Faults, Happens
-from loadsheet.exchange.spoiled_answers import Answer, Headers, Wrong, said_status, spoil
+from loadsheet.exchange.faults import (
+    CONNECT,
+    Answer,
+    FaultClass,
+    FaultRule,
+    Faults,
+    Happens,
+    Headers,
+    Wrong,
+    said_status,
+    spoil,
+)
 from loadsheet.exchange.wire import BadBody, parse
 
 ENDLESS_BYTES = 1_000_000_000

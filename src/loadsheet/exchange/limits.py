@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from math import ceil
@@ -24,7 +23,7 @@ from uvicorn.server import ServerState
 from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal
 from loadsheet.exchange.answers import operation_of, refused_unexamined, safe_headers
 from loadsheet.exchange.wire import encode
-from loadsheet.exchange.wrong_tokens import PER_SECOND
+from loadsheet.settings.sections import ServerSettings
 
 BUSY_RETRY_S = 5
 TOKENS_MAX = 10_000  # so many tokens have a count of their own; beyond it the longest unused one begins anew
@@ -34,23 +33,7 @@ _GATHERED_MAX = 65_536
 _BURST_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Times are seconds. `calls_per_second` is for each token, `wrong_tokens_per_second` for each address, 0 for no limit; a
-    second's worth may come at once. Both are counted in each server process on its own.
-    """
-
-    connections_max: int = 1000
-    header_bytes_max: int = 16_384
-    header_s: float = 10.0
-    body_s: float = 30.0
-    send_s: float = 60.0
-    keep_alive_s: float = 5.0
-    calls_per_second: float = 0.0
-    wrong_tokens_per_second: float = PER_SECOND
-
-
-def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
+def limited_protocol(limits: ServerSettings) -> type[asyncio.Protocol]:
     """What uvicorn calls for each connection, where it expects a class."""
     return cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits))
 
@@ -139,7 +122,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ServerSettings,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],

@@ -1,14 +1,21 @@
-"""Tokens: who may call the exchange, as a party or as an operator, and how a request shows it.
+"""Tokens: who may call the exchange, as a party or as an operator, and what wrong tokens cost.
 
 Owns: how tokens are made, hashed, compared, and when one is usable; the gate before the application. Knows no SQL and no
 operation. A token's text is kept nowhere: neither in the database nor in a log.
+
+Wrong tokens cost time: one address, and one wrong token, gets so many refusals a second, further ones later, then a 429. They are
+counted in this process, for calls and logins together. A good token is looked up and served at once, whatever else its address
+sends: only the answer that says no is held back.
 """
 
+import asyncio
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,6 +23,13 @@ Clock = Callable[[], datetime]
 
 REMEMBERED_S = 1.0  # a token that was good is good for so long again: the longest that a revoked one goes on working
 
+PER_SECOND = 10.0
+WAIT_MAX_S = 2.0  # longer than this no refusal is held back: then it is a 429, and the connection is free at once
+KEYS_MAX = (
+    10_000  # so many addresses (and tokens) have a count of their own; beyond it the longest unused one begins anew
+)
+_BURST_S = 1.0
+_NETWORK_BYTES = 8  # of an IPv6 address: whoever has one has all that share these
 _SECRET_BYTES = 32
 _PREFIX = "lsx_"  # lets scanners for leaked secrets recognise a token
 
@@ -97,6 +111,64 @@ class Doorkeeper:
         return bool(self._operator) and hmac.compare_digest(digest, str(self._operator))
 
 
+class Guesses:
+    """The pace of refused tokens: `per_second` of them for each address and for each token, a second's worth at once (0: no limit).
+
+    `clock` gives seconds.
+    """
+
+    def __init__(self, per_second: float = PER_SECOND, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._addresses, self._tokens = _Pace(per_second, clock), _Pace(per_second, clock)
+
+    async def held_back(self, client: Sequence[object] | None, token: str) -> bool:
+        """Wait as long as this wrong token of this client (address and port) costs; false at once if that would be too long."""
+        wait = self.wait(str(client[0]) if client else "", token) if self._per_second else 0.0
+        if wait is None:
+            return False
+        if wait > 0:
+            await asyncio.sleep(wait)
+        return True
+
+    def wait(self, address: str, token: str = "") -> float | None:
+        """Seconds that the next refusal of this token at this address waits, and counts it; None for more than `WAIT_MAX_S`.
+
+        An empty address or token has no count.
+        """
+        waits = [
+            pace.wait(key)
+            for pace, key in ((self._addresses, _network(address)), (self._tokens, digest_of(token) if token else ""))
+            if key
+        ]
+        return None if None in waits else max((wait for wait in waits if wait is not None), default=0.0)
+
+    def said(self) -> str:
+        """The text of the 429."""
+        return f"more than {self._per_second:g} calls a second with tokens that are not authorised; try again later"
+
+
+class _Pace:
+    """When the refusals so far are worked off, for each key."""
+
+    def __init__(self, per_second: float, clock: Callable[[], float]) -> None:
+        self._per_second, self._clock = per_second, clock
+        self._free_at: OrderedDict[bytes | str, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._free_at)
+
+    def wait(self, key: bytes | str) -> float | None:
+        """Seconds that the next refusal waits, and counts it; None, uncounted, for more than `WAIT_MAX_S`."""
+        now, step = self._clock(), 1 / self._per_second
+        free_at = max(self._free_at.pop(key, 0.0), now) + step
+        wait = round(free_at - now - max(_BURST_S, step), 6)
+        too_long = wait > max(WAIT_MAX_S, step)
+        self._free_at[key] = free_at - step if too_long else free_at
+        if len(self._free_at) > KEYS_MAX:
+            self._free_at.popitem(last=False)
+        return None if too_long else max(wait, 0.0)
+
+
 def utc_now() -> datetime:
     """The present moment, aware, in UTC."""
     return datetime.now(UTC)
@@ -114,3 +186,13 @@ def digest_of(secret: str) -> str:
 
 def _mixed(digest: str, salt: str) -> str:
     return hmac.new(salt.encode("utf-8", "surrogatepass"), digest.encode(), hashlib.sha256).hexdigest()
+
+
+def _network(address: str) -> bytes | str:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:  # a socket file
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return parsed.ipv4_mapped.packed if parsed.ipv4_mapped else parsed.packed[:_NETWORK_BYTES]
+    return parsed.packed

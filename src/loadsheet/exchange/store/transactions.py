@@ -1,20 +1,25 @@
 """Opening the books for a group of calls, and writing down what the calls changed: one transaction.
 
-Owns: what of the books is read and written, and in which order (SQLAlchemy Core, no statement is written for one database
-alone).
+Owns: what of the books is read and written, and in which order (SQLAlchemy Core, no statement is written for one database alone).
+The writer's own statements are made into texts once for each kind of database: to put them together anew for every group of calls,
+and to wait for the answer to each, would cost more than all that the database does.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, bindparam, delete, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, make_url, select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.expression import ClauseElement
 
 from loadsheet.contract import Action, is_acceptance
 from loadsheet.exchange.effects import Books, Call, Held, Journal, Key, Shelf
-from loadsheet.exchange.store import statements
 from loadsheet.exchange.store.schema import (
     CONFIRMATIONS,
+    COUNTERS,
     EVENTS,
     ORDERS,
     PARTIES,
@@ -23,6 +28,22 @@ from loadsheet.exchange.store.schema import (
     owner_of,
 )
 from loadsheet.exchange.wire import stored
+
+Values = tuple[Any, ...]
+Run = Callable[[str, Values], Any]
+
+# The sizes are few, so that the database and its driver know every text again; psycopg forgets those of 50 parameters and more.
+_KEYS = {"sqlite": (1, 8, 64), "postgresql": (1, 8, 40)}
+_ROWS = {"sqlite": (64, 32, 16, 8, 4, 2, 1), "postgresql": (8, 4, 2, 1)}
+_DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
+_STYLES = {"sqlite": "qmark", "postgresql": "format"}  # of parameters that are told apart by their place alone
+
+# The row locks make writers of several processes wait for each other where the database does not lock as a whole; all take
+# them in one order, so that none waits for another in a circle.
+_COUNTS = select(COUNTERS.c.name, COUNTERS.c.last, COUNTERS.c.held).order_by(COUNTERS.c.name).with_for_update()
+_SET_COUNTS = (
+    update(COUNTERS).values(last=bindparam("to"), held=bindparam("holding")).where(COUNTERS.c.name == bindparam("of"))
+)
 
 _SHELVES = (TENDERS, ORDERS, QUOTES)
 _SET_CONTENT = {
@@ -52,7 +73,9 @@ Counts = Mapping[str, Count]
 
 def lock_counts(connection: Connection) -> Counts:
     """The counts, which no other writer can change until the transaction ends."""
-    return {name: Count(last, held) for name, last, held in statements.counts(connection)}
+    with _driver(connection) as run:
+        rows = run(_counts_text(connection.dialect.name), ()).fetchall()
+    return {name: Count(last, held) for name, last, held in rows}
 
 
 def open_books(connection: Connection, counts: Counts, calls: Sequence[Call]) -> Books:
@@ -91,7 +114,7 @@ def close_books(connection: Connection, counts: Counts, books: Books) -> None:
     after = {table.name: Count(journal.last, 0) for table, journal in journals}
     after |= {table.name: _count(counts[table.name], table, shelf) for table, shelf in shelves}
     counted = [(*count, name) for name, count in after.items() if count != counts[name]]
-    statements.add(connection, added, counted)
+    _add(connection, added, counted)
 
 
 def _count(before: Count, table: Table, shelf: Shelf) -> Count:
@@ -101,7 +124,7 @@ def _count(before: Count, table: Table, shelf: Shelf) -> Count:
 def _fill(connection: Connection, table: Table, shelf: Shelf, calls: Iterable[Call]) -> None:
     owners = tuple({owner for call in calls for owner in call.owners})
     sides = len(PARTIES) if _has_parties(table) else 0
-    for number, *rest, content in statements.find(connection, table, owners):
+    for number, *rest, content in _find(connection, table, owners):
         key, parties = tuple(rest[: len(rest) - sides]), tuple(rest[len(rest) - sides :])
         shelf.held[key] = Held(number, content, parties)
         shelf.found[key] = number
@@ -110,7 +133,7 @@ def _fill(connection: Connection, table: Table, shelf: Shelf, calls: Iterable[Ca
 def _decisions(connection: Connection, calls: Sequence[Call]) -> dict[Key, bool]:
     """By quote, whether the latest decision on it accepts it."""
     owners = tuple({owner for call in calls for owner in call.owners})
-    latest = sorted(statements.find(connection, CONFIRMATIONS, owners), key=itemgetter(0))
+    latest = sorted(_find(connection, CONFIRMATIONS, owners), key=itemgetter(0))
     return {(tender, carrier): is_acceptance(stored(content)) for _, tender, carrier, content in latest}
 
 
@@ -149,3 +172,83 @@ def _named(table: Table, held: Held) -> dict[str, str]:
 
 def _has_parties(table: Table) -> bool:
     return PARTIES[0] in table.c
+
+
+def _find(connection: Connection, table: Table, owners: tuple[str, ...]) -> Sequence[Values]:
+    """The rows of a table that are about these orders or tenders."""
+    kind = connection.dialect.name
+    sizes, found = _KEYS[kind], list[Values]()
+    with _driver(connection) as run:
+        for start in range(0, len(owners), sizes[-1]):
+            some = owners[start : start + sizes[-1]]
+            size = next(size for size in sizes if size >= len(some))
+            filled = (*some, *some[-1:] * (size - len(some)))
+            found += run(_select_text(kind, table, size), filled).fetchall()
+    return found
+
+
+def _add(connection: Connection, added: Mapping[Table, Sequence[Values]], counted: Sequence[Values]) -> None:
+    """Insert rows, their values in the order of their table's columns, and set the counts: last number, records, name."""
+    kind = connection.dialect.name
+    with _driver(connection, together=True) as run:
+        for table, rows in added.items():
+            start = 0
+            for size in _ROWS[kind]:
+                while len(rows) - start >= size:
+                    run(
+                        _insert_text(kind, table, size),
+                        tuple(value for row in rows[start : start + size] for value in row),
+                    )
+                    start += size
+        for count in counted:
+            run(_set_counts_text(kind), count)
+
+
+@contextmanager
+def _driver(connection: Connection, *, together: bool = False) -> Iterator[Run]:
+    """Runs statements on the driver's own connection; `together`: to a server they go in one message, and none is asked for
+    rows. Raises DBAPIError as SQLAlchemy does.
+    """
+    own: Any = connection.connection.driver_connection
+    dialect = connection.dialect
+    driver: Any = dialect.loaded_dbapi
+    try:
+        with own.pipeline() if together and hasattr(own, "pipeline") else nullcontext():
+            yield own.execute
+    except driver.Error as error:
+        gone = dialect.is_disconnect(error, own, None)
+        if gone:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            None, None, error, driver.Error, connection_invalidated=gone, dialect=dialect
+        ) from error
+
+
+@cache
+def _counts_text(kind: str) -> str:
+    return _text(kind, _COUNTS)
+
+
+@cache
+def _set_counts_text(kind: str) -> str:
+    return _text(kind, _SET_COUNTS)
+
+
+@cache
+def _select_text(kind: str, table: Table, keys: int) -> str:
+    wanted: list[Any] = [bindparam(f"key_{place}") for place in range(keys)]
+    return _text(kind, select(table).where(owner_of(table).in_(wanted)))
+
+
+@cache
+def _insert_text(kind: str, table: Table, rows: int) -> str:
+    values = [
+        {column.name: bindparam(f"{column.name}_{place}", type_=column.type) for column in table.c}
+        for place in range(rows)
+    ]
+    return _text(kind, insert(table).values(values))
+
+
+def _text(kind: str, statement: ClauseElement) -> str:
+    dialect: Any = make_url(f"{_DRIVERS[kind]}://").get_dialect()
+    return str(statement.compile(dialect=dialect(paramstyle=_STYLES[kind])))
