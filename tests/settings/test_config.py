@@ -10,8 +10,7 @@ import pytest
 from loadsheet.cli import invoke
 from loadsheet.contract import Assumptions
 from loadsheet.settings import Settings, every_field
-from loadsheet.settings.origin import trace
-from loadsheet.settings.sample import sample
+from loadsheet.settings.display import sample, trace
 
 SECRET = "s3cret-canary"
 

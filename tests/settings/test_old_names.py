@@ -9,8 +9,8 @@ import pytest
 
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings, every_field
+from loadsheet.settings.display import trace
 from loadsheet.settings.old_names import OLD_NAMES
-from loadsheet.settings.origin import trace
 
 
 @pytest.fixture
