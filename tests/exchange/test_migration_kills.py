@@ -69,11 +69,19 @@ def state(database):
     return version, tables, orders
 
 
-every_step = pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.sweep)])
+every_step = pytest.mark.parametrize(
+    ("kind", "stride"),
+    [
+        ("sqlite", 12),
+        pytest.param("sqlite", 1, marks=pytest.mark.sweep),
+        pytest.param("postgresql", 1, marks=pytest.mark.sweep),
+    ],
+)
 
 
 @every_step
-def test_a_kill_at_any_step_of_an_upgrade_leaves_the_old_database_or_the_new_one(database, stride):
+def test_a_kill_at_any_step_of_an_upgrade_leaves_the_old_database_or_the_new_one(new_database, kind, stride):
+    database = new_database(kind)
     make_first(database, ORDERS)
     before, seen = state(database), []
     with opening(database) as killed_at:
@@ -104,7 +112,8 @@ def assert_whole(database):
 
 
 @every_step
-def test_a_kill_at_any_step_of_making_a_new_database_leaves_none_or_all_of_it(database, stride):
+def test_a_kill_at_any_step_of_making_a_new_database_leaves_none_or_all_of_it(new_database, kind, stride):
+    database = new_database(kind)
     with opening(database) as killed_at:
         step = 0
         while killed_at(step):

@@ -158,10 +158,6 @@ def run(database, cases, seconds, *, strict):
         assert wanted <= asked.statuses.keys()
 
 
-def test_some_cases_are_answered_as_the_document_says(tmp_path):
-    run(tmp_path / "exchange.db", 50, 60, strict=False)
-
-
 @pytest.mark.sweep
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("strict", [False, True], ids=["forgiving", "strict"])

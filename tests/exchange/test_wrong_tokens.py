@@ -1,13 +1,11 @@
 """A flood of wrong tokens is slowed for its address, in bounded memory, and good tokens of the same address never wait for it."""
 
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlencode
 
 import pytest
 from exchange_calls import AUTHORISED, OverSocket
-from exchange_process import TOKEN, exchange
+from exchange_process import TOKEN
 from payload_examples import ORDER
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED, Assumptions, read_refusal
@@ -78,7 +76,7 @@ def test_addresses_without_number_take_bounded_memory():
 
 def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp_path):
     with serving(tmp_path, 2.0) as exchange, ThreadPoolExecutor(11) as threads:
-        until = time.monotonic() + 1.5
+        until = time.monotonic() + 0.5
         began = time.monotonic()
 
         def flood(_):
@@ -107,32 +105,6 @@ def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp
     assert set(statuses) == {401, 429}
     assert statuses.count(401) <= 2 * (took + 1) + 1
     assert sorted(times)[len(times) * 9 // 10] < WAIT_MAX_S  # they do not stand in the line of the wrong ones
-
-
-def test_a_flood_of_wrong_logins_never_locks_a_right_one_out(tmp_path):
-    with exchange(tmp_path / "exchange.db", wrong_tokens=3) as running, ThreadPoolExecutor(12) as threads:
-        began = time.monotonic()
-        until = began + 0.8
-        floods = [threads.submit(logins, running.url, lambda: f"wrong-{time.monotonic_ns()}", until) for _ in range(12)]
-        time.sleep(0.2)
-        right = logins(running.url, lambda: TOKEN, until)
-        wrong = [status for flood in floods for status in flood.result()]
-    assert set(right) == {303}
-    assert {403} <= set(wrong) <= {403, 429}
-    assert wrong.count(403) <= 3 * (time.monotonic() - began + 1) + 1
-
-
-def logins(url, token, until):
-    """The statuses of logins with these tokens, each from the form on."""
-    caller, statuses = OverSocket(url), []
-    while time.monotonic() < until:
-        form = caller.send("GET", "/", b"", {})
-        proof = re.search(rb'name="proof" value="([^"]+)"', form.raw)[1].decode()
-        fields = urlencode({"token": token(), "proof": proof}).encode()
-        cookie = form.headers["set-cookie"].partition(";")[0]
-        statuses.append(caller.send("POST", "/web/login", fields, {"Cookie": cookie}).status)
-    caller.close()
-    return statuses
 
 
 def test_without_a_limit_every_wrong_token_is_a_401_at_once(tmp_path):
