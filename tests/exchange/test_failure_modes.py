@@ -13,7 +13,7 @@ X4 A body too large, without length or without end
     test_body_bytes_max_is_kept_while_reading, test_a_body_without_end_is_refused_and_cut_off
     Not: 413. The interface names no such status, so it is a 400 in the operation's shape.
 X5 Slow headers, slow bodies, idle and many connections
-    test_headers_have_a_time, test_every_operation_is_refused_in_its_own_shape_when_too_slow,
+    test_headers_and_bodies_have_a_time_and_every_operation_is_refused_in_its_own_shape,
     test_an_idle_connection_is_closed_after_its_time, test_one_connection_too_many_is_told_to_come_again,
     test_slow_sockets_do_not_starve_a_good_client, test_good_clients_are_served_among_slow_ones_and_memory_stays_flat
 X6 JSON without measure or that is none: depth, huge numbers, names twice, NaN, not UTF-8
