@@ -19,6 +19,7 @@ from loadsheet.dispatch.probe import PAUSE_S, ProbeResult
 from loadsheet.dispatch.probe import probe as ask_exchange
 from loadsheet.exchange import (
     Address,
+    ExchangeSetup,
     FaultClass,
     Rehearsal,
     Tls,
@@ -83,16 +84,10 @@ def serve(
     assumptions = read_personality(personality, settings.assumptions) if personality else settings.assumptions
     for line in deviations(assumptions):
         click.echo(f"assumptions.{line}", err=True)
+    rehearsal = Rehearsal(truth, read_faults(faults) if faults else None)
+    setup = ExchangeSetup(database, read_token(settings), assumptions, settings.server, rehearsal)
     tls = Tls(tls_cert, tls_key) if tls_cert and tls_key else None
-    serve_exchange(
-        Address(host, port, tls, tls_in_front),
-        database,
-        read_token(settings),
-        assumptions,
-        settings=settings.server,
-        rehearsal=Rehearsal(truth, read_faults(faults) if faults else None),
-        announce=click.echo,
-    )
+    serve_exchange(setup, Address(host, port, tls, tls_in_front), click.echo)
 
 
 @exchange.command()

@@ -12,13 +12,14 @@ For people: `pages` (login, records, manual) with `browsing` (queries), `calls` 
 from loadsheet.exchange.app import create_app
 from loadsheet.exchange.faults import FaultClass, FaultRule, FaultScript, Fired, Happens
 from loadsheet.exchange.scripts import deviations, read_faults, read_personality
-from loadsheet.exchange.server import Address, Embedded, Rehearsal, Tls, serve
+from loadsheet.exchange.server import Address, Embedded, ExchangeSetup, Rehearsal, Tls, serve
 from loadsheet.exchange.store import Store, StoreFailed, TokenOffice
 from loadsheet.exchange.tokens import Token
 
 __all__ = [
     "Address",
     "Embedded",
+    "ExchangeSetup",
     "FaultClass",
     "FaultRule",
     "FaultScript",

@@ -5,6 +5,7 @@ a client can send is answered with 5xx; 503 says that the store cannot be used n
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from math import ceil
 from typing import Any, cast
 from urllib.parse import parse_qsl
@@ -25,6 +26,7 @@ from loadsheet.contract import (
     UNAUTHORISED,
     WRITES,
     Assumptions,
+    Checker,
     Fault,
     Operation,
     Record,
@@ -137,8 +139,12 @@ class _Write:
 
     def __init__(self, operation: Operation, store: Store, assumptions: Assumptions) -> None:
         self._operation, self._store, self._assumptions = operation, store, assumptions
-        self._check = body_checker(operation, assumptions, faults_max=_FAULTS_MAX)
         self._all_counts = assumptions.unknown_fields == "reject" and assumptions.null_fields == "reject"
+
+    @cached_property
+    def _check(self) -> Checker:
+        """Compiled at the first call: a run of the translator needs few of them."""
+        return body_checker(self._operation, self._assumptions, faults_max=_FAULTS_MAX)
 
     async def answer(self, request: Request) -> Response:
         """Check the body and apply the records. Raises StoreFailed."""

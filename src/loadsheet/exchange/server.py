@@ -70,6 +70,20 @@ class Rehearsal(NamedTuple):
 _NO_REHEARSAL = Rehearsal()
 
 
+class ExchangeSetup(NamedTuple):
+    """What an exchange is made of: its database, the operator's token (None: the database holds all), how it answers, its limits."""
+
+    database_url: str
+    token: str | None
+    assumptions: Assumptions
+    settings: ServerSettings = _SETTINGS
+    rehearsal: Rehearsal = _NO_REHEARSAL
+
+    def store(self) -> Store:
+        """The open store, with its truth log. Raises SettingsError."""
+        return Store(self.database_url, busy_timeout_s=self.settings.database_s, truth=self.rehearsal.truth)
+
+
 class Embedded:
     """The exchange inside this process, on a loopback port that the system chooses, while the `with` block lasts.
 
@@ -86,8 +100,7 @@ class Embedded:
         settings: ServerSettings = _SETTINGS,
         rehearsal: Rehearsal = _NO_REHEARSAL,
     ) -> None:
-        self._database_url, self._token, self._assumptions = database_url, token, assumptions
-        self._truth, self._settings = rehearsal.truth, settings
+        self._setup = ExchangeSetup(database_url, token, assumptions, settings, rehearsal)
         self._faults = Faults(rehearsal.faults) if rehearsal.faults else None
         self._exit = ExitStack()
 
@@ -98,16 +111,16 @@ class Embedded:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            store = opened.enter_context(closing(_store(self._database_url, self._settings, self._truth)))
-            guesses = Guesses(self._settings.wrong_tokens_per_second)
-            app = create_app(store, self._token, self._assumptions, guesses=guesses)
+            _, token, assumptions, settings, _ = self._setup
+            store = opened.enter_context(closing(self._setup.store()))
+            app = create_app(store, token, assumptions, guesses=Guesses(settings.wrong_tokens_per_second))
             listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
-            opened.enter_context(_running(app, listener, self._settings))
+            opened.enter_context(_running(app, listener, settings))
             self.url = _url(listener)
             if self._faults:
                 facing = opened.enter_context(closing(_listener(LOOPBACK, 0)))
                 self.url = _url(facing)
-                opened.enter_context(front(facing, listener.getsockname()[:2], self._faults, self._assumptions))
+                opened.enter_context(front(facing, listener.getsockname()[:2], self._faults, assumptions))
             self._exit = opened.pop_all()
         return self
 
@@ -117,24 +130,16 @@ class Embedded:
         self._exit.close()
 
 
-def serve(
-    address: Address,
-    database_url: str,
-    token: str | None,
-    assumptions: Assumptions,
-    *,
-    settings: ServerSettings = _SETTINGS,
-    rehearsal: Rehearsal = _NO_REHEARSAL,
-    announce: Callable[[str], None],
-) -> None:
+def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT, then finish running calls and return. Call it from the main thread.
 
-    `token` is the operator's; without it the database has to hold one that is usable. `announce` gets one line, once connections
-    are accepted. Raises SettingsError if the database cannot be used, the address not be listened on, and for an address that
-    other machines reach without TLS or with faults.
+    Without an operator's token the database has to hold a token that is usable. `announce` gets one line, once connections are
+    accepted. Raises SettingsError if the database cannot be used, the address not be listened on, and for an address that other
+    machines reach without TLS or with faults.
     """
+    _, token, assumptions, settings, rehearsal = setup
     check_address(address, faults=rehearsal.faults is not None)
-    with closing(_store(database_url, settings, rehearsal.truth)) as store:
+    with closing(setup.store()) as store:
         if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
             raise SettingsError(_NOBODY_MAY_CALL)
         guesses = Guesses(settings.wrong_tokens_per_second)
@@ -151,10 +156,6 @@ def serve(
             server = _Server(app, lambda: announce(f"exchange listening on {url}"), settings, address.tls)
             with _stopped_by_signals(server):
                 server.run(sockets=[listener])
-
-
-def _store(database_url: str, settings: ServerSettings, truth: Path | None) -> Store:
-    return Store(database_url, busy_timeout_s=settings.database_s, truth=truth)
 
 
 def _is_loopback(host: str) -> bool:
