@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, Operation, Record, When, as_listed, listing, refusal
+from loadsheet.contract import OPERATIONS, Fault, Operation, Record, When, as_listed, listing, refusal
 from loadsheet.exchange.effects import key_text
 from loadsheet.exchange.store import Store, StoreFailed
 from loadsheet.exchange.wire import encode, stored
@@ -33,7 +33,6 @@ _GROUP = 100  # records
 _PIECE = 262_144  # bytes
 _GAP = msgspec.Raw(b"0")  # where in an answer the records stand
 _TOO_MANY_PAGES = f"comes while {FILES_MAX} large pages are still being read; try again, or ask for a smaller page_size"
-_NOT_ALLOWED = 405
 
 _OPERATIONS = {(operation.method, operation.path): operation for operation in OPERATIONS}
 _STORE_FAILED = "cannot be looked at: the store cannot be used now; try again"
@@ -72,11 +71,6 @@ def refused_unexamined(scope: Scope, status: int, text: str, retry_s: int, **hea
 def store_failed(scope: Scope) -> Response:
     """The 503 of a store that cannot be used. Its text is always the same; the cause is in the log."""
     return refused_unexamined(scope, 503, _STORE_FAILED, RETRY_S)
-
-
-def unknown_method(status: int, allowed: str) -> Response:
-    """The answer to a path or method that the interface does not have. A 405 names the methods that are allowed."""
-    return JsonResponse(UNKNOWN_METHOD, status, {"allow": allowed} if status == _NOT_ALLOWED else None)
 
 
 def safe_headers(*, tls: bool) -> tuple[tuple[bytes, bytes], ...]:

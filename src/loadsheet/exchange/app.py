@@ -5,7 +5,7 @@ a client can send is answered with 5xx; 503 says that the store cannot be used n
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil
 from typing import Any, cast
 from urllib.parse import parse_qsl
@@ -24,6 +24,7 @@ from loadsheet.contract import (
     OPERATIONS,
     PAGE_SIZE,
     UNAUTHORISED,
+    UNKNOWN_METHOD,
     WRITES,
     Assumptions,
     Checker,
@@ -42,7 +43,6 @@ from loadsheet.exchange.answers import (
     NoResponse,
     refused_unexamined,
     store_failed,
-    unknown_method,
 )
 from loadsheet.exchange.calls import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
@@ -81,7 +81,7 @@ def create_app(
         exception_handlers={
             StoreFailed: _store_failed,
             ClientDisconnect: _client_gone,
-            HTTPException: _Unrouted(assumptions).answer,
+            HTTPException: partial(_unrouted, assumptions.unknown_path),
         },
     )
     app.router.redirect_slashes = False
@@ -231,17 +231,13 @@ class _Listings:
         return JsonResponse(refusal(operation, (fault,)), 400)
 
 
-class _Unrouted:
-    """Answers requests for a path, or with a method, that the interface does not have."""
-
-    def __init__(self, assumptions: Assumptions) -> None:
-        self._unknown_path = assumptions.unknown_path
-
-    async def answer(self, _request: Request, error: Exception) -> Response:
-        """The error of the interface. A 405 names the methods that the path allows (RFC 9110, section 15.5.6)."""
-        methods = (cast("HTTPException", error).headers or {}).get("Allow", "").split(", ")
-        allowed = ", ".join(method for method in methods if method != "HEAD")  # Starlette adds it to every GET
-        return unknown_method(405 if allowed else self._unknown_path, allowed)
+async def _unrouted(unknown_path: int, _request: Request, error: Exception) -> Response:
+    """The answer to a path, or a method, that the interface does not have. A 405 names the methods that the path allows (RFC 9110,
+    section 15.5.6).
+    """
+    methods = (cast("HTTPException", error).headers or {}).get("Allow", "").split(", ")
+    allowed = ", ".join(method for method in methods if method != "HEAD")  # Starlette adds it to every GET
+    return JsonResponse(UNKNOWN_METHOD, 405 if allowed else unknown_path, {"allow": allowed} if allowed else None)
 
 
 def _bearer_token(scope: Scope) -> str:
