@@ -15,14 +15,6 @@ from loadsheet.settings.display import sample, trace
 SECRET = "s3cret-canary"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LOADSHEET_ALLOW_ROOT", raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def config(capsys, *words):
     assert invoke(["config", *words]) == 0
     return capsys.readouterr()
