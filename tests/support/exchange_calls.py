@@ -146,9 +146,9 @@ def embedded(database, **assumptions):
 
 
 @contextmanager
-def inside(database, **assumptions):
+def inside(database, *, truth=None, **assumptions):
     """The application on a store of its own, without a socket."""
-    store = Store(url_of(database))
+    store = Store(url_of(database), truth=truth)
     try:
         yield Inside(create_app(store, TOKEN, Assumptions(**assumptions)))
     finally:
