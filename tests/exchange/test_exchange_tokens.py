@@ -14,7 +14,7 @@ from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TEN
 from loadsheet.cli import invoke
 from loadsheet.contract import BY_NAME, OPERATIONS, UNAUTHORISED, WRITES
 from loadsheet.exchange import Store, Token, TokenOffice
-from loadsheet.exchange.tokens import REMEMBERED_S, Doorkeeper, digest_of, new_secret
+from loadsheet.exchange.tokens import REMEMBERED_S, Authenticator, digest_of, new_secret
 from loadsheet.problems import SettingsError
 
 SENDER, RECEIVER, STRANGER = ORDER["sender_id"], ORDER["receiver_id"], "STRANGER"
@@ -287,10 +287,10 @@ def test_a_token_that_expires_is_refused_at_that_moment():
         return tokens.get(digest)
 
     async def story():
-        doorkeeper = Doorkeeper(None, find, lambda: now[0])
-        first = await doorkeeper.caller("secret")
+        authenticator = Authenticator(None, find, lambda: now[0])
+        first = await authenticator.caller("secret")
         now[0] = datetime(2026, 3, 3, tzinfo=UTC)
-        return first.party, await doorkeeper.caller("secret"), await doorkeeper.caller("other")
+        return first.party, await authenticator.caller("secret"), await authenticator.caller("other")
 
     token = Token(1, "n", digest_of("secret"), "ACME", now[0], expires=datetime(2026, 3, 3, tzinfo=UTC))
     tokens = {token.digest: token}

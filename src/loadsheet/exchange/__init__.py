@@ -2,7 +2,7 @@
 
 A request passes `server` (sockets), `limits` (what one client may take), `app` (token, route, verdict, answer), `store` (one writer, group
 commit, truth log) and `effects` (what an operation does). `wire` parses and encodes JSON, `answers` makes responses and sends listings,
-`tokens` knows callers and slows guesses down. For tests: `faults` (which request meets which fault, and how it looks), `front` (the
+`tokens` knows callers and slows wrong ones down. For tests: `faults` (which request meets which fault, and how it looks), `fault_proxy` (the
 connections that show it), `scripts` (files of faults, and of how the exchange answers where the interface is silent).
 
 For people: `pages` (login, records, manual) with `browsing` (queries), `calls` (the latest calls) and `sessions`; for programs and people

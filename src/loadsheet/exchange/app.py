@@ -47,7 +47,7 @@ from loadsheet.exchange.answers import (
 from loadsheet.exchange.calls import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
 from loadsheet.exchange.store import Store, StoreFailed
-from loadsheet.exchange.tokens import WAIT_MAX_S, Caller, Doorkeeper, Guesses
+from loadsheet.exchange.tokens import WAIT_MAX_S, Authenticator, Caller, WrongTokenLimit
 from loadsheet.exchange.wire import BadBody, parse
 from loadsheet.problems import SettingsError
 
@@ -58,11 +58,11 @@ _PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() of many mo
 
 
 def create_app(
-    store: Store, token: str | None, assumptions: Assumptions, *, guesses: Guesses | None = None
+    store: Store, token: str | None, assumptions: Assumptions, *, wrong_tokens: WrongTokenLimit | None = None
 ) -> Starlette:
     """The exchange as a Starlette application on an open store.
 
-    `token` is the operator's own, beside those that the database holds; None: there is no other. `guesses` counts
+    `token` is the operator's own, beside those that the database holds; None: there is no other. `wrong_tokens` counts
     wrong tokens, here and wherever else it is used. Raises SettingsError for a token that no header can carry.
     """
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
@@ -74,7 +74,7 @@ def create_app(
         for operation in WRITES
     ]
     routes += [Route(path, pages.answer, methods=["GET"]) for path in {operation.path for operation in listings}]
-    tokens = _BearerTokens(Doorkeeper(token, store.token), guesses or Guesses())
+    tokens = _BearerTokens(Authenticator(token, store.token), wrong_tokens or WrongTokenLimit())
     app = Starlette(
         routes=routes,
         middleware=[Middleware(AuthenticationMiddleware, backend=tokens, on_error=_not_admitted)],
@@ -99,15 +99,15 @@ class _NotAdmittedError(AuthenticationError):
 class _BearerTokens(AuthenticationBackend):
     """Finds the caller by the bearer token. Nothing else of a request is examined before its token is good."""
 
-    def __init__(self, doorkeeper: Doorkeeper, guesses: Guesses) -> None:
-        self._doorkeeper, self._guesses = doorkeeper, guesses
+    def __init__(self, authenticator: Authenticator, wrong_tokens: WrongTokenLimit) -> None:
+        self._authenticator, self._wrong_tokens = authenticator, wrong_tokens
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Caller]:  # type: ignore[override]  # our own user
         """The caller. Raises _NotAdmittedError."""
         scope = conn.scope
         token = _bearer_token(scope)
         try:
-            caller = await self._doorkeeper.caller(token) if token else None
+            caller = await self._authenticator.caller(token) if token else None
         except StoreFailed:
             raise _NotAdmittedError(store_failed(scope)) from None
         if caller is None:
@@ -117,9 +117,9 @@ class _BearerTokens(AuthenticationBackend):
         return AuthCredentials(), caller
 
     async def _refusal(self, scope: Scope, token: str) -> Response:
-        if await self._guesses.held_back(scope.get("client"), token):
+        if await self._wrong_tokens.held_back(scope.get("client"), token):
             return JsonResponse(UNAUTHORISED, 401, {"www-authenticate": "Bearer"})
-        return refused_unexamined(scope, 429, self._guesses.said(), ceil(WAIT_MAX_S))
+        return refused_unexamined(scope, 429, self._wrong_tokens.refusal_text(), ceil(WAIT_MAX_S))
 
 
 def _not_admitted(_connection: HTTPConnection, error: AuthenticationError) -> Response:

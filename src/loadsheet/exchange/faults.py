@@ -1,7 +1,7 @@
 """Misbehaviour on demand: the classes of it, the script that says which request meets which, and answers as no honest exchange gives them.
 
 Owns: the names of the classes, the decision for each request, which is the same for the same order of requests, and the bytes of each
-class of spoiled answer. Pure: sockets and time are the business of `front`.
+class of spoiled answer. Pure: sockets and time are the business of `fault_proxy`.
 """
 
 import gzip
@@ -293,7 +293,7 @@ def spoil(wrong: Wrong) -> Spoiled:
     return _SPOILED[wrong.rule.fault](wrong)
 
 
-def said_status(rule: FaultRule, default: int) -> Answer:
+def status_answer(rule: FaultRule, default: int) -> Answer:
     """An answer of a status without a documented body, with `retry_after` as the rule has it."""
     headers: Headers = ((b"content-type", b"text/plain"),)
     if rule.retry_after:
@@ -302,7 +302,7 @@ def said_status(rule: FaultRule, default: int) -> Answer:
 
 
 def _status(wrong: Wrong) -> Spoiled:
-    return Spoiled(said_status(wrong.rule, 503).whole())
+    return Spoiled(status_answer(wrong.rule, 503).whole())
 
 
 def _unauthorised(_wrong: Wrong) -> Spoiled:

@@ -28,7 +28,7 @@ from loadsheet.contract import BY_NAME, PATH_PREFIX, Assumptions, example_steps,
 from loadsheet.control_characters import visible
 from loadsheet.exchange.api_description import chapters, document, fixed_errors, open_points
 from loadsheet.exchange.browsing import Browser
-from loadsheet.exchange.calls import CALLS_KEPT, Calls, Noting
+from loadsheet.exchange.calls import CALLS_KEPT, CallRecorder, Calls
 from loadsheet.exchange.effects import key_text
 from loadsheet.exchange.sessions import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
 from loadsheet.exchange.store import StoreFailed
@@ -116,7 +116,7 @@ class Pages:
         With `tls_in_front` cookies are sent over TLS alone, although requests reach us without it.
         """
         self._calls = Calls()
-        self._api = Noting(api, self._calls)
+        self._api = CallRecorder(api, self._calls)
         self._sessions, self._browser, self._assumptions = sessions, Browser(sessions.store), assumptions
         self._docs_open = docs_open
         self._document = encode(document(assumptions, version("loadsheet")))
@@ -204,7 +204,7 @@ class Pages:
             for subject in ("tender", "order")
         ]
         problems = [
-            noted for noted, _ in zip(self._calls.latest(party, problems=True), range(_PROBLEM_ROWS), strict=False)
+            call for call, _ in zip(self._calls.latest(party, problems=True), range(_PROBLEM_ROWS), strict=False)
         ]
         return self._page(
             "overview.html", session, counts=counts, tenders=tenders, orders=orders, problems=problems, refresh=refresh
@@ -242,15 +242,15 @@ class Pages:
     async def _latest_calls(self, request: Request, session: Session) -> Response:
         problems = bool(request.query_params.get("problems"))
         page = _number(request, "page") or 1
-        noted = list(self._calls.latest(_party(session), problems=problems))
-        here = noted[(page - 1) * _CALLS_ROWS : page * _CALLS_ROWS]
+        calls = list(self._calls.latest(_party(session), problems=problems))
+        here = calls[(page - 1) * _CALLS_ROWS : page * _CALLS_ROWS]
         return self._page(
             "calls.html",
             session,
             calls=here,
             problems=problems,
             page=page,
-            more=page * _CALLS_ROWS < len(noted),
+            more=page * _CALLS_ROWS < len(calls),
             kept=CALLS_KEPT,
         )
 

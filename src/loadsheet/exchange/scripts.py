@@ -54,13 +54,13 @@ def deviations(assumptions: Assumptions) -> list[str]:
     """What differs from the defaults of the register, a line each: `create_existing: replace (default: reject)`."""
     usual = Assumptions()
     return [
-        f"{name}: {_said(getattr(assumptions, name))} (default: {_said(getattr(usual, name))})"
+        f"{name}: {_as_text(getattr(assumptions, name))} (default: {_as_text(getattr(usual, name))})"
         for name in Assumptions.model_fields
         if getattr(assumptions, name) != getattr(usual, name)
     ]
 
 
-def _said(value: object) -> str:
+def _as_text(value: object) -> str:
     return str(value) or "(empty)"
 
 

@@ -22,13 +22,13 @@ from starlette.types import ASGIApp
 from loadsheet.contract import Assumptions
 from loadsheet.exchange.answers import SafeHeaders
 from loadsheet.exchange.app import create_app
+from loadsheet.exchange.fault_proxy import fault_proxy
 from loadsheet.exchange.faults import Faults, FaultScript, Fired
-from loadsheet.exchange.front import front
 from loadsheet.exchange.limits import RateLimit, limited_protocol
 from loadsheet.exchange.pages import Pages
 from loadsheet.exchange.sessions import Sessions
 from loadsheet.exchange.store import Store
-from loadsheet.exchange.tokens import Doorkeeper, Guesses, utc_now
+from loadsheet.exchange.tokens import Authenticator, WrongTokenLimit, utc_now
 from loadsheet.problems import SettingsError
 from loadsheet.settings.sections import ServerSettings
 
@@ -113,14 +113,14 @@ class Embedded:
         with ExitStack() as opened:
             _, token, assumptions, settings, _ = self._setup
             store = opened.enter_context(closing(self._setup.store()))
-            app = create_app(store, token, assumptions, guesses=Guesses(settings.wrong_tokens_per_second))
+            app = create_app(store, token, assumptions, wrong_tokens=WrongTokenLimit(settings.wrong_tokens_per_second))
             listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
             opened.enter_context(_running(app, listener, settings))
             self.url = _url(listener)
             if self._faults:
                 facing = opened.enter_context(closing(_listener(LOOPBACK, 0)))
                 self.url = _url(facing)
-                opened.enter_context(front(facing, listener.getsockname()[:2], self._faults, assumptions))
+                opened.enter_context(fault_proxy(facing, listener.getsockname()[:2], self._faults, assumptions))
             self._exit = opened.pop_all()
         return self
 
@@ -142,9 +142,9 @@ def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None
     with closing(setup.store()) as store:
         if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
             raise SettingsError(_NOBODY_MAY_CALL)
-        guesses = Guesses(settings.wrong_tokens_per_second)
-        api = create_app(store, token, assumptions, guesses=guesses)
-        sessions = Sessions(Doorkeeper(token, store.token), store, guesses=guesses)
+        wrong_tokens = WrongTokenLimit(settings.wrong_tokens_per_second)
+        api = create_app(store, token, assumptions, wrong_tokens=wrong_tokens)
+        sessions = Sessions(Authenticator(token, store.token), store, wrong_tokens=wrong_tokens)
         app = Pages(api, sessions, assumptions, docs_open=settings.docs == "open", tls_in_front=address.tls_in_front)
         with ExitStack() as opened:
             facing = listener = opened.enter_context(closing(_listener(address.host, address.port)))
@@ -152,7 +152,7 @@ def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None
             if rehearsal.faults:
                 listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
                 faults = Faults(rehearsal.faults)
-                opened.enter_context(front(facing, listener.getsockname()[:2], faults, assumptions))
+                opened.enter_context(fault_proxy(facing, listener.getsockname()[:2], faults, assumptions))
             server = _Server(app, lambda: announce(f"exchange listening on {url}"), settings, address.tls)
             with _stopped_by_signals(server):
                 server.run(sockets=[listener])
@@ -198,7 +198,7 @@ class _Server(uvicorn.Server):
     """A uvicorn server that says when it listens and stops at once. By itself uvicorn sleeps twice for 0.1 s when it stops."""
 
     _loop: asyncio.AbstractEventLoop | None = None
-    _told: asyncio.Event
+    _stop_asked: asyncio.Event
 
     def __init__(
         self, app: ASGIApp, listening: Callable[[], None], settings: ServerSettings, tls: Tls | None = None
@@ -232,18 +232,18 @@ class _Server(uvicorn.Server):
 
     def _wake(self) -> None:
         if self._loop and not self._loop.is_closed():  # it stops before it starts, or its start failed
-            self._loop.call_soon_threadsafe(self._told.set)
+            self._loop.call_soon_threadsafe(self._stop_asked.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._stop_asked = asyncio.get_running_loop(), asyncio.Event()
         await super().startup(sockets)
         self._listening()
 
     async def main_loop(self) -> None:
-        ticks, told = asyncio.ensure_future(super().main_loop()), asyncio.ensure_future(self._told.wait())
-        await asyncio.wait((ticks, told), return_when=asyncio.FIRST_COMPLETED)
+        ticks, stop_asked = asyncio.ensure_future(super().main_loop()), asyncio.ensure_future(self._stop_asked.wait())
+        await asyncio.wait((ticks, stop_asked), return_when=asyncio.FIRST_COMPLETED)
         ticks.cancel()
-        told.cancel()
+        stop_asked.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if not self.server_state.tasks:  # without calls under way only idle connections have to end

@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from loadsheet.exchange.store import Store
 from loadsheet.exchange.store.schema import SESSIONS
-from loadsheet.exchange.tokens import Caller, Doorkeeper, Guesses
+from loadsheet.exchange.tokens import Authenticator, Caller, WrongTokenLimit
 
 SESSION_S = 8 * 3600
 FORM_S = 3600
@@ -54,16 +54,16 @@ class Sessions:
 
     def __init__(
         self,
-        doorkeeper: Doorkeeper,
+        authenticator: Authenticator,
         store: Store,
         *,
-        guesses: Guesses | None = None,
+        wrong_tokens: WrongTokenLimit | None = None,
         failed_s: float = FAILED_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._doorkeeper, self.store = doorkeeper, store
+        self._authenticator, self.store = authenticator, store
         self._failed_s, self._clock = failed_s, clock
-        self._guesses = guesses or Guesses()
+        self._wrong_tokens = wrong_tokens or WrongTokenLimit()
 
     async def current(self, request: Request) -> Session | None:
         """The session that the request's cookie names, if it is open and its token still good."""
@@ -73,7 +73,7 @@ class Sessions:
         kept = await self.store.read(partial(find_session, name=_hashed(cookie)))
         if kept is None or kept.ends <= self._clock():
             return None
-        caller = await self._doorkeeper.holder(kept.mark, cookie)
+        caller = await self._authenticator.holder(kept.mark, cookie)
         return Session(caller, kept.form) if caller else None
 
     async def login(self, request: Request, token: str, response: Response) -> bool:
@@ -82,13 +82,13 @@ class Sessions:
         A good token is never turned away, however many wrong ones come. Raises TooManyLogins.
         """
         came = time.monotonic()
-        if await self._doorkeeper.caller(token) is None:
-            if not await self._guesses.held_back(request.client, token):
+        if await self._authenticator.caller(token) is None:
+            if not await self._wrong_tokens.held_back(request.client, token):
                 raise TooManyLogins
             await asyncio.sleep(max(0.0, came + self._failed_s - time.monotonic()))
             return False
         cookie, now = secrets.token_urlsafe(32), int(self._clock())
-        mark = self._doorkeeper.mark_of(token, cookie)
+        mark = self._authenticator.mark_of(token, cookie)
         opened = OpenSession(_hashed(cookie), mark, secrets.token_urlsafe(32), now + SESSION_S)
         await self.store.change(partial(add_session, session=opened, now=now))
         _set(request, response, SESSION_COOKIE, cookie, SESSION_S)

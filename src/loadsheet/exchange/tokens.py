@@ -68,7 +68,7 @@ class Caller:
 _OPERATOR = Caller("", "operator")
 
 
-class Doorkeeper:
+class Authenticator:
     """Knows callers by their tokens: the operator's own, given at the start, and those that the database holds."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Doorkeeper:
         return bool(self._operator) and hmac.compare_digest(digest, str(self._operator))
 
 
-class Guesses:
+class WrongTokenLimit:
     """The pace of refused tokens: `per_second` of them for each address and for each token, a second's worth at once (0: no limit).
 
     `clock` gives seconds.
@@ -142,7 +142,7 @@ class Guesses:
         ]
         return None if None in waits else max((wait for wait in waits if wait is not None), default=0.0)
 
-    def said(self) -> str:
+    def refusal_text(self) -> str:
         """The text of the 429."""
         return f"more than {self._per_second:g} calls a second with tokens that are not authorised; try again later"
 

@@ -25,7 +25,7 @@ from loadsheet.exchange.effects import Call, Effect, apply
 from loadsheet.exchange.store.opening import open_engine
 from loadsheet.exchange.store.schema import BY_SUBJECT, COUNTERS
 from loadsheet.exchange.store.token_admin import all_tokens, find_token
-from loadsheet.exchange.store.transactions import Counts, close_books, lock_counts, open_books
+from loadsheet.exchange.store.transactions import Counts, load_work, lock_counts, write_work
 from loadsheet.exchange.tokens import Token, utc_now
 from loadsheet.problems import SettingsError
 
@@ -242,9 +242,9 @@ def _carry_out(connection: Connection, jobs: Sequence[_Job]) -> Sequence[Effect 
         return [_failed(error)] * len(jobs)
     try:
         with transaction:
-            books = open_books(connection, counts, [job.call for job in jobs])
-            effects = [apply(books, job.call, job.assumptions) for job in jobs]
-            close_books(connection, counts, books)
+            work = load_work(connection, counts, [job.call for job in jobs])
+            effects = [apply(work, job.call, job.assumptions) for job in jobs]
+            write_work(connection, counts, work)
     except SQLAlchemyError as error:
         # A connection lost in a commit leaves open whether it was carried out: nothing may be done a second time.
         if len(jobs) == 1 or (isinstance(error, DBAPIError) and error.connection_invalidated):
