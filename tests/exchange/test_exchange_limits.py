@@ -16,7 +16,7 @@ from payload_examples import GOOD, ORDER
 from loadsheet.contract import BY_NAME, OPERATIONS, UNKNOWN_METHOD, Assumptions, read_refusal
 from loadsheet.exchange import Embedded, Store, create_app
 from loadsheet.exchange.calls import CallRecorder, Calls
-from loadsheet.exchange.limits import RateLimit
+from loadsheet.exchange.tokens import LeakyBuckets
 from loadsheet.settings.sections import ServerSettings
 
 SECOND = {**ORDER, "order_id": "SO-2"}
@@ -305,11 +305,11 @@ def test_more_calls_than_allowed_are_answered_429_with_the_wait(tmp_path):
 
 def test_the_rate_is_kept_over_a_long_time():
     now = [0.0]
-    limit = RateLimit(None, 10.0, lambda: now[0])
+    calls = LeakyBuckets(10.0, 0.0, lambda: now[0])
     passed = 0
     for tick in range(10_000):
         now[0] = tick / 1000
-        passed += limit._wait(b"token") == 0
+        passed += calls.wait(b"token") == 0
     assert 100 <= passed <= 110  # ten seconds at ten a second, and one burst
 
 

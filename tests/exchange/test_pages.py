@@ -21,7 +21,7 @@ from loadsheet.exchange.pages import Pages
 from loadsheet.exchange.sessions import SESSION_S, SESSIONS_MAX, OpenSession, Sessions, add_session
 from loadsheet.exchange.store import TokenOffice
 from loadsheet.exchange.store.schema import SESSIONS
-from loadsheet.exchange.tokens import Authenticator, digest_of
+from loadsheet.exchange.tokens import Authenticator, WrongTokenLimit, digest_of
 
 PAGES = ["/", "/web/tenders", "/web/orders", "/web/order?id=x", "/web/tender?id=x", "/web/calls", "/web/search?q=x"]
 
@@ -70,10 +70,10 @@ def proof(page):
 
 
 @contextmanager
-def faces(database, *, failed_s=0.0, docs_open=True, tls_in_front=False, **assumptions):
+def faces(database, *, failed_s=0.0, docs_open=True, tls_in_front=False, wrong_tokens=None, **assumptions):
     store, given = Store(database), Assumptions(**assumptions)
     try:
-        sessions = Sessions(Authenticator(TOKEN, store.token), store, failed_s=failed_s)
+        sessions = Sessions(Authenticator(TOKEN, store.token), store, wrong_tokens=wrong_tokens, failed_s=failed_s)
         api = create_app(store, TOKEN, given)
         yield Visitor(Pages(api, sessions, given, docs_open=docs_open, tls_in_front=tls_in_front))
     finally:
@@ -408,7 +408,8 @@ def test_the_manual_holds_every_operation_every_field_and_every_error(visitor):
 
 
 def test_many_failing_logins_at_once_are_turned_away_and_a_right_one_is_not(tmp_path):
-    with faces(f"sqlite:///{tmp_path / 'exchange.db'}", failed_s=0.0) as visitor:
+    limit = WrongTokenLimit(clock=lambda: 1000.0)
+    with faces(f"sqlite:///{tmp_path / 'exchange.db'}", wrong_tokens=limit) as visitor:
         proved = proof(visitor.get("/"))
         cookie = f"loadsheet_form={visitor.cookies['loadsheet_form']}".encode()
         statuses = []

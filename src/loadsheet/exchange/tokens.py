@@ -111,6 +111,31 @@ class Authenticator:
         return bool(self._operator) and hmac.compare_digest(digest, str(self._operator))
 
 
+class LeakyBuckets:
+    """A leaky bucket for each key: so many a second pass, a second's worth of them (at least one) at once, further ones wait.
+
+    One that would wait for longer than `wait_max_s` does not count. `clock` gives seconds.
+    """
+
+    def __init__(self, per_second: float, wait_max_s: float, clock: Callable[[], float]) -> None:
+        self._step = 1 / per_second
+        self._wait_max_s, self._clock = wait_max_s, clock
+        self._empty_at: OrderedDict[bytes | str, float] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._empty_at)
+
+    def wait(self, key: bytes | str) -> float:
+        """Seconds that the next one waits, 0 if it passes at once; it is counted unless that is longer than `wait_max_s`."""
+        now = self._clock()
+        empty_at = max(self._empty_at.pop(key, 0.0), now) + self._step
+        wait = max(round(empty_at - now - max(_BURST_S, self._step), 6), 0.0)
+        self._empty_at[key] = empty_at if wait <= self._wait_max_s else empty_at - self._step
+        if len(self._empty_at) > KEYS_MAX:
+            self._empty_at.popitem(last=False)
+        return wait
+
+
 class WrongTokenLimit:
     """The pace of refused tokens: `per_second` of them for each address and for each token, a second's worth at once (0: no limit).
 
@@ -119,7 +144,9 @@ class WrongTokenLimit:
 
     def __init__(self, per_second: float = PER_SECOND, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
-        self._addresses, self._tokens = _Pace(per_second, clock), _Pace(per_second, clock)
+        self._wait_max_s = max(WAIT_MAX_S, 1 / per_second) if per_second else 0.0
+        if per_second:
+            self._addresses, self._tokens = (LeakyBuckets(per_second, self._wait_max_s, clock) for _ in range(2))
 
     async def held_back(self, client: Sequence[object] | None, token: str) -> bool:
         """Wait as long as this wrong token of this client (address and port) costs; false at once if that would be too long."""
@@ -135,38 +162,13 @@ class WrongTokenLimit:
 
         An empty address or token has no count.
         """
-        waits = [
-            pace.wait(key)
-            for pace, key in ((self._addresses, _network(address)), (self._tokens, digest_of(token) if token else ""))
-            if key
-        ]
-        return None if None in waits else max((wait for wait in waits if wait is not None), default=0.0)
+        keys = ((self._addresses, _network(address)), (self._tokens, digest_of(token) if token else ""))
+        longest = max((buckets.wait(key) for buckets, key in keys if key), default=0.0)
+        return longest if longest <= self._wait_max_s else None
 
     def refusal_text(self) -> str:
         """The text of the 429."""
         return f"more than {self._per_second:g} calls a second with tokens that are not authorised; try again later"
-
-
-class _Pace:
-    """When the refusals so far are worked off, for each key."""
-
-    def __init__(self, per_second: float, clock: Callable[[], float]) -> None:
-        self._per_second, self._clock = per_second, clock
-        self._free_at: OrderedDict[bytes | str, float] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._free_at)
-
-    def wait(self, key: bytes | str) -> float | None:
-        """Seconds that the next refusal waits, and counts it; None, uncounted, for more than `WAIT_MAX_S`."""
-        now, step = self._clock(), 1 / self._per_second
-        free_at = max(self._free_at.pop(key, 0.0), now) + step
-        wait = round(free_at - now - max(_BURST_S, step), 6)
-        too_long = wait > max(WAIT_MAX_S, step)
-        self._free_at[key] = free_at - step if too_long else free_at
-        if len(self._free_at) > KEYS_MAX:
-            self._free_at.popitem(last=False)
-        return None if too_long else max(wait, 0.0)
 
 
 def utc_now() -> datetime:
