@@ -31,30 +31,6 @@ PAYLOAD = {
 }
 
 
-def test_bodies_stand_to_the_letter():
-    assert success(BY_NAME["tender.create"], PAYLOAD, ASSUMED) == {
-        "results": {"status": True, "message": "Tender created", "tender_id": "T1"}
-    }
-    assert success(BY_NAME["tender.confirm"], PAYLOAD, ASSUMED) == {
-        "results": {"status": True, "message": "Quote accepted", "tender_id": "T1", "carrier_id": "C"}
-    }
-    created = success(BY_NAME["order.create"], PAYLOAD, ASSUMED, service_order=7)
-    assert created == {
-        "status": True,
-        "message": "Order created",
-        "data": {
-            "order_id": {
-                "customer_id": "S",
-                "carrier_id": "R",
-                "orders_data": [{"CUSTOMER_ORDER": "O1", "SERVICE_ORDER": 7}],
-            }
-        },
-    }
-    updated = success(BY_NAME["order.update"], PAYLOAD, ASSUMED, service_order=7)
-    assert updated["data"]["order_id"]["orders_data"] == [{"CUSTOMER_ORDER": "O1", "SERVICE_ORDER": "7"}]
-    assert success(BY_NAME["order.delete"], PAYLOAD, ASSUMED) == {"status": True, "message": "Order deleted"}
-
-
 def test_the_keys_of_the_order_numbers_are_settable():
     named = Assumptions(customer_order_key="XYZ_ORDER", service_order_key="TMS_ORDER")
     body = success(BY_NAME["order.create"], PAYLOAD, named, service_order=7)

@@ -4,7 +4,7 @@ import contextlib
 
 import psycopg
 import pytest
-from exchange_calls import embedded, inside
+from exchange_calls import inside
 from postgres import running_server
 
 DATABASES = ("sqlite", "postgresql")
@@ -70,5 +70,5 @@ def accepting(tmp_path_factory):
     forgiving = {"create_existing": "replace", "update_unknown": "replace", "delete_unknown": "accept"}
     forgiving |= {"quote_unknown": "accept", "confirm_unknown": "accept", "status_unknown": "accept"}
     forgiving |= {"confirm_decided": "replace", "quote_accepted": "replace", "number_forms": "declared"}
-    with embedded(tmp_path_factory.mktemp("accepting") / "exchange.db", **forgiving) as caller:
+    with inside(tmp_path_factory.mktemp("accepting") / "exchange.db", **forgiving) as caller:
         yield caller

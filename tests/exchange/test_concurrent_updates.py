@@ -9,11 +9,11 @@ from contextlib import ExitStack, closing
 import pytest
 from exchange_calls import Inside, encode
 from exchange_process import TOKEN
+from invariants import read_truth
 from payload_examples import GOOD
 
 from loadsheet.contract import BY_NAME, Assumptions
 from loadsheet.exchange import Store, create_app
-from loadsheet.exchange.truth_log import TruthLog, read_truth
 
 CLIENTS = 4
 OWN = {  # of each subject: fields that one client alone sends
@@ -136,7 +136,7 @@ def test_a_delete_beside_an_update_leaves_nothing_half_there(clients):
 
 def test_what_stays_is_what_the_truth_log_says_came_last(database, tmp_path):
     truth = tmp_path / "truth.jsonl"
-    with closing(TruthLog(truth)) as log, closing(Store(database, witness=log.write)) as store:
+    with closing(Store(database, truth=truth)) as store:
         app = Inside(create_app(store, TOKEN, Assumptions()))
         app.done("order.create", GOOD["order.create"])
         updates = [("order.update", {**base("order"), SHARED: f"M{number}"}) for number in range(12)]

@@ -11,7 +11,9 @@ from command_in_process import loadsheet
 from exchange_calls import AUTHORISED
 from exchange_process import TOKEN, serving
 
-from loadsheet.exchange.address import is_loopback
+from loadsheet.exchange import Address
+from loadsheet.exchange.server import check_address
+from loadsheet.problems import SettingsError
 
 SERVE = ("exchange", "serve", "--port", "0")
 OTHERS = ["0.0.0.0", "::", "192.0.2.1", "exchange.example"]
@@ -63,8 +65,11 @@ def test_an_address_that_others_reach_is_refused_without_tls(tmp_path):
 
 
 def test_what_is_this_machine_alone():
-    assert all(map(is_loopback, ("127.0.0.1", "127.8.8.8", "::1", "localhost")))
-    assert not any(map(is_loopback, OTHERS))
+    for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
+        check_address(Address(host), faults=False)
+    for host in OTHERS:
+        with pytest.raises(SettingsError, match="can be reached by other machines"):
+            check_address(Address(host), faults=False)
 
 
 def test_with_tls_in_front_another_address_is_served_and_does_not_say_that_tls_stays(tmp_path):

@@ -1,7 +1,6 @@
 """What may come over the wire: strict JSON, exact numbers, and no body that is ever answered with a server error."""
 
 import json
-import socket
 from decimal import Decimal
 
 import pytest
@@ -145,50 +144,6 @@ def test_the_content_type_is_not_asked(accepting):
     for content_type in ("text/plain", "application/xml", "application/json; charset=latin-1", "/", ""):
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": content_type}
         assert accepting.send("POST", "/tmsapi/createOrder", encode(ORDER), headers).status == 200
-
-
-def raw(exchange, request):
-    """The bytes that come back for bytes sent, until the server closes the connection."""
-    host, _, port = exchange.address.partition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(request)
-        chunks = []
-        while chunk := connection.recv(65536):
-            chunks.append(chunk)
-    return b"".join(chunks)
-
-
-START = b"POST /tmsapi/deleteOrder HTTP/1.1\r\nHost: x\r\n"
-TRUSTED = f"Authorization: Bearer {TOKEN}\r\n".encode()
-LAST = b"Connection: close\r\n"
-SIZED = b"Content-Length: 16\r\n"
-CHUNKED = b"Transfer-Encoding: chunked\r\n"
-BODY = b'{"order_id":"1"}'
-CHUNKS = b"10\r\n" + BODY + b"\r\n0\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    ("request_bytes", "answers"),
-    [
-        (START + TRUSTED + LAST + SIZED + b"\r\n" + BODY, [200]),
-        (START + TRUSTED + LAST + CHUNKED + b"\r\n" + CHUNKS, [200]),
-        ((START + TRUSTED + SIZED + b"\r\n" + BODY) * 2 + START + TRUSTED + LAST + SIZED + b"\r\n" + BODY, [200] * 3),
-        (START + TRUSTED + LAST + b"Expect: 100-continue\r\n" + SIZED + b"\r\n" + BODY, [100, 200]),
-        (START + LAST + b"Expect: 100-continue\r\n" + SIZED + b"\r\n", [401]),  # not asked for its body
-        (START + TRUSTED * 2 + LAST + SIZED + b"\r\n" + BODY, [401]),
-        (b"BREW /tmsapi/deleteOrder HTTP/1.1\r\n\r\n", [400]),
-    ],
-)
-def test_requests_as_bytes(accepting, request_bytes, answers):
-    said = raw(accepting, request_bytes)
-    assert [int(part[:3]) for part in said.split(b"HTTP/1.1 ")[1:]] == answers
-
-
-def test_a_client_that_hangs_up_in_the_middle_of_a_body_harms_nobody(accepting):
-    host, _, port = accepting.address.partition(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
-        connection.sendall(START + TRUSTED + b"Content-Length: 5000\r\n\r\n" + BODY)
-    accepting.done("order.delete", {"order_id": "1"})
 
 
 def test_every_write_refuses_a_body_of_the_wrong_json_type(app):

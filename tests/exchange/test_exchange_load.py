@@ -11,9 +11,8 @@ import msgspec
 import pytest
 from exchange_process import serving
 from faulty_exchange import request
+from invariants import read_truth
 from payload_examples import ORDER
-
-from loadsheet.exchange.truth_log import read_truth
 
 GOOD, SLOW, SECONDS = 300, 200, 60
 GROWTH_MAX_MB = 48  # from a third of the time to its end; sessions, caches and the heap's own slack are within it

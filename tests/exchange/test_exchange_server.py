@@ -14,7 +14,7 @@ from exchange_process import TOKEN, served
 from payload_examples import ORDER
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange import Embedded, TokenOffice, serve
+from loadsheet.exchange import Address, Embedded, ExchangeSetup, TokenOffice, serve
 from loadsheet.problems import SettingsError
 
 
@@ -63,15 +63,9 @@ def test_a_token_that_no_header_can_carry_is_refused(tmp_path):
 
 
 def test_an_address_that_is_taken_is_said_at_once(tmp_path):
+    setup = ExchangeSetup(f"sqlite:///{tmp_path / 'x.db'}", TOKEN, Assumptions())
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SettingsError) as wrong:
-        serve(
-            host="127.0.0.1",
-            port=taken.getsockname()[1],
-            database_url=f"sqlite:///{tmp_path / 'x.db'}",
-            token=TOKEN,
-            assumptions=Assumptions(),
-            announce=print,
-        )
+        serve(setup, Address(port=taken.getsockname()[1]), print)
     assert "cannot listen on 127.0.0.1 port" in str(wrong.value)
 
 

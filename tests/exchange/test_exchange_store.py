@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
-from exchange_calls import Inside, OverSocket, embedded
+from exchange_calls import Inside, OverSocket, embedded, first_page
 from exchange_process import TOKEN
 from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
 from sqlalchemy import create_engine, text
@@ -38,7 +38,7 @@ def effects(store, calls, assumptions=STRICT):
 
 
 def held(store, subject):
-    return asyncio.run(store.page(subject, 10_000))
+    return first_page(store, subject, 10_000)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TEN
 from loadsheet.cli import invoke
 from loadsheet.contract import BY_NAME, OPERATIONS, UNAUTHORISED, WRITES
 from loadsheet.exchange import Store, Token, TokenOffice
-from loadsheet.exchange.tokens import REMEMBERED_S, Doorkeeper, digest_of, new_secret
+from loadsheet.exchange.tokens import REMEMBERED_S, Authenticator, digest_of, new_secret
 from loadsheet.problems import SettingsError
 
 SENDER, RECEIVER, STRANGER = ORDER["sender_id"], ORDER["receiver_id"], "STRANGER"
@@ -40,16 +40,12 @@ class Holder:
         return [record[f"{subject}_id"] for record in answer["results"]]
 
 
-def issue(database, party, **more):
-    with TokenOffice(database) as office:
-        return office.add(party, **more)[1]
-
-
 @contextmanager
-def opened(database):
-    """The application, and callers by party; empty: an operator's own token, None: the one that serve was given."""
-    secrets = {party: issue(database, party) for party in (SENDER, RECEIVER, STRANGER, "C-1", "")}
-    with inside(database) as caller:
+def opened(database, **assumptions):
+    """Callers of the application by party; empty: an operator's own token, None: the one that serve was given."""
+    with TokenOffice(database) as office:
+        secrets = {party: office.add(party)[1] for party in (SENDER, RECEIVER, STRANGER, "C-1", "C-2", "")}
+    with inside(database, **assumptions) as caller:
         yield {None: Holder(caller, TOKEN), **{party: Holder(caller, secret) for party, secret in secrets.items()}}
 
 
@@ -107,14 +103,14 @@ def test_no_setting_lets_others_change_a_record(on_sqlite, setting):
     settings = {"create_existing": setting, "update_unknown": setting, "quote_existing": "replace"}
     settings |= dict.fromkeys(("delete_unknown", "quote_unknown", "confirm_unknown", "status_unknown"), "accept")
     settings |= {"accept_sets_tender_status": "CLOSED", "status_sets_order_status": "code"}
-    stranger = issue(on_sqlite, STRANGER)
-    with inside(on_sqlite, **settings) as app:
+    with opened(on_sqlite, **settings) as holders:
+        app = holders[None].caller
         for made in ("order.create", "tender.create"):
             app.done(made, GOOD[made])
         before = app.orders(), app.tenders()
         for name in WRITE_NAMES:
             own = {**GOOD[name], "sender_id": STRANGER} if "sender_id" in GOOD[name] else GOOD[name]
-            Holder(app, stranger).call(name, own)
+            holders[STRANGER].call(name, own)
             assert (app.orders(), app.tenders()) == before, name
             app.done("tender.quote", QUOTE)
 
@@ -171,13 +167,11 @@ def test_the_parties_of_a_record_are_changed_by_operators_only(holders, subject)
 
 
 def test_nobody_takes_a_record_over_by_creating_it_again(on_sqlite):
-    secrets = {party: issue(on_sqlite, party) for party in (SENDER, RECEIVER)}
-    with inside(on_sqlite, create_existing="replace") as caller:
-        sender, receiver = (Holder(caller, secrets[party]) for party in (SENDER, RECEIVER))
-        assert sender.call("order.create", ORDER).status == 200
-        assert receiver.call("order.create", {**ORDER, "sender_id": "X"}).status == 400
-        assert receiver.call("order.create", {**ORDER, "currency": "USD"}).status == 200
-        assert sender.listed("order") == ["SO-1001"]
+    with opened(on_sqlite, create_existing="replace") as holders:
+        assert holders[SENDER].call("order.create", ORDER).status == 200
+        assert holders[RECEIVER].call("order.create", {**ORDER, "sender_id": "X"}).status == 400
+        assert holders[RECEIVER].call("order.create", {**ORDER, "currency": "USD"}).status == 200
+        assert holders[SENDER].listed("order") == ["SO-1001"]
 
 
 def test_of_a_batch_only_the_own_records_are_known(holders):
@@ -203,48 +197,34 @@ OWN_QUOTE = {**QUOTE, "receiver_id": "C-1"}
     ],
 )
 def test_quote_by_says_which_carrier_may_quote_with_its_own_token(on_sqlite, setting, tender, status):
-    carrier, other = issue(on_sqlite, "C-1"), issue(on_sqlite, "C-2")
-    with inside(on_sqlite, quote_by=setting) as app:
-        app.done("tender.create", tender)
-        assert Holder(app, carrier).call("tender.quote", OWN_QUOTE).status == status
-        assert (
-            Holder(app, other).call("tender.quote", {**QUOTE, "receiver_id": "C-2"}).status == 400
-        )  # in another's name
-        assert Holder(app, carrier).call("tender.confirm", CONFIRMATION).status == 400
+    with opened(on_sqlite, quote_by=setting) as holders:
+        holders[None].caller.done("tender.create", tender)
+        assert holders["C-1"].call("tender.quote", OWN_QUOTE).status == status
+        assert holders["C-2"].call("tender.quote", {**QUOTE, "receiver_id": "C-2"}).status == 400  # in another's name
+        assert holders["C-1"].call("tender.confirm", CONFIRMATION).status == 400
         if tender["receiver_id"] != "C-1":
-            assert Holder(app, carrier).listed("tender") == []  # it may quote it; it is none of its records
+            assert holders["C-1"].listed("tender") == []  # it may quote it; it is none of its records
 
 
 @pytest.mark.parametrize(("setting", "status"), [("involved", 400), ("any", 400), ("parties", 200)])
 def test_a_tenders_parties_quote_for_carriers_only_where_a_setting_says_so(on_sqlite, setting, status):
-    secrets = [issue(on_sqlite, party) for party in (SENDER, RECEIVER)]
-    with inside(on_sqlite, quote_by=setting) as app:
-        app.done("tender.create", INVOLVED)
-        app.done("tender.quote", OWN_QUOTE)
-        for secret in secrets:
-            assert Holder(app, secret).call("tender.quote", {**QUOTE, "tenderRate": "1.00"}).status == status
+    with opened(on_sqlite, quote_by=setting) as holders:
+        holders[None].caller.done("tender.create", INVOLVED)
+        holders[None].caller.done("tender.quote", OWN_QUOTE)
+        for party in (SENDER, RECEIVER):
+            assert holders[party].call("tender.quote", {**QUOTE, "tenderRate": "1.00"}).status == status
 
 
 @pytest.mark.parametrize(("setting", "status"), [("sender", 400), ("parties", 200)])
-def test_only_the_tenders_sender_decides_on_quotes(on_sqlite, setting, status):
-    sender, receiver, carrier = (issue(on_sqlite, party) for party in (SENDER, RECEIVER, "C-1"))
-    with inside(on_sqlite, confirm_by=setting) as app:
-        app.done("tender.create", INVOLVED)
-        app.done("tender.quote", OWN_QUOTE)
-        assert Holder(app, carrier).call("tender.confirm", {**CONFIRMATION, "receiver_id": "C-1"}).status == 400
-        assert Holder(app, receiver).call("tender.confirm", CONFIRMATION).status == status
-        assert Holder(app, sender).call("tender.confirm", CONFIRMATION).status == 200
-
-
-def test_a_carrier_cannot_change_a_quote_that_was_accepted(on_sqlite):
-    sender, carrier = issue(on_sqlite, SENDER), issue(on_sqlite, "C-1")
-    with embedded(on_sqlite) as caller:
-        caller.done("tender.create", INVOLVED)
-        holder = Holder(caller, carrier)
-        assert holder.call("tender.quote", OWN_QUOTE).status == 200
-        assert holder.call("tender.quote", {**OWN_QUOTE, "tenderRate": "940.00"}).status == 200
-        assert Holder(caller, sender).call("tender.confirm", CONFIRMATION).status == 200
-        answer = holder.call("tender.quote", {**OWN_QUOTE, "tenderRate": "99940.00"})
+def test_only_the_tenders_sender_decides_on_quotes_and_an_accepted_one_stays(on_sqlite, setting, status):
+    with opened(on_sqlite, confirm_by=setting) as holders:
+        holders[None].caller.done("tender.create", INVOLVED)
+        for rate in ("950.00", "940.00"):
+            assert holders["C-1"].call("tender.quote", {**OWN_QUOTE, "tenderRate": rate}).status == 200
+        assert holders["C-1"].call("tender.confirm", {**CONFIRMATION, "receiver_id": "C-1"}).status == 400
+        assert holders[RECEIVER].call("tender.confirm", CONFIRMATION).status == status
+        assert holders[SENDER].call("tender.confirm", CONFIRMATION).status == 200
+        answer = holders["C-1"].call("tender.quote", {**OWN_QUOTE, "tenderRate": "99940.00"})
         assert (answer.status, list(answer.body["errors"])) == (400, ["carrier_id"])
 
 
@@ -307,10 +287,10 @@ def test_a_token_that_expires_is_refused_at_that_moment():
         return tokens.get(digest)
 
     async def story():
-        doorkeeper = Doorkeeper(None, find, lambda: now[0])
-        first = await doorkeeper.caller("secret")
+        authenticator = Authenticator(None, find, lambda: now[0])
+        first = await authenticator.caller("secret")
         now[0] = datetime(2026, 3, 3, tzinfo=UTC)
-        return first.party, await doorkeeper.caller("secret"), await doorkeeper.caller("other")
+        return first.party, await authenticator.caller("secret"), await authenticator.caller("other")
 
     token = Token(1, "n", digest_of("secret"), "ACME", now[0], expires=datetime(2026, 3, 3, tzinfo=UTC))
     tokens = {token.digest: token}

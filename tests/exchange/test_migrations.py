@@ -1,6 +1,5 @@
 """Databases of earlier schemas are upgraded with all that is in them; those of later ones are left alone."""
 
-import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -8,7 +7,7 @@ from contextlib import closing
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from exchange_calls import inside
+from exchange_calls import first_page, inside
 from old_databases import FIRST_SCHEMA, LONG, make_first, opened
 from payload_examples import CONFIRMATION, EVENT, ORDER
 from sqlalchemy import inspect, text
@@ -18,18 +17,20 @@ from loadsheet.exchange.migrations import upgrade
 from loadsheet.exchange.store.schema import METADATA, VERSION, VERSION_TABLE
 from loadsheet.problems import SettingsError
 
+ORDERS = 1100  # more than one group of the migration
+
 
 @pytest.fixture
 def first(database):
     """A database as the first version made it, with records in it."""
-    make_first(database)
+    make_first(database, ORDERS)
     return database
 
 
 def test_the_first_schema_is_upgraded_with_all_that_is_in_it(first):
     with inside(first) as app:
         listed = app.orders("?page_size=100000")
-        assert len(listed) == 2501
+        assert len(listed) == ORDERS + 1
         assert listed[-1] == {**ORDER, "order_id": LONG}
         assert listed[7]["sender_id"] == 4711
         assert len(app.tenders()) == 1
@@ -39,10 +40,10 @@ def test_the_first_schema_is_upgraded_with_all_that_is_in_it(first):
         made = app.done("order.create", {**ORDER, "order_id": "new"})
         assert made["data"]["order_id"]["orders_data"][0]["SERVICE_ORDER"] == 2601  # numbers go on where they were
     with closing(Store(first)) as store:
-        contents, total = asyncio.run(store.page("order", 10, "4711"))
+        contents, total = first_page(store, "order", 10, "4711")
         assert (len(contents), total) == (1, 1)
-        assert asyncio.run(store.page("order", 10, "ACME"))[1] == 2501
-        assert asyncio.run(store.page("order", 10))[1] == 2502
+        assert first_page(store, "order", 10, "ACME")[1] == ORDERS + 1
+        assert first_page(store, "order", 10)[1] == ORDERS + 2
     with opened(first) as connection:
         assert connection.scalar(text(f"select version_num from {VERSION_TABLE}")) == VERSION
         events = connection.execute(text("select distinct order_ref from status_events")).all()
@@ -53,7 +54,7 @@ def test_several_that_open_an_old_database_at_once_upgrade_it_once(first):
     with ThreadPoolExecutor(4) as threads:
         stores = list(threads.map(Store, [first] * 4))
     for store in stores:
-        assert asyncio.run(store.page("order", 1))[1] == 2501
+        assert first_page(store, "order", 1)[1] == ORDERS + 1
         store.close()
 
 

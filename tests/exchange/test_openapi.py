@@ -22,7 +22,7 @@ from loadsheet.contract import (
     example_refusal,
     example_steps,
 )
-from loadsheet.exchange.openapi import document
+from loadsheet.exchange.api_description import document
 
 SETTINGS = [
     {},
@@ -181,3 +181,32 @@ def test_both_spellings_are_allowed_but_not_at_once():
         body = {"data": [{"order_id": "1", "statusHistory": [item]}]}
         assert (check_body(operation, body, Assumptions()) == ()) is good
         assert schema_of(operation).is_valid(body) is good
+
+
+NEXT = {
+    "tender.create": {"tender.list", "tender.update", "tender.delete", "tender.quote"},
+    "tender.update": {"tender.list", "tender.update", "tender.delete", "tender.quote"},
+    "tender.delete": set(),
+    "tender.quote": {"tender.list", "tender.update", "tender.delete", "tender.quote", "tender.confirm"},
+    "tender.confirm": {"tender.list", "tender.update", "tender.delete", "tender.quote", "tender.confirm"},
+    "order.create": {"order.list", "order.update", "order.delete", "order.status"},
+    "order.update": {"order.list", "order.update", "order.delete", "order.status"},
+    "order.delete": set(),
+    "order.status": set(),
+}
+
+
+def links():
+    """The links of the document by operation."""
+    paths = served()["paths"]
+    return {name: paths[BY_NAME[name].path]["post"]["responses"]["200"].get("links", {}) for name in NEXT}
+
+
+def test_what_can_follow_a_call_is_linked_by_its_identifiers():
+    sides = {side: f"$request.body#/{side}" for side in ("sender_id", "receiver_id")}
+    made = links()
+    assert made["order.create"]["order.update"]["requestBody"] == {"order_id": "$request.body#/order_id", **sides}
+    assert made["order.create"]["order.status"]["requestBody"] == {"data": [{"order_id": "$request.body#/order_id"}]}
+    assert made["tender.quote"]["tender.confirm"]["requestBody"]["carrier_id"] == "$request.body#/carrier_id"
+    assert made["tender.create"]["tender.list"]["parameters"] == {"record": "tender"}
+    assert {name: set(found) for name, found in links().items()} == NEXT

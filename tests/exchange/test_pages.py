@@ -17,12 +17,11 @@ from starlette.responses import Response
 
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_body, example_steps
 from loadsheet.exchange import Store, create_app
-from loadsheet.exchange.pages import Faces
-from loadsheet.exchange.sessions import SESSION_S, Sessions
-from loadsheet.exchange.store import OpenSession, TokenOffice, session_rows
+from loadsheet.exchange.pages import Pages
+from loadsheet.exchange.sessions import SESSION_S, SESSIONS_MAX, OpenSession, Sessions, add_session
+from loadsheet.exchange.store import TokenOffice
 from loadsheet.exchange.store.schema import SESSIONS
-from loadsheet.exchange.store.session_rows import SESSIONS_MAX
-from loadsheet.exchange.tokens import Doorkeeper, digest_of
+from loadsheet.exchange.tokens import Authenticator, WrongTokenLimit, digest_of
 
 PAGES = ["/", "/web/tenders", "/web/orders", "/web/order?id=x", "/web/tender?id=x", "/web/calls", "/web/search?q=x"]
 
@@ -71,20 +70,12 @@ def proof(page):
 
 
 @contextmanager
-def faces(database, *, failed_s=0.0, docs_open=True, tls_in_front=False, **assumptions):
+def faces(database, *, failed_s=0.0, docs_open=True, tls_in_front=False, wrong_tokens=None, **assumptions):
     store, given = Store(database), Assumptions(**assumptions)
     try:
-        app = Faces(
-            create_app(store, TOKEN, given),
-            store=store,
-            doorkeeper=Doorkeeper(TOKEN, store.token),
-            assumptions=given,
-            version="0",
-            docs_open=docs_open,
-            tls_in_front=tls_in_front,
-            failed_s=failed_s,
-        )
-        yield Visitor(app)
+        sessions = Sessions(Authenticator(TOKEN, store.token), store, wrong_tokens=wrong_tokens, failed_s=failed_s)
+        api = create_app(store, TOKEN, given)
+        yield Visitor(Pages(api, sessions, given, docs_open=docs_open, tls_in_front=tls_in_front))
     finally:
         store.close()
 
@@ -200,7 +191,7 @@ def test_a_session_ends_after_its_hours(tmp_path):
         return await sessions.current(asking((b"cookie", cookie))) is not None
 
     with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}")) as store:
-        sessions = Sessions(Doorkeeper(TOKEN, store.token), store, clock=lambda: now[0])
+        sessions = Sessions(Authenticator(TOKEN, store.token), store, clock=lambda: now[0])
         assert asyncio.run(open_after(SESSION_S - 1, sessions))
         assert not asyncio.run(open_after(SESSION_S, sessions))
 
@@ -228,7 +219,7 @@ def test_a_session_outlives_a_restart_but_not_its_token(tmp_path):
         kept = visitor.cookies
     for token, shown in ((TOKEN, True), ("another-operators", False), (None, False)):
         with closing(Store(database)) as store:
-            sessions = Sessions(Doorkeeper(token, store.token), store)
+            sessions = Sessions(Authenticator(token, store.token), store)
             cookie = f"loadsheet_session={kept['loadsheet_session']}".encode()
             assert (asyncio.run(sessions.current(asking((b"cookie", cookie)))) is not None) is shown
     content = (tmp_path / "exchange.db").read_bytes()
@@ -242,9 +233,9 @@ def test_sessions_without_number_are_not_kept(tmp_path):
             ends = select(SESSIONS.c.ends).order_by(SESSIONS.c.ends)
             for number in range(SESSIONS_MAX + 19):
                 session = OpenSession(f"{number:05}", "mark", "form", 2000 + number)
-                session_rows.add(connection, session=session, now=1000)
+                add_session(connection, session=session, now=1000)
             full = connection.scalars(ends).all()
-            session_rows.add(connection, session=OpenSession("last", "mark", "form", 4000), now=2500)
+            add_session(connection, session=OpenSession("last", "mark", "form", 4000), now=2500)
             return full, connection.scalars(ends).all()
 
         full, after = asyncio.run(store.change(fill))
@@ -416,16 +407,16 @@ def test_the_manual_holds_every_operation_every_field_and_every_error(visitor):
         assert word in page, word
 
 
-def test_many_failing_logins_at_once_are_turned_away(tmp_path):
-    with faces(f"sqlite:///{tmp_path / 'exchange.db'}", failed_s=0.0) as visitor:
-        page = visitor.get("/")
-        fields = urlencode({"token": "wrong", "proof": proof(page)}).encode()
+def test_many_failing_logins_at_once_are_turned_away_and_a_right_one_is_not(tmp_path):
+    limit = WrongTokenLimit(clock=lambda: 1000.0)
+    with faces(f"sqlite:///{tmp_path / 'exchange.db'}", wrong_tokens=limit) as visitor:
+        proved = proof(visitor.get("/"))
         cookie = f"loadsheet_form={visitor.cookies['loadsheet_form']}".encode()
         statuses = []
 
-        async def once():
+        async def once(token):
             async def receive():
-                return {"type": "http.request", "body": fields}
+                return {"type": "http.request", "body": urlencode({"token": token, "proof": proved}).encode()}
 
             async def send(message):
                 statuses.extend([message["status"]] if "status" in message else [])
@@ -435,8 +426,9 @@ def test_many_failing_logins_at_once_are_turned_away(tmp_path):
             await visitor._app({**scope, "headers": headers, "server": ("exchange.test", 80)}, receive, send)
 
         async def many():
-            await asyncio.gather(*(once() for _ in range(40)))
+            await asyncio.gather(*(once("wrong") for _ in range(40)), once(TOKEN))
 
         asyncio.run(many())
         assert statuses.count(403) == 30  # a second's worth at once, two more that wait; good tokens are none of these
         assert statuses.count(429) == 10
+        assert statuses.count(303) == 1

@@ -8,8 +8,7 @@ from payload_examples import ORDER
 
 from loadsheet.contract import Assumptions, register
 from loadsheet.dispatch.outcomes import STATUSES
-from loadsheet.exchange import Limits
-from loadsheet.exchange.manual import open_points
+from loadsheet.exchange.api_description import open_points
 from loadsheet.exchange.wire import BadBody, parse
 from loadsheet.settings import every_field
 
@@ -17,7 +16,6 @@ SETTLED = {entry.question: entry for entry in register() if not entry.choices}
 SIZES = SETTLED["How large a number and how deep a nesting of JSON may be, and how many values a body may hold"]
 UPDATES = SETTLED["What two updates of one record at the same time leave"]
 BUSY = SETTLED["What 425 and 429 mean"]
-GUESSES = SETTLED["How often an address may try tokens that are not authorised"]
 
 FIELDS = {".".join(path): field for path, field in every_field()}
 
@@ -78,10 +76,6 @@ def test_both_statuses_of_haste_mean_the_same_to_the_translator():
     assert "nothing happened: the same call is sent again" in BUSY.default
     assert STATUSES[425] is STATUSES[429]
     assert STATUSES[429].kind.value == "not sent"
-
-
-def test_the_pace_of_wrong_tokens_is_the_setting_that_the_register_names():
-    assert FIELDS[GUESSES.setting].default == Limits().wrong_tokens_per_second
 
 
 def test_every_line_that_names_a_setting_names_one_that_there_is():

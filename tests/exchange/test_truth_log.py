@@ -10,23 +10,21 @@ from datetime import UTC, datetime
 import pytest
 from command_in_process import loadsheet
 from exchange_calls import OverSocket, encode, inside
-from exchange_process import TOKEN, serving
-from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TENDER
+from exchange_process import serving
+from invariants import read_truth
+from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange import Embedded, deviations, read_personality
-from loadsheet.exchange.truth_log import TruthLog, read_truth
+from loadsheet.exchange import Store, deviations, read_personality
 from loadsheet.problems import SettingsError
 
 
 @contextmanager
 def truthful(folder, **assumptions):
-    """An exchange that keeps a truth log, one connection to it, and the log."""
+    """The application with a truth log, and the log."""
     log = folder / "truth.jsonl"
-    with Embedded(f"sqlite:///{folder / 'exchange.db'}", TOKEN, Assumptions(**assumptions), truth=log) as exchange:
-        caller = OverSocket(exchange.url)
-        yield caller, log
-        caller.close()
+    with inside(folder / "exchange.db", truth=log, **assumptions) as app:
+        yield app, log
 
 
 def lines(log):
@@ -62,15 +60,12 @@ def test_a_line_carries_the_hash_of_the_bytes_as_they_came(tmp_path):
     assert log.stat().st_mode & 0o077 == 0
 
 
-def test_what_is_refused_leaves_no_line(tmp_path):
-    with truthful(tmp_path) as (caller, log):
-        assert {caller.call(name, GOOD[name]).status for name in NEEDS} == {400}
-        assert lines(log) == []
-
-
-def test_a_200_without_an_effect_leaves_no_line(tmp_path):
+def test_what_is_refused_and_a_200_without_an_effect_leave_no_line(tmp_path):
     ways = {"create_existing": "accept", "update_unknown": "accept", "delete_unknown": "accept"}
     with truthful(tmp_path, **ways) as (caller, log):
+        assert {
+            caller.call(name, GOOD[name]).status for name in ("tender.quote", "tender.confirm", "order.status")
+        } == {400}
         caller.done("tender.create", TENDER)
         for name in ("tender.create", "order.update", "order.delete"):
             caller.done(name, GOOD[name])
@@ -99,11 +94,8 @@ def test_under_many_clients_log_answers_and_database_agree_in_the_order_of_the_c
     with truthful(tmp_path) as (caller, log):
 
         def create(client):
-            mine = OverSocket(f"http://{caller.address}")
             keys = [f"{client if number % 3 else 'shared'}-{number}" for number in range(40)]
-            answered = [key for key in keys if mine.call("order.create", {**ORDER, "order_id": key}).status == 200]
-            mine.close()
-            return answered
+            return [key for key in keys if caller.call("order.create", {**ORDER, "order_id": key}).status == 200]
 
         with ThreadPoolExecutor(6) as clients:
             answered = list(itertools.chain(*clients.map(create, range(6))))
@@ -146,7 +138,7 @@ def test_a_log_that_cannot_be_written_closes_the_store_and_nothing_is_answered_2
 
 def test_a_log_in_no_folder_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="truth log"):
-        TruthLog(tmp_path / "nowhere" / "truth.jsonl")
+        Store(f"sqlite:///{tmp_path / 'exchange.db'}", truth=tmp_path / "nowhere" / "truth.jsonl")
 
 
 @pytest.mark.parametrize(

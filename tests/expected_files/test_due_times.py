@@ -87,8 +87,8 @@ def test_days_are_names_numbers_and_ranges(days, meant):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"by": "24:00"}, "'24:00' is no time of day"),
-        ({"days": "Mo"}, "'Mo' is no day of the week"),
+        ({"by": "24:00"}, "'24:00' is not a time of day"),
+        ({"days": "Mo"}, "'Mo' is not a day of the week"),
         ({"days": []}, "no day is named"),
         ({"timezone": "Europe/Atlantis"}, "there is no time zone 'Europe/Atlantis'"),
         ({"timezone": "../../etc/passwd"}, "there is no time zone"),

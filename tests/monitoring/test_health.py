@@ -153,7 +153,7 @@ def test_an_address_that_is_taken_is_told_in_a_sentence(board):
 @pytest.mark.parametrize("wrong", ["9465", "localhost", "127.0.0.1:", ":80", "127.0.0.1:99999", "127.0.0.1:http"])
 def test_an_address_needs_a_host_and_a_port(tmp_path, monkeypatch, wrong):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SettingsError, match=r"health_address: .*is no address with a port"):
+    with pytest.raises(SettingsError, match=r"health_address: .*is not an address with a port"):
         Settings.load(health_address=wrong)
 
 

@@ -133,5 +133,5 @@ def test_a_digest_is_due_with_the_first_run_after_its_time_of_day(told):
 
 
 def test_a_time_of_day_that_is_none_is_refused():
-    with pytest.raises(SettingsError, match=r"digest_at: .*'6' is no time of day"):
+    with pytest.raises(SettingsError, match=r"digest_at: .*'6' is not a time of day"):
         Settings.load(digest_at="6")

@@ -13,12 +13,6 @@ from loadsheet.settings import Settings
 URL = "https://sandbox.example/exchange"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def written(folder, url=URL, **values):
     file = folder / "capabilities.yaml"
     answers = tuple(

@@ -10,18 +10,9 @@ import pytest
 from loadsheet.cli import invoke
 from loadsheet.contract import Assumptions
 from loadsheet.settings import Settings, every_field
-from loadsheet.settings.origin import trace
-from loadsheet.settings.sample import sample
+from loadsheet.settings.display import sample, trace
 
 SECRET = "s3cret-canary"
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LOADSHEET_ALLOW_ROOT", raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    return tmp_path
 
 
 def config(capsys, *words):

@@ -9,20 +9,8 @@ import pytest
 
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings, every_field
+from loadsheet.settings.display import trace
 from loadsheet.settings.old_names import OLD_NAMES
-from loadsheet.settings.origin import trace
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LOADSHEET_ALLOW_ROOT", raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
-def write(folder, *lines):
-    (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
 
 
 def warned(**more):
@@ -40,8 +28,8 @@ def test_every_old_name_leads_to_a_setting_and_each_setting_has_one_old_name_at_
     assert not OLD_NAMES.keys() & Settings.model_fields.keys()
 
 
-def test_an_old_name_in_the_file_counts_and_is_warned_of_once_with_the_new_one(folder):
-    write(folder, "Window = 30", 'notify = "json://u:s3cret@h"', "[notify_owners]", 'Anna = "json://h"')
+def test_an_old_name_in_the_file_counts_and_is_warned_of_once_with_the_new_one(write):
+    write("Window = 30", 'notify = "json://u:s3cret@h"', "[notify_owners]", 'Anna = "json://h"')
     settings, told = warned()
     assert (settings.dispatch.window, list(settings.notifications.owners)) == (30, ["Anna"])
     assert told == [
@@ -52,8 +40,8 @@ def test_an_old_name_in_the_file_counts_and_is_warned_of_once_with_the_new_one(f
     assert {one.name: one.origin for one in trace(settings)}["dispatch.window"] == "loadsheet.toml line 1"
 
 
-def test_an_old_name_in_a_shippers_table_and_in_variables(folder, monkeypatch):
-    write(folder, "[shippers.acme]", "window = 30", "[shippers.birch]")
+def test_an_old_name_in_a_shippers_table_and_in_variables(write, monkeypatch):
+    write("[shippers.acme]", "window = 30", "[shippers.birch]")
     monkeypatch.setenv("LOADSHEET_CANARY", "7")
     monkeypatch.setenv("LOADSHEET_SHIPPERS__ACME__SCHEDULE_ZONE", "Europe/Berlin")
     monkeypatch.setenv("LOADSHEET_NOTIFY_OWNERS__ANNA", "json://h")
@@ -67,8 +55,8 @@ def test_an_old_name_in_a_shippers_table_and_in_variables(folder, monkeypatch):
     assert all(any(part in one for one in told) for part in parts)
 
 
-def test_where_both_are_written_the_new_name_wins_and_a_stronger_source_wins_over_both(folder, monkeypatch):
-    write(folder, "window = 30", "canary = 1", "[dispatch]", "window = 40", "canary = 2")
+def test_where_both_are_written_the_new_name_wins_and_a_stronger_source_wins_over_both(write, monkeypatch):
+    write("window = 30", "canary = 1", "[dispatch]", "window = 40", "canary = 2")
     monkeypatch.setenv("LOADSHEET_CANARY", "7")
     settings, _ = warned()
     assert (settings.dispatch.window, settings.dispatch.canary) == (40, 7)
@@ -82,8 +70,8 @@ def test_in_python_old_names_are_silent(folder):
     assert (copy.dispatch.window, copy.dispatch.canary, copy.state, settings.dispatch.window) == (5, 2, folder, 30)
 
 
-def test_what_does_nothing_any_more_is_warned_of(folder, monkeypatch):
-    write(folder, "batch_entries = 3")
+def test_what_does_nothing_any_more_is_warned_of(write, monkeypatch):
+    write("batch_entries = 3")
     monkeypatch.setenv("LOADSHEET_WORKER_WAIT_S", "3")
     settings, told = warned()
     assert settings.model_dump() == Settings().model_dump()
@@ -103,15 +91,15 @@ def test_what_does_nothing_any_more_is_warned_of(folder, monkeypatch):
         (["[dispatch]", "window = 0"], "dispatch.window: Input should be greater than 0"),
     ],
 )
-def test_what_is_wrong_in_a_section_is_named_with_the_section(folder, lines, told):
-    write(folder, *lines)
+def test_what_is_wrong_in_a_section_is_named_with_the_section(write, lines, told):
+    write(*lines)
     with pytest.raises(SettingsError) as refused:
         Settings.load()
     assert str(refused.value).startswith(told)
 
 
-def test_on_stderr_a_warning_is_one_line_without_the_line_of_the_file(folder):
-    write(folder, 'notify = "json://u:s3cret@h"')
+def test_on_stderr_a_warning_is_one_line_without_the_line_of_the_file(folder, write):
+    write('notify = "json://u:s3cret@h"')
     done = subprocess.run(
         [sys.executable, "-m", "loadsheet", "config"],
         cwd=folder,

@@ -10,28 +10,17 @@ from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings, profiles, shippers_in
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
-def write(folder, *lines):
-    (folder / "loadsheet.toml").write_text("\n".join(lines), encoding="utf-8")
-
-
-def test_without_shippers_there_is_one_profile_and_nothing_changes(folder):
-    write(folder, "dispatch.connections = 3")
+def test_without_shippers_there_is_one_profile_and_nothing_changes(write):
+    write("dispatch.connections = 3")
     assert shippers_in() == ()
     assert list(profiles()) == [""]
     assert profiles()[""].model_dump() == Settings.load().model_dump()
     assert Settings.load().shipper == ""
 
 
-def test_each_shipper_has_folders_and_a_ledger_of_its_own_below_those_of_all(folder):
+def test_each_shipper_has_folders_and_a_ledger_of_its_own_below_those_of_all(folder, write):
     (folder / "maps" / "acme").mkdir(parents=True)
-    write(folder, 'inbox = "in"', 'mappings = "maps"', 'state = "keep"', "[shippers.acme]", "[shippers.birch]")
+    write('inbox = "in"', 'mappings = "maps"', 'state = "keep"', "[shippers.acme]", "[shippers.birch]")
     acme, birch = profiles().values()
     assert (acme.shipper, birch.shipper) == ("acme", "birch")
     assert (acme.inbox, birch.inbox) == (Path("in/acme"), Path("in/birch"))
@@ -41,9 +30,8 @@ def test_each_shipper_has_folders_and_a_ledger_of_its_own_below_those_of_all(fol
     assert Settings.load().shippers == acme.shippers == ("acme", "birch")
 
 
-def test_a_table_may_hold_any_setting_and_a_given_folder_is_taken_as_it_is(folder):
+def test_a_table_may_hold_any_setting_and_a_given_folder_is_taken_as_it_is(write):
     write(
-        folder,
         "dispatch.connections = 3",
         "dispatch.window = 30",
         "[shippers.acme]",
@@ -59,10 +47,9 @@ def test_a_table_may_hold_any_setting_and_a_given_folder_is_taken_as_it_is(folde
     assert (birch.inbox, birch.dispatch.connections) == (Path("inbox/birch"), 3)
 
 
-def test_command_line_then_its_variable_then_that_of_all_then_its_table_then_the_file(folder, monkeypatch):
+def test_command_line_then_its_variable_then_that_of_all_then_its_table_then_the_file(write, monkeypatch):
     names = ("window", "connections", "canary", "unreachable_max", "unknown_max")
     write(
-        folder,
         *(f"dispatch.{name} = 5" for name in names),
         "[shippers.a-b]",
         *(f"dispatch.{name} = 4" for name in names[:-1]),
@@ -76,15 +63,15 @@ def test_command_line_then_its_variable_then_that_of_all_then_its_table_then_the
     assert Settings.load(shipper="a-b", inbox=Path("here")).inbox == Path("here")
 
 
-def test_a_folder_for_all_is_where_the_shippers_folders_lie_wherever_it_is_said(folder, monkeypatch):
-    write(folder, 'inbox = "in"', 'Outbox = "out"', "[shippers.acme]", "[shippers.birch]", 'inbox = "own"')
+def test_a_folder_for_all_is_where_the_shippers_folders_lie_wherever_it_is_said(write, monkeypatch):
+    write('inbox = "in"', 'Outbox = "out"', "[shippers.acme]", "[shippers.birch]", 'inbox = "own"')
     monkeypatch.setenv("LOADSHEET_INBOX", "elsewhere")
     assert [one.inbox for one in profiles().values()] == [Path("elsewhere/acme"), Path("own")]
     assert [one.outbox for one in profiles().values()] == [Path("out/acme"), Path("out/birch")]
 
 
-def test_the_token_of_a_shipper_goes_before_that_of_all(folder, monkeypatch):
-    write(folder, "[shippers.acme]", 'token_file = "acme.token"', "[shippers.birch]", "[shippers.cedar]")
+def test_the_token_of_a_shipper_goes_before_that_of_all(write, monkeypatch):
+    write("[shippers.acme]", 'token_file = "acme.token"', "[shippers.birch]", "[shippers.cedar]")
     monkeypatch.setenv("LOADSHEET_TOKEN", "of-all")
     monkeypatch.setenv("LOADSHEET_SHIPPERS__BIRCH__TOKEN", "of-birch")
     acme, birch, cedar = profiles().values()
@@ -93,9 +80,8 @@ def test_the_token_of_a_shipper_goes_before_that_of_all(folder, monkeypatch):
     assert cedar.token.get_secret_value() == "of-all"
 
 
-def test_what_is_said_of_one_exchange_is_not_told_to_another(folder, monkeypatch):
+def test_what_is_said_of_one_exchange_is_not_told_to_another(write, monkeypatch):
     write(
-        folder,
         'exchange = "https://a.example"',
         'token_command = "pass a"',
         'capabilities = "a.yaml"',
@@ -108,8 +94,8 @@ def test_what_is_said_of_one_exchange_is_not_told_to_another(folder, monkeypatch
     assert acme.own == {"exchange"}
 
 
-def test_shippers_share_a_postgresql_database_and_have_schemas_of_their_own_in_it(folder):
-    write(folder, 'database = "postgresql://u:s3cret@h/l"', "[shippers.acme]", "[shippers.b-2]")
+def test_shippers_share_a_postgresql_database_and_have_schemas_of_their_own_in_it(write):
+    write('database = "postgresql://u:s3cret@h/l"', "[shippers.acme]", "[shippers.b-2]")
     acme, other = (Settings.load(shipper=name) for name in ("acme", "b-2"))
     assert acme.is_shared
     assert acme.database_url.partition("?")[2] == "schema=loadsheet_acme&shared=loadsheet_fleet&shipper=acme"
@@ -140,16 +126,16 @@ def test_shippers_share_a_postgresql_database_and_have_schemas_of_their_own_in_i
         (["dispatch.window = 3"], "none is declared; write [shippers.acme] into loadsheet.toml"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_shippers_is_named(folder, lines, told):
-    write(folder, *lines)
+def test_what_is_wrong_with_shippers_is_named(write, lines, told):
+    write(*lines)
     with pytest.raises(SettingsError) as refused:
         Settings.load(shipper="acme")
     assert told in str(refused.value)
     assert "s3cret" not in str(refused.value)
 
 
-def test_a_mistake_in_one_table_is_no_other_shippers_affair(folder):
-    write(folder, "[shippers.acme]", "conections = 3", "[shippers.birch]")
+def test_a_mistake_in_one_table_is_no_other_shippers_affair(write):
+    write("[shippers.acme]", "conections = 3", "[shippers.birch]")
     assert Settings.load(shipper="birch").shipper == "birch"
 
 
@@ -167,36 +153,36 @@ def test_a_mistake_in_one_table_is_no_other_shippers_affair(folder):
         ("LOADSHEET_CONFIG", "settings file s3cret does not exist"),
     ],
 )
-def test_what_is_wrong_with_a_variable_is_named(folder, monkeypatch, variable, told):
-    write(folder, "[shippers.acme]")
+def test_what_is_wrong_with_a_variable_is_named(write, monkeypatch, variable, told):
+    write("[shippers.acme]")
     monkeypatch.setenv(variable, "s3cret")
     with pytest.raises(SettingsError) as refused:
         Settings.load(shipper="" if variable == "LOADSHEET_SHIPPER" else "acme")
     assert told in str(refused.value)
 
 
-def test_the_environment_can_choose_the_shipper(folder, monkeypatch):
-    write(folder, "[shippers.Acme]", "[shippers.birch]")
+def test_the_environment_can_choose_the_shipper(write, monkeypatch):
+    write("[shippers.Acme]", "[shippers.birch]")
     monkeypatch.setenv("LOADSHEET_SHIPPER", "acme")
     assert Settings.load().shipper == "Acme"
     assert Settings.load(shipper="birch").shipper == "birch"
 
 
-def test_their_names_complete_on_the_command_line(folder):
-    write(folder, "[shippers.acme]", "[shippers.Alder]", "[shippers.birch]")
+def test_their_names_complete_on_the_command_line(write):
+    write("[shippers.acme]", "[shippers.Alder]", "[shippers.birch]")
     complete = ShellComplete(loadsheet, {}, "loadsheet", "_LOADSHEET_COMPLETE")
     assert [one.value for one in complete.get_completions(["runs", "--shipper"], "a")] == ["acme", "Alder"]
-    write(folder, "no TOML")
+    write("no TOML")
     assert complete.get_completions(["runs", "--shipper"], "a") == []
 
 
-def test_the_first_settings_file_counts_the_one_named_the_one_here_the_users(folder, monkeypatch):
+def test_the_first_settings_file_counts_the_one_named_the_one_here_the_users(folder, write, monkeypatch):
     (folder / "home" / "loadsheet").mkdir(parents=True)
     (folder / "home" / "loadsheet" / "loadsheet.toml").write_text(
         "dispatch.window = 4\ndispatch.connections = 4", encoding="utf-8"
     )
     assert Settings.load().dispatch.window == 4
-    write(folder, "dispatch.window = 3")
+    write("dispatch.window = 3")
     assert (Settings.load().dispatch.window, Settings.load().dispatch.connections) == (3, 8), "files are not mixed"
     (folder / "named.toml").write_text("dispatch.window = 2", encoding="utf-8")
     monkeypatch.setenv("LOADSHEET_CONFIG", "named.toml")
@@ -205,8 +191,8 @@ def test_the_first_settings_file_counts_the_one_named_the_one_here_the_users(fol
     assert Settings.load(folder / "given.toml").dispatch.window == 1
 
 
-def test_what_was_found_to_be_sound_is_judged_anew_when_a_variable_changes_it(folder, monkeypatch):
-    write(folder, "[shippers.acme]", "[shippers.birch]")
+def test_what_was_found_to_be_sound_is_judged_anew_when_a_variable_changes_it(write, monkeypatch):
+    write("[shippers.acme]", "[shippers.birch]")
     assert list(profiles()) == ["acme", "birch"]
     monkeypatch.setenv("LOADSHEET_SHIPPERS__BIRCH__OUTBOX", "outbox/acme")
     with pytest.raises(SettingsError, match=r"acme. and .* have the same outbox"):

@@ -129,6 +129,11 @@ def url_of(database: Any) -> str:
     return str(database) if "://" in str(database) else f"sqlite:///{database}"
 
 
+def first_page(store, subject, page_size, party=""):
+    """The JSON texts of the first records of a store, and how many there are in all."""
+    return asyncio.run(store.read_page(subject, page_size, party, lambda total, contents: (list(contents), total)))
+
+
 @contextmanager
 def embedded(database, **assumptions):
     """A running embedded exchange and one connection to it."""
@@ -141,9 +146,9 @@ def embedded(database, **assumptions):
 
 
 @contextmanager
-def inside(database, **assumptions):
+def inside(database, *, truth=None, **assumptions):
     """The application on a store of its own, without a socket."""
-    store = Store(url_of(database))
+    store = Store(url_of(database), truth=truth)
     try:
         yield Inside(create_app(store, TOKEN, Assumptions(**assumptions)))
     finally:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import msgspec
 from exchange_calls import AUTHORISED, encode, inside
 from exchange_process import TOKEN
+from invariants import read_truth
 
 from loadsheet.contract import BY_NAME, Assumptions
-from loadsheet.exchange import Embedded, FaultRule, FaultScript
-from loadsheet.exchange.truth_log import read_truth
+from loadsheet.exchange import Embedded, FaultRule, FaultScript, Rehearsal
 
 
 class Met(NamedTuple):
@@ -48,7 +48,7 @@ class Misbehaving(NamedTuple):
 
     def happened(self):
         """The lines of the truth log."""
-        return list(read_truth(self.truth))
+        return read_truth(self.truth)
 
     def connect(self):
         return socket.create_connection(self.address, timeout=10)
@@ -72,7 +72,7 @@ def misbehaving(folder, *rules, seed=0, **assumptions):
     script = FaultScript(tuple(FaultRule(**rule) for rule in rules), seed)
     url = f"sqlite:///{folder / 'exchange.db'}"
     truth = folder / "truth.jsonl"
-    with Embedded(url, TOKEN, Assumptions(**assumptions), truth=truth, faults=script) as exchange:
+    with Embedded(url, TOKEN, Assumptions(**assumptions), rehearsal=Rehearsal(truth, script)) as exchange:
         yield Misbehaving(exchange, truth)
 
 

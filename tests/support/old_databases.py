@@ -23,7 +23,7 @@ def as_text(record):
     return json.dumps(record, default=float)
 
 
-def first_rows(orders=2500):
+def first_rows(orders):
     made = [{**ORDER, "order_id": f"SO-{number}"} for number in range(orders)] + [{**ORDER, "order_id": LONG}]
     made[7] |= {"sender_id": 4711, "receiver_id": "Jemand"}
     yield "tenders", [{"number": 3, "tender": "T-1", "content": as_text(TENDER)}]
@@ -48,7 +48,7 @@ def opened(url):
         engine.dispose()
 
 
-def make_first(url, orders=2500):
+def make_first(url, orders):
     """Fill an empty database as the first version would have: a tender with all that belongs to it, and orders, one more than said."""
     with opened(url) as connection:
         number = "INTEGER" if connection.dialect.name == "sqlite" else "BIGINT"

@@ -11,8 +11,8 @@ from loadsheet.cli.options import CONFIG, JSON, load, together
 from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.credentials import credential_of
 from loadsheet.settings import Settings
-from loadsheet.settings.origin import HIDDEN, Traced, trace
-from loadsheet.settings.sample import sample as sample_text
+from loadsheet.settings.display import HIDDEN, Traced, trace
+from loadsheet.settings.display import sample as sample_text
 from loadsheet.settings.sources import CONFIG_FILE, SITE_FILE
 
 

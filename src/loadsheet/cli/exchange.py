@@ -1,7 +1,6 @@
 """`loadsheet exchange ...`: serve our own exchange and manage its tokens, probe any exchange, list the assumptions."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
@@ -18,13 +17,24 @@ from loadsheet.contract import register
 from loadsheet.credentials import read_token
 from loadsheet.dispatch.probe import PAUSE_S, ProbeResult
 from loadsheet.dispatch.probe import probe as ask_exchange
-from loadsheet.exchange import FaultClass, Limits, Tls, Token, TokenOffice, deviations, read_faults, read_personality
+from loadsheet.exchange import (
+    Address,
+    ExchangeSetup,
+    FaultClass,
+    Rehearsal,
+    Tls,
+    Token,
+    TokenOffice,
+    deviations,
+    read_faults,
+    read_personality,
+)
 from loadsheet.exchange import serve as serve_exchange
 from loadsheet.exchange.tokens import utc_now
 from loadsheet.exchange_profile import write_capabilities
 from loadsheet.file_modes import write_privately
 from loadsheet.problems import SettingsError
-from loadsheet.settings import EMBEDDED, Settings
+from loadsheet.settings import EMBEDDED
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -74,21 +84,10 @@ def serve(
     assumptions = read_personality(personality, settings.assumptions) if personality else settings.assumptions
     for line in deviations(assumptions):
         click.echo(f"assumptions.{line}", err=True)
-    serve_exchange(
-        host=host,
-        port=port,
-        database_url=database,
-        token=read_token(settings),
-        assumptions=assumptions,
-        announce=click.echo,
-        truth=truth,
-        faults=read_faults(faults) if faults else None,
-        limits=_limits(settings),
-        docs_open=settings.server.docs == "open",
-        database_s=settings.server.database_s,
-        tls=Tls(tls_cert, tls_key) if tls_cert and tls_key else None,
-        tls_in_front=tls_in_front,
-    )
+    rehearsal = Rehearsal(truth, read_faults(faults) if faults else None)
+    setup = ExchangeSetup(database, read_token(settings), assumptions, settings.server, rehearsal)
+    tls = Tls(tls_cert, tls_key) if tls_cert and tls_key else None
+    serve_exchange(setup, Address(host, port, tls, tls_in_front), click.echo)
 
 
 @exchange.command()
@@ -113,10 +112,6 @@ def assumptions(*, as_json: bool) -> None:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
         print_table([name.capitalize() for name in names], rows)
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(**{limit.name: getattr(settings.server, limit.name) for limit in fields(Limits)})
 
 
 _DATABASE: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(

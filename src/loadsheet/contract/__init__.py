@@ -1,6 +1,11 @@
 """The Tender and Order Exchange interface, declared once: records, operations, answers, and the register of assumptions.
 
-Read `records.py`, then `operations.py`. Owns every field name of the interface; knows no file, no network and no database.
+Read it in the order of the interface: `records` (every record and field, in the `kinds` that the interface has), `operations` (the eleven
+calls), `answers` (the bodies of 200 and of refusals, `listed` for large listings), `assumptions` (what the interface leaves open). Made from these:
+`checking` (the verdict on a payload), `comparing` (is what the exchange holds what was sent), `measures` (figures that add up), `overview`
+(a record in a line), `schema` and `examples` (for the OpenAPI document and the manual).
+
+Owns every field name of the interface; knows no file, no network and no database.
 """
 
 from loadsheet.contract.answers import (
@@ -8,7 +13,6 @@ from loadsheet.contract.answers import (
     UNAUTHORISED,
     UNKNOWN_METHOD,
     Fault,
-    Receipt,
     SaidNo,
     as_listed,
     listing,
@@ -75,6 +79,7 @@ from loadsheet.contract.operations import (
     BY_NAME,
     LISTED_KEYS,
     OPERATIONS,
+    PARTY_FIELDS,
     PATH_PREFIX,
     SENDING_ORDER,
     WRITES,
@@ -82,24 +87,26 @@ from loadsheet.contract.operations import (
     Answer,
     ErrorShape,
     Operation,
+    carrier_of,
+    is_acceptance,
     listed_subject,
+    offered_to,
+    order_change,
+    parties_of,
+    tender_change,
     update_of,
 )
-from loadsheet.contract.overview import Moment, Offer, Overview, Shown, moment, offer, overview_of, shown
-from loadsheet.contract.parties import PARTY_FIELDS, carrier_of, offered_to, parties_of
+from loadsheet.contract.overview import Moment, Overview, moment, offer, overview_of, shown
 from loadsheet.contract.records import Field, Record, When
 from loadsheet.contract.schema import (
     UNAUTHORISED_NAME,
     UNKNOWN_METHOD_NAME,
     components,
-    listed_name,
-    record_name,
     reference,
     refusal_schema,
     request_schema,
     success_schema,
 )
-from loadsheet.contract.states import is_acceptance, order_change, tender_change
 
 __all__ = [
     "BY_NAME",
@@ -134,14 +141,11 @@ __all__ = [
     "Measure",
     "Moment",
     "NumberForm",
-    "Offer",
     "Operation",
     "Overview",
-    "Receipt",
     "Record",
     "SaidNo",
     "Scale",
-    "Shown",
     "Tolerances",
     "UndocumentedAnswer",
     "When",
@@ -167,7 +171,6 @@ __all__ = [
     "figures_only",
     "in_date_shape",
     "is_acceptance",
-    "listed_name",
     "listed_subject",
     "listing",
     "may_differ_in_form",
@@ -184,7 +187,6 @@ __all__ = [
     "read_listing",
     "read_refusal",
     "read_success",
-    "record_name",
     "reference",
     "refusal",
     "refusal_schema",

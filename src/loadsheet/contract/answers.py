@@ -11,9 +11,8 @@ from typing import Any
 
 from loadsheet.contract.assumptions import Assumptions
 from loadsheet.contract.listed import UndocumentedAnswer
-from loadsheet.contract.operations import Action, Answer, ErrorShape, Operation
+from loadsheet.contract.operations import Action, Answer, ErrorShape, Operation, is_acceptance
 from loadsheet.contract.records import Record, When
-from loadsheet.contract.states import is_acceptance
 
 Json = dict[str, Any]
 

@@ -64,10 +64,6 @@ def _too_many(faults_max: int) -> tuple[Fault, ...]:
     return (Fault("", f"has more than {faults_max} wrong fields"),)
 
 
-def _is_required(field: Field, creates: bool) -> bool:  # noqa: FBT001 (one flag, named)
-    return field.when is When.ALWAYS or (field.when is When.ON_CREATE and creates)
-
-
 def check(operation: Operation, payload: object, assumptions: Assumptions) -> tuple[Fault, ...]:
     """Every wrong field of one request record; see `checker` for many of them."""
     return checker(operation, assumptions)(payload)
@@ -140,7 +136,7 @@ def _compile(record: Record, creates: bool, assumptions: _OfValues) -> type[Base
 
 
 def _definition(field: Field, record: Record, creates: bool, assumptions: _OfValues) -> tuple[Any, Any]:  # noqa: FBT001 (one flag, named)
-    required = _is_required(field, creates)
+    required = field.is_required(creates=creates)
     annotation = _annotation(field, record.numbers, creates, assumptions)
     if required and assumptions.empty_required == "reject":
         annotation = Annotated[annotation, AfterValidator(_not_empty)]

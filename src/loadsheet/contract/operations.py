@@ -1,6 +1,7 @@
 """The eleven operations: method, path, request record, shapes of the answers, business key, and what can prove an effect.
 
-Owns: the one table that routes, client, mapping and reconciliation are made from (interface: Endpoints).
+Owns: the one table that routes, client, mapping and reconciliation are made from (interface: Endpoints); whom a record concerns; and what
+the arrival of one record changes in another, as far as it is assumed (interface: States and transitions).
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 from loadsheet.contract import records
+from loadsheet.contract.assumptions import Assumptions
 from loadsheet.contract.records import Record
 
 PATH_PREFIX = "/tmsapi/"
+PARTY_FIELDS = ("sender_id", "receiver_id")
 
 
 class Action(StrEnum):
@@ -186,3 +189,36 @@ SENDING_ORDER: tuple[str, ...] = (
     "order.delete",
     "tender.delete",
 )
+
+
+def parties_of(record: Mapping[str, Any]) -> tuple[str, str]:
+    """Sender and receiver of a tender, an order, a quote or a confirmation as texts; empty where there is none."""
+    sender, receiver = (str(record.get(name, "")) for name in PARTY_FIELDS)
+    return sender, receiver
+
+
+def carrier_of(quote: Mapping[str, Any]) -> str:
+    """The carrier of a quote or of its confirmation."""
+    return str(quote.get("carrier_id", ""))
+
+
+def offered_to(tender: Mapping[str, Any]) -> frozenset[str]:
+    """The carriers that a tender names, by company: the interface shows no identifier for them."""
+    return frozenset(str(carrier.get("carrier_company", "")) for carrier in tender.get("involved_carriers", ()))
+
+
+def is_acceptance(confirmation: Mapping[str, Any]) -> bool:
+    """Whether a quote confirmation accepts the quote; any other decision rejects it."""
+    return str(confirmation.get("status", "")).lower() == "accept"
+
+
+def tender_change(confirmation: Mapping[str, Any], assumptions: Assumptions) -> dict[str, Any]:
+    """The fields of its tender that a quote confirmation sets: none, or the tender's status."""
+    status = assumptions.accept_sets_tender_status
+    return {"tender_status": status} if status and is_acceptance(confirmation) else {}
+
+
+def order_change(event: Mapping[str, Any], assumptions: Assumptions) -> dict[str, Any]:
+    """The fields of its order that a status record sets: none, or the order's status."""
+    source = {"code": "status_code", "name": "status_name"}.get(assumptions.status_sets_order_status, "")
+    return {"order_status": event[source]} if source in event else {}

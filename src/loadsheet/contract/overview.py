@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from loadsheet.contract.kinds import Kind, plain
+from loadsheet.contract.operations import is_acceptance
 from loadsheet.contract.records import Field, Record, When
-from loadsheet.contract.states import is_acceptance
 
 
 class Stop(NamedTuple):

@@ -39,6 +39,15 @@ class Field:
     spellings: tuple[str, ...] = ()
     note: str = ""
 
+    @property
+    def description(self) -> str:
+        """Meaning and note."""
+        return ". ".join(text.rstrip(".") for text in (self.meaning, self.note) if text)
+
+    def is_required(self, *, creates: bool) -> bool:
+        """Whether the field has to be there, in an operation that creates its record or in another."""
+        return self.when is When.ALWAYS or (creates and self.when is When.ON_CREATE)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:

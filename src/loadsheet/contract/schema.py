@@ -158,7 +158,7 @@ def _record(record: Record, assumptions: Assumptions, *, creates: bool = False, 
     for field in record.fields:
         if field.when is When.LISTED and not listed and assumptions.listing_only_fields == "reject":
             continue
-        needed = field.when is When.ALWAYS or (creates and field.when is When.ON_CREATE)
+        needed = field.is_required(creates=creates)
         schema = _field(field, record.numbers, assumptions, needed=needed, creates=creates)
         properties |= dict.fromkeys((field.name, *field.spellings), schema)
         if needed or (listed and field.when is When.LISTED):
@@ -183,8 +183,7 @@ def _field(field: Field, numbers: NumberForm, assumptions: Assumptions, *, neede
         schema["enum" if getattr(assumptions, field.closed_by) == "closed" else "examples"] = list(field.known)
     if not needed and assumptions.null_fields == "absent":
         schema = {"anyOf": [schema, {"type": "null"}]}
-    meaning = ". ".join(text.rstrip(".") for text in (field.meaning, field.note) if text)
-    return {"description": meaning, **schema}
+    return {"description": field.description, **schema}
 
 
 def _kind(field: Field, numbers: NumberForm, assumptions: Assumptions, *, creates: bool) -> Json:

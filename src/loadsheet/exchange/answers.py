@@ -1,18 +1,38 @@
-"""The answers of the interface as Starlette responses: JSON bodies, refusals of calls that nobody examined, and the safe headers of all.
+"""The answers of the interface as Starlette responses: JSON bodies, listings, refusals of calls that nobody examined, safe headers.
 
 A call is refused unexamined with 429 if there are too many at once, and with 503 if the store cannot be used. Both say when to retry.
+
+A listing is read in one transaction, written in groups of records, and sent in pieces, so that memory stays flat. A large one lies in
+a file without a name, in the system's folder for temporary files, until its client has taken it. So a transaction is as short as the
+database allows, however slow a client reads, and the length of the answer is known before its first byte leaves.
 """
 
-from typing import Any
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from itertools import islice
+from tempfile import TemporaryFile
+from typing import IO, Any
 
+import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, Operation, refusal
-from loadsheet.exchange.wire import encode
+from loadsheet.contract import OPERATIONS, Fault, Operation, Record, When, as_listed, listing, refusal
+from loadsheet.exchange.effects import key_text
+from loadsheet.exchange.store import Store, StoreFailed
+from loadsheet.exchange.wire import encode, stored
 
-STORE_RETRY_S = 5
-_NOT_ALLOWED = 405
+RETRY_S = 5
+NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
+MEMORY_MAX = 1_000_000  # bytes of an answer; a larger one goes into a file
+FILES_MAX = 32  # at the same time: their clients may be slow, and the disk is not without end
+
+_GROUP = 100  # records
+_PIECE = 262_144  # bytes
+_GAP = msgspec.Raw(b"0")  # where in an answer the records stand
+_TOO_MANY_PAGES = f"comes while {FILES_MAX} large pages are still being read; try again, or ask for a smaller page_size"
 
 _OPERATIONS = {(operation.method, operation.path): operation for operation in OPERATIONS}
 _STORE_FAILED = "cannot be looked at: the store cannot be used now; try again"
@@ -50,12 +70,7 @@ def refused_unexamined(scope: Scope, status: int, text: str, retry_s: int, **hea
 
 def store_failed(scope: Scope) -> Response:
     """The 503 of a store that cannot be used. Its text is always the same; the cause is in the log."""
-    return refused_unexamined(scope, 503, _STORE_FAILED, STORE_RETRY_S)
-
-
-def unknown_method(status: int, allowed: str) -> Response:
-    """The answer to a path or method that the interface does not have. A 405 names the methods that are allowed."""
-    return JsonResponse(UNKNOWN_METHOD, status, {"allow": allowed} if status == _NOT_ALLOWED else None)
+    return refused_unexamined(scope, 503, _STORE_FAILED, RETRY_S)
 
 
 def safe_headers(*, tls: bool) -> tuple[tuple[bytes, bytes], ...]:
@@ -80,3 +95,110 @@ class SafeHeaders:
             await send(message)
 
         await self._app(scope, receive, send_safely)
+
+
+class Listings:
+    """The listings of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._room = threading.BoundedSemaphore(FILES_MAX)
+
+    async def first(self, request: Request, operation: Operation, page_size: int) -> Response:
+        """The first page of a listing; 429 if too many large ones are under way. Raises StoreFailed."""
+
+        def written(total: int, contents: Iterable[str]) -> _Page:
+            with ExitStack() as failing:
+                page = failing.enter_context(closing(_Page(self._room)))
+                try:
+                    _write(page, operation.record, contents, page_size, total)
+                except OSError as error:
+                    raise StoreFailed(f"a page cannot be kept ({error.strerror})") from error
+                failing.pop_all()
+            return page
+
+        try:
+            page = await self._store.read_page(operation.subject, page_size, key_text(request.user.party), written)
+        except _TooManyFiles:
+            return refused_unexamined(request.scope, 429, _TOO_MANY_PAGES, RETRY_S)
+        return _PageResponse(page)
+
+
+class _TooManyFiles(Exception):  # noqa: N818 (named for what happened)
+    """There is no room for one more large page."""
+
+
+class _Page:
+    """Bytes that are first written and then read once; beyond `MEMORY_MAX` in a file, for which `room` has to have a place."""
+
+    def __init__(self, room: threading.BoundedSemaphore) -> None:
+        self._room = room
+        self._kept: list[bytes] = []
+        self._file: IO[bytes] | None = None
+        self.size = 0
+
+    def write(self, some: bytes) -> None:
+        self.size += len(some)
+        if self._file:
+            self._file.write(some)
+            return
+        self._kept.append(some)
+        if self.size > MEMORY_MAX:
+            if not self._room.acquire(blocking=False):
+                raise _TooManyFiles
+            try:
+                self._file = TemporaryFile()  # noqa: SIM115 (closed with the page)
+            except OSError:
+                self._room.release()
+                raise
+            self._file.writelines(self._kept)
+            self._kept.clear()
+
+    def pieces(self) -> Iterator[bytes]:
+        if self._file is None:
+            yield b"".join(self._kept)
+            return
+        self._file.seek(0)
+        while piece := self._file.read(_PIECE):
+            yield piece
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+            self._file = None
+            self._room.release()
+
+
+def _write(page: _Page, record: Record, contents: Iterable[str], page_size: int, total: int) -> None:
+    head, _, tail = encode(listing([_GAP], page_size=page_size, total_count=total)).partition(b"[0]")  # type: ignore[list-item]  # any JSON will do
+    page.write(head + b"[")
+    rest, between = iter(contents), b""
+    while group := list(islice(rest, _GROUP)):
+        page.write(between + b",".join(_listed(record, group)))
+        between = b","
+    page.write(b"]" + tail)
+
+
+def _listed(record: Record, contents: Sequence[str]) -> Iterator[bytes]:
+    if any(field.when is When.LISTED for field in record.fields):
+        return (encode(as_listed(record, stored(content))) for content in contents)
+    return (content.encode() for content in contents)  # as stored, without being read again
+
+
+class _PageResponse(Response):
+    """A page that is sent in pieces and then closed."""
+
+    media_type = "application/json"
+
+    def __init__(self, page: _Page) -> None:
+        super().__init__(headers={"content-length": str(page.size)})
+        self._page = page
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        """Send the page."""
+        with closing(self._page) as page:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            left = page.size
+            for piece in page.pieces():
+                left -= len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": left > 0})

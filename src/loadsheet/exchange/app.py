@@ -5,6 +5,7 @@ a client can send is answered with 5xx; 503 says that the store cannot be used n
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 from math import ceil
 from typing import Any, cast
 from urllib.parse import parse_qsl
@@ -23,8 +24,10 @@ from loadsheet.contract import (
     OPERATIONS,
     PAGE_SIZE,
     UNAUTHORISED,
+    UNKNOWN_METHOD,
     WRITES,
     Assumptions,
+    Checker,
     Fault,
     Operation,
     Record,
@@ -33,29 +36,33 @@ from loadsheet.contract import (
     refusal,
     success,
 )
-from loadsheet.exchange.answers import JsonResponse, NoResponse, refused_unexamined, store_failed, unknown_method
+from loadsheet.exchange.answers import (
+    NOT_A_PAGE_SIZE,
+    JsonResponse,
+    Listings,
+    NoResponse,
+    refused_unexamined,
+    store_failed,
+)
 from loadsheet.exchange.calls import NOTE, Note
 from loadsheet.exchange.effects import Call, key_text
-from loadsheet.exchange.paging import Pages
 from loadsheet.exchange.store import Store, StoreFailed
-from loadsheet.exchange.tokens import Caller, Doorkeeper
+from loadsheet.exchange.tokens import WAIT_MAX_S, Authenticator, Caller, WrongTokenLimit
 from loadsheet.exchange.wire import BadBody, parse
-from loadsheet.exchange.wrong_tokens import WAIT_MAX_S, Guesses
 from loadsheet.problems import SettingsError
 
 _BEARER = b"Bearer "
 _NOT_AN_OBJECT = "must be a JSON object"
-_NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
 _FAULTS_MAX = 1_000  # so many are named in an answer
 _PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() of many more digits would begin to cost
 
 
 def create_app(
-    store: Store, token: str | None, assumptions: Assumptions, *, guesses: Guesses | None = None
+    store: Store, token: str | None, assumptions: Assumptions, *, wrong_tokens: WrongTokenLimit | None = None
 ) -> Starlette:
     """The exchange as a Starlette application on an open store.
 
-    `token` is the operator's own, beside those that the database holds; None: there is no other. `guesses` counts
+    `token` is the operator's own, beside those that the database holds; None: there is no other. `wrong_tokens` counts
     wrong tokens, here and wherever else it is used. Raises SettingsError for a token that no header can carry.
     """
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
@@ -67,14 +74,14 @@ def create_app(
         for operation in WRITES
     ]
     routes += [Route(path, pages.answer, methods=["GET"]) for path in {operation.path for operation in listings}]
-    tokens = _BearerTokens(Doorkeeper(token, store.token), guesses or Guesses())
+    tokens = _BearerTokens(Authenticator(token, store.token), wrong_tokens or WrongTokenLimit())
     app = Starlette(
         routes=routes,
         middleware=[Middleware(AuthenticationMiddleware, backend=tokens, on_error=_not_admitted)],
         exception_handlers={
             StoreFailed: _store_failed,
             ClientDisconnect: _client_gone,
-            HTTPException: _Unrouted(assumptions).answer,
+            HTTPException: partial(_unrouted, assumptions.unknown_path),
         },
     )
     app.router.redirect_slashes = False
@@ -92,15 +99,15 @@ class _NotAdmittedError(AuthenticationError):
 class _BearerTokens(AuthenticationBackend):
     """Finds the caller by the bearer token. Nothing else of a request is examined before its token is good."""
 
-    def __init__(self, doorkeeper: Doorkeeper, guesses: Guesses) -> None:
-        self._doorkeeper, self._guesses = doorkeeper, guesses
+    def __init__(self, authenticator: Authenticator, wrong_tokens: WrongTokenLimit) -> None:
+        self._authenticator, self._wrong_tokens = authenticator, wrong_tokens
 
     async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, Caller]:  # type: ignore[override]  # our own user
         """The caller. Raises _NotAdmittedError."""
         scope = conn.scope
         token = _bearer_token(scope)
         try:
-            caller = await self._doorkeeper.caller(token) if token else None
+            caller = await self._authenticator.caller(token) if token else None
         except StoreFailed:
             raise _NotAdmittedError(store_failed(scope)) from None
         if caller is None:
@@ -110,9 +117,9 @@ class _BearerTokens(AuthenticationBackend):
         return AuthCredentials(), caller
 
     async def _refusal(self, scope: Scope, token: str) -> Response:
-        if await self._guesses.held_back(scope.get("client"), token):
+        if await self._wrong_tokens.held_back(scope.get("client"), token):
             return JsonResponse(UNAUTHORISED, 401, {"www-authenticate": "Bearer"})
-        return refused_unexamined(scope, 429, self._guesses.said(), ceil(WAIT_MAX_S))
+        return refused_unexamined(scope, 429, self._wrong_tokens.refusal_text(), ceil(WAIT_MAX_S))
 
 
 def _not_admitted(_connection: HTTPConnection, error: AuthenticationError) -> Response:
@@ -132,8 +139,12 @@ class _Write:
 
     def __init__(self, operation: Operation, store: Store, assumptions: Assumptions) -> None:
         self._operation, self._store, self._assumptions = operation, store, assumptions
-        self._check = body_checker(operation, assumptions, faults_max=_FAULTS_MAX)
         self._all_counts = assumptions.unknown_fields == "reject" and assumptions.null_fields == "reject"
+
+    @cached_property
+    def _check(self) -> Checker:
+        """Compiled at the first call: a run of the translator needs few of them."""
+        return body_checker(self._operation, self._assumptions, faults_max=_FAULTS_MAX)
 
     async def answer(self, request: Request) -> Response:
         """Check the body and apply the records. Raises StoreFailed."""
@@ -175,7 +186,7 @@ class _Listings:
     """The end point that both listings share; the query says which of them is meant."""
 
     def __init__(self, store: Store, assumptions: Assumptions, operations: Iterable[Operation]) -> None:
-        self._pages, self._assumptions = Pages(store), assumptions
+        self._listings, self._assumptions = Listings(store), assumptions
         self._by_subject = {operation.subject: operation for operation in operations}
         self._asks_for_tenders = set(parse_qsl(assumptions.tender_listing_query, keep_blank_values=True))
 
@@ -191,8 +202,8 @@ class _Listings:
         except BadBody as error:
             return self._refuse(operation, Fault("", str(error)))
         if page_size is None:
-            return self._refuse(operation, Fault(PAGE_SIZE, _NOT_A_PAGE_SIZE))
-        return await self._pages.first(request, operation, page_size)
+            return self._refuse(operation, Fault(PAGE_SIZE, NOT_A_PAGE_SIZE))
+        return await self._listings.first(request, operation, page_size)
 
     def _meant(self, query: Sequence[tuple[str, str]]) -> Operation:
         tenders = self._asks_for_tenders and self._asks_for_tenders <= set(query)
@@ -220,17 +231,13 @@ class _Listings:
         return JsonResponse(refusal(operation, (fault,)), 400)
 
 
-class _Unrouted:
-    """Answers requests for a path, or with a method, that the interface does not have."""
-
-    def __init__(self, assumptions: Assumptions) -> None:
-        self._unknown_path = assumptions.unknown_path
-
-    async def answer(self, _request: Request, error: Exception) -> Response:
-        """The error of the interface. A 405 names the methods that the path allows (RFC 9110, section 15.5.6)."""
-        methods = (cast("HTTPException", error).headers or {}).get("Allow", "").split(", ")
-        allowed = ", ".join(method for method in methods if method != "HEAD")  # Starlette adds it to every GET
-        return unknown_method(405 if allowed else self._unknown_path, allowed)
+async def _unrouted(unknown_path: int, _request: Request, error: Exception) -> Response:
+    """The answer to a path, or a method, that the interface does not have. A 405 names the methods that the path allows (RFC 9110,
+    section 15.5.6).
+    """
+    methods = (cast("HTTPException", error).headers or {}).get("Allow", "").split(", ")
+    allowed = ", ".join(method for method in methods if method != "HEAD")  # Starlette adds it to every GET
+    return JsonResponse(UNKNOWN_METHOD, 405 if allowed else unknown_path, {"allow": allowed} if allowed else None)
 
 
 def _bearer_token(scope: Scope) -> str:

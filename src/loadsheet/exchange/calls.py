@@ -37,7 +37,7 @@ class Note:
     records: Sequence[Mapping[str, Any]] = ()
 
 
-class Noted(NamedTuple):
+class RecordedCall(NamedTuple):
     """One call: when it was answered (UTC), what it was, and the status of its answer (0: its client had gone)."""
 
     when: datetime
@@ -57,20 +57,20 @@ class Calls:
     """The newest calls, up to `kept` of them."""
 
     def __init__(self, kept: int = CALLS_KEPT) -> None:
-        self._noted: deque[Noted] = deque(maxlen=kept)
+        self._recorded: deque[RecordedCall] = deque(maxlen=kept)
 
-    def add(self, noted: Noted) -> None:
+    def add(self, call: RecordedCall) -> None:
         """Keep a call; the oldest goes when there are too many."""
-        self._noted.appendleft(noted)
+        self._recorded.appendleft(call)
 
-    def latest(self, party: str, *, problems: bool = False) -> Iterator[Noted]:
+    def latest(self, party: str, *, problems: bool = False) -> Iterator[RecordedCall]:
         """The calls from the newest on: of a party or (empty) of all, all of them or only those that were refused."""
-        for noted in tuple(self._noted):
-            if (not party or noted.party == party) and (noted.refused or not problems):
-                yield noted
+        for call in tuple(self._recorded):
+            if (not party or call.party == party) and (call.refused or not problems):
+                yield call
 
 
-class Noting:
+class CallRecorder:
     """Notes every call to an operation of the application behind it."""
 
     def __init__(self, app: ASGIApp, calls: Calls) -> None:
@@ -90,7 +90,9 @@ class Noting:
             operation = self._by_path.get(scope["path"])
             key = self._key(operation, note)
             name = _name(operation, scope)
-            self._calls.add(Noted(datetime.now(UTC), name, key, note.party, answer.status, _problem(operation, answer)))
+            self._calls.add(
+                RecordedCall(datetime.now(UTC), name, key, note.party, answer.status, _problem(operation, answer))
+            )
 
     def _key(self, operation: Operation | None, note: Note) -> str:
         """The identifier of a call, without keeping the rest of it; empty if there is none to be found."""

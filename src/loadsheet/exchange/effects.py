@@ -1,7 +1,7 @@
-"""What each write operation does, as functions on the books: what the exchange holds, as far as a batch of calls touches it.
+"""What each write operation does, as functions on the unit of work: what the exchange holds, as far as a batch of calls touches it.
 
 Owns: the effects and the settable answers to them (register of assumptions: Errors, States and transitions). Knows no SQL,
-no HTTP and no thread: the store opens the books, applies calls one after the other, and writes down what changed.
+no HTTP and no thread: the store opens the unit of work, applies calls one after the other, and writes down what changed.
 """
 
 import hashlib
@@ -103,7 +103,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class Shelf:
+class RecordSet:
     """The records of one table by key: as they were found, and as the calls leave them."""
 
     last: int
@@ -128,7 +128,7 @@ class Shelf:
 
 
 @dataclass(slots=True)
-class Journal:
+class AppendedRows:
     """Rows that are only ever added, each under the key of what it belongs to."""
 
     last: int
@@ -142,20 +142,20 @@ class Journal:
 
 
 @dataclass(slots=True)
-class Books:
+class UnitOfWork:
     """All that a batch of calls may read and change. `cleared` names deleted tenders and orders: what belonged to them goes."""
 
-    tenders: Shelf
-    orders: Shelf
-    quotes: Shelf
-    confirmations: Journal
-    events: Journal
+    tenders: RecordSet
+    orders: RecordSet
+    quotes: RecordSet
+    confirmations: AppendedRows
+    events: AppendedRows
     decisions: dict[Key, bool] = field(default_factory=dict)  # by quote: whether it was accepted
     cleared_tenders: set[str] = field(default_factory=set)
     cleared_orders: set[str] = field(default_factory=set)
     cleared_quotes: set[Key] = field(default_factory=set)  # quotes that are undecided again
 
-    def subjects(self, operation: Operation) -> Shelf:
+    def subjects(self, operation: Operation) -> RecordSet:
         """The tenders or the orders, whichever the operation is about."""
         return self.tenders if operation.subject == "tender" else self.orders
 
@@ -170,64 +170,64 @@ def key_text(identifier: object) -> str:
     return _HASHED + hashlib.sha256(text.encode()).hexdigest()
 
 
-def apply(books: Books, call: Call, assumptions: Assumptions) -> Effect:
-    """Carry out one call on the books. A refusal changes nothing, but for `status_on_400: partial`.
+def apply(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
+    """Carry out one call on the unit of work. A refusal changes nothing, but for `status_on_400: partial`.
 
     What belongs to other parties is answered as if it were not there, except that its identifier is taken.
     """
-    return _EFFECTS[call.operation.action](books, call, assumptions)
+    return _EFFECTS[call.operation.action](work, call, assumptions)
 
 
-def _create(books: Books, call: Call, assumptions: Assumptions) -> Effect:
-    shelf, key, record = _subject(books, call)
+def _create(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
+    record_set, key, record = _subject(work, call)
     if not call.is_named_in(record):
         return _not_yours()
-    held = shelf.held.get(key)
+    held = record_set.held.get(key)
     if held and (assumptions.create_existing == "reject" or not call.may_see(held)):
         return _refused(call, _EXISTS)
     if held and assumptions.create_existing == "accept":
         return Effect(number=held.number)
     if held and (others := _other_parties(call, stored(held.content), record)):
         return Effect(others)
-    return _put(shelf, key, record, "replaced" if held else "created")
+    return _put(record_set, key, record, "replaced" if held else "created")
 
 
-def _update(books: Books, call: Call, assumptions: Assumptions) -> Effect:
-    shelf, key, record = _subject(books, call)
-    held = shelf.held.get(key)
+def _update(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
+    record_set, key, record = _subject(work, call)
+    held = record_set.held.get(key)
     if held and call.may_see(held):
         if others := _other_parties(call, stored(held.content), record):
             return Effect(others)
-        shelf.merge(key, record)
+        record_set.merge(key, record)
         return Effect(number=held.number, happened=(Happened(key, "updated", held.number),))
     if assumptions.update_unknown == "accept":
         return Effect()
     if held or assumptions.update_unknown == "reject":  # what is another's cannot be stored as new
         return _refused(call, _UNKNOWN)
-    return _put(shelf, key, record, "created") if call.is_named_in(record) else _not_yours()
+    return _put(record_set, key, record, "created") if call.is_named_in(record) else _not_yours()
 
 
-def _delete(books: Books, call: Call, assumptions: Assumptions) -> Effect:
-    shelf, key, _ = _subject(books, call)
-    if not call.may_see(shelf.held.get(key)):
+def _delete(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
+    record_set, key, _ = _subject(work, call)
+    if not call.may_see(record_set.held.get(key)):
         return _refused(call, _UNKNOWN) if assumptions.delete_unknown == "reject" else Effect()
-    happened = Happened(key, "deleted", shelf.held.pop(key).number)
-    if shelf is books.orders:
-        books.cleared_orders.add(key[0])
-        books.events.added = [row for row in books.events.added if row[0] != key]
+    happened = Happened(key, "deleted", record_set.held.pop(key).number)
+    if record_set is work.orders:
+        work.cleared_orders.add(key[0])
+        work.events.added = [row for row in work.events.added if row[0] != key]
     else:
-        books.cleared_tenders.add(key[0])
-        books.confirmations.added = [row for row in books.confirmations.added if row[0][0] != key[0]]
-        books.decisions = {quote: accepted for quote, accepted in books.decisions.items() if quote[0] != key[0]}
-        books.quotes.held = {quote: held for quote, held in books.quotes.held.items() if quote[0] != key[0]}
+        work.cleared_tenders.add(key[0])
+        work.confirmations.added = [row for row in work.confirmations.added if row[0][0] != key[0]]
+        work.decisions = {quote: accepted for quote, accepted in work.decisions.items() if quote[0] != key[0]}
+        work.quotes.held = {quote: held for quote, held in work.quotes.held.items() if quote[0] != key[0]}
     return Effect(happened=(happened,))
 
 
-def _quote(books: Books, call: Call, assumptions: Assumptions) -> Effect:
+def _quote(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     tender, quote, record = _quote_keys(call)
     if not call.is_named_in(record) and call.party != quote[1]:
         return _not_yours()
-    held = books.tenders.held.get(tender)
+    held = work.tenders.held.get(tender)
     allowed = _may_quote(call, held, quote, assumptions)
     if not allowed and call.may_see(held):
         return _refused(call, _NOT_FOR_YOU)
@@ -235,19 +235,19 @@ def _quote(books: Books, call: Call, assumptions: Assumptions) -> Effect:
         return _refused(call, _UNKNOWN)
     if not allowed:
         return Effect()
-    if stays := _why_a_quote_stays(books, quote, assumptions):
+    if stays := _why_a_quote_stays(work, quote, assumptions):
         return _refused(call, stays, key_field=1)
-    if books.decisions.pop(quote, None) is not None:
-        books.cleared_quotes.add(quote)
-        books.confirmations.added = [row for row in books.confirmations.added if row[0] != quote]
-    return _put(books.quotes, quote, record, "quoted")
+    if work.decisions.pop(quote, None) is not None:
+        work.cleared_quotes.add(quote)
+        work.confirmations.added = [row for row in work.confirmations.added if row[0] != quote]
+    return _put(work.quotes, quote, record, "quoted")
 
 
-def _why_a_quote_stays(books: Books, quote: Key, assumptions: Assumptions) -> str:
+def _why_a_quote_stays(work: UnitOfWork, quote: Key, assumptions: Assumptions) -> str:
     """Why a quote that is there cannot be replaced; empty if it can."""
-    if quote in books.quotes.held and assumptions.quote_existing == "reject":
+    if quote in work.quotes.held and assumptions.quote_existing == "reject":
         return "has quoted for this tender already"
-    accepted = books.decisions.get(quote) and assumptions.quote_accepted == "reject"
+    accepted = work.decisions.get(quote) and assumptions.quote_accepted == "reject"
     return _QUOTE_ACCEPTED if accepted else ""
 
 
@@ -265,55 +265,55 @@ def _may_quote(call: Call, tender: Held | None, quote: Key, assumptions: Assumpt
     return call.party in (tender.parties[-1], *invited)
 
 
-def _confirm(books: Books, call: Call, assumptions: Assumptions) -> Effect:
+def _confirm(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     tender, quote, record = _quote_keys(call)
-    held = books.tenders.held.get(tender)
+    held = work.tenders.held.get(tender)
     hidden = bool(call.party) and not call.may_see(held)
     strange = assumptions.confirm_unknown == "reject"
-    if strange and (hidden or (not held and quote not in books.quotes.held)):
+    if strange and (hidden or (not held and quote not in work.quotes.held)):
         return _refused(call, _UNKNOWN)
     if hidden and held:
         return Effect()
     if held and call.party and assumptions.confirm_by == "sender" and call.party != held.parties[0]:
         return _refused(call, _NOT_YOUR_DECISION)
-    if strange and quote not in books.quotes.held:
+    if strange and quote not in work.quotes.held:
         return _refused(call, "has not quoted for this tender", key_field=1)
-    accepted, before = is_acceptance(record), books.decisions.get(quote)
+    accepted, before = is_acceptance(record), work.decisions.get(quote)
     if before is not None and assumptions.confirm_decided != "replace":
         same = before == accepted and assumptions.confirm_decided == "same"
         decided = _DECIDED.format("accepted" if before else "rejected")
         return Effect() if same else _refused(call, decided, key_field=1)
-    books.decisions[quote] = accepted
-    number = books.confirmations.add(quote, _text(record))
+    work.decisions[quote] = accepted
+    number = work.confirmations.add(quote, _text(record))
     change = tender_change(record, assumptions)
     if change and held:
-        books.tenders.merge(tender, change)
+        work.tenders.merge(tender, change)
     return Effect(happened=(Happened(quote, "confirmed", number),))
 
 
-def _status(books: Books, call: Call, assumptions: Assumptions) -> Effect:
+def _status(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     events = [((owner,), record) for owner, record in zip(call.owners, call.records, strict=True)]
     name = call.operation.record.key[0]
     unknown = tuple(
         Fault(name, _UNKNOWN, place)
         for place, (key, _) in zip(call.places, events, strict=True)
-        if not call.may_see(books.orders.held.get(key)) and assumptions.status_unknown == "reject"
+        if not call.may_see(work.orders.held.get(key)) and assumptions.status_unknown == "reject"
     )
     faults = tuple(sorted(call.faults + unknown, key=lambda fault: fault.index or 0))
     if faults and assumptions.status_on_400 != "partial":
         return Effect(faults)
     happened = []
     for key, record in events:
-        held = books.orders.held.get(key)
+        held = work.orders.held.get(key)
         if not call.may_see(held) and (held or assumptions.status_unknown == "reject"):
             continue
-        happened.append(Happened(key, "reported", books.events.add(key, _text(record))))
+        happened.append(Happened(key, "reported", work.events.add(key, _text(record))))
         if held and (change := order_change(record, assumptions)):
-            books.orders.merge(key, change)
+            work.orders.merge(key, change)
     return Effect(faults, happened=tuple(happened))
 
 
-_EFFECTS: dict[Action, Callable[[Books, Call, Assumptions], Effect]] = {
+_EFFECTS: dict[Action, Callable[[UnitOfWork, Call, Assumptions], Effect]] = {
     Action.CREATE: _create,
     Action.UPDATE: _update,
     Action.DELETE: _delete,
@@ -323,14 +323,14 @@ _EFFECTS: dict[Action, Callable[[Books, Call, Assumptions], Effect]] = {
 }
 
 
-def _subject(books: Books, call: Call) -> tuple[Shelf, Key, Payload]:
+def _subject(work: UnitOfWork, call: Call) -> tuple[RecordSet, Key, Payload]:
     (record,) = call.records
     (owner,) = call.owners
-    return books.subjects(call.operation), (owner,), record
+    return work.subjects(call.operation), (owner,), record
 
 
-def _put(shelf: Shelf, key: Key, record: Payload, effect: str) -> Effect:
-    number = shelf.put(key, record)
+def _put(record_set: RecordSet, key: Key, record: Payload, effect: str) -> Effect:
+    number = record_set.put(key, record)
     return Effect(number=number, happened=(Happened(key, effect, number),))
 
 

@@ -6,9 +6,6 @@ here, because the server below has no answer to them: broken HTTP, `Upgrade` req
 
 import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from math import ceil
@@ -23,69 +20,38 @@ from uvicorn.server import ServerState
 
 from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Fault, refusal
 from loadsheet.exchange.answers import operation_of, refused_unexamined, safe_headers
+from loadsheet.exchange.tokens import LeakyBuckets
 from loadsheet.exchange.wire import encode
-from loadsheet.exchange.wrong_tokens import PER_SECOND
+from loadsheet.settings.sections import ServerSettings
 
 BUSY_RETRY_S = 5
-TOKENS_MAX = 10_000  # so many tokens have a count of their own; beyond it the longest unused one begins anew
 _DROPPED_MAX = 64_000_000  # of a body behind its answer: simple clients send to the end before they read it
 _DRAINED_MAX = 1_000_000  # of a body that nobody will look at
 _GATHERED_MAX = 65_536
-_BURST_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Times are seconds. `calls_per_second` is for each token, `wrong_tokens_per_second` for each address, 0 for no limit; a
-    second's worth may come at once. Both are counted in each server process on its own.
-    """
-
-    connections_max: int = 1000
-    header_bytes_max: int = 16_384
-    header_s: float = 10.0
-    body_s: float = 30.0
-    send_s: float = 60.0
-    keep_alive_s: float = 5.0
-    calls_per_second: float = 0.0
-    wrong_tokens_per_second: float = PER_SECOND
-
-
-def limited_protocol(limits: Limits) -> type[asyncio.Protocol]:
+def limited_protocol(limits: ServerSettings) -> type[asyncio.Protocol]:
     """What uvicorn calls for each connection, where it expects a class."""
     return cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits))
 
 
 class RateLimit:
-    """Lets so many calls a second through for each token; others are answered 429 with the time to wait."""
+    """Middleware: lets so many calls a second through for each token; others are answered 429 with the time to wait."""
 
-    def __init__(self, app: ASGIApp, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._per_second, self._clock = app, per_second, clock
-        self._free_at: OrderedDict[bytes, float] = OrderedDict()  # when the calls so far are worked off, by token
+    def __init__(self, app: ASGIApp, per_second: float) -> None:
+        self._app, self._per_second = app, per_second
+        self._buckets = LeakyBuckets(per_second, 0.0, time.monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         token = next((value for name, value in scope.get("headers", ()) if name == b"authorization"), b"")
-        wait = self._wait(token) if token else 0.0
+        wait = self._buckets.wait(token) if token else 0.0
         if not wait:
             await self._app(scope, receive, send)
             return
         seconds = ceil(wait)
         text = f"more than {self._per_second:g} calls a second; try again in {seconds} s"
         await refused_unexamined(scope, 429, text, seconds)(scope, receive, send)
-
-    def _wait(self, token: bytes) -> float:
-        """Seconds until this token may call again; 0 and the call counted if it may now."""
-        now = self._clock()
-        free_at = max(self._free_at.pop(token, 0.0), now)
-        self._free_at[token] = free_at
-        if len(self._free_at) > TOKENS_MAX:
-            self._free_at.popitem(last=False)
-        step = 1 / self._per_second
-        wait = free_at + step - now - max(_BURST_S, step)
-        if wait > 1e-9:  # noqa: PLR2004 (less than a clock tells apart)
-            return wait
-        self._free_at[token] = free_at + step
-        return 0.0
 
 
 class _Stage(Enum):
@@ -139,7 +105,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ServerSettings,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],

@@ -1,30 +1,38 @@
-"""The faces for people: the page of what arrived, behind a login, and the manual with its OpenAPI document.
+"""The pages for people: what arrived, behind a login, and the manual with its OpenAPI document.
 
-Owns: paths, forms and headers of these pages, all rendered here on the server: no script, nothing from another host. Everything
-else is the application's, with its answers as they are. Changes no record; what is shown of records comes from the contract.
+Owns: paths, forms, templates and headers of these pages, all rendered here on the server: no script, nothing from another host.
+Everything else is the application's, with its answers as they are. Changes no record; what is shown of records comes from the contract.
 """
 
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode
 
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loadsheet.contract import BY_NAME, Assumptions, example_steps, moment, offer, overview_of, shown
+from loadsheet.contract import BY_NAME, PATH_PREFIX, Assumptions, example_steps, moment, offer, overview_of, shown
+from loadsheet.control_characters import visible
+from loadsheet.exchange.api_description import chapters, document, fixed_errors, open_points
 from loadsheet.exchange.browsing import Browser
-from loadsheet.exchange.calls import CALLS_KEPT, Calls, Noting
+from loadsheet.exchange.calls import CALLS_KEPT, CallRecorder, Calls
 from loadsheet.exchange.effects import key_text
-from loadsheet.exchange.manual import chapters, fixed_errors, open_points
-from loadsheet.exchange.openapi import document
-from loadsheet.exchange.rendering import HEADERS, render, static
 from loadsheet.exchange.sessions import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
-from loadsheet.exchange.store import Store, StoreFailed
-from loadsheet.exchange.tokens import Doorkeeper
+from loadsheet.exchange.store import StoreFailed
 from loadsheet.exchange.wire import encode
-from loadsheet.exchange.wrong_tokens import Guesses
 
 OPENAPI_PATH, DOCS_PATH = "/openapi.json", "/docs"
 
@@ -35,79 +43,132 @@ _SEARCH_LENGTH_MAX = 200
 _DIGITS_MAX = 9
 _REFRESH_S = 30
 
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # stricter ones take the origin from our own forms
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+_TONES = {
+    "good": ("deliver", "dlv", "complete", "accept", "award", "pod", "closed", "done"),
+    "bad": ("cancel", "reject", "exception", "refus", "damag", "fail", "withdraw"),
+    "note": ("delay", "hold", "late", "wait"),
+    "live": (
+        "open",
+        "active",
+        "transit",
+        "in transit",
+        "pick",
+        "pu",
+        "depart",
+        "dep",
+        "arriv",
+        "arr",
+        "load",
+        "new",
+        "loaded",
+    ),
+}
+_STATIC = {"/web/style.css": "text/css", "/web/icon.svg": "image/svg+xml"}
+
 Handler = Callable[[Request, Session], Awaitable[Response]]
 
 
-class Faces:
+class PageHeaders:
+    """Middleware: the headers that keep a page harmless. With `https` requests count as if they had come over TLS."""
+
+    def __init__(self, app: ASGIApp, *, https: bool) -> None:
+        self._app, self._https = app, https
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+
+        async def send_page(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
+                headers.setdefault("cache-control", "no-store")
+            await send(message)
+
+        await self._app({**scope, "scheme": "https"} if self._https else scope, receive, send_page)
+
+
+class Pages:
     """The application of the interface with the pages for people in front of it."""
 
     def __init__(
         self,
         api: ASGIApp,
-        *,
-        store: Store,
-        doorkeeper: Doorkeeper,
+        sessions: Sessions,
         assumptions: Assumptions,
-        version: str,
+        *,
         docs_open: bool = True,
         tls_in_front: bool = False,
-        guesses: Guesses | None = None,
-        failed_s: float = 1.0,
     ) -> None:
         """`docs_open` shows manual and OpenAPI document to everybody; else they need a login, as the other pages do.
 
-        With `tls_in_front` cookies are sent over TLS alone, although requests reach us without it. `guesses` counts failed logins.
+        With `tls_in_front` cookies are sent over TLS alone, although requests reach us without it.
         """
         self._calls = Calls()
-        self._api = Noting(api, self._calls)
-        self._browser, self._assumptions = Browser(store), assumptions
-        self._sessions = Sessions(doorkeeper, store, guesses=guesses, failed_s=failed_s)
-        self._docs_open, self._tls_in_front = docs_open, tls_in_front
-        self._document = encode(document(assumptions, version))
-        self._pages: dict[str, Handler] = {
-            "/": self._overview,
+        self._api = CallRecorder(api, self._calls)
+        self._sessions, self._browser, self._assumptions = sessions, Browser(sessions.store), assumptions
+        self._docs_open = docs_open
+        self._document = encode(document(assumptions, version("loadsheet")))
+        harmless = [Middleware(PageHeaders, https=tls_in_front)]
+        open_pages = {
+            "/": self._home,
+            DOCS_PATH: self._docs,
+            OPENAPI_PATH: self._openapi,
+            **dict.fromkeys(_STATIC, _static),
+        }
+        pages: dict[str, Handler] = {
             "/web/tenders": self._list,
             "/web/orders": self._list,
             "/web/tender": self._one,
             "/web/order": self._one,
             "/web/calls": self._latest_calls,
             "/web/search": self._search,
-            "/web/logout": self._logout,
         }
+        self._app = Starlette(
+            routes=[
+                *(Route(path, handler, middleware=harmless) for path, handler in open_pages.items()),
+                *(Route(path, self._logged_in(handler), middleware=harmless) for path, handler in pages.items()),
+                Route("/web/login", self._login, methods=["POST"], middleware=harmless),
+                Route("/web/logout", self._logged_in(self._logout), methods=["GET", "POST"], middleware=harmless),
+            ],
+            exception_handlers={StoreFailed: self._store_failed, HTTPException: self._no_page},
+        )
+        self._app.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for a page, or hand it to the application."""
-        if scope["type"] != "http" or not self._is_ours(scope):
-            await self._api(scope, receive, send)
-            return
-        response = await self._respond(Request({**scope, "scheme": "https"} if self._tls_in_front else scope, receive))
-        response.headers.update(HEADERS)
-        response.headers.setdefault("cache-control", "no-store")
-        await response(scope, receive, send)
+        is_call = scope["type"] != "http" or scope["path"].startswith(PATH_PREFIX)
+        await (self._api if is_call else self._app)(scope, receive, send)
 
-    def _is_ours(self, scope: Scope) -> bool:
-        path, reading = scope["path"], scope["method"] in ("GET", "HEAD")
-        if path == "/":  # a call with a token is a program's: to it, / is a path that is no operation
-            return reading and not any(name == b"authorization" for name, _ in scope["headers"])
-        open_to_reading = path in self._pages or path in (OPENAPI_PATH, DOCS_PATH) or static(path) is not None
-        return (reading and open_to_reading) or (scope["method"] == "POST" and path in ("/web/login", "/web/logout"))
+    async def _no_page(self, _request: Request, _error: Exception) -> Response:
+        return cast("Response", self._api)  # Starlette calls it as it calls a response
 
-    async def _respond(self, request: Request) -> Response:
-        path = request.url.path
-        if (file := static(path)) is not None:
-            content, kind = file
-            return Response(content, media_type=kind, headers={"cache-control": "max-age=3600"})
-        try:
-            if path == "/web/login":
-                return await self._login(request)
+    async def _store_failed(self, _request: Request, _error: Exception) -> Response:
+        return self._page("message.html", None, status=503, title="Not now", text="The store cannot be read now.")
+
+    def _logged_in(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
             session = await self._sessions.current(request)
-            if path in (OPENAPI_PATH, DOCS_PATH) and (self._docs_open or session):
-                return self._openapi() if path == OPENAPI_PATH else self._docs(session)
-            if session is None:
-                return self._login_form(request) if path == "/" else RedirectResponse("/", 303)
-            return await self._pages[path](request, session)
-        except StoreFailed:
-            return self._page("message.html", None, status=503, title="Not now", text="The store cannot be read now.")
+            return await handler(request, session) if session else RedirectResponse("/", 303)
+
+        return answer
+
+    async def _home(self, request: Request) -> Response:
+        if "authorization" in request.headers:  # a call of a program, to which / is a path that is no operation
+            return cast("Response", self._api)
+        session = await self._sessions.current(request)
+        return await self._overview(request, session) if session else self._login_form(request)
 
     def _login_form(self, request: Request, *, status: int = 200, said: str = "") -> Response:
         proof = secrets.token_urlsafe(32)
@@ -143,7 +204,7 @@ class Faces:
             for subject in ("tender", "order")
         ]
         problems = [
-            noted for noted, _ in zip(self._calls.latest(party, problems=True), range(_PROBLEM_ROWS), strict=False)
+            call for call, _ in zip(self._calls.latest(party, problems=True), range(_PROBLEM_ROWS), strict=False)
         ]
         return self._page(
             "overview.html", session, counts=counts, tenders=tenders, orders=orders, problems=problems, refresh=refresh
@@ -181,15 +242,15 @@ class Faces:
     async def _latest_calls(self, request: Request, session: Session) -> Response:
         problems = bool(request.query_params.get("problems"))
         page = _number(request, "page") or 1
-        noted = list(self._calls.latest(_party(session), problems=problems))
-        here = noted[(page - 1) * _CALLS_ROWS : page * _CALLS_ROWS]
+        calls = list(self._calls.latest(_party(session), problems=problems))
+        here = calls[(page - 1) * _CALLS_ROWS : page * _CALLS_ROWS]
         return self._page(
             "calls.html",
             session,
             calls=here,
             problems=problems,
             page=page,
-            more=page * _CALLS_ROWS < len(noted),
+            more=page * _CALLS_ROWS < len(calls),
             kept=CALLS_KEPT,
         )
 
@@ -201,7 +262,10 @@ class Faces:
             return RedirectResponse(f"/web/{only[0][0]}?{urlencode({'id': text})}", 303)
         return self._page("search.html", session, text=text, found=found)
 
-    def _docs(self, session: Session | None) -> Response:
+    async def _docs(self, request: Request) -> Response:
+        session = await self._sessions.current(request)
+        if not (self._docs_open or session):
+            return RedirectResponse("/", 303)
         return self._page(
             "docs.html",
             session,
@@ -212,11 +276,14 @@ class Faces:
             docs_open=self._docs_open,
         )
 
-    def _openapi(self) -> Response:
-        return Response(self._document, media_type="application/json")
+    async def _openapi(self, request: Request) -> Response:
+        if self._docs_open or await self._sessions.current(request):
+            return Response(self._document, media_type="application/json")
+        return RedirectResponse("/", 303)
 
     def _page(self, template: str, session: Session | None, *, status: int = 200, **values: Any) -> Response:
-        return Response(render(template, {**values, "session": session}), status, media_type="text/html")
+        text = _environment().get_template(template).render({**values, "session": session})
+        return Response(text, status, media_type="text/html")
 
 
 def _party(session: Session) -> str:
@@ -240,3 +307,51 @@ async def _form(request: Request) -> dict[str, str]:
 def _number(request: Request, name: str) -> int | None:
     text = request.query_params.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
+
+
+async def _static(request: Request) -> Response:
+    """A file that pages ask for."""
+    file = resources.files("loadsheet.exchange") / "templates" / request.url.path.rpartition("/")[2]
+    headers = {"cache-control": "max-age=3600"}
+    return Response(file.read_bytes(), media_type=_STATIC[request.url.path], headers=headers)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("loadsheet.exchange"),
+        autoescape=True,
+        finalize=_visible,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"json": _json, "moment": _moment, "tone": _tone, "count": "{:,}".format, "query": _query}
+    return environment
+
+
+def _visible(value: object) -> object:
+    """What a template shows, without control characters."""
+    return visible(value) if type(value) is str else value  # what is markup already is our own
+
+
+def _json(value: object) -> str:
+    """JSON as people read it, numbers with all their digits."""
+    return msgspec.json.format(encode(value), indent=2).decode()
+
+
+def _moment(value: datetime) -> str:
+    return value.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _query(value: str) -> str:
+    return urlencode({"id": value})
+
+
+def _tone(status: str) -> str:
+    """The colour of a status: the interface closes no list of them, so this only guesses from usual words."""
+    word = status.strip().lower()
+    for tone, stems in _TONES.items():
+        if any(word.startswith(stem) for stem in stems):
+            return tone
+    return "plain"

@@ -1,25 +1,105 @@
-"""Files that tell the exchange how to behave, YAML or TOML by their names, as plain values.
+"""Files that tell the exchange how to behave, YAML or TOML by their names: personalities, and scripts of misbehaviour.
 
-Owns: reading them strictly (duplicate keys and YAML tags are refused). Knows nothing of what the values mean.
+A personality is one file of answers to what the interface leaves open, so that the exchange behaves as another one does: the names of
+the register of assumptions, at the top or under `assumptions:`, so that the `capabilities.yaml` of a probe is a personality too.
+
+Owns: the form of both files. They are read strictly: duplicate keys and YAML tags are refused.
 """
 
 import difflib
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from loadsheet.contract import Assumptions
+from loadsheet.exchange.faults import FaultClass, FaultRule, FaultScript
 from loadsheet.problems import SettingsError
 
 _LARGEST_BYTES = 1_000_000
 _TOML = ".toml"
 _SUFFIXES = (_TOML, ".yaml", ".yml")
+_UNDER = "assumptions"
+_NAMES = {"from" if item.name == "from_" else item.name: item for item in fields(FaultRule)}
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "every": int, "from": int, "until": int, "status": int, "bytes": int, "share": (int, float), "seconds": (int, float)
+}  # fmt: skip
 
 
-def read_script(path: Path) -> dict[str, Any]:
+def read_personality(path: Path, settings: Assumptions) -> Assumptions:
+    """The assumptions of a file; what it does not name stays as in `settings`.
+
+    Raises SettingsError for a name that is not in the register (with the closest that is) and for a value that is no choice.
+    """
+    script = _read_script(path)
+    given = script.get(_UNDER, {}) if _UNDER in script else script
+    if not isinstance(given, dict):
+        raise SettingsError(f"{path}: {_UNDER}: expected names with their values")
+    for name in given:
+        if name not in Assumptions.model_fields:
+            raise _unknown_name(path, str(name), Assumptions.model_fields)
+    try:
+        return Assumptions(**{**settings.model_dump(), **given})
+    except ValidationError as error:
+        wrong = [f"{path}: {detail['loc'][0]}: {detail['msg']}, got {detail['input']!r}" for detail in error.errors()]
+        raise SettingsError("\n".join(wrong)) from None
+
+
+def deviations(assumptions: Assumptions) -> list[str]:
+    """What differs from the defaults of the register, a line each: `create_existing: replace (default: reject)`."""
+    usual = Assumptions()
+    return [
+        f"{name}: {_as_text(getattr(assumptions, name))} (default: {_as_text(getattr(usual, name))})"
+        for name in Assumptions.model_fields
+        if getattr(assumptions, name) != getattr(usual, name)
+    ]
+
+
+def _as_text(value: object) -> str:
+    return str(value) or "(empty)"
+
+
+def read_faults(path: Path) -> FaultScript:
+    """The script of a file: `seed`, and a list of rules under `faults`. Raises SettingsError saying what is wrong in it."""
+    script = _read_script(path)
+    for name in script:
+        if name not in ("seed", "faults"):
+            raise _unknown_name(path, name, ("seed", "faults"))
+    seed, rules = script.get("seed", 0), script.get("faults", [])
+    if type(seed) is not int or not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        raise SettingsError(f"{path}: expected seed, a whole number, and faults, a list of rules")
+    return FaultScript(tuple(_rule(path, rule) for rule in rules), seed)
+
+
+def _rule(path: Path, given: Mapping[str, Any]) -> FaultRule:
+    for name in given:
+        if name not in _NAMES:
+            raise _unknown_name(path, str(name), _NAMES)
+    kinds = [kind.value for kind in FaultClass]
+    if given.get("fault") not in kinds:
+        raise _unknown_name(path, str(given.get("fault", "")), kinds)
+    values: dict[str, Any] = {"fault": FaultClass._value2member_map_[given["fault"]]}
+    for name, value in given.items():
+        if name == "at":
+            places = value if isinstance(value, list) else [value]
+            if not all(type(place) is int for place in places):
+                raise SettingsError(f"{path}: at: expected a whole number or a list of them, found {value!r}")
+            values[name] = tuple(places)
+        elif name in _TYPES:
+            if isinstance(value, bool) or not isinstance(value, _TYPES[name]):
+                raise SettingsError(f"{path}: {name}: expected a number, found {value!r}")
+            values[_NAMES[name].name] = value
+        elif name != "fault":
+            values[name] = str(value)
+    return FaultRule(**values)
+
+
+def _read_script(path: Path) -> dict[str, Any]:
     """The values of a file. Raises SettingsError, naming the file, for one that cannot be read or is no table of names."""
     if path.suffix not in _SUFFIXES:
         raise SettingsError(f"{path}: name it .yaml or .toml, so that it is clear how to read it")
@@ -40,7 +120,7 @@ def read_script(path: Path) -> dict[str, Any]:
     return values
 
 
-def unknown_name(path: Path, name: str, known: Iterable[str]) -> SettingsError:
+def _unknown_name(path: Path, name: str, known: Iterable[str]) -> SettingsError:
     """The error for a name that does not exist, with the closest one that does."""
     close = difflib.get_close_matches(name, list(known), 1)
     hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"

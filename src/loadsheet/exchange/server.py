@@ -1,38 +1,40 @@
 """The exchange on a socket: embedded in this process, or alone until it is told to stop.
 
-Owns: sockets, threads and signals (uvicorn). Knows no request. Nothing is logged of a request, so no token either.
+Owns: sockets, threads and signals (uvicorn), and where the exchange may listen: on this machine alone, or for others too, if TLS is
+between them and us. Knows no request. Nothing is logged of a request, so no token either.
 """
 
 import asyncio
+import ipaddress
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange.address import LOOPBACK, Tls, check_address
 from loadsheet.exchange.answers import SafeHeaders
 from loadsheet.exchange.app import create_app
+from loadsheet.exchange.fault_proxy import fault_proxy
 from loadsheet.exchange.faults import Faults, FaultScript, Fired
-from loadsheet.exchange.front import front
-from loadsheet.exchange.limits import Limits, RateLimit, limited_protocol
-from loadsheet.exchange.pages import Faces
-from loadsheet.exchange.store import BUSY_TIMEOUT_S, Store
-from loadsheet.exchange.tokens import Doorkeeper, utc_now
-from loadsheet.exchange.truth_log import TruthLog
-from loadsheet.exchange.wrong_tokens import Guesses
+from loadsheet.exchange.limits import RateLimit, limited_protocol
+from loadsheet.exchange.pages import Pages
+from loadsheet.exchange.sessions import Sessions
+from loadsheet.exchange.store import Store
+from loadsheet.exchange.tokens import Authenticator, WrongTokenLimit, utc_now
 from loadsheet.problems import SettingsError
+from loadsheet.settings.sections import ServerSettings
 
+LOOPBACK = "127.0.0.1"
 BACKLOG = 2048
-_LIMITS = Limits()
+_SETTINGS = ServerSettings()
 STOP_TIMEOUT_S = 5  # calls that still run when the exchange is stopped may finish within it
 _NOBODY_MAY_CALL = (
     "the exchange needs a token: set LOADSHEET_TOKEN, or token_file in loadsheet.toml, or make one in its database with "
@@ -40,11 +42,52 @@ _NOBODY_MAY_CALL = (
 )
 
 
+class Tls(NamedTuple):
+    """Certificate (with its chain) and private key, PEM files; the key without a passphrase."""
+
+    certificate: Path
+    key: Path
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 lets the system choose. Other machines are served with `tls` or, `tls_in_front`, by way of something
+    that speaks TLS.
+    """
+
+    host: str = LOOPBACK
+    port: int = 0
+    tls: Tls | None = None
+    tls_in_front: bool = False
+
+
+class Rehearsal(NamedTuple):
+    """What the exchange does so that its clients can be tested: it keeps a truth log of what really happened, and it misbehaves."""
+
+    truth: Path | None = None
+    faults: FaultScript | None = None
+
+
+_NO_REHEARSAL = Rehearsal()
+
+
+class ExchangeSetup(NamedTuple):
+    """What an exchange is made of: its database, the operator's token (None: the database holds all), how it answers, its limits."""
+
+    database_url: str
+    token: str | None
+    assumptions: Assumptions
+    settings: ServerSettings = _SETTINGS
+    rehearsal: Rehearsal = _NO_REHEARSAL
+
+    def store(self) -> Store:
+        """The open store, with its truth log. Raises SettingsError."""
+        return Store(self.database_url, busy_timeout_s=self.settings.database_s, truth=self.rehearsal.truth)
+
+
 class Embedded:
     """The exchange inside this process, on a loopback port that the system chooses, while the `with` block lasts.
 
-    `url` is its base URL. `truth` is the file of the truth log; with `faults` it misbehaves, and `fired` lists what it has shown.
-    Raises SettingsError on entry if the database cannot be used.
+    `url` is its base URL; `fired` lists the faults that it has shown. Raises SettingsError on entry if the database cannot be used.
     """
 
     url: str
@@ -54,14 +97,11 @@ class Embedded:
         database_url: str,
         token: str,
         assumptions: Assumptions,
-        *,
-        truth: Path | None = None,
-        faults: FaultScript | None = None,
-        limits: Limits = _LIMITS,
+        settings: ServerSettings = _SETTINGS,
+        rehearsal: Rehearsal = _NO_REHEARSAL,
     ) -> None:
-        self._database_url, self._token, self._assumptions = database_url, token, assumptions
-        self._truth, self._limits = truth, limits
-        self._faults = Faults(faults) if faults else None
+        self._setup = ExchangeSetup(database_url, token, assumptions, settings, rehearsal)
+        self._faults = Faults(rehearsal.faults) if rehearsal.faults else None
         self._exit = ExitStack()
 
     @property
@@ -71,16 +111,16 @@ class Embedded:
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
-            store = opened.enter_context(_opened(self._database_url, self._truth))
-            guesses = Guesses(self._limits.wrong_tokens_per_second)
-            app = create_app(store, self._token, self._assumptions, guesses=guesses)
+            _, token, assumptions, settings, _ = self._setup
+            store = opened.enter_context(closing(self._setup.store()))
+            app = create_app(store, token, assumptions, wrong_tokens=WrongTokenLimit(settings.wrong_tokens_per_second))
             listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
-            opened.enter_context(_running(app, listener, self._limits))
+            opened.enter_context(_running(app, listener, settings))
             self.url = _url(listener)
             if self._faults:
                 facing = opened.enter_context(closing(_listener(LOOPBACK, 0)))
                 self.url = _url(facing)
-                opened.enter_context(front(facing, listener.getsockname()[:2], self._faults, self._assumptions))
+                opened.enter_context(fault_proxy(facing, listener.getsockname()[:2], self._faults, assumptions))
             self._exit = opened.pop_all()
         return self
 
@@ -90,76 +130,82 @@ class Embedded:
         self._exit.close()
 
 
-def serve(
-    *,
-    host: str,
-    port: int,
-    database_url: str,
-    token: str | None,
-    assumptions: Assumptions,
-    announce: Callable[[str], None],
-    truth: Path | None = None,
-    faults: FaultScript | None = None,
-    limits: Limits = _LIMITS,
-    docs_open: bool = True,
-    database_s: float = BUSY_TIMEOUT_S,
-    tls: Tls | None = None,
-    tls_in_front: bool = False,
-) -> None:
+def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT, then finish running calls and return. Call it from the main thread.
 
-    `token` is the operator's; without it the database has to hold one that is usable. `port` 0 lets the system choose. `announce`
-    gets one line, once connections are accepted. `truth` and `faults` as for `Embedded`, `database_s` as `busy_timeout_s` of `Store`.
-    Other machines are served with `tls` or, `tls_in_front`, by way of something that speaks TLS. Raises SettingsError if the
-    database cannot be used, the address not be listened on, and for an address that other machines reach without TLS or with
-    faults.
+    Without an operator's token the database has to hold a token that is usable. `announce` gets one line, once connections are
+    accepted. Raises SettingsError if the database cannot be used, the address not be listened on, and for an address that other
+    machines reach without TLS or with faults.
     """
-    check_address(host, tls, tls_in_front=tls_in_front, faults=faults is not None)
-    with _opened(database_url, truth, database_s) as store:
+    _, token, assumptions, settings, rehearsal = setup
+    check_address(address, faults=rehearsal.faults is not None)
+    with closing(setup.store()) as store:
         if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
             raise SettingsError(_NOBODY_MAY_CALL)
-        guesses = Guesses(limits.wrong_tokens_per_second)
-        api = create_app(store, token, assumptions, guesses=guesses)
-        app = Faces(
-            api,
-            store=store,
-            doorkeeper=Doorkeeper(token, store.token),
-            assumptions=assumptions,
-            version=version("loadsheet"),
-            docs_open=docs_open,
-            tls_in_front=tls_in_front,
-            guesses=guesses,
-        )
+        wrong_tokens = WrongTokenLimit(settings.wrong_tokens_per_second)
+        api = create_app(store, token, assumptions, wrong_tokens=wrong_tokens)
+        sessions = Sessions(Authenticator(token, store.token), store, wrong_tokens=wrong_tokens)
+        app = Pages(api, sessions, assumptions, docs_open=settings.docs == "open", tls_in_front=address.tls_in_front)
         with ExitStack() as opened:
-            facing = listener = opened.enter_context(closing(_listener(host, port)))
-            url = _url(facing, "https" if tls else "http")
-            if faults:
+            facing = listener = opened.enter_context(closing(_listener(address.host, address.port)))
+            url = _url(facing, "https" if address.tls else "http")
+            if rehearsal.faults:
                 listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
-                opened.enter_context(front(facing, listener.getsockname()[:2], Faults(faults), assumptions))
-            server = _Server(app, lambda: announce(f"exchange listening on {url}"), limits, tls)
+                faults = Faults(rehearsal.faults)
+                opened.enter_context(fault_proxy(facing, listener.getsockname()[:2], faults, assumptions))
+            server = _Server(app, lambda: announce(f"exchange listening on {url}"), settings, address.tls)
             with _stopped_by_signals(server):
                 server.run(sockets=[listener])
 
 
-@contextmanager
-def _opened(database_url: str, truth: Path | None, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Iterator[Store]:
-    """The store, and the truth log that it writes, if one is asked for."""
-    with ExitStack() as opened:
-        log = opened.enter_context(closing(TruthLog(truth))) if truth else None
-        witness = log.write if log else None
-        yield opened.enter_context(closing(Store(database_url, busy_timeout_s=busy_timeout_s, witness=witness)))
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address. A name other than localhost counts as reachable."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def check_address(address: Address, *, faults: bool) -> None:
+    """Raises SettingsError for an address that tokens would be sent to in the clear, and for a certificate that is none."""
+    host, tls = address.host, address.tls
+    if faults and not _is_loopback(host):
+        raise SettingsError(f"faults are shown on this machine only: serve on {LOOPBACK}, not on {host}")
+    if faults and tls:
+        raise SettingsError("faults are shown without TLS: leave the certificate out")
+    if tls:
+        _check_files(tls)
+    elif not address.tls_in_front and not _is_loopback(host):
+        raise SettingsError(
+            f"{host} can be reached by other machines, and tokens would go over the network in the clear: give --tls-cert and "
+            f"--tls-key, or serve on {LOOPBACK}; say --tls-in-front if something that speaks TLS stands in front"
+        )
+
+
+def _check_files(tls: Tls) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(tls.certificate, tls.key, password=lambda: "")  # never ask at a terminal
+    except OSError as error:  # an error of TLS is one too
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise SettingsError(
+            f"TLS: {tls.certificate} and {tls.key} cannot be used ({reason}); give a certificate and its key as PEM files, "
+            "the key without a passphrase"
+        ) from error
 
 
 class _Server(uvicorn.Server):
     """A uvicorn server that says when it listens and stops at once. By itself uvicorn sleeps twice for 0.1 s when it stops."""
 
     _loop: asyncio.AbstractEventLoop | None = None
-    _told: asyncio.Event
+    _stop_asked: asyncio.Event
 
-    def __init__(self, app: ASGIApp, listening: Callable[[], None], limits: Limits, tls: Tls | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, listening: Callable[[], None], settings: ServerSettings, tls: Tls | None = None
+    ) -> None:
         config = uvicorn.Config(
-            SafeHeaders(RateLimit(app, limits.calls_per_second) if limits.calls_per_second else app),
-            http=limited_protocol(limits),
+            SafeHeaders(RateLimit(app, settings.calls_per_second) if settings.calls_per_second else app),
+            http=limited_protocol(settings),
             lifespan="off",
             ws="none",
             log_config=None,
@@ -186,18 +232,18 @@ class _Server(uvicorn.Server):
 
     def _wake(self) -> None:
         if self._loop and not self._loop.is_closed():  # it stops before it starts, or its start failed
-            self._loop.call_soon_threadsafe(self._told.set)
+            self._loop.call_soon_threadsafe(self._stop_asked.set)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop, self._told = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._stop_asked = asyncio.get_running_loop(), asyncio.Event()
         await super().startup(sockets)
         self._listening()
 
     async def main_loop(self) -> None:
-        ticks, told = asyncio.ensure_future(super().main_loop()), asyncio.ensure_future(self._told.wait())
-        await asyncio.wait((ticks, told), return_when=asyncio.FIRST_COMPLETED)
+        ticks, stop_asked = asyncio.ensure_future(super().main_loop()), asyncio.ensure_future(self._stop_asked.wait())
+        await asyncio.wait((ticks, stop_asked), return_when=asyncio.FIRST_COMPLETED)
         ticks.cancel()
-        told.cancel()
+        stop_asked.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if not self.server_state.tasks:  # without calls under way only idle connections have to end
@@ -211,10 +257,10 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def _running(app: ASGIApp, listener: socket.socket, limits: Limits) -> Iterator[None]:
+def _running(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> Iterator[None]:
     """A server in a thread of its own; returns from entry when it listens, from exit when the thread has ended."""
     ready = threading.Event()
-    server = _Server(app, ready.set, limits)
+    server = _Server(app, ready.set, settings)
 
     def run() -> None:
         try:

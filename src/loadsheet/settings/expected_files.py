@@ -23,11 +23,11 @@ class Expectation(BaseModel):
 
     files: tuple[str, ...] = Field(
         min_length=1,
-        description="Patterns of file names, such as `acme_*.xlsx`; one without a slash fits in any folder of the inbox",
+        description="Patterns of file names, such as `acme_*.xlsx`. A pattern without a slash matches in every folder of the inbox",
     )
     by: str = Field(
-        description="Time of day, HH:MM, by which they should be there; what comes later, up to half way to the next time,"
-        " still counts for this one"
+        description="Time of day (HH:MM) by which the files should arrive. Later files, up to half way to the next time, still count for"
+        " this one"
     )
     days: tuple[str, ...] = Field(
         WEEKDAYS[:5], description="Days of the week: names (`Mon`), ISO numbers (1 is Monday) and ranges (`Mon-Fri`)"
@@ -35,12 +35,14 @@ class Expectation(BaseModel):
     holidays: str = Field(
         "",
         pattern=r"^(none|[A-Z]{2}(-[A-Z0-9]{1,4})?)?$",
-        description="Country (DE, or DE-SN) on whose public holidays nothing is expected; empty: that of working_days; none: no country",
+        description="Country (DE, or DE-SN) on whose public holidays nothing is expected. Empty: as in working_days. none: no country",
     )
-    timezone: str = Field("", description="Time zone of `by`, such as Europe/Berlin; empty: that of this machine")
-    at_least: PositiveInt = Field(1, description="So many files")
-    at_least_records: NonNegativeInt = Field(0, description="With so many records in all")
-    name: str = Field("", description="What it is called in notices; empty: its patterns")
+    timezone: str = Field(
+        "", description="Time zone of `by`, such as Europe/Berlin. Empty: the time zone of this machine"
+    )
+    at_least: PositiveInt = Field(1, description="Least number of files")
+    at_least_records: NonNegativeInt = Field(0, description="Least number of records in all these files")
+    name: str = Field("", description="Name in notifications. Empty: its patterns")
 
     @field_validator("files", mode="before")
     @classmethod
@@ -51,7 +53,7 @@ class Expectation(BaseModel):
     @classmethod
     def _is_a_time(cls, value: str) -> str:
         if not _CLOCK.fullmatch(value):
-            raise ValueError(f"{value!r} is no time of day; write it as HH:MM, such as 21:30")
+            raise ValueError(f"{value!r} is not a time of day. Write HH:MM, such as 21:30")
         return value
 
     @field_validator("days", mode="before")
@@ -60,7 +62,7 @@ class Expectation(BaseModel):
         given = value if isinstance(value, (list, tuple)) else [value]
         wanted = {number for one in given for number in _numbers(str(one))}
         if not wanted:
-            raise ValueError("no day is named; leave it out for Monday to Friday")
+            raise ValueError("no day is named. Leave it out for Monday to Friday")
         return tuple(WEEKDAYS[number] for number in sorted(wanted))
 
     @field_validator("timezone")
@@ -84,11 +86,13 @@ class ExpectedFilesSettings(Section):
 
     expect: tuple[Expectation, ...] = Field(
         (),
-        description="Files that should arrive, a table `[[expected_files.expect]]` each (files, by, days, timezone ...): told once when late, once when"
-        " they came; `loadsheet expected --suggest` proposes some",
+        description=(
+            "Files that should arrive, a table `[[expected_files.expect]]` each (files, by, days, timezone ...). "
+            "Reported once when late, and once when they arrive. `loadsheet expected --suggest` proposes some"
+        ),
     )
     runs_due_s: NonNegativeFloat = Field(
-        0.0, description="A run should begin at least so often; a longer gap is told once (0: nobody waits for runs)"
+        0.0, description="Longest time between two runs, in seconds. A longer gap is reported once. 0: off"
     )
 
     @field_validator("expect")
@@ -126,4 +130,4 @@ def _number(text: str) -> int:
     for number, name in enumerate(names):
         if len(word) >= _LETTERS and name.startswith(word):
             return number
-    raise ValueError(f"{text!r} is no day of the week; write Mon, Tue ... or 1 (Monday) to 7")
+    raise ValueError(f"{text!r} is not a day of the week. Write Mon, Tue ... or 1 (Monday) to 7")

@@ -78,7 +78,7 @@ def read(path: Path | None) -> dict[str, Any]:
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError:
-        raise SettingsError(f"{path}: it is no text in UTF-8") from None
+        raise SettingsError(f"{path}: not UTF-8 text") from None
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
     tables = found.get("shippers", {})

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import time
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ _OPENING_LOCK = 0x10AD_5EE7  # any number that no other program takes on the sam
 _SWITCH_AGAIN_S = 0.02
 # So many times as long as for a lock is waited for a statement and for an answer: the server's own word comes first.
 _STATEMENT_WAITS, _ANSWER_WAITS = 1.5, 2
+_WAIT_INTERVAL_S = 0.1  # a waiting thread looks this often whether it was interrupted; psycopg's own value
 
 _version = Table(  # as Alembic would make it
     VERSION_TABLE,
@@ -181,11 +182,37 @@ def _postgresql(url: URL, busy_timeout_s: float) -> Engine:
 
 
 def _patient(answer_s: float, _dialect: Any, _record: Any, words: Any, named: Any) -> Any:
-    from loadsheet.exchange.store.timeouts import Patience  # noqa: PLC0415 (PostgreSQL's driver is needed with it alone)
-
-    connection = Patience.connect(*words, **named)
+    connection = _connection_with_timeout().connect(*words, **named)
     connection.answer_s = answer_s
     return connection
+
+
+@cache
+def _connection_with_timeout() -> Any:
+    """A class of connections to PostgreSQL that do not wait for ever for a server that says nothing and does not close.
+
+    Neither TCP nor the server's own timeouts notice a server behind a firewall that has forgotten the connection, or behind a
+    proxy that stands still: bytes are taken, and none come.
+    """
+    import psycopg  # noqa: PLC0415 (PostgreSQL's driver is needed with it alone)
+
+    class ConnectionWithTimeout(psycopg.Connection[Any]):
+        """Every wait ends after `answer_s` seconds (None: never) with an OperationalError; then the connection is closed."""
+
+        answer_s: float | None = None
+
+        def wait(self, gen: Any, interval: float = _WAIT_INTERVAL_S, timeout: float | None = None) -> Any:
+            """As psycopg waits, but no longer than `answer_s` where it gives no time of its own."""
+            try:
+                return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
+            except psycopg.OperationalError as error:
+                # A server that refuses a statement leaves the connection in error; one that is silent leaves it active.
+                if self.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
+                    raise
+                self.pgconn.finish()
+                raise psycopg.OperationalError(f"the server has not answered within {self.answer_s:g} s") from error
+
+    return ConnectionWithTimeout
 
 
 def _flushed(connection: Any, _record: Any) -> None:

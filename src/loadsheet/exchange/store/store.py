@@ -1,29 +1,33 @@
-"""One writer that commits calls in groups, and readers for the pages of listings and for tokens.
+"""One writer that commits calls in groups, readers for the pages of listings and for tokens, and the truth log.
 
-Owns: threads and transactions. The statements of the writer stand in `transactions` and `statements`, those of tokens in
-`token_rows`, those of sessions in `session_rows`.
+Owns: threads and transactions. The statements of the writer stand in `transactions`, those of tokens in `token_admin`.
 """
 
 import asyncio
+import hashlib
 import logging
+import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
 from sqlalchemy import Connection, RootTransaction, Select, func, select, union
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from loadsheet.contract import Assumptions
 from loadsheet.exchange.effects import Call, Effect, apply
-from loadsheet.exchange.store import token_rows
 from loadsheet.exchange.store.opening import open_engine
 from loadsheet.exchange.store.schema import BY_SUBJECT, COUNTERS
-from loadsheet.exchange.store.transactions import Counts, close_books, lock_counts, open_books
-from loadsheet.exchange.tokens import Token
+from loadsheet.exchange.store.token_admin import all_tokens, find_token
+from loadsheet.exchange.store.transactions import Counts, load_work, lock_counts, write_work
+from loadsheet.exchange.tokens import Token, utc_now
+from loadsheet.problems import SettingsError
 
 BUSY_TIMEOUT_S = 10.0
 GROUP_MAX = 512  # calls in one transaction
@@ -31,7 +35,6 @@ _READERS = 4
 _AT_ONCE = 500  # records of a page that come from the database together
 _QUEUE_S = 5.0  # a question may wait for its turn so long at least
 
-Witness = Callable[[Iterable[tuple[Call, Effect]]], None]
 _Read = TypeVar("_Read")
 
 _log = logging.getLogger("loadsheet.exchange")
@@ -50,25 +53,67 @@ class _Job(NamedTuple):
     future: "asyncio.Future[Effect]"
 
 
+class TruthLog:
+    """A file with one JSON line for every effect that really happened, in the order of the commits. It survives a restart; several
+    processes may append to one file.
+
+    A line is written after the commit and before any answer leaves: a process that is killed between the two leaves an effect without
+    a line, never a line without an effect.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, creating it where there is none. Raises SettingsError if it cannot be written."""
+        try:
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise SettingsError(f"the truth log {path} cannot be written ({error.strerror})") from error
+
+    def write(self, done: Iterable[tuple[Call, Effect]]) -> None:
+        """Append what the committed calls did, in one write. Raises OSError if the disk does not take it."""
+        time = utc_now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        lines = [line for call, effect in done if effect.happened for line in _truth_lines(time, call, effect)]
+        rest = memoryview(b"".join(lines))
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def _truth_lines(time: str, call: Call, effect: Effect) -> Iterator[bytes]:
+    digest = hashlib.sha256(call.body).hexdigest()
+    for happened in effect.happened:
+        line = {
+            "time": time,
+            "operation": call.operation.name,
+            "key": "/".join(happened.key),
+            "sha256": digest,
+            "effect": happened.effect,
+            "number": happened.number,
+        }
+        yield msgspec.json.encode(line) + b"\n"
+
+
 class Store:
     """The exchange's records in a database, open until `close`. Calls and pages may be asked for from any event loop."""
 
-    def __init__(
-        self, database_url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, witness: Witness | None = None
-    ) -> None:
+    def __init__(self, database_url: str, *, busy_timeout_s: float = BUSY_TIMEOUT_S, truth: Path | None = None) -> None:
         """Open the database, creating file and tables where there are none.
 
         `database_url` is `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`; `busy_timeout_s` is how long to wait for
         another process that writes to the same database, or for a server that takes no connection (for its answers twice
-        that). `witness` is told in the writer thread what was committed, before any answer leaves; if it raises OSError, the
-        store closes. Raises SettingsError for another URL, or a database that cannot
-        be used.
+        that). `truth` is the file of the truth log; if a line cannot be written to it, the store closes. Raises SettingsError
+        for another URL, and for a database or a truth log that cannot be used.
         """
-        self._engine = open_engine(database_url, busy_timeout_s)
+        with ExitStack() as opened:
+            self._truth = opened.enter_context(closing(TruthLog(truth))) if truth else None
+            self._engine = open_engine(database_url, busy_timeout_s)
+            opened.callback(self._engine.dispose)
+            self._opened = opened.pop_all()
         self._waits_s = max(busy_timeout_s, _QUEUE_S)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._open = True
-        self._witness = witness
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="exchange-reader")
         self._writer = threading.Thread(target=self._write, name="exchange-writer")
         self._writer.start()
@@ -78,7 +123,7 @@ class Store:
         self._jobs.put(None)
         self._writer.join()
         self._readers.shutdown()
-        self._engine.dispose()
+        self._opened.close()
 
     async def apply(self, call: Call, assumptions: Assumptions) -> Effect:
         """Carry out one call. When this returns, its effect is durable. Raises StoreFailed."""
@@ -89,28 +134,24 @@ class Store:
             raise StoreFailed("the store is closed")
         return await future
 
-    async def page(self, subject: str, page_size: int, party: str = "") -> tuple[Sequence[str], int]:
-        """The first records (`tender` or `order`) in order of creation as JSON texts, and how many there are in all.
-
-        `party` is the key of a party, who sees the records of which it is sender or receiver; empty: all. Raises StoreFailed.
-        """
-        return await self.read_page(subject, page_size, party, lambda total, contents: (list(contents), total))
-
     async def read_page(
         self, subject: str, page_size: int, party: str, take: Callable[[int, Iterable[str]], _Read]
     ) -> _Read:
-        """What `take` makes of such a page in a reader's thread, of how many there are in all and the texts: these are read from
-        the database as they are taken, within one transaction. Raises StoreFailed, and what `take` raises.
+        """What `take` makes of the first records (`tender` or `order`), in a reader's thread: of how many there are in all, and of
+        their JSON texts in order of creation, which are read from the database as they are taken, within one transaction.
+
+        `party` is the key of a party, who sees the records of which it is sender or receiver; empty: all. Raises StoreFailed, and
+        what `take` raises.
         """
-        return await self._in_reader(lambda connection: take(*_page(connection, subject, page_size, party)))
+        return await self.read(lambda connection: take(*_page(connection, subject, page_size, party)))
 
     async def token(self, digest: str) -> Token | None:
         """The token of this digest, usable or not. Raises StoreFailed."""
-        return await self._in_reader(lambda connection: token_rows.find(connection, digest))
+        return await self.read(lambda connection: find_token(connection, digest))
 
     def tokens(self) -> Sequence[Token]:
         """All tokens, oldest first. Raises StoreFailed."""
-        return self._read(token_rows.all_of)
+        return self._read(all_tokens)
 
     async def read(self, question: Callable[[Connection], _Read]) -> _Read:
         """What a reading function finds on a connection, in one transaction. Raises StoreFailed."""
@@ -167,7 +208,7 @@ class Store:
                         _settle(jobs, [_failed(error)] * len(jobs))
                         continue
                     outcomes = _carry_out(connection.execution_options(writes=True), jobs)
-                    if self._witness and not _witnessed(self._witness, jobs, outcomes):
+                    if self._truth and not _logged(self._truth, jobs, outcomes):
                         break
                     _settle(jobs, outcomes)
         finally:  # also if the thread dies of a bug: nobody may wait for it for ever
@@ -201,9 +242,9 @@ def _carry_out(connection: Connection, jobs: Sequence[_Job]) -> Sequence[Effect 
         return [_failed(error)] * len(jobs)
     try:
         with transaction:
-            books = open_books(connection, counts, [job.call for job in jobs])
-            effects = [apply(books, job.call, job.assumptions) for job in jobs]
-            close_books(connection, counts, books)
+            work = load_work(connection, counts, [job.call for job in jobs])
+            effects = [apply(work, job.call, job.assumptions) for job in jobs]
+            write_work(connection, counts, work)
     except SQLAlchemyError as error:
         # A connection lost in a commit leaves open whether it was carried out: nothing may be done a second time.
         if len(jobs) == 1 or (isinstance(error, DBAPIError) and error.connection_invalidated):
@@ -231,11 +272,11 @@ def _begin_once(connection: Connection) -> tuple[RootTransaction, Counts]:
         raise
 
 
-def _witnessed(witness: Witness, jobs: Sequence[_Job], outcomes: Sequence[Effect | StoreFailed]) -> bool:
+def _logged(truth: TruthLog, jobs: Sequence[_Job], outcomes: Sequence[Effect | StoreFailed]) -> bool:
     pairs = zip(jobs, outcomes, strict=True)
     try:
-        witness((job.call, outcome) for job, outcome in pairs if isinstance(outcome, Effect))
-    except OSError as error:  # what is committed but not witnessed must not be answered as if it were
+        truth.write((job.call, outcome) for job, outcome in pairs if isinstance(outcome, Effect))
+    except OSError as error:  # what is committed but not in the log must not be answered as if it were
         _log.error("the truth log cannot be written, so the store closes: %s", error.strerror)
         return False
     return True

@@ -1,18 +1,17 @@
-"""Giving out tokens and taking them back, from the command line, while exchanges run on the same database.
+"""Tokens in the database: looked up by the exchange, and given out and taken back from the command line while it runs.
 
-Owns: the statements that change tokens.
+Owns: the statements that read and change tokens, and how a row becomes a `Token`.
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from loadsheet.exchange.store.opening import open_engine
 from loadsheet.exchange.store.schema import COUNTERS, TOKENS
-from loadsheet.exchange.store.token_rows import all_of
 from loadsheet.exchange.store.transactions import lock_counts
 from loadsheet.exchange.tokens import Clock, Token, digest_of, new_secret, utc_now
 from loadsheet.problems import SettingsError
@@ -64,7 +63,7 @@ class TokenOffice:
         """All tokens, oldest first."""
         try:
             with self._engine.begin() as connection:
-                return all_of(connection)
+                return all_tokens(connection)
         except DBAPIError as error:
             raise _unusable(error) from error
 
@@ -104,3 +103,26 @@ def _row(token: Token) -> dict[str, object]:
 
 def _unusable(error: DBAPIError) -> SettingsError:
     return SettingsError(f"database: it cannot be used now ({error.orig})")
+
+
+def find_token(connection: Connection, digest: str) -> Token | None:
+    """The token of this digest, usable or not."""
+    row = connection.execute(select(TOKENS).where(TOKENS.c.digest == digest)).one_or_none()
+    return None if row is None else _token(row)
+
+
+def all_tokens(connection: Connection) -> Sequence[Token]:
+    """All tokens, oldest first."""
+    return [_token(row) for row in connection.execute(select(TOKENS).order_by(TOKENS.c.number))]
+
+
+def _token(row: Row[Any]) -> Token:
+    return Token(
+        number=row.number,
+        name=row.name,
+        digest=row.digest,
+        party=row.party,
+        created=datetime.fromisoformat(row.created),
+        expires=datetime.fromisoformat(row.expires) if row.expires else None,
+        revoked=datetime.fromisoformat(row.revoked) if row.revoked else None,
+    )

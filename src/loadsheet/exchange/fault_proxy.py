@@ -1,4 +1,4 @@
-"""The front that misbehaves: it takes the connections of clients, forwards to the real exchange, and spoils what a script says.
+"""The proxy that misbehaves: it takes the connections of clients, forwards to the real exchange, and spoils what a script says.
 
 Owns: raw sockets (h11 reads the requests). Whether an effect happens is decided by when, and whether, a request is forwarded; the
 effect itself is always the real exchange's. Loopback only; started by `server`.
@@ -16,8 +16,18 @@ from urllib.parse import parse_qsl, urlsplit
 import h11
 
 from loadsheet.contract import OPERATIONS, Assumptions, Operation
-from loadsheet.exchange.faults import CONNECT, FaultClass, FaultRule, Faults, Happens
-from loadsheet.exchange.spoiled_answers import Answer, Headers, Wrong, said_status, spoil
+from loadsheet.exchange.faults import (
+    CONNECT,
+    Answer,
+    FaultClass,
+    FaultRule,
+    Faults,
+    Happens,
+    Headers,
+    Wrong,
+    spoil,
+    status_answer,
+)
 from loadsheet.exchange.wire import BadBody, parse
 
 ENDLESS_BYTES = 1_000_000_000
@@ -63,7 +73,7 @@ class _Client:
     writer: asyncio.StreamWriter
     rest: bytes = b""
 
-    async def say(self, data: bytes) -> None:
+    async def send(self, data: bytes) -> None:
         self.writer.write(data)
         await self.writer.drain()
 
@@ -75,14 +85,14 @@ class _Client:
 
 
 @contextmanager
-def front(listener: socket.socket, backend: Address, faults: Faults, assumptions: Assumptions) -> Iterator[None]:
-    """A front on a listening socket, which it takes over, in a thread of its own while the block lasts.
+def fault_proxy(listener: socket.socket, backend: Address, faults: Faults, assumptions: Assumptions) -> Iterator[None]:
+    """A fault proxy on a listening socket, which it takes over, in a thread of its own while the block lasts.
 
     `backend` is where the real exchange listens. Effects that are still to come when the block ends do not happen.
     """
     stop, loop = asyncio.Event(), asyncio.new_event_loop()
-    serving = _Front(listener, backend, faults, assumptions).serve(stop)
-    thread = threading.Thread(target=_run, args=(loop, serving), name="exchange-front")
+    serving = _FaultProxy(listener, backend, faults, assumptions).serve(stop)
+    thread = threading.Thread(target=_run, args=(loop, serving), name="exchange-fault-proxy")
     thread.start()
     try:
         yield
@@ -101,7 +111,7 @@ async def _awaited(serving: Awaitable[None]) -> None:
 
 
 @dataclass(slots=True)
-class _Front:
+class _FaultProxy:
     listener: socket.socket
     backend: Address
     faults: Faults
@@ -210,7 +220,7 @@ class _Front:
 
     async def _pass(self, request: _Request, client: _Client) -> bool:
         answer = await self._forward(request)
-        await client.say(answer.whole(*((b"connection", b"close"),) * request.last))
+        await client.send(answer.whole(*((b"connection", b"close"),) * request.last))
         return True
 
     async def _meet(self, rule: FaultRule, number: int, request: _Request, client: _Client) -> bool:
@@ -224,8 +234,8 @@ class _Front:
         if act := _ACTS.get(rule.fault):
             return await act(rule, answer, client)
         wrong = Wrong(answer, rule, lambda size: self.faults.noise(number, size), "/".join(request.keys))
-        said, stays = spoil(wrong)
-        await client.say(said)
+        data, stays = spoil(wrong)
+        await client.send(data)
         return stays
 
     async def _forward(self, request: _Request, after: float = 0.0) -> Answer:
@@ -252,7 +262,7 @@ async def _next(reading: h11.Connection, client: _Client) -> object:
     """The next event of a connection."""
     while (event := reading.next_event()) is h11.NEED_DATA:
         if reading.they_are_waiting_for_100_continue:
-            await client.say(b"HTTP/1.1 100 Continue\r\n\r\n")
+            await client.send(b"HTTP/1.1 100 Continue\r\n\r\n")
             reading.send(h11.InformationalResponse(status_code=100, headers=[]))
         reading.receive_data(await client.reader.read(_READ))
     return event
@@ -297,7 +307,7 @@ async def _close(_rule: FaultRule, _answer: Answer, _client: _Client) -> bool:
 
 
 async def _reset_in_answer(_rule: FaultRule, answer: Answer, client: _Client) -> bool:
-    await client.say(answer.head(len(answer.body)) + answer.half)
+    await client.send(answer.head(len(answer.body)) + answer.half)
     client.reset()
     return False
 
@@ -307,24 +317,24 @@ async def _wait_and_close(rule: FaultRule, _answer: Answer, _client: _Client) ->
     return False
 
 
-async def _wait_and_say(rule: FaultRule, answer: Answer, client: _Client) -> bool:
+async def _wait_and_send(rule: FaultRule, answer: Answer, client: _Client) -> bool:
     await asyncio.sleep(rule.seconds)
-    return await _say(rule, answer, client)
+    return await _send_answer(rule, answer, client)
 
 
-async def _say(_rule: FaultRule, answer: Answer, client: _Client) -> bool:
-    await client.say(answer.whole())
+async def _send_answer(_rule: FaultRule, answer: Answer, client: _Client) -> bool:
+    await client.send(answer.whole())
     return True
 
 
-async def _say_status(rule: FaultRule, _answer: Answer, client: _Client) -> bool:
+async def _send_status(rule: FaultRule, _answer: Answer, client: _Client) -> bool:
     if rule.status:
-        await client.say(said_status(rule, rule.status).whole())
+        await client.send(status_answer(rule, rule.status).whole())
     return bool(rule.status)
 
 
 async def _drip(rule: FaultRule, answer: Answer, client: _Client) -> bool:
-    await client.say(answer.head(len(answer.body)))
+    await client.send(answer.head(len(answer.body)))
     return await _drop_by_drop(rule, answer.body, client)
 
 
@@ -334,22 +344,22 @@ async def _drip_all(rule: FaultRule, answer: Answer, client: _Client) -> bool:
 
 async def _drop_by_drop(rule: FaultRule, data: bytes, client: _Client) -> bool:
     for place in range(len(data)):
-        await client.say(data[place : place + 1])
+        await client.send(data[place : place + 1])
         await asyncio.sleep(rule.seconds)
     return True
 
 
 async def _go_on(rule: FaultRule, answer: Answer, client: _Client) -> bool:
     left = rule.bytes or ENDLESS_BYTES
-    await client.say(answer.head(left))
+    await client.send(answer.head(left))
     while left > 0:
-        await client.say(b" " * min(left, _READ))
+        await client.send(b" " * min(left, _READ))
         left -= _READ
     return True
 
 
 async def _answer_and_reset_next(_rule: FaultRule, answer: Answer, client: _Client) -> bool:
-    await client.say(answer.whole())
+    await client.send(answer.whole())
     if client.rest or await client.reader.read(1):
         client.reset()
     return False
@@ -362,9 +372,9 @@ _ACTS: dict[FaultClass, Callable[[FaultRule, Answer, _Client], Awaitable[bool]]]
     FaultClass.CLOSED_AFTER_EFFECT: _close,
     FaultClass.RESET_IN_ANSWER: _reset_in_answer,
     FaultClass.NO_ANSWER: _wait_and_close,
-    FaultClass.SLOW_ANSWER: _wait_and_say,
-    FaultClass.SLOW_EFFECT: _say,
-    FaultClass.LATE_EFFECT: _say_status,
+    FaultClass.SLOW_ANSWER: _wait_and_send,
+    FaultClass.SLOW_EFFECT: _send_answer,
+    FaultClass.LATE_EFFECT: _send_status,
     FaultClass.DRIPPING_HEADERS: _drip_all,
     FaultClass.DRIPPING_ANSWER: _drip,
     FaultClass.ENDLESS_ANSWER: _go_on,
