@@ -11,7 +11,7 @@ import click
 import pytest
 from ruamel.yaml import YAML
 
-from loadsheet.deploy.clocks import traps, zone_of_this_machine
+from loadsheet.deploy import traps, zone_of_this_machine
 
 TASK = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
 SUMMER = date(2026, 6, 1)

@@ -17,7 +17,7 @@ from payload_examples import GOOD, ORDER
 
 from loadsheet.contract import BY_NAME, OPERATIONS, UNKNOWN_METHOD, Assumptions, read_refusal
 from loadsheet.exchange import Embedded, Limits, Store, create_app
-from loadsheet.exchange.calls import Calls, Noting
+from loadsheet.exchange.calls import CallRecorder, Calls
 from loadsheet.exchange.limits import RateLimit
 
 SECOND = {**ORDER, "order_id": "SO-2"}
@@ -182,7 +182,7 @@ def test_commas_within_a_text_are_no_values(served):
 def test_deep_nesting_is_400_and_noted(tmp_path, opens):
     calls = Calls()
     with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}")) as store:
-        app = Inside(Noting(create_app(store, TOKEN, Assumptions()), calls))
+        app = Inside(CallRecorder(create_app(store, TOKEN, Assumptions()), calls))
         for depth in (300, 900, *range(960, 1000, 3), 100_000):
             for end in (b"", b"1" + b"}" * depth if opens == b'{"a":' else b"]" * depth):
                 assert app.send_body("order.create", opens * depth + end).status == 400

@@ -14,7 +14,7 @@ from watch_process import watching
 
 from loadsheet.operations.monitoring import WatchStatus, serve_status
 from loadsheet.operations.monitoring.health_server import serve_health
-from loadsheet.operations.monitoring.systemd import report_to_systemd
+from loadsheet.operations.monitoring.watch_status import report_to_systemd
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 

@@ -18,7 +18,7 @@ from shared_ledger import a_fleet
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.operations.monitoring import NAMES, shipped_file
 from loadsheet.operations.monitoring.cluster_metrics import collect_metrics
-from loadsheet.operations.monitoring.prometheus import exposition
+from loadsheet.operations.monitoring.metrics import exposition
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from loadsheet.ledger import ColumnGuide
 from loadsheet.mapping.patterns import describe_pattern
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reports.fix_workbook.pages import Errors
-from loadsheet.reports.fix_workbook.texts import WordedProblem, takes_of, word_problem
+from loadsheet.reports.fix_workbook.texts import ProblemText, takes_of, word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 
@@ -181,7 +181,7 @@ def test_counts_have_the_sign_between_thousands_of_the_language():
         errors.add(
             Problem(code, Where("in.csv", row=number, column=column), "x"),
             None,
-            WordedProblem(column, code, "", ""),
+            ProblemText(column, code, "", ""),
             "A-1",
         )
     errors.documents = 1_000

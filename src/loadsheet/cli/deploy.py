@@ -14,8 +14,7 @@ from click.shell_completion import get_completion_class
 
 from loadsheet.cli.options import CONFIG, load_each, together
 from loadsheet.cli.output import say
-from loadsheet.deploy import KINDS, Credential, Site, files
-from loadsheet.deploy.clocks import traps, zone_of_this_machine
+from loadsheet.deploy import KINDS, Credential, Site, files, traps, zone_of_this_machine
 from loadsheet.operations.monitoring import Name, shipped_file
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED, Settings

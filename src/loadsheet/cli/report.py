@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -56,11 +56,9 @@ def report(
     ask: bool,
     opening: bool,
     schema: str | None,
-    outbox: Path | None,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
     as_json: bool,
+    config: Path | None,
+    **given: Any,
 ) -> int:
     """Make the reports of a run again from what the ledger knows by now, into the folder where they were.
 
@@ -72,7 +70,7 @@ def report(
         print_raw_json(reports.acknowledgement_schema() if schema == "ack" else reports.schema())
         return 0
     _check(name, day)
-    settings = load(config, outbox=outbox, state=state, exchange=exchange)
+    settings = load(config, **given)
     write_privately(say, allow_root=True)
     with ledger_to_read(settings) as ledger:
         selection = _select(ledger.queries, name, day)

@@ -1,14 +1,13 @@
 """`loadsheet resolve`: what is unknown with all evidence, and a person's decision about it, recorded with who, when and why."""
 
 import getpass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from loadsheet.cli.connections import exchange_client
 from loadsheet.cli.ledger_access import held_ledger, holder_of, ledger_to_read
-from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
+from loadsheet.cli.options import EXCHANGE, JSON, STATE, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, print_json, print_lines, say
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, UnknownTimer, fetch_listings
@@ -62,25 +61,23 @@ _NONE_SENDING = Sending()
 @click.option(
     "--i-know-it-may-double", "doubling", is_flag=True, help="With --yes: also for creates and confirmations."
 )
-@together(STATE, EXCHANGE, CONFIG, JSON)
+@with_settings(STATE, EXCHANGE)
+@JSON
 def resolve(
     *,
+    settings: Settings,
     key: str | None,
     choice: str | None,
     comment: str,
     who: str,
     yes: bool,
     doubling: bool,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
     as_json: bool,
 ) -> int:
     """Show what was sent with an unknown outcome, with all evidence; or decide about KEY.
 
     Nothing is sent here: what is to be sent again is sent by the next run.
     """
-    settings = load(config, state=state, exchange=exchange)
     doubts = _doubts(settings, key)
     sending = _sending(settings, key)
     if choice is None:

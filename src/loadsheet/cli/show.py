@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from loadsheet.cli.ledger_access import ledger_to_read
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, settings_or_raise, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load_each, settings_or_raise, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger import Entry, ExceptionStatus, Ledger, Run, reported_by
 from loadsheet.problems import LedgerError, SettingsError
@@ -22,19 +22,10 @@ NOTHING_KNOWN = 1
 @click.option(
     "--field", metavar="PATH", help="Explain one value of the record, such as packages[0].weight: from cell to payload."
 )
-@together(MAPPINGS, STATE, CONFIG, JSON)
-def show(
-    key: str,
-    *,
-    payload: bool,
-    field: str | None,
-    mappings: Path | None,
-    state: Path | None,
-    config: Path | None,
-    as_json: bool,
-) -> int:
+@with_settings(MAPPINGS, STATE)
+@JSON
+def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_json: bool) -> int:
     """Everything known about one order or tender: where it came from, what was sent, what the exchange said."""
-    settings = load(config, mappings=mappings, state=state)
     with ledger_to_read(settings) as ledger:
         entries = ledger.queries.entries_by_key(key)
         if field is not None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -59,17 +59,7 @@ from loadsheet.watch import watch as run_watches
     "--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must have been quiet (default: 5)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine output: one line of JSON on stdout for each run.")
-def watch(
-    *,
-    inbox: Path | None,
-    mappings: Path | None,
-    outbox: Path | None,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
-    settle_s: float | None,
-    as_json: bool,
-) -> int:
+def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
     """Stay, and run whenever files in the inbox are finished or entries wait to be sent or resolved.
 
     Holds a ledger in a file while it lives, so that a `loadsheet run` beside it is told so and exits 75. Where the ledger lies on
@@ -79,9 +69,7 @@ def watch(
     none is named, all are watched, one run after the other; what ends the watch of one is said and ends no other, and the watch is
     over when none is left, with the worst exit code.
     """
-    found = load_each(
-        config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange, settle_s=settle_s
-    )
+    found = load_each(config, **given)
     write_privately(say, allow_root=any_allows_root(found.values()))
     with ExitStack() as stack:
         held = {

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from loadsheet.contract import BY_NAME, Assumptions, example_steps, moment, offer, overview_of, shown
 from loadsheet.exchange.browsing import Browser
-from loadsheet.exchange.calls import CALLS_KEPT, Calls, Noting
+from loadsheet.exchange.calls import CALLS_KEPT, CallRecorder, Calls
 from loadsheet.exchange.effects import key_text
 from loadsheet.exchange.manual import chapters, fixed_errors, open_points
 from loadsheet.exchange.openapi import document
@@ -59,7 +59,7 @@ class Faces:
         With `tls_in_front` cookies are sent over TLS alone, although requests reach us without it. `guesses` counts failed logins.
         """
         self._calls = Calls()
-        self._api = Noting(api, self._calls)
+        self._api = CallRecorder(api, self._calls)
         self._browser, self._assumptions = Browser(store), assumptions
         self._sessions = Sessions(doorkeeper, store, guesses=guesses, failed_s=failed_s)
         self._docs_open, self._tls_in_front = docs_open, tls_in_front

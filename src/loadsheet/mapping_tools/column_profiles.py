@@ -254,7 +254,7 @@ def _guess(cells: Sequence[str], reading: Reading, unit: str, habits: Habits) ->
         return guess
     if _is_text(reading, filled):
         return _text(filled)
-    return _worded(filled, reading, habits) or _numbered(filled, habits) or _text(filled)
+    return _known_words(filled, reading, habits) or _numbered(filled, habits) or _text(filled)
 
 
 def _is_text(reading: Reading, filled: Sequence[str]) -> bool:
@@ -390,7 +390,7 @@ def _quantity(filled: Sequence[str], measure: str, unit: str, habits: Habits) ->
     return Guess("quantity", keys, said)
 
 
-def _worded(filled: Sequence[str], reading: Reading, habits: Habits) -> Guess | None:
+def _known_words(filled: Sequence[str], reading: Reading, habits: Habits) -> Guess | None:
     locale = _locale_of(habits)
     tests: tuple[tuple[str, str, Parse, bool], ...] = (
         ("timezone", "names of time zones", zone_reader(), any("/" in cell for cell in filled)),

@@ -39,7 +39,7 @@ class _Filler:
         self._made = Payload()
         self._clocks: dict[int, DraftColumn] = {}  # by the column of dates
         self._habits = self._local_habits()
-        self._event = _untold_event(draft)
+        self._event = _missing_event_field(draft)
         self._lines = draft.tables[-1]  # the table whose rows are the packages
         self._by_concept: dict[str, DraftColumn] = {
             concept: drafted
@@ -424,7 +424,7 @@ class _Filler:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
 
 
-def _untold_event(draft: Draft) -> Field | None:
+def _missing_event_field(draft: Draft) -> Field | None:
     """The field that has to say what happened, if the operation tells events and no column says which."""
     fields = draft.operation.record.fields
     told = [one.name for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES]

@@ -13,7 +13,7 @@ from loadsheet.ledger import Drop
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reports.fix_workbook.rows import Place
-from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, line_of
+from loadsheet.reports.fix_workbook.texts import ProblemText, Words, line_of
 from loadsheet.reports.fix_workbook.value_changes import Changes
 from loadsheet.reports.safety import sheet_text
 from loadsheet.reports.sheets import Book, Kind, Tone
@@ -28,7 +28,7 @@ class Line:
     """The same problem with the same value, in any number of rows: the first places, and how it is told."""
 
     problem: Problem
-    worded: WordedProblem
+    worded: ProblemText
     count: int = 0
     places: list[Place] = field(default_factory=list)
 
@@ -49,7 +49,7 @@ class Errors:
         self.documents = 0
         self.is_cut = False
 
-    def add(self, problem: Problem, place: Place, worded: WordedProblem, key: str) -> None:
+    def add(self, problem: Problem, place: Place, worded: ProblemText, key: str) -> None:
         """Take a problem whose place is made good. All problems of a document come one after the other."""
         self._causes.add(problem, key)
         self._levels[problem.level] += 1
@@ -176,7 +176,7 @@ def changed_page(book: Book, title: str, changes: Changes, words: Words) -> None
     _close(sheet, top, row, _CHANGED_WIDTHS, filters=False)
 
 
-def aside_page(book: Book, title: str, problems: Sequence[tuple[Problem, WordedProblem]], words: Words) -> None:
+def aside_page(book: Book, title: str, problems: Sequence[tuple[Problem, ProblemText]], words: Words) -> None:
     """What is wrong with a file that could not be read, a line for each problem."""
     sheet = book.sheet(title)
     _heads(book, sheet, 0, (words.what_to_fix, words.errors_heads[8], words.errors_heads[9]), _ASIDE_WIDTHS)

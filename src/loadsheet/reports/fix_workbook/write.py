@@ -31,7 +31,7 @@ from loadsheet.reports.fix_workbook.pages import (
 )
 from loadsheet.reports.fix_workbook.rows import FixRow, FixRows, Place, Remark, also_of, place_of, placed_at
 from loadsheet.reports.fix_workbook.sheets import LISTS, FixSheet, Shared, link_to
-from loadsheet.reports.fix_workbook.texts import WordedProblem, Words, lines_of, word_problem
+from loadsheet.reports.fix_workbook.texts import ProblemText, Words, lines_of, word_problem
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.fix_workbook.value_changes import changes_of
@@ -161,7 +161,7 @@ class _DropFix:
         remarks = []
         for problem in problems:
             place = place_of(problem, entry, self._tables)
-            worded = self._worded(problem, place)
+            worded = self._text_of(problem, place)
             self._errors.add(placed_at(problem, place), place, worded, entry.key)
             for one in (place, *also_of(problem, entry, self._tables)):
                 column = worded.column if one is place else one.table.header[one.position or 0]
@@ -198,7 +198,7 @@ class _DropFix:
             return True
         return not all(fits(cell) for row in entry.rows for cell in row.cells)
 
-    def _worded(self, problem: Problem, place: Place) -> WordedProblem:
+    def _text_of(self, problem: Problem, place: Place) -> ProblemText:
         label = "" if place.position is None else place.table.header[place.position]
         guide = self._guide(place.table.name).get(label)
         return word_problem(problem, self._words, self._titles, guide)
@@ -212,7 +212,7 @@ class _DropFix:
             return guide
         return {label: replace(one, takes="") for label, one in guide.items()}
 
-    def _set_aside_problems(self) -> list[tuple[Problem, WordedProblem]]:
+    def _set_aside_problems(self) -> list[tuple[Problem, ProblemText]]:
         problems = [problem for file in self.drop.files for problem in file.problems]
         return [(problem, word_problem(problem, self._words, {})) for problem in problems]
 
