@@ -131,24 +131,12 @@ def test_a_lost_answer_is_looked_up_in_the_same_night_and_its_children_go_then(h
         assert max(Counter((line["operation"], line["key"]) for line in served.happened()).values()) == 1
 
 
-def test_what_stays_unknown_says_which_rule_was_not_met(house, tmp_path):
-    with misbehaving(tmp_path, rule("reset_before_effect")) as served:
-        assert lost(house, served).returncode == 1
-        (results,) = (house / "outbox").rglob("orders.csv.results.csv")
-        assert "the next run asks the exchange" in results.read_text(encoding="utf-8-sig"), "in the sender's words"
-        (summary,) = (house / "outbox").rglob("run.json")
-        assert "quiesce_s" in summary.read_text(encoding="utf-8"), "in the operator's"
-        again = house.run("--exchange", served.exchange.url)
-        assert again.returncode == 1
-        assert "1 unknown" in again.stdout, "every night names its doubts"
-
-
 @pytest.fixture(scope="module")
 def doubted(tmp_path_factory):
     """A workspace with one create of unknown outcome, and the database of the exchange that has not got it."""
     house = with_events(Workspace(tmp_path_factory.mktemp("doubted")))
     with misbehaving(house.folder, rule("reset_before_effect")) as served:
-        lost(house, served)
+        assert lost(house, served).returncode == 1
     return house
 
 
@@ -161,7 +149,18 @@ def doubt(doubted, house, tmp_path):
         yield house, key, ("--exchange", served.exchange.url), served
 
 
+def test_what_stays_unknown_says_which_rule_was_not_met(doubt):
+    house, _, where, _ = doubt
+    (results,) = house.outbox.rglob("orders.csv.results.csv")
+    assert "the next run asks the exchange" in results.read_text(encoding="utf-8-sig"), "in the sender's words"
+    assert "quiesce_s" in (house.reports()[0] / "run.json").read_text(encoding="utf-8"), "in the operator's"
+    again = house.run(*where)
+    assert again.returncode == 1
+    assert "1 unknown" in again.stdout, "every night names its doubts"
+
+
 def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
+    """A decision about it needs a key and grounds."""
     house, key, where, _ = doubt
     done = house.command("resolve", *where)
     assert done.returncode == 1
@@ -175,10 +174,6 @@ def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
     offline = house.command("resolve", "--exchange", "http://127.0.0.1:9")
     assert offline.returncode == 1
     assert "could not be read" in offline.stdout
-
-
-def test_a_decision_needs_a_key_and_grounds(doubt):
-    house, key, where, _ = doubt
     assert house.command("resolve", *where, "--accepted", "--comment", "seen").returncode == 2
     assert house.command("resolve", *where, key, "--accepted").returncode == 2
     nobody = house.command("resolve", *where, "nobody", "--accepted", "--comment", "seen")

@@ -31,9 +31,8 @@ def crontab(path):
     return variables, jobs
 
 
-@pytest.mark.parametrize("name", ["house", "50% of the night's house"])
-def test_the_line_for_cron_runs_loadsheet_in_its_folder_at_its_time(deployed, tmp_path, name):
-    house = tmp_path / name
+def test_the_line_for_cron_runs_loadsheet_in_its_folder_at_its_time(deployed, tmp_path):
+    house = tmp_path / "50% of the night's house"
     variables, ((when, command),) = crontab(
         deployed("cron", "--at", "05:20", "--user", "night", folder=house, config="") / "loadsheet.crontab"
     )

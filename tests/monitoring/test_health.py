@@ -189,15 +189,17 @@ class Supervisor:
         self._socket.close()
 
 
-@pytest.fixture(params=["path", "abstract"])
+@pytest.fixture
 def supervisor(request, tmp_path):
-    name = str(tmp_path / "notify") if request.param == "path" else f"@loadsheet-{secrets.token_hex(8)}"
+    kind = getattr(request, "param", "path")
+    name = str(tmp_path / "notify") if kind == "path" else f"@loadsheet-{secrets.token_hex(8)}"
     found = Supervisor(f"\0{name[1:]}" if name.startswith("@") else name)
     found.name = name
     yield found
     found.close()
 
 
+@pytest.mark.parametrize("supervisor", ["path", "abstract"], indirect=True)
 def test_a_supervisor_hears_ready_what_the_watch_does_and_stopping(supervisor, board):
     with report_to_systemd(board, {"NOTIFY_SOCKET": supervisor.name}):
         assert supervisor.hears_no_more(0.05), "not ready before it looks"

@@ -24,12 +24,16 @@ from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 
-@pytest.fixture(params=["file", "table"])
+@pytest.fixture
 def where(request):
-    """Everything here holds wherever the memory is kept."""
-    return {} if request.param == "file" else shared_memory()
+    """Settings that say where the memory is kept: in a file, or in the shared ledger."""
+    return shared_memory() if getattr(request, "param", "file") == "table" else {}
 
 
+either = pytest.mark.parametrize("where", ["file", "table"], indirect=True)
+
+
+@either
 def test_a_failed_night_is_told_once_and_once_that_it_is_over(told, titles):
     told.failed()
     told.failed()
@@ -102,6 +106,7 @@ def test_a_gap_between_runs_is_told_once(told, titles):
     assert "(95.9 hours)" in titles.bodies()[0]
 
 
+@either
 def test_what_could_not_be_delivered_is_delivered_after_the_next_run(told, titles, receiver):
     receiver.code = 503
     told.failed()
@@ -138,6 +143,7 @@ def test_addresses_can_stand_in_a_file_and_one_that_cannot_be_read_loses_nothing
     assert titles.all() == ["loadsheet: a run failed (exit code 77)"]
 
 
+@either
 def test_nothing_is_remembered_where_nobody_is_told(told, tmp_path):
     told.set(notify=[])
     told.failed()
@@ -147,6 +153,7 @@ def test_nothing_is_remembered_where_nobody_is_told(told, tmp_path):
     )
 
 
+@either
 def test_a_damaged_memory_is_begun_anew_and_said(told, titles, tmp_path):
     told.failed()
     if told.settings.is_shared:
@@ -166,6 +173,7 @@ create trigger refuse before insert or update on {0}.notices for each row execut
 """
 
 
+@either
 def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path):
     if told.settings.is_shared:
         with open_store(told.settings, print):
@@ -178,6 +186,7 @@ def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path)
     assert any("may be told again" in line for line in told.said)
 
 
+@either
 def test_memory_is_for_its_owner_only_and_holds_no_address(told, receiver, tmp_path):
     receiver.code = 500
     told.set(notify=[f"json://user:hunter2@127.0.0.1:{receiver.port}/secret-path", "tgram://123:bot-token/chat"])
@@ -221,6 +230,7 @@ def test_what_the_library_logs_about_addresses_is_silenced(told, caplog):
     assert not [record for record in caplog.records if record.name.startswith("apprise")]
 
 
+@either
 def test_a_process_killed_between_delivering_and_remembering_tells_twice_and_loses_nothing(tmp_path, receiver, where):
     chosen = Settings(state=tmp_path, notify=[f"json://127.0.0.1:{receiver.port}"], **where)
 
@@ -242,6 +252,7 @@ def test_a_process_killed_between_delivering_and_remembering_tells_twice_and_los
         assert store.read().outbox == ()
 
 
+@either
 def test_two_processes_do_not_tell_at_the_same_time(tmp_path, monkeypatch, where):
     said, chosen = [], Settings(state=tmp_path, **where)
     monkeypatch.setattr(state, "LOCK_TIMEOUT_S", 0.05)
@@ -287,6 +298,7 @@ def test_for_any_nights_each_change_is_received_once_and_in_order_however_often_
         assert what == "closed" or f"code {cause})" in title
 
 
+@either
 def test_what_is_kept_reads_back_equal(tmp_path, where):
     chosen = Settings(state=tmp_path, **where)
     kept, _ = update_conditions(

@@ -50,6 +50,22 @@ def _surroundings(folder, variables, typed):
         file_modes._umask_before.clear()  # as in a new process
 
 
+@contextmanager
+def stdout_to(file):
+    """This process's stdout is an open file in which maybe nothing can be written: what stays in its buffer goes nowhere."""
+    with file, redirect_stdout(file):
+        yield
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), file.fileno())
+
+
+def nobody_reads():
+    """The end of a pipe, open for writing, whose reader has gone away."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    return os.fdopen(writes, "w")
+
+
 def _stream(text=""):
     return io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8", write_through=True)
 
