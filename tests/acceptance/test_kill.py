@@ -14,7 +14,7 @@ from command_processes import shared_nursery
 from exchange_process import TOKEN, exchange
 from orders import MAPPINGS, order_id, write_orders
 
-ORDERS = 60
+ORDERS = 20
 
 
 def entries(folder):

@@ -32,7 +32,7 @@ def test_what_a_killed_run_was_sending_is_in_doubt(killed):
     done = loadsheet(killed, "resolve")
     assert done.returncode == 1
     assert done.stderr.startswith("2 are marked as being sent by run ")
-    assert "which ended without an end: `loadsheet run` looks them up" in done.stderr
+    assert "which did not finish: `loadsheet run` looks them up" in done.stderr
     told = json.loads(loadsheet(killed, "resolve", "--json").stdout)
     assert [(one["operation"], one["key"], one["state"]) for one in told] == [
         ("order.create", order_id(number), "sending") for number in (1, 2)

@@ -58,7 +58,7 @@ def test_what_a_run_without_reports_did_is_told_by_the_next_one_and_not_again(ho
     assert list(folder.glob("*.fix.xlsx"))
     assert sorted(path.name for path in (folder / "ack").glob("*.json"))
     shown = loadsheet(house, "runs").stdout
-    assert f"not finished, told by {folder.name}" in shown
+    assert f"not finished, reported by {folder.name}" in shown
     before = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     shutil.rmtree(folder)
     assert loadsheet(house, "report", "--run", folder.name).returncode == 0

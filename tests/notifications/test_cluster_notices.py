@@ -55,7 +55,10 @@ def test_while_the_ledger_is_away_the_machine_remembers_and_tells_once(told, tit
     for _ in range(3):
         told.failed(LedgerGone("the ledger cannot be reached"))
     assert titles.all() == ["loadsheet: 2 runs failed (exit code 75)"]
-    assert all("until then this machine remembers by itself" in line and "hunter2" not in line for line in told.said)
+    assert all(
+        "until the ledger is back their state is kept on this machine" in line and "hunter2" not in line
+        for line in told.said
+    )
     told.set(**settings)
     told.night()
     assert titles.all()[1:] == ["loadsheet: is well again after 3 failed runs"]
@@ -74,7 +77,7 @@ def test_who_lost_the_connection_or_died_holds_nobody_up_and_remembers_nothing_m
             assert second.write(NotificationState(salt="second"))
         assert not first.write(NotificationState(salt="late"))
         assert not first.write(NotificationState(salt="later still"))
-    assert "what is told now may be told again" in said[0]
+    assert "these notices may be sent again" in said[0]
     with open_store(chosen, said.append) as third:
         assert third.read().salt == "second"
 

@@ -161,7 +161,7 @@ def test_a_damaged_memory_is_begun_anew_and_said(told, titles, tmp_path):
     else:
         (tmp_path / "state" / "notices.json").write_text('{"salt": 7, "cond')
     told.failed()
-    assert "begun anew" in told.said[0]
+    assert "ongoing conditions are reported again" in told.said[0]
     assert len(titles.all()) == 2
     told.failed()
     assert len(titles.all()) == 2
@@ -183,7 +183,7 @@ def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path)
         (tmp_path / "state").write_text("a file where the folder should be")
     told.failed()
     assert titles.all() == ["loadsheet: a run failed (exit code 77)"]
-    assert any("may be told again" in line for line in told.said)
+    assert any("these notices may be sent again" in line for line in told.said)
 
 
 @either

@@ -72,7 +72,7 @@ def _add_scheduler(kind: str, doc: str) -> None:
 
 _add_scheduler(
     "systemd",
-    "systemd: a service and its timer, a watching service, one for each shipper, our exchange, and who is told of failures.",
+    "systemd: a service and its timer, a watching service, one for each shipper, our exchange, and one that notifies of failures.",
 )
 _add_scheduler("cron", "A line for a crontab, with what it needs to know of clock changes.")
 _add_scheduler("windows", "A task for the Windows Task Scheduler, as XML.")

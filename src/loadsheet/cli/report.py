@@ -39,7 +39,7 @@ class Selection(NamedTuple):
 @click.command()
 @click.option("--run", "name", metavar="N", help="The run, such as 2026-03-04-01 (default: the last one).")
 @click.option("--day", metavar="D", help="All runs of a day, such as 2026-03-04, as one.")
-@click.option("--ask", is_flag=True, help="Look at the exchange's listings now, instead of telling what the run saw.")
+@click.option("--ask", is_flag=True, help="Look at the exchange's listings now, instead of using what the run saw.")
 @click.option("--open", "opening", is_flag=True, help="Open the page, or the workbook, on this desktop.")
 @click.option(
     "--schema",
@@ -62,8 +62,8 @@ def report(
 ) -> int:
     """Make the reports of a run again from what the ledger knows by now, into the folder where they were.
 
-    What the run saw at the exchange is told as it saw it. Of an entry that changed since then, what is at the exchange is not
-    verifiable, unless --ask looks there now. Nothing is sent, and nothing is recorded but what an analyst wrote into the workbook
+    Uses what the run saw at the exchange. An entry that has changed since then is not verifiable, unless --ask looks at the
+    exchange now. Nothing is sent, and nothing is recorded but what an analyst wrote into the workbook
     that is replaced: a run may be under way meanwhile.
     """
     if schema:

@@ -126,14 +126,14 @@ def _sending(settings: Settings, key: str | None) -> Sending:
     if settings.is_shared:
         text = f"{are} marked as being sent in run {run}, which nobody holds now: `loadsheet workers` shows whether one works on it"
         return Sending(found, f"{text}; if none does, `loadsheet run` looks them up", orphaned=True)
-    text = f"{are} marked as being sent by run {run}, which ended without an end"
+    text = f"{are} marked as being sent by run {run}, which did not finish"
     return Sending(found, f"{text}: `loadsheet run` looks them up", orphaned=True)
 
 
 def _refusal(key: str, doubts: list[Doubt], sending: Sending, choice: str) -> str:
     """Why nothing can be decided about a key, and what to do; empty if something can."""
     if not doubts:
-        return f"nothing about {key} is to be decided: {sending.text or f'`loadsheet show {key}` tells how it stands'}"
+        return f"nothing about {key} has to be decided: {sending.text or f'`loadsheet show {key}` shows its state'}"
     given_up = [one.entry.key for one in doubts if one.entry.state is State.HELD]
     if choice == "give up" and given_up:
         return f"{given_up[0]} was given up before; --send-again or --accepted decides about it anew"

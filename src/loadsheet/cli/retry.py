@@ -104,4 +104,4 @@ def _print_candidates(found: list[Candidate], *, as_json: bool, dry_run: bool) -
     elif rows:
         print_table(["Entry", "Operation", "Key", "State", ""], [list(one.values()) for one in rows])
     else:
-        click.echo("nothing of that is refused or held", err=True)
+        click.echo("nothing that matches is refused or held", err=True)

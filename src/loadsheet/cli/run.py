@@ -88,7 +88,7 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
     try:
         found = datetime.fromisoformat(text) if text is not None else None
     except ValueError:
-        raise click.BadParameter(f"{text} is no moment; write 2026-03-04 or 2026-03-04T21:30") from None
+        raise click.BadParameter(f"{text} is not a valid date or time; write 2026-03-04 or 2026-03-04T21:30") from None
     return found.astimezone() if found else None
 
 
@@ -98,7 +98,7 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
     "--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must have been quiet (default: 5)."
 )
 @click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help="Send so many entries at most; the rest stays ready."
+    "--limit", type=click.IntRange(1), metavar="N", help="Send at most N entries; the rest stay ready."
 )
 @click.option(
     "--since", callback=_parse_time, metavar="WHEN", help="Take only files last changed since this day or moment."

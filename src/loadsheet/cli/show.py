@@ -124,7 +124,7 @@ def _listing_lines(standing: ExceptionStatus) -> list[str]:
 
 @click.command()
 @click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1), help="So many runs at most, newest first."
+    "--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most N runs, newest first."
 )
 @together(STATE, CONFIG, JSON)
 def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) -> None:
@@ -182,7 +182,7 @@ def _ended(run: Run, unfinished: set[str]) -> str:
     if run.finished_at:
         return run.finished_at
     teller = reported_by(run)
-    return f"not finished, told by {teller}" if teller and teller not in unfinished else "not finished"
+    return f"not finished, reported by {teller}" if teller and teller not in unfinished else "not finished"
 
 
 def _code(exit_code: int | None) -> str:

@@ -62,7 +62,7 @@ from loadsheet.watch import watch as run_watches
 def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
     """Stay, and run whenever files in the inbox are finished or entries wait to be sent or resolved.
 
-    Holds a ledger in a file while it lives, so that a `loadsheet run` beside it is told so and exits 75. Where the ledger lies on
+    Holds a ledger in a file while it lives, so that a `loadsheet run` beside it says so and exits 75. Where the ledger lies on
     PostgreSQL and a worker lives, that does the runs; otherwise they are done here. SIGTERM ends it with 0 after the calls under
     way are finished and settled; what is left is for the next start. What may be over by itself is tried again after growing
     pauses; a wrong mapping or setting (78), a refused token (77) and an internal error (70) end it. Where shippers are declared and

@@ -105,7 +105,7 @@ def _overdue(
     try:
         return expected_files.overdue(settings, queries, began)
     except LedgerError as error:
-        say(f"what is late cannot be told: {error}")
+        say(f"cannot determine which files are overdue: {error}")
         return None
 
 

@@ -104,7 +104,7 @@ def _add_notices(
         if queries is not None and (general or settings.notifications.owners):
             state = add_digests(settings, state, outcome, queries)
     except LedgerError as error:
-        say(f"notices: not everything can be told: {texts.error_line(error)}")
+        say(f"notices: some could not be made: {texts.error_line(error)}")
     return state
 
 
@@ -194,7 +194,7 @@ def ping(url: str, step: str, text: str, timeout_s: float) -> str:
         why = getattr(error.reason, "strerror", None) or type(error.reason).__name__
     except (OSError, HTTPException, ValueError) as error:
         why = type(error).__name__
-    return f"the health check at {parts.scheme}://{parts.hostname or ''} could not be told ({why})"
+    return f"the health check at {parts.scheme}://{parts.hostname or ''} could not be pinged ({why})"
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
