@@ -70,7 +70,7 @@ def installed(wheel, tmp_path_factory):
     python = Path(paths["scripts"]) / "python"
     words = ["--python", python, "install", "--quiet", "--no-deps", "--no-index", "--no-cache-dir", wheel]
     subprocess.run([sys.executable, "-m", "pip", *words], env=CLEAN, check=True)
-    lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    lent = {path for path in sys.path if path.endswith("site-packages")}
     (Path(paths["purelib"]) / "lent.pth").write_text("\n".join(sorted(lent)), encoding="utf-8")
     code = "import loadsheet; print(loadsheet.__file__)"
     found = subprocess.run([python, "-c", code], cwd=home, env=CLEAN, capture_output=True, text=True, check=True)

@@ -1,6 +1,6 @@
 """Whole commands in this process, for tests whose subject is not the process itself.
 
-They read files without the sandboxed reader, which `command` and the tests of reading use.
+They read files without the sandboxed reader, which the tests of reading use.
 """
 
 import io

@@ -97,9 +97,7 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
 @click.option(
     "--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must have been quiet (default: 5)."
 )
-@click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help="Send at most N entries; the rest stay ready."
-)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Send at most N entries; the rest stay ready.")
 @click.option(
     "--since", callback=_parse_time, metavar="WHEN", help="Take only files last changed since this day or moment."
 )

@@ -7,7 +7,6 @@ with the metrics of the cluster; `traced` sends traces; `shipped_file` gives das
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.resources import files
-from typing import Literal, get_args
 
 from loadsheet import run_log
 from loadsheet.ledger.queries import LedgerQueries
@@ -17,7 +16,7 @@ from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
-__all__ = ["NAMES", "Name", "WatchStatus", "measure", "shipped", "shown", "traced"]
+__all__ = ["NAMES", "WatchStatus", "serve_status", "shipped_file", "traced", "update_metrics"]
 
 
 def update_metrics(
@@ -95,11 +94,9 @@ def serve_status(settings: Settings, say: Callable[[str], None]) -> Iterator[Wat
         yield watch_status
 
 
-Name = Literal["grafana.json", "prometheus-alerts.yml", "datasette.yaml"]
-
-NAMES: tuple[str, ...] = get_args(Name)
+NAMES = ("grafana.json", "prometheus-alerts.yml", "datasette.yaml")
 
 
-def shipped_file(name: Name) -> bytes:
-    """A file for another program: a Grafana dashboard, Prometheus alert rules, or Datasette queries."""
+def shipped_file(name: str) -> bytes:
+    """A file of NAMES for another program: a Grafana dashboard, Prometheus alert rules, or Datasette queries."""
     return files("loadsheet.operations.monitoring").joinpath("shipped", name).read_bytes()

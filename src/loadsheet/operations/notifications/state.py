@@ -214,9 +214,7 @@ class FileStore:
                 self._reserve.unlink()
                 self._put(state)
         except OSError as error:
-            self._say(
-                f"notices: {self._place} cannot be written ({error.strerror}); these notices may be sent again"
-            )
+            self._say(f"notices: {self._place} cannot be written ({error.strerror}); these notices may be sent again")
             return False
         with suppress(OSError):
             if not self._reserve.exists():
