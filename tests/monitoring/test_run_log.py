@@ -23,7 +23,6 @@ from loadsheet.cli import invoke
 from loadsheet.cli.output import say
 from loadsheet.contract import BY_NAME, Fault, refusal
 from loadsheet.dispatch import Client, send
-from loadsheet.problems import LedgerUnwritable
 from loadsheet.settings import Settings
 
 
@@ -184,12 +183,6 @@ def test_what_a_command_says_at_its_end_is_a_line_as_well_and_nothing_of_that_is
     assert capsys.readouterr().err == "and plain again\n"
 
 
-def test_without_lines_on_stderr_a_sentence_stays_one(tmp_path, capsys):
-    with run_log.opened(Settings(state=tmp_path)):
-        say("watching inbox")
-    assert capsys.readouterr().err == "watching inbox\n"
-
-
 class Terminal(io.StringIO):
     def isatty(self):
         return True
@@ -218,15 +211,6 @@ def test_lines_before_a_run_has_a_name_stand_first_in_its_file(quiet):
         run_log.began("2026-03-04-02")
     lines = [json.loads(line) for line in (quiet.state / "logs" / "2026-03-04-02.jsonl").read_text().splitlines()]
     assert [line["event"] for line in lines] == ["a mapping is old", "run began"]
-
-
-def test_nobody_hears_and_nothing_is_written_while_no_journal_is_open(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run_log.info("hello")
-    with run_log.stage("sending"):
-        run_log.began("2026-03-04-01")
-    assert list(tmp_path.rglob("*")) == []
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_journal_that_is_open_goes_on_where_another_is_only_wanted_if_there_is_none(quiet, tmp_path):
@@ -261,12 +245,6 @@ def test_a_log_that_cannot_be_opened_is_said_and_the_run_goes_on(tmp_path, capsy
         [json.loads(line) for line in capsys.readouterr().err.splitlines()], "the log file of the run cannot be written"
     )
     assert line["reason"]
-
-
-def test_the_log_is_for_our_eyes(quiet):
-    write_regularly(quiet, lambda: run_log.info("hello"))
-    path = quiet.state / "logs" / "2026-03-04-01.jsonl"
-    assert (path.stat().st_mode & 0o077, path.parent.stat().st_mode & 0o077) == (0, 0)
 
 
 def test_a_run_in_which_everything_goes_wrong_writes_no_endless_file(quiet):
@@ -364,15 +342,6 @@ def test_a_fault_of_our_own_is_written_with_its_traceback_and_without_the_token(
     assert "RuntimeError: cannot send ***" in line["exception"]
     assert "in speak" in line["exception"]
     assert TOKEN not in text
-
-
-def test_a_problem_of_the_run_is_no_fault_of_our_own(quiet):
-    def speak():
-        raise LedgerUnwritable("the disk is full")
-
-    with pytest.raises(LedgerUnwritable):
-        write_regularly(quiet, speak)
-    assert "fault" not in (quiet.state / "logs" / "2026-03-04-01.jsonl").read_text(encoding="ascii")
 
 
 def test_secrets_of_the_settings_and_of_urls_and_headers_are_hidden_without_anybody_naming_them(tmp_path):

@@ -35,7 +35,7 @@ class Camp:
 
     def __init__(self, folder, nursery, database, url, **settings):
         self.folder, self._nursery, self.database, self.url = folder, nursery, database, url
-        self.workers = []
+        self.children = []
         self.environment = {"LOADSHEET_TOKEN": TOKEN}
         given = {"database": database, "exchange": url, "cluster.takeover_s": TAKEOVER_S, **QUICK, **settings}
         assumptions = given.pop("assumptions", {})
@@ -48,12 +48,12 @@ class Camp:
 
     def start(self, *words):
         """Start a command here."""
-        return self._nursery.start(self.folder, *words, **self.environment)
+        self.children.append(self._nursery.start(self.folder, *words, **self.environment))
+        return self.children[-1]
 
     def worker(self):
         """Start a worker."""
-        self.workers.append(self.start("worker"))
-        return self.workers[-1]
+        return self.start("worker")
 
     def run(self, within_s=120.0):
         """Have a run to its end."""

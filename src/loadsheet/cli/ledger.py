@@ -260,20 +260,7 @@ NOTHING_KNOWN = 1
 @click.option("--names", is_flag=True, help="Also names of files in which records of other keys came.")
 @with_settings(OUTBOX, STATE, EXCHANGE)
 @JSON
-def forget(
-    *,
-    settings: Settings,
-    key: str,
-    because: str,
-    who: str,
-    yes: bool,
-    originals: bool,
-    reports: bool,
-    backups: bool,
-    with_key: bool,
-    names: bool,
-    as_json: bool,
-) -> int:
+def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, as_json: bool, **more: bool) -> int:
     """Remove payloads, cells, answers and comments of every entry of KEY for good; counts, states and totals stay.
 
     File names go too, replaced by `forgotten-NUMBER.csv`: one under which only forgotten records came, one that contains KEY, and one with
@@ -282,15 +269,7 @@ def forget(
     Says what goes and what stays, by path. The deed is a decision in the chain, with who, when and why, and a hash in the place of
     the key. Nothing is sent. What is ready or unknown has to be settled first.
     """
-    wanted = Request(
-        originals,
-        reports,
-        backups,
-        with_key,
-        names,
-        who=who or (getpass.getuser() if yes else ""),
-        because=because.strip(),
-    )
+    wanted = Request(**more, who=who or (getpass.getuser() if yes else ""), because=because.strip())
     if yes and not wanted.because:
         raise click.UsageError("what is removed for good needs --because TEXT: it is kept with the deed")
     with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
