@@ -29,10 +29,6 @@ VERDICT_OF = {
 }
 
 
-_AGREED = set()
-"""The folders that were found to agree, each with the times at which its files were written."""
-
-
 def check_outcome(folder):
     """Fail where the reports in a run's folder disagree; returns its `run.json`."""
     summary = json.loads((folder / "run.json").read_bytes())
@@ -43,22 +39,16 @@ def check_outcome(folder):
     _check_page(summary, page, book.get_sheet_by_name("Summary").to_python()[1][0])
     _check_results(folder, summary)
     _check_exit_code(summary, book)
-    _AGREED.add(_as_written(folder))
     return summary
 
 
-def _as_written(folder):
-    return folder.resolve(), *sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir())
-
-
 def check_outcomes_below(folder):
-    """The same for every finished run with whole reports that lies in an outbox below a folder, if it was not checked before."""
+    """The same for every finished run with whole reports that lies in an outbox below a folder."""
     for path in sorted(folder.glob("**/outbox/**/run.json")):
         if "work" in path.parts or not (path.parent / "reconciliation.xlsx").exists():
             continue
         summary = json.loads(path.read_bytes())
-        is_whole = not summary.get("missing") and summary["exit_code"] is not None
-        if is_whole and _as_written(path.parent) not in _AGREED:
+        if not summary.get("missing") and summary["exit_code"] is not None:
             check_outcome(path.parent)
 
 

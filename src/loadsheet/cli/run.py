@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from loadsheet import exit_codes, pipeline
-from loadsheet.cli import Terminated, run_to_exit_code
+from loadsheet.cli import Failed, Terminated, attempt
 from loadsheet.cli.check import describe_cause
 from loadsheet.cli.connections import dispatcher_for, say_strays
 from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
@@ -180,15 +180,8 @@ def _run_each(
 
 def _run_isolated(settings: Settings | SettingsError, action: Callable[[Settings], ShipperOutcome]) -> ShipperOutcome:
     """Run one shipper; an exception becomes an outcome with its exit code."""
-    why: list[str] = []
-    outcome: list[ShipperOutcome] = []
-
-    def do() -> int:
-        outcome.append(action(settings_or_raise(settings)))
-        return 0
-
-    code = run_to_exit_code(do, why.append)
-    return outcome[0] if outcome else ShipperOutcome(code, stopped=why[0])
+    outcome = attempt(lambda: action(settings_or_raise(settings)))
+    return ShipperOutcome(outcome.exit_code, stopped=outcome.why) if isinstance(outcome, Failed) else outcome
 
 
 def _show_nothing(_outcome: ShipperOutcome) -> None:

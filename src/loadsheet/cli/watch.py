@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from loadsheet import exit_codes, pipeline
-from loadsheet.cli import run_to_exit_code
+from loadsheet.cli import Failed, attempt
 from loadsheet.cli.connections import check_exchange, dispatcher_for, say_strays
 from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
@@ -135,20 +135,13 @@ def _hold_or_report(
     """Open the resources of one shipper. If that fails and there are other shippers, report it and return the exit code."""
     if not several:
         return _hold(settings_or_raise(settings), stack, _warn)
-    held: list[_HeldShipper] = []
     own = stack.enter_context(ExitStack())
-
-    def hold() -> int:
-        held.append(_hold(settings_or_raise(settings), own, _warn_about(name)))
-        return 0
-
-    def missing(why: str) -> None:
-        _warn(f"{name}: {why}; this shipper is not watched")
-
-    code = run_to_exit_code(hold, missing)
-    if code:
+    held = attempt(lambda: _hold(settings_or_raise(settings), own, lambda text: _warn(f"{name}: {text}")))
+    if isinstance(held, Failed):
+        _warn(f"{name}: {held.why}; this shipper is not watched")
         own.close()
-    return held[0] if held else code
+        return held.exit_code
+    return held
 
 
 def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _HeldShipper:
@@ -201,19 +194,12 @@ def _due_s(settings: Settings, ledger: Ledger) -> float | None:
 
 def _run_isolated(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
     """One run of one of several shippers: an internal error ends the watch of this shipper only."""
-    ended: list[WatchedRun] = []
-    why: list[str] = []
-
-    def do() -> int:
-        ended.append(_run_once(held, context))
-        return 0
-
-    code = run_to_exit_code(do, why.append)
-    if ended:
-        return ended[0]
-    error = LoadsheetError(why[0])
-    error.exit_code = code
-    raise error
+    ended = attempt(lambda: _run_once(held, context))
+    if isinstance(ended, Failed):
+        error = LoadsheetError(ended.why)
+        error.exit_code = ended.exit_code
+        raise error
+    return ended
 
 
 def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
@@ -277,10 +263,6 @@ def _run_resources(held: _HeldShipper, stopping: Sequence[int]) -> Iterator[tupl
         return
     with held_ledger(held.settings) as ledger, dispatcher_for(held.settings, stopping) as dispatcher:
         yield ledger, dispatcher
-
-
-def _warn_about(name: str) -> Callable[[str], None]:
-    return lambda text: _warn(f"{name}: {text}")
 
 
 def _summary_line(summary: RunSummary, folder: Path) -> str:
