@@ -17,9 +17,9 @@ from shared_ledger import shared_memory
 
 from loadsheet.operations.notifications import send_notifications, state
 from loadsheet.operations.notifications.conditions import Facts, Rules, update_conditions
-from loadsheet.operations.notifications.delivery import Address, deliver_all, is_deliverable
+from loadsheet.operations.notifications.delivery import Address, deliver_all
 from loadsheet.operations.notifications.state import Notice, NotificationState, empty_state, open_store
-from loadsheet.problems import ExchangeUnreachable, LedgerBusy, MappingError, Problem, Where
+from loadsheet.problems import MappingError, Problem, Where
 from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
@@ -51,16 +51,6 @@ def test_a_failed_night_is_told_once_and_once_that_it_is_over(told, titles):
     ]
     assert "Reports: " in titles.bodies()[1]
     assert told.said == []
-
-
-def test_an_exchange_out_of_reach_is_told_at_the_second_night_in_a_row(told, titles):
-    down = ExchangeUnreachable("https://exchange.example cannot be reached")
-    told.failed(down)
-    told.night()
-    told.failed(down)
-    assert titles.all() == []
-    told.failed(LedgerBusy("the ledger is held by process 7"))
-    assert titles.all() == ["loadsheet: 2 runs failed (exit code 75)"]
 
 
 def test_the_shipper_stands_in_the_title_and_in_the_next_command(told, titles):
@@ -328,10 +318,3 @@ def test_a_file_whose_companion_is_overdue_is_told_once_and_once_when_it_waits_n
     assert [title for title in titles.all()[1:] if "waits" in title] == []
     assert "orders.csv waits no longer" in titles.bodies()[-1]
     assert len(titles.all()) == 3
-
-
-@pytest.mark.parametrize(
-    ("url", "can"), [("slak://secret/x", False), ("mailto://x:y@here.example", True), ("x", False)]
-)
-def test_an_address_that_nothing_can_be_sent_to_is_known_before(url, can):
-    assert is_deliverable(Address.of(url)) == can
