@@ -200,7 +200,7 @@ def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
 def test_a_create_is_sent_again_only_when_its_key_is_typed(doubt):
     house, key, where, served = doubt
     words = ["resolve", *where, key, "--send-again", "--comment", "not on their page", "--who", "ann"]
-    for typed, said in (("yes\n", "not confirmed: nothing was done"), ("", "--yes answers where nobody can")):
+    for typed, said in (("yes\n", "not confirmed: nothing was done"), ("", "add --yes to run without a terminal")):
         done = house.command(*words, typed=typed)
         assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     refused = house.command(*words, "--yes")

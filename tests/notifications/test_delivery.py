@@ -207,7 +207,7 @@ def test_an_address_that_is_none_is_said_and_stops_no_other(told, titles):
     told.set(notify=["nonsense", *told.settings.notifications.urls])
     told.failed()
     assert told.said == [
-        "notices: an address that is no URL: this is no address that notices can go to; it is tried again after the next run"
+        "notices: an address that is no URL: this is not a valid address for notices; it is tried again after the next run"
     ]
     assert len(titles.all()) == 1
 

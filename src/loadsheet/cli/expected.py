@@ -63,7 +63,7 @@ def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, 
         print_table(["Expected", "Due", "Now", "Next due", "Last came"], [_row(*pair) for pair in pairs])
     countries = {one.holidays or settings.reports.working_days for one in settings.expected_files.expect} - {"none"}
     for country in sorted(one for one in countries if not has_holidays(one)):
-        say(f"of {country} no public holidays are known: files are expected on all of them")
+        say(f"no public holidays are known for {country}: files are expected on every day")
     for text in (*(one.text for one in awaited if one.late), *missing):
         say(f"late: {text}")
     if settings.schedules.timetable and not as_json:

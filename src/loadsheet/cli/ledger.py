@@ -48,7 +48,7 @@ def ledger() -> None:
 def check(*, settings: Settings, as_json: bool) -> int:
     """Look at everything: the database, foreign keys, states against events, the chain of decisions, originals, backups.
 
-    Exits 70 if the ledger contradicts itself, 1 if something around it wants somebody. A run may be under way meanwhile.
+    Exits 70 if the ledger contradicts itself, 1 if something around it needs attention. A run may be in progress.
     """
     with ledger_to_read(settings) as opened:
         found = check_all(settings, opened, clock()())
@@ -113,9 +113,9 @@ def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
         print_lines([f"what was there is {done.replaced}"])
     if done.older:
         say(
-            "It is older than the last run recorded here, so it does not know what was sent since. Look that nobody drops those files"
-            " again unseen, then run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true: what it would have sent is unknown then, and looked"
-            " for at the exchange before anything is sent."
+            "It is older than the last run recorded here, so it does not know what was sent since. Make sure that nobody drops those"
+            " files again, then run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true: what that run would have sent counts as unknown and"
+            " is looked up at the exchange before anything is sent."
         )
     return 0
 
@@ -250,7 +250,7 @@ NOTHING_KNOWN = 1
 
 @ledger.command()
 @click.argument("key")
-@click.option("--because", default="", help="Why: kept with the deed. Name no person in it.")
+@click.option("--because", default="", help="Why: kept with the decision. Name no person in it.")
 @click.option("--who", default="", help="Who does it (default: the user's name).")
 @click.option("--yes", is_flag=True, help="Do it; without, it only says what would go.")
 @click.option("--originals", is_flag=True, help="Also whole originals in which rows of other keys stand.")
@@ -266,12 +266,12 @@ def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, a
     File names go too, replaced by `forgotten-NUMBER.csv`: one under which only forgotten records came, one that contains KEY, and one with
     a word that stands in this record and in no other of its files. Dropped again, a file is listed under its own name.
 
-    Says what goes and what stays, by path. The deed is a decision in the chain, with who, when and why, and a hash in the place of
+    Says what goes and what stays, by path. It is recorded as a decision in the chain, with who, when and why, and a hash in place of
     the key. Nothing is sent. What is ready or unknown has to be settled first.
     """
     wanted = Request(**more, who=who or (getpass.getuser() if yes else ""), because=because.strip())
     if yes and not wanted.because:
-        raise click.UsageError("what is removed for good needs --because TEXT: it is kept with the deed")
+        raise click.UsageError("removing for good needs --because TEXT: the reason is kept with the decision")
     with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
         found = find(settings, ledger, _file(settings), key)
         if not found.entries:

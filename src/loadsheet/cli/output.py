@@ -92,4 +92,4 @@ def _answered() -> Iterator[None]:
     except click.Abort as ended:  # click has one word for Ctrl-C and for the end of input
         if not isinstance(ended.__context__, EOFError):
             raise
-        raise click.UsageError(f"nobody answered, {_NOTHING_DONE}; --yes answers where nobody can") from None
+        raise click.UsageError(f"no answer, {_NOTHING_DONE}; add --yes to run without a terminal") from None
