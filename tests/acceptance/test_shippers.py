@@ -19,7 +19,7 @@ from watch_process import watching
 from loadsheet.exchange import FaultClass
 
 DAY = 86_400
-STRAYS = "2 files lie in inbox outside of the shippers' folders, where nobody takes them: brich/orders.csv, orders.csv"
+STRAYS = "2 files lie in inbox outside of the shippers' folders, where no run takes them: brich/orders.csv, orders.csv"
 
 
 @pytest.fixture

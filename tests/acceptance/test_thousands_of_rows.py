@@ -56,16 +56,17 @@ def write(path, damaged, sound):
 
 def test_check_and_run_count_the_rows_of_every_column_warning(house, capsys):
     count = 1_000
-    write(house / "inbox" / "events.csv", count, 2 * count)
-    assert invoke(["check", "inbox/events.csv", "--json"]) == 0
+    write(house / "events.csv", count, 2 * count)
+    assert invoke(["check", "events.csv", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {problem["code"] for problem in told["problems"]} == CODES
     rows = {problem["code"]: problem["values"]["count"] for problem in told["problems"]}
     assert rows == dict.fromkeys(CODES, count) | {"R225": 3 * count}
     for problem in told["problems"]:
         assert f"and {count - 5:,} more" in problem["values"].get("styles", problem["values"]["rows"])
+    write(house / "inbox" / "events.csv", count, 10)
     assert invoke(["run", "--settle", "0", "--limit", "9"]) in (0, 1), capsys.readouterr().err
     (path,) = (house / "outbox").glob("*/run.json")
     told = json.loads(path.read_text(encoding="utf-8"))
-    assert {cause["code"] for cause in told["causes"] if cause["level"] == "warning"} >= CODES
+    assert {cause["code"] for cause in told["causes"] if cause["level"] == "warning"} >= CODES - {"R224"}
     assert invoke(["report"]) == 0

@@ -180,10 +180,10 @@ class Supervisor:
 
     def hears_until(self, wanted):
         """Every message up to the one that holds this."""
-        is_supervised = [self.hears()]
-        while wanted not in is_supervised[-1]:
-            is_supervised.append(self.hears())
-        return is_supervised
+        heard = [self.hears()]
+        while wanted not in heard[-1]:
+            heard.append(self.hears())
+        return heard
 
     def close(self):
         self._socket.close()
@@ -267,7 +267,7 @@ def test_a_watch_under_a_supervisor_answers_runs_and_says_when_it_stops(tmp_path
         found = samples(asked(address, "/metrics")[1].decode())
         assert found["loadsheet_entries", ("operation", "order.create"), ("state", "accepted")] == 3
         assert watch.stop() == 0
-    is_supervised = supervisor.hears_until("STOPPING=1")
-    assert is_supervised[0] == "READY=1\nSTATUS=watching"
-    assert "WATCHDOG=1" in is_supervised
-    assert "STATUS=the last run ended with 0" in is_supervised
+    heard = supervisor.hears_until("STOPPING=1")
+    assert heard[0] == "READY=1\nSTATUS=watching"
+    assert "WATCHDOG=1" in heard
+    assert "STATUS=the last run ended with 0" in heard

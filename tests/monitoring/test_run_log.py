@@ -31,7 +31,7 @@ def quiet(tmp_path):
     return Settings(state=tmp_path, log_level="off")
 
 
-def write_regularly(settings, speak, run="2026-03-04-01", **more):
+def logged(settings, speak, run="2026-03-04-01", **more):
     """The lines of a run's file after something spoke, and its text."""
     with run_log.opened(settings, **more):
         run_log.began(run)
@@ -252,7 +252,7 @@ def test_a_run_in_which_everything_goes_wrong_writes_no_endless_file(quiet):
         for number in range(run_log.ENTRIES_MAX + 500):
             run_log.entry("entry refused", key=number)
 
-    lines, _ = write_regularly(quiet, speak)
+    lines, _ = logged(quiet, speak)
     assert len(of(lines, "entry refused")) == run_log.ENTRIES_MAX
     assert lines[-1]["event"] == "further entries are in the reports only"
 
@@ -294,7 +294,7 @@ def test_the_token_of_a_client_appears_in_no_line_wherever_it_turns_up(quiet):
         with run_log.stage(f"stage of {TOKEN}", file=f"{TOKEN}.csv"):
             run_log.entry("entry refused", reason=f"<html>{TOKEN * 3}</html>" + "x" * 900 + TOKEN)
 
-    _, text = write_regularly(quiet, speak)
+    _, text = logged(quiet, speak)
     assert TOKEN not in text
     assert text.count(run_log.HIDDEN) > 5
 
@@ -336,7 +336,7 @@ def test_a_fault_of_our_own_is_written_with_its_traceback_and_without_the_token(
         raise RuntimeError(f"cannot send {TOKEN}")
 
     with pytest.raises(RuntimeError):
-        write_regularly(quiet, speak)
+        logged(quiet, speak)
     text = (quiet.state / "logs" / "2026-03-04-01.jsonl").read_text(encoding="ascii")
     (line,) = of([json.loads(line) for line in text.splitlines()], "an internal error")
     assert "RuntimeError: cannot send ***" in line["exception"]
@@ -361,7 +361,7 @@ def test_secrets_of_the_settings_and_of_urls_and_headers_are_hidden_without_anyb
             third=quote("pass%2Fword-9", safe=""),
         )
 
-    _, text = write_regularly(chosen, speak)
+    _, text = logged(chosen, speak)
     for secret in ("sesame-1234", "pass%2Fword-9", "owners-word", "topsecret", "dXNlcg", '{"a": 1}', "word-9"):
         assert secret not in text, secret
 
@@ -380,12 +380,12 @@ names = st.from_regex(r"[a-z_]{1,12}", fullmatch=True).filter(
 @given(texts, st.dictionaries(names, values, max_size=5))
 def test_every_line_parses_stands_on_one_line_and_holds_no_control_character(tmp_path_factory, event, fields):
     chosen = Settings(state=tmp_path_factory.mktemp("state"))
-    lines, text = write_regularly(chosen, lambda: run_log.info(event, **fields))
+    lines, text = logged(chosen, lambda: run_log.info(event, **fields))
     assert len(lines) == 2
     assert all(sign == "\n" or " " <= sign <= "~" for sign in text)
-    for serve_status in _texts(lines[1]):
-        assert serve_status.isprintable()
-        assert len(serve_status) <= run_log.TEXT_MAX + 30
+    for one in _texts(lines[1]):
+        assert one.isprintable()
+        assert len(one) <= run_log.TEXT_MAX + 30
 
 
 def _texts(value):
@@ -401,7 +401,7 @@ def _texts(value):
 
 
 def test_a_text_without_end_is_cut_and_says_how_long_it_was(quiet):
-    lines, text = write_regularly(quiet, lambda: run_log.info("long", reason="ä" * 100_000, keys=list(range(10_000))))
+    lines, text = logged(quiet, lambda: run_log.info("long", reason="ä" * 100_000, keys=list(range(10_000))))
     assert lines[1]["reason"].endswith("... (100000 characters)")
     assert len(lines[1]["keys"]) == 50
     assert len(text) < 5_000

@@ -83,7 +83,7 @@ def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
     mailed.night()
     assert [mail["Subject"][-5:] for mail in post.mails] == ["4.csv", "2.csv", "3.csv"]
     with open_store(mailed.settings, print) as store:
-        assert [change_notice.title for change_notice in store.read().outbox] == ["huge", "vast"]
+        assert [notice.title for notice in store.read().outbox] == ["huge", "vast"]
 
 
 def test_a_german_shipper_gets_a_german_mail_and_the_setting_decides_where_the_sheet_has_no_language(mailed, post):

@@ -27,7 +27,7 @@ from loadsheet.problems import LoadsheetError
 _Done = TypeVar("_Done")
 
 CLOSED_PIPE = 1
-"""With what click ends if nobody reads stdout any more."""
+"""The exit code that click gives if stdout is closed."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -87,7 +87,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, spec.summary) for name, spec in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names that begin so, without loading one: whoever presses a key waits for it."""
+        """The names that begin so. No command is loaded for it: completion has to be fast."""
         names = [CompletionItem(name, help=spec.summary) for name, spec in COMMANDS.items()]
         begun = [item for item in names if item.value.startswith(incomplete)]
         return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]

@@ -24,7 +24,7 @@ _MOVES_GOODS = (Action.CREATE, Action.CONFIRM)  # what must not be doubled by a 
 
 
 class Doubt(NamedTuple):
-    """An entry of which nobody knows whether it arrived, and what is known about it, in words."""
+    """An entry with an unknown outcome, and the evidence about it."""
 
     entry: Entry
     evidence: str
@@ -32,7 +32,7 @@ class Doubt(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """What is marked as being sent, what there is to say of it, and whether nobody is there who sends it."""
+    """The entries marked as being sent, a sentence about them, and whether no process is sending them any more."""
 
     entries: tuple[Entry, ...] = ()
     text: str = ""
@@ -113,7 +113,7 @@ def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
 
 
 def _sending(settings: Settings, key: str | None) -> Sending:
-    """What is marked as being sent (of a key, what of it is), and by whom. Of what nobody sends any more the outcome is as good as unknown."""
+    """The entries marked as being sent (those of `key`, if given), and by whom. If no process sends them any more, their outcome is unknown."""
     with ledger_to_read(settings) as ledger:
         marked = ledger.queries.entries_by_key(key) if key else ledger.queries.entries_in(State.SENDING)
         found = tuple(entry for entry in marked if entry.state is State.SENDING)
@@ -124,7 +124,7 @@ def _sending(settings: Settings, key: str | None) -> Sending:
     if holder := holder_of(settings):
         return Sending(found, f"{are} being sent now, by {holder}: look again when that has ended")
     if settings.is_shared:
-        text = f"{are} marked as being sent in run {run}, which nobody holds now: `loadsheet workers` shows whether one works on it"
+        text = f"{are} marked as being sent in run {run}, which no process holds now: `loadsheet workers` shows whether one works on it"
         return Sending(found, f"{text}; if none does, `loadsheet run` looks them up", orphaned=True)
     text = f"{are} marked as being sent by run {run}, which did not finish"
     return Sending(found, f"{text}: `loadsheet run` looks them up", orphaned=True)

@@ -79,18 +79,18 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
         codes = list(missing.values())  # of the shippers that are not watched (any more)
         if len(missing) == len(held):
             return exit_codes.worst(codes)
-        board = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
+        status = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
         for name, code in missing.items():
-            board.ended(name, code, "it is not watched")
+            status.ended(name, code, "it is not watched")
         mine = [one for one in held.values() if isinstance(one, _HeldShipper)]
         wake_events = stack.enter_context(WakeEvents([one.settings for one in mine], _warn))
-        context = _WatchContext(board, as_json, several=len(found) > 1, codes=codes, stopping=wake_events.signals)
+        context = _WatchContext(status, as_json, several=len(found) > 1, codes=codes, stopping=wake_events.signals)
         watches = [_watch(one, context) for one in mine]
         say(f"watching {', '.join(place_shown(one.settings.inbox) for one in watches)}")
         if serves_all(found):
             say_strays(config, found)
         try:
-            stopped_by = run_watches(watches, wake_events, on_turn=board.checked)
+            stopped_by = run_watches(watches, wake_events, on_turn=status.checked)
         except LoadsheetError as error:
             if not codes:
                 raise
@@ -103,7 +103,7 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
 class _WatchContext(NamedTuple):
     """What the watches of all shippers share; `stopping` holds the signals received so far."""
 
-    board: monitoring.WatchStatus
+    status: monitoring.WatchStatus
     as_json: bool
     several: bool
     codes: list[int]
@@ -204,7 +204,7 @@ def _run_isolated(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
 
 def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
     settings = held.settings
-    board, began = context.board, clock()()
+    status, began = context.status, clock()()
     if settings.is_shared and enqueue.enqueue_run(settings, began):
         held.timetable.record_run(began)
         return WatchedRun(0, None, queued=True)
@@ -213,12 +213,12 @@ def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
         say(f"{prefix}catching up: {late}")
     with RunEnd(settings, partial(_ledger_for_corrections, held)) as end:
         result = run_with_hooks(
-            settings, lambda: _run_pipeline(held, context, end), clock=clock(), say=say, watch_status=board
+            settings, lambda: _run_pipeline(held, context, end), clock=clock(), say=say, watch_status=status
         )
         result = end.correct_if_changed(result)
         _print_run(settings, result, context)
     if result.undone:
-        board.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
+        status.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
     stopped = result.stopped
     if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: the watch goes on
         say(f"loadsheet: {stopped}")
@@ -245,7 +245,7 @@ def _run_pipeline(held: _HeldShipper, context: _WatchContext, end: RunEnd) -> Re
     settings = held.settings
     with _run_resources(held, context.stopping) as (ledger, dispatcher):
         return end.archive_and_purge(
-            ledger, pipeline.run(settings, ledger, dispatcher, progress=context.board.progress)
+            ledger, pipeline.run(settings, ledger, dispatcher, progress=context.status.progress)
         )
 
 

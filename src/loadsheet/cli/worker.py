@@ -49,12 +49,12 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     except ModuleNotFoundError as missing:
         message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(message) from None
-    with run_log.opened(settings), _signals_handled() as requests, monitoring.serve_status(settings, say) as board:
+    with run_log.opened(settings), _signals_handled() as requests, monitoring.serve_status(settings, say) as status:
 
         def turn() -> None:
             if not once:
                 keep_fork_server()
-            board.checked()
+            status.checked()
 
         code = serve(
             config,
