@@ -3,18 +3,18 @@
 import json
 import shutil
 
-from command_in_process import loadsheet
-from workspace import ROOT, SHIPPED
+from workspace import SAMPLES
 
 SAMPLE = "alder_2026-03-10.csv"
 
 
-def test_files_of_one_name_in_several_folders_are_all_checked(tmp_path):
+def test_files_of_one_name_in_several_folders_are_all_checked(workspace):
+    workspace.use_shipped("alder-parcels")
     for folder in ("monday", "tuesday"):
-        (tmp_path / folder).mkdir()
-        shutil.copy(ROOT / "inbox_samples" / SAMPLE, tmp_path / folder)
+        (workspace / folder).mkdir()
+        shutil.copy(SAMPLES / SAMPLE, workspace / folder)
     counts = [
-        json.loads(loadsheet(tmp_path, "check", "--json", "--mappings", SHIPPED, *files).stdout)
+        json.loads(workspace.command("check", "--json", *files).stdout)
         for files in ([f"monday/{SAMPLE}"], [f"monday/{SAMPLE}", f"tuesday/{SAMPLE}", f"monday/{SAMPLE}"])
     ]
     (one, both) = [(found["usable"], found["errors"], len(found["problems"])) for found in counts]

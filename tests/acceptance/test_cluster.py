@@ -3,41 +3,39 @@
 import os
 import shutil
 import signal
-import socket
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 
 import databases
 import pytest
-from command_processes import nursery
+from command_processes import shared_nursery
 from fleet_processes import TOKEN, Camp, exchange, resends, until
 from invariants import check_laws, read_ledger
 from killed_runs import MAPPINGS, orders
 from postgres import running_server
+from workspace import ROOT, copy_mappings
 
-ROOT = Path(__file__).parents[2]
 SLOW_S = 0.1
-SAMPLES = (  # all operations, and what waits for other files
-    *("acme_orders_2026-03.xlsx", "order_updates.csv", "order_deletes.csv", "status_rotterdam_2026-03-05.csv"),
-    *(
-        "tender_spring_lanes.xlsx",
-        "tender_updates.csv",
-        "tender_withdrawals.csv",
-        "quotes_carrier7.csv",
-        "confirmations.csv",
-    ),
-)
+SAMPLES = {  # all operations, and what waits for other files; with their mappings
+    "acme_orders_2026-03.xlsx": "acme-flat",
+    "order_updates.csv": "order-updates",
+    "order_deletes.csv": "order-deletes",
+    "status_rotterdam_2026-03-05.csv": "carrier-status",
+    "tender_spring_lanes.xlsx": "spring-tenders",
+    "tender_updates.csv": "tender-updates",
+    "tender_withdrawals.csv": "tender-withdrawals",
+    "quotes_carrier7.csv": "carrier7-quotes",
+    "confirmations.csv": "quote-confirmations",
+}
 
 
 pytestmark = pytest.mark.timeout(170)
 
 
-@pytest.fixture(scope="module")
-def born(tmp_path_factory):
-    with nursery(tmp_path_factory.mktemp("says")) as found:
-        yield found
+@pytest.fixture
+def born():
+    return shared_nursery()
 
 
 @pytest.fixture
@@ -62,8 +60,8 @@ def pitched(tmp_path, born, server, **settings):
         found.truth = truth
         drop(found, range(60))
         yield found
-        for worker in found.workers:
-            worker.send(signal.SIGKILL)
+        for child in found.children:
+            child.send(signal.SIGKILL)
 
 
 def drop(camp, numbers, name="orders.csv"):
@@ -77,12 +75,12 @@ def accepted(camp):
     return camp.states().get("accepted", 0)
 
 
-def all_is_well(camp, count=60):
+def all_is_well(camp):
     """Each order arrived once, each is accepted, and the last report says so."""
     known = camp.known()
     check_laws(known, camp.truth.lines())
-    assert camp.states() == {"accepted": count}
-    assert sorted(line["key"] for line in camp.truth.lines()) == sorted(f"A-{n}" for n in range(count))
+    assert camp.states() == {"accepted": 60}
+    assert sorted(line["key"] for line in camp.truth.lines()) == sorted(f"A-{n}" for n in range(60))
 
 
 def runner(camp):
@@ -99,13 +97,14 @@ def wait_for(camp, count):
 @pytest.mark.journey
 def test_a_worker_does_what_one_process_does(tmp_path, born):
     told = {}
+    copy_mappings(tmp_path / "mappings", *SAMPLES.values())
     for place in ("alone", "fleet"):
         (tmp_path / place / "inbox").mkdir(parents=True)
         for name in SAMPLES:
             shutil.copy(ROOT / "inbox_samples" / name, tmp_path / place / "inbox")
         database = databases.server().new_database() if place == "fleet" else f"sqlite:///{tmp_path / 'ledger.db'}"
         with exchange(born, tmp_path / f"exchange of {place}") as (url, truth):
-            camp = Camp(tmp_path / place, born, database, url, mappings=str(ROOT / "mappings"))
+            camp = Camp(tmp_path / place, born, database, url, mappings=str(tmp_path / "mappings"))
             if place == "fleet":
                 worker = camp.worker()
                 camp.listens()
@@ -114,7 +113,7 @@ def test_a_worker_does_what_one_process_does(tmp_path, born):
                 done = "select 1 from fleet.procrastinate_jobs where status = 'succeeded'"
                 until(lambda camp=camp, done=done: camp.ask(done))
                 assert (watch.stop(), worker.stop()) == (0, 143), (watch.said, worker.said)
-                holds_no_token(camp, born)
+                holds_no_token(camp)
             else:
                 run = camp.run()
                 assert run.code == 1, run.said
@@ -136,7 +135,7 @@ def by_key(known):
     return sorted(known.entries, key=lambda one: (one["operation"], one["key"], one["rows"] or ""))
 
 
-def holds_no_token(camp, born):
+def holds_no_token(camp):
     """Neither what lies in the database, nor any file, nor what was said."""
     tables = camp.ask(
         "select table_schema, table_name from information_schema.tables where table_schema like 'loadsheet%%' and table_type = 'BASE TABLE'"
@@ -145,11 +144,11 @@ def holds_no_token(camp, born):
     for schema, table in tables:
         for (row,) in camp.ask(f'select one::text from "{schema}"."{table}" one'):
             assert TOKEN not in row, table
-    for path in [path for path in camp.folder.rglob("*") if path.is_file()] + [one.says for one in born.children]:
+    for path in [path for path in camp.folder.rglob("*") if path.is_file()] + [one.says for one in camp.children]:
         assert TOKEN.encode() not in path.read_bytes(), path
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_when_a_worker_and_its_run_are_killed_another_worker_goes_on_from_there(camp):
     first = camp.worker()
     camp.listens()
@@ -175,7 +174,7 @@ def stopped_amid_calls(camp, run):
     return False
 
 
-@pytest.mark.journey
+@pytest.mark.sweep
 def test_a_run_that_stood_still_sends_no_more_and_its_late_outcomes_count(camp):
     run = camp.start("run")
     wait_for(camp, 6)
@@ -209,18 +208,6 @@ def test_a_run_waits_for_a_server_that_is_started_again(tmp_path, born):
         assert run.wait() in (0, 1, 75), run.said
         until(lambda: camp.run().code == 0)  # what was being sent when the server went is looked for
         all_is_well(camp)
-
-
-@pytest.mark.sweep
-def test_a_second_run_at_the_same_time_names_who_is_at_it(camp):
-    drop(camp, range(200))  # enough to be still at it when the second has started
-    run = camp.start("run")
-    wait_for(camp, 1)
-    second = camp.run()
-    assert second.code == 75
-    assert f"held by process {run.pid} on {socket.gethostname()}" in second.said
-    assert run.wait() == 0, run.said
-    all_is_well(camp, 200)
 
 
 @pytest.mark.sweep

@@ -14,12 +14,20 @@ import pytest
 from command_in_process import loadsheet
 from exchange_process import TOKEN, exchange
 from notification_servers import web
-from orders import MAPPINGS, write_orders
 
 from loadsheet.cli.doctor import examine
 from loadsheet.cli.doctor.ledger_checks import system_version
 from loadsheet.ledger import open_ledger
 from loadsheet.settings import Settings
+
+MAPPING = """\
+mapping: events
+version: 1
+target: order.status
+source: {files: ["events*.csv"], timezone: Europe/Berlin}
+columns: {order: {label: Order, key: true, required: true}}
+payload: {order_id: {col: order}, status_code: {value: DEP}}
+"""
 
 
 def now():
@@ -38,7 +46,8 @@ def house(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, mode in (("inbox", 0o770), ("outbox", 0o770), (".loadsheet", 0o700)):
         (tmp_path / name).mkdir(mode=mode)
-    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    (tmp_path / "mappings").mkdir()
+    (tmp_path / "mappings" / "events.yaml").write_text(MAPPING, encoding="utf-8")
     return tmp_path
 
 
@@ -77,20 +86,14 @@ def test_a_house_in_order_has_nothing_wrong(house, served):
     } <= {one.check for one in findings}
 
 
-def test_each_mapping_is_looked_at_by_itself(house):
-    assert [level for level, _, _ in found("mapping")] == ["ok"] * len(list((house / "mappings").glob("*.yaml")))
+def test_each_mapping_is_looked_at_by_itself_no_folder_of_them_is_wrong_and_an_empty_one_is_strange(house):
+    assert [level for level, _, _ in found("mapping")] == ["ok"]
     (house / "mappings" / "broken.yaml").write_text(
         "mapping: broken\nversion: 1\ntarget: order.creat\n", encoding="utf-8"
     )
-    ((level, text, todo),) = found("mapping")
-    assert (level, "broken.yaml" in text, todo) == (
-        "wrong",
-        True,
-        f"loadsheet mapping lint {Path('mappings/broken.yaml')}",
-    )
-
-
-def test_no_folder_of_mappings_is_wrong_and_an_empty_one_is_strange(house):
+    level, text, todo = one_of("mapping")
+    told = f"loadsheet mapping lint {Path('mappings/broken.yaml')}"
+    assert (level, "broken.yaml" in text, todo) == ("wrong", True, told)
     shutil.rmtree(house / "mappings")
     assert one_of("mappings")[0] == "wrong"
     (house / "mappings").mkdir()
@@ -205,14 +208,10 @@ def test_clocks_that_differ_are_told_with_how_much(house, served):
         ours = lambda ahead_s=ahead_s: now() + timedelta(seconds=ahead_s)  # noqa: E731 (bound to its row)
         came, text, todo = one_of("clock", ours=ours, exchange=served, token=TOKEN)
         assert (came, said in text, bool(todo)) == (level, True, level != "ok"), text
-
-
-def test_the_clock_is_told_even_if_the_token_is_refused_for_it(house, served):
     assert one_of("clock", exchange=served, token="of-nobody")[0] == "ok"
 
 
 def test_a_ledger_is_examined_and_the_last_good_run_told(house):
-    write_orders(house / "inbox", 3)
     assert loadsheet(house, "run", "--settle", "0").returncode == 0
     level, text, _ = one_of("ledger")
     assert (level, "sound" in text, "MB" in text) == ("ok", True, True)
@@ -232,7 +231,6 @@ def test_the_holder_of_the_ledger_is_named_and_a_quick_look_does_not_ask_for_the
 
 
 def test_a_ledger_that_is_gone_or_no_ledger_is_wrong(house):
-    write_orders(house / "inbox", 1)
     loadsheet(house, "run", "--settle", "0")
     (house / ".loadsheet" / "ledger.db").rename(house / "moved")
     for more in (house / ".loadsheet").glob("ledger.db-*"):
@@ -271,19 +269,14 @@ def test_the_password_of_a_database_is_never_shown(house):
     assert one_of("ledger", **given)[0] == "wrong"
 
 
-def test_the_zones_in_use_are_named_with_the_age_of_their_data(house, tmp_path):
+def test_the_zones_in_use_are_named_and_old_data_of_the_system_are_told(house, tmp_path):
     expected = {"files": ["acme*"], "by": "21:30", "timezone": "Asia/Kolkata"}
     _, text, _ = one_of("time zones", expect=[expected])
     assert "Asia/Kolkata" in text
     assert "Europe/Berlin" in text, "the mappings name it"
-    (tmp_path / "tzdata.zi").write_text("# version 2021a\nZ x 0 - x\n", encoding="ascii")
-    assert system_version((str(tmp_path),)) == "2021a"
-    assert system_version((str(tmp_path / "none"),)) == ""
-
-
-def test_old_time_zone_data_of_the_system_are_told(house, tmp_path):
     (tmp_path / "zones").mkdir()
-    (tmp_path / "zones" / "tzdata.zi").write_text("# version 2021a\n", encoding="ascii")
+    (tmp_path / "zones" / "tzdata.zi").write_text("# version 2021a\nZ x 0 - x\n", encoding="ascii")
+    assert system_version((str(tmp_path / "none"),)) == ""
     before = zoneinfo.TZPATH
     try:
         zoneinfo.reset_tzpath([str(tmp_path / "zones")])
@@ -295,7 +288,7 @@ def test_old_time_zone_data_of_the_system_are_told(house, tmp_path):
 
 def test_an_address_for_notices_that_is_none_is_named_without_its_password(house):
     good, bad = "json://user:hunter2@127.0.0.1:9", "carrier-pigeon://hunter2"
-    assert one_of("notices")[:2] == ("ok", "nobody is told of anything (notifications.urls is not set)")
+    assert one_of("notices")[:2] == ("ok", "no notices are sent (notifications.urls is not set)")
     assert one_of("notices", notify=(good,)) == ("ok", "notifications.urls: json://127.0.0.1", "")
     level, text, todo = one_of("notices", notify=(good, bad))
     assert (level, "notifications.urls: address 2" in text, bool(todo), "hunter2" in text + todo) == (
@@ -324,9 +317,7 @@ def test_a_notice_is_sent_on_wish_only_with_what_was_found(house):
     assert "the unit x has failed" in first["title"]
     assert "wrong: mappings: " in first["message"]
     assert "a test" in second["title"]
-
-
-def test_a_notice_that_reaches_nobody_is_wrong(house):
+    (house / "loadsheet.toml").unlink()
     done = loadsheet(house, "doctor", "--quick", "--notify")
     assert (done.returncode, "there is nobody to send a notice to" in done.stdout) == (1, True)
 

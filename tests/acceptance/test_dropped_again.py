@@ -63,24 +63,6 @@ def nights(home, drop, times):
         yield told
 
 
-def test_events_that_wait_for_their_order_wait_in_every_drop_that_holds_them(place):
-    with at(place) as home:
-        for told in nights(home, events, 3):
-            assert told["exit_code"] == 1
-            assert told["verdicts"] == {"not sent: held": 2}
-            assert told["entries"] == told["balance"]["rows"] == {"held": 2}
-        assert sent(home) == []
-
-
-def test_events_dropped_twice_go_once_when_their_order_comes(place):
-    with at(place) as home:
-        list(nights(home, events, 2))
-        write_orders(home.settings.inbox, 2, first=1)
-        (told,) = nights(home, events, 1)
-        assert told["exit_code"] == 0
-        assert sent(home, "/statusOrder") == [order_id(1), order_id(2)]
-
-
 def test_what_a_limit_kept_back_waits_in_the_second_drop_as_well(place):
     with at(place, run_entries_max=1) as home:
         first, second = nights(home, lambda one: write_orders(one.settings.inbox, 9, first=1), 2)
@@ -97,18 +79,18 @@ def foretold(home):
     return told.exit_code, told.to_json()["records"]
 
 
-def test_a_dry_run_counts_what_repeats_waiting_events_as_waiting(place):
+def test_events_that_wait_for_their_order_wait_in_every_drop_that_holds_them_and_go_once(place):
+    """A dry run foretells both."""
     with at(place) as home:
-        list(nights(home, events, 1))
+        for told in nights(home, events, 2):
+            assert told["exit_code"] == 1
+            assert told["verdicts"] == {"not sent: held": 2}
+            assert told["entries"] == told["balance"]["rows"] == {"held": 2}
         events(home)
         assert foretold(home) == (1, {"waiting": 2})
-        (told,) = nights(home, events, 1)
-        assert (told["exit_code"], told["entries"]) == (1, {"held": 2})
-
-
-def test_a_dry_run_counts_what_repeats_waiting_events_as_unchanged_when_their_order_comes(place):
-    with at(place) as home:
-        list(nights(home, events, 1))
+        assert sent(home) == []
         write_orders(home.settings.inbox, 2, first=1)
-        events(home)
         assert foretold(home) == (0, {"ready": 2, "unchanged": 2})
+        (told,) = nights(home, events, 1)
+        assert told["exit_code"] == 0
+        assert sent(home, "/statusOrder") == [order_id(1), order_id(2)]

@@ -1,15 +1,13 @@
 """The exit code of a run, its row in the ledger and its run.json say the same, whatever breaks once its end is recorded."""
 
 import json
-import os
 import socket
-import subprocess
-import sys
-from contextlib import ExitStack, closing, redirect_stdout
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from command import TOKEN, environment
+from command import TOKEN
+from command_in_process import nobody_reads, stdout_to
 from command_processes import shared_nursery
 from small_disk import small_disk
 from watch_process import watching
@@ -37,6 +35,13 @@ def house(workspace):
     workspace.write_orders(2)
     workspace.state.mkdir()
     return workspace
+
+
+@pytest.fixture
+def entered(house, monkeypatch):
+    """This process is where a command would run."""
+    monkeypatch.chdir(house)
+    monkeypatch.setenv("LOADSHEET_TOKEN", TOKEN)
 
 
 def recorded(house):
@@ -88,26 +93,17 @@ def test_a_watch_records_it_as_well_and_goes_on(house):
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
-def test_a_full_disk_under_what_is_said_is_in_all_of_them(house):
-    with FULL.open("wb") as full:
-        words = [sys.executable, "-m", "loadsheet", "run"]
-        variables = environment(LOADSHEET_READING__PROCESS="none")
-        done = subprocess.run(words, cwd=house, env=variables, stdout=full, stderr=subprocess.PIPE, check=False)
-    assert done.returncode == 70, done.stderr
+def test_a_full_disk_under_what_is_said_is_in_all_of_them(house, entered):
+    with stdout_to(FULL.open("w")):
+        assert invoke(["run"]) == 70
     assert recorded(house) == (70, {ELSE: "No space left on device"})
 
 
-def test_a_reader_that_goes_away_is_in_all_of_them(house, monkeypatch):
-    monkeypatch.chdir(house)
-    monkeypatch.setenv("LOADSHEET_TOKEN", TOKEN)
-    reads, writes = os.pipe()
-    os.close(reads)
-    with os.fdopen(writes, "w") as nobody_reads, redirect_stdout(nobody_reads):
+def test_a_reader_that_goes_away_is_in_all_of_them(house, entered):
+    with stdout_to(nobody_reads()):
         with pytest.raises(SystemExit) as ended:
             invoke(["run"])
-        with Path(os.devnull).open("w") as nowhere:  # for what the stream still holds
-            os.dup2(nowhere.fileno(), nobody_reads.fileno())
-    assert ended.value.code == 1
+        assert ended.value.code == 1
     assert recorded(house) == (1, {ELSE: "Broken pipe"})
 
 

@@ -122,48 +122,24 @@ payload:
       quantity: {col: count}
       stackable: {col: fragile}
 """
-HEADS = [
-    "Row",
-    "Order",
-    "Town",
-    "Zip",
-    "Country",
-    "Mode",
-    "Currency",
-    "From",
-    "To",
-    "Value",
-    "Total",
-    "Count",
-    "Kind",
-    "Weight",
-    "Fragile",
-    "Zone",
-    "Pack",
-]
-FINE = dict(
-    zip(
-        HEADS[2:],
-        [
-            "Essen",
-            "45127",
-            "Germany",
-            "Road",
-            "EUR",
-            "2026-03-24 08:00",
-            "2026-03-25 08:00",
-            "10",
-            "4",
-            "2",
-            "Box",
-            "2",
-            "yes",
-            "Europe/Berlin",
-            "Box",
-        ],
-        strict=True,
-    )
-)
+FINE = {
+    "Town": "Essen",
+    "Zip": "45127",
+    "Country": "Germany",
+    "Mode": "Road",
+    "Currency": "EUR",
+    "From": "2026-03-24 08:00",
+    "To": "2026-03-25 08:00",
+    "Value": "10",
+    "Total": "4",
+    "Count": "2",
+    "Kind": "Box",
+    "Weight": "2",
+    "Fragile": "yes",
+    "Zone": "Europe/Berlin",
+    "Pack": "Box",
+}
+HEADS = ["Row", "Order", *FINE]
 WRONG = {  # what is wrong in an order of two rows: by row and heading
     "C301 required": {(0, "Kind"): ""},
     "C302 not a number": {(0, "Value"): "much", (1, "Value"): "much"},

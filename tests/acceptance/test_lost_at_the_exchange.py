@@ -1,13 +1,11 @@
 """An order that was accepted and that somebody else removed at the exchange: said with its key and what to do, wherever one looks."""
 
 import json
-import shutil
 
 import requests
 from command import TOKEN
-from command_in_process import loadsheet
 from faulty_exchange import misbehaving
-from orders import MAPPINGS, order_id, write_orders
+from orders import order_id
 
 
 def removed(served, key):
@@ -20,19 +18,17 @@ def removed(served, key):
     assert answer.status_code == 200, answer.text
 
 
-def test_run_and_show_tell_what_is_missing_and_what_to_do(tmp_path):
-    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+def test_run_and_show_tell_what_is_missing_and_what_to_do(workspace, tmp_path):
     with misbehaving(tmp_path) as served:
-        words = ("run", "--settle", "0", "--exchange", served.exchange.url)
-        write_orders(tmp_path / "inbox", 3, first=1)
-        assert loadsheet(tmp_path, *words).returncode == 0
+        workspace.write_orders(3, first=1)
+        assert workspace.run("--exchange", served.exchange.url).returncode == 0
         removed(served, order_id(2))
-        write_orders(tmp_path / "inbox", 3, first=1)
-        done = loadsheet(tmp_path, *words)
+        workspace.write_orders(3, first=1)
+        done = workspace.run("--exchange", served.exchange.url)
     assert done.returncode == 1
     assert f"1 x missing at exchange, first {order_id(2)}: ask the exchange who removed it" in done.stdout
-    shown = loadsheet(tmp_path, "show", order_id(2))
+    shown = workspace.command("show", order_id(2))
     assert "listed   missing at exchange since run " in shown.stdout
     assert "ask the exchange who removed it" in shown.stdout
-    told = json.loads(loadsheet(tmp_path, "show", order_id(2), "--json").stdout)
+    told = json.loads(workspace.command("show", order_id(2), "--json").stdout)
     assert [one["exception"] and one["exception"]["verdict"] for one in told] == [None, "missing at exchange"]

@@ -24,31 +24,39 @@ def said(result):
     return [line for line in result.reports.sentences if "missing from the new file" in line]
 
 
-def test_records_missing_from_the_new_version_are_listed_in_every_report(tmp_path):
+def missing_in_workbook(result):
+    sheet = openpyxl.load_workbook(result.reports.folder / "reconciliation.xlsx")["Missing records"]
+    return [tuple(cell.value for cell in line) for line in sheet.iter_rows(min_row=2)]
+
+
+def test_records_missing_from_the_new_version_are_listed_in_every_report_and_nothing_else_comes_of_it(tmp_path):
     with house(tmp_path) as home:
         first, none = version(home, 6)
+        calls = len(home.server.requests)
         second, missing = version(home, 3)
         run = first.reports.summary.run
         assert none == {"run": "", "count": 0, "keys": []}
         assert missing == {"run": run, "count": 3, "keys": [order_id(4), order_id(5), order_id(6)]}
+        assert (second.exit_code, [call for call in home.server.requests[calls:] if call.method == "POST"]) == (0, [])
         assert said(first) == []
         names, keys = "orders.csv + packages.csv", f"{order_id(4)}, {order_id(5)}, {order_id(6)}"
         sentence = f"3 records of the last {names} (run {run}) are missing from the new file: {keys}"
         assert said(second) == [sentence]
         assert sentence in (second.reports.folder / "run.html").read_text(encoding="utf-8")
-        sheet = openpyxl.load_workbook(second.reports.folder / "reconciliation.xlsx")["Missing records"]
-        lines = [tuple(cell.value for cell in line) for line in sheet.iter_rows(min_row=2)]
-        assert lines == [(names, order_id(number), run) for number in (4, 5, 6)]
+        assert missing_in_workbook(second) == [(names, order_id(number), run) for number in (4, 5, 6)]
+        assert version(home, 3)[1]["count"] == 0, "only the latest version is compared"
+        assert_made_again_as_it_was(home, second)
 
 
-def test_missing_records_leave_exit_code_and_calls_as_they_are(tmp_path):
-    with house(tmp_path) as home:
-        version(home, 4)
-        calls = len(home.server.requests)
-        result, missing = version(home, 3)
-        assert (result.exit_code, missing["count"]) == (0, 1)
-        assert [call for call in home.server.requests[calls:] if call.method == "POST"] == []
-        assert "1 record of the last" in said(result)[0]
+def assert_made_again_as_it_was(home, result):
+    """A report that is made again says what was missing then."""
+    path = result.reports.folder / "run.json"
+    before = json.loads(path.read_bytes())
+    path.unlink()
+    places = ["--state", str(home.settings.state), "--outbox", str(home.settings.outbox)]
+    words = ["report", "--run", result.reports.summary.run, *places, "--exchange", home.settings.exchange]
+    assert invoke(words) == 0
+    assert json.loads(path.read_bytes())["drops"] == before["drops"]
 
 
 def test_a_file_that_shares_less_than_half_with_the_last_is_another_nights_file(tmp_path):
@@ -58,13 +66,6 @@ def test_a_file_that_shares_less_than_half_with_the_last_is_another_nights_file(
         assert version(home, 5, first=5)[1]["count"] == 0
 
 
-def test_only_the_latest_version_is_compared(tmp_path):
-    with house(tmp_path) as home:
-        version(home, 4)
-        version(home, 3)
-        assert version(home, 3)[1]["count"] == 0
-
-
 def test_many_missing_records_are_counted_and_the_first_listed(tmp_path, monkeypatch):
     monkeypatch.setattr("loadsheet.ledger.run_queries.KEYS_MAX", 2)
     with house(tmp_path) as home:
@@ -72,20 +73,5 @@ def test_many_missing_records_are_counted_and_the_first_listed(tmp_path, monkeyp
         result, missing = version(home, 2)
         assert (missing["count"], missing["keys"]) == (7, [order_id(3), order_id(4)])
         assert said(result)[0].endswith(f": {order_id(3)}, {order_id(4)} and 5 more")
-        sheet = openpyxl.load_workbook(result.reports.folder / "reconciliation.xlsx")["Missing records"]
-        assert sheet["B4"].value == "and 5 more"
-
-
-def test_a_report_made_again_says_what_was_missing_then(tmp_path):
-    with house(tmp_path) as home:
-        version(home, 4)
-        result, _ = version(home, 2)
-        version(home, 2)
-        path = result.reports.folder / "run.json"
-        before = path.read_bytes()
-        state, outbox = home.settings.state, home.settings.outbox
-        arguments = ["report", "--run", result.reports.summary.run, "--state", str(state), "--outbox", str(outbox)]
-        path.unlink()
-        assert invoke([*arguments, "--exchange", home.settings.exchange]) == 0
-        again, then = json.loads(path.read_bytes()), json.loads(before)
-        assert again["drops"] == then["drops"]
+        assert missing_in_workbook(result)[2][1] == "and 5 more"
+        assert "1 record of the last" in said(version(home, 1)[0])[0]

@@ -5,16 +5,13 @@ import io
 import json
 import os
 import pty
-import subprocess
-import sys
 from decimal import Decimal
 
 import msgspec
 import openpyxl
 import pytest
 import requests
-from command import environment
-from command_in_process import loadsheet
+from command_in_process import loadsheet, nobody_reads, stdout_to
 from exchange_process import TOKEN, exchange
 from ledgers import order, tender
 
@@ -67,6 +64,15 @@ def partial(tmp_path_factory):
 
 def pull(folder, what, url, *words):
     return loadsheet(folder, "pull", what, "--exchange", url, *words)
+
+
+@pytest.fixture
+def entered(tmp_path, monkeypatch):
+    """A folder in which this process is where a command would run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LOADSHEET_TOKEN", TOKEN)
+    monkeypatch.setenv("TERM", "dumb")
+    return tmp_path
 
 
 def csv_rows(path):
@@ -229,30 +235,21 @@ def test_nobody_there_and_a_wrong_token_end_as_everywhere(served, tmp_path):
     assert not (tmp_path / "o.csv").exists()
 
 
-def test_a_reader_that_goes_away_is_no_fault_of_ours(served, tmp_path):
-    words = [sys.executable, "-m", "loadsheet", "pull", "orders", "--exchange", served, "--json"]
-    with subprocess.Popen(
-        words, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        process.stdout.close()
-        said = process.stderr.read()
-        process.wait(timeout=60)
-    assert b"fault of our own" not in said
+def test_a_reader_that_goes_away_is_no_fault_of_ours(served, entered, capsys):
+    with stdout_to(nobody_reads()), pytest.raises(SystemExit) as ended:
+        invoke(["pull", "orders", "--exchange", served, "--json"])
+    assert ended.value.code == 1
+    assert "internal error" not in capsys.readouterr().err
 
 
-def test_on_a_terminal_foreign_text_is_neither_markup_nor_control(tmp_path):
-    with exchange(tmp_path / "exchange.db") as serving:
+def test_on_a_terminal_foreign_text_is_neither_markup_nor_control(served, entered):
+    with exchange(entered / "exchange.db") as serving:
         send(serving.url, "order", order(1, pickup_city="[/red]", delivery_city="[b]\x1b\x07K"))
         ours, theirs = pty.openpty()
-        words = [sys.executable, "-m", "loadsheet", "pull", "orders", "--exchange", serving.url]
-        chosen = environment(TERM="dumb")
-        done = subprocess.run(
-            words, cwd=tmp_path, env=chosen, stdout=theirs, stderr=subprocess.PIPE, timeout=60, check=False
-        )
-        os.close(theirs)
-        shown = os.read(ours, 65_536).decode()
+        with stdout_to(os.fdopen(theirs, "w")):
+            assert invoke(["pull", "orders", "--exchange", serving.url]) == 0
+            shown = os.read(ours, 65_536).decode()
         os.close(ours)
-    assert done.returncode == 0, done.stderr
     assert "[/red], DE" in shown
     assert "[b]??K, DE" in shown
 

@@ -5,15 +5,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections import Counter
 
 import pytest
-from command import environment
+from command_processes import NO_EVENTS
 from exchange_process import exchange
 from faulty_exchange import misbehaving
 from orders import order_id, write_orders
-from watch_process import started, watching
+from watch_process import watching
 
 from loadsheet.exchange import FaultClass
 
@@ -61,18 +60,6 @@ def test_a_watch_takes_files_as_they_come_and_a_wrong_mapping_ends_it(workspace)
     assert workspace.command("watch").returncode == 78
 
 
-def test_machines_read_one_line_of_json_a_run_and_no_run_of_nothing_is_told(workspace):
-    workspace.write_orders(3)
-    with watching(workspace, "--json") as watch:
-        watch.until(lambda: len(watch.out) == 1)
-        assert watch.stop(signal.SIGINT) == 130
-        (line,), said = watch.out, watch.err
-    told = json.loads(line)
-    assert (told["entries"], told["balance"]["balances"]) == ({"accepted": 3}, True)
-    assert said == ["watching inbox", "stopped; what is left is for the next start"]
-    assert len(workspace.reports()) == 1
-
-
 def slow(first):
     """Some calls of which each takes long enough for a signal to come between them."""
     fault = FaultClass("slow_effect")
@@ -105,14 +92,14 @@ def test_a_watch_that_is_killed_or_stopped_while_it_works_goes_on_where_it_was(w
         assert left["unknown"] <= doubts, "the calls under way ended"
         with watching(workspace, *words) as watch:
             watch.until(lambda: counted(workspace)["ready"] == 0)
-            workspace.write_orders(300, first=3000)
+            workspace.write_orders(120, first=3000)
             watch.until(lambda: not list(workspace.inbox.glob("*.csv")))  # claimed: they are read now
             assert watch.stop() == 0
         found = counted(workspace)
-        assert found.total() in (85, 385)
-        assert found["accepted"] < 385, "the signal came before the first of them left, and all left"
+        assert found.total() in (85, 205)
+        assert found["accepted"] < 205, "the signal came before the first of them left, and all left"
         with watching(workspace, *words) as watch:
-            watch.until(lambda: accepted(workspace) + counted(workspace)["unknown"] == 385)
+            watch.until(lambda: accepted(workspace) + counted(workspace)["unknown"] == 205)
             assert watch.stop() == 0
         sent = Counter(line["key"] for line in served.happened())
     assert max(sent.values()) == 1
@@ -138,42 +125,38 @@ def test_an_exchange_that_is_away_is_waited_for_and_a_refused_token_ends_the_wat
 
 
 def test_an_inbox_that_is_not_what_it_was_is_refused_by_run_and_waited_for_by_watch(workspace):
+    """Machines read one line of JSON a run, and no run of nothing is told."""
     assert workspace.run().returncode == 0
     workspace.inbox.rename(workspace / "mounted")
     workspace.inbox.mkdir()
     done = workspace.run()
     assert (done.returncode, "is it mounted?" in done.stderr) == (75, True)
-    with watching(workspace) as watch:
+    before = len(workspace.reports())
+    with watching(workspace, "--json") as watch:
         watch.until(lambda: watch.says("is it mounted?"))
         workspace.inbox.rmdir()
         (workspace / "mounted").rename(workspace.inbox)
         workspace.write_orders(3)
-        watch.until(lambda: accepted(workspace) == 3)
-        assert watch.stop() == 0
+        watch.until(lambda: len(watch.out) == 1)
+        assert watch.stop(signal.SIGINT) == 130
+        (line,), said = watch.out, watch.err
+    told = json.loads(line)
+    assert (told["entries"], told["balance"]["balances"]) == ({"accepted": 3}, True)
+    assert said[-1] == "stopped; what is left is for the next start"
+    assert len(workspace.reports()) == before + 1
 
 
-LIMITED = 'echo 0 > /proc/sys/user/max_inotify_watches && exec "$0" -m loadsheet watch'
-
-
-@pytest.mark.journey
 def test_where_the_system_gives_no_events_the_watch_polls_and_says_so_once(workspace):
     probe = ["unshare", "--user", "--map-root-user", "sh", "-c", "echo 0 > /proc/sys/user/max_inotify_watches"]
     if not shutil.which("unshare") or subprocess.run(probe, capture_output=True, check=False).returncode:
         pytest.skip("this machine lets nobody lower the limit for one process")
-    command = [*probe[:-1], LIMITED, sys.executable]
-    watch = started(workspace, command, environment(LOADSHEET_ARRIVAL__SETTLE_S="0.3", LOADSHEET_WATCH__POLL_S="0.2"))
-    try:
+    with watching(workspace, **{NO_EVENTS: "yes"}) as watch:
         watch.until(lambda: watch.says("file events are not available (inotify watch limit reached"))
         for many, first in ((3, 0), (6, 10)):
             workspace.write_orders(3, first=first)
             watch.until(lambda many=many: accepted(workspace) == many)
         assert watch.stop() == 0
         assert sum("file events are not available" in line for line in watch.err) == 1
-    finally:
-        watch.process.kill()
-        watch.ended()
-        watch.process.stdout.close()
-        watch.process.stderr.close()
 
 
 def test_originals_are_purged_but_not_those_of_entries_that_are_held(workspace):

@@ -12,11 +12,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
+import databases
 import pytest
 from exchange_process import exchange
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from postgres import running_server
 from ruamel.yaml import YAML
 
 from loadsheet.cli import loadsheet
@@ -216,11 +216,11 @@ def test_the_exchange_finds_its_database_and_password_in_a_service_file(tmp_path
     url = next(word for word in SERVICES["exchange"]["command"] if word.startswith("postgresql:"))
     assert url == "postgresql:///exchange?service=exchange"
     monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "pg_service.conf"))
-    with running_server() as server:
-        own = urlsplit(server.new_database()).path
-        told = f"[exchange]\nhost={server.folder}\nuser=postgres\npassword=hunter2\n"
-        (tmp_path / "pg_service.conf").write_text(told, encoding="utf-8")
-        Store(url.replace("/exchange?", f"{own}?")).close()
+    server = databases.server()
+    own = urlsplit(server.new_database()).path
+    told = f"[exchange]\nhost={server.folder}\nuser=postgres\npassword=hunter2\n"
+    (tmp_path / "pg_service.conf").write_text(told, encoding="utf-8")
+    Store(url.replace("/exchange?", f"{own}?")).close()
 
 
 def needed(package, seen):

@@ -193,25 +193,19 @@ def test_exit_codes_for_people_are_no_failure_and_what_does_not_mend_itself_is_n
 
 
 def test_folders_side_by_side_are_opened_as_one_so_that_files_can_be_renamed_between_them(deployed, tmp_path):
-    run = directives(deployed("systemd", *ZONE, folder=tmp_path / "house") / "loadsheet.service")
-    assert run["ReadWritePaths"] == [str(tmp_path / "house")]
-    assert run["ReadOnlyPaths"] == [f"-{tmp_path / 'house' / 'mappings'}"]
+    """Those that lie apart are opened each by itself, and those below /var/lib belong to the service."""
 
+    def run_of(config=None):
+        return directives(deployed("systemd", *ZONE, folder=tmp_path / "house", config=config) / "loadsheet.service")
 
-def test_folders_that_lie_apart_are_opened_each_by_itself(deployed, tmp_path):
-    config = f'inbox = "{tmp_path}/drop/off/here/inbox"\nstate = "/var/lib/loadsheet"\noutbox = "/srv/reports"'
-    run = directives(deployed("systemd", *ZONE, config=config) / "loadsheet.service")
-    assert run["ReadWritePaths"] == [
-        " ".join(sorted(["/srv/reports", f"{tmp_path}/drop/off/here/inbox", "/var/lib/loadsheet"]))
-    ]
-
-
-def test_folders_below_var_lib_belong_to_the_service(deployed):
-    config = (
-        'inbox = "/var/lib/loadsheet/inbox"\nstate = "/var/lib/loadsheet/state"\noutbox = "/var/lib/loadsheet/outbox"'
-    )
-    run = directives(deployed("systemd", *ZONE, config=config) / "loadsheet.service")
-    assert (run["StateDirectory"], "ReadWritePaths" in run) == (["loadsheet"], False)
+    beside = run_of()
+    assert beside["ReadWritePaths"] == [str(tmp_path / "house")]
+    assert beside["ReadOnlyPaths"] == [f"-{tmp_path / 'house' / 'mappings'}"]
+    apart = {"inbox": f"{tmp_path}/drop/off/here/inbox", "state": "/var/lib/loadsheet", "outbox": "/srv/reports"}
+    (opened,) = run_of("\n".join(f'{name} = "{folder}"' for name, folder in apart.items()))["ReadWritePaths"]
+    assert opened.split() == sorted(apart.values())
+    owned = run_of("\n".join(f'{name} = "/var/lib/loadsheet/{name}"' for name in apart))
+    assert (owned["StateDirectory"], "ReadWritePaths" in owned) == (["loadsheet"], False)
 
 
 def test_the_token_comes_as_a_credential_and_only_where_one_is_needed(deployed):

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hatchling.build import build_wheel
+from workspace import copy_mappings
 
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "loadsheet"
@@ -26,20 +28,10 @@ def built(folder):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(SRC, source / "src" / "loadsheet", ignore=shutil.ignore_patterns("__pycache__"))
-    words = [
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--no-build-isolation",
-        "--no-cache-dir",
-        "--wheel-dir",
-        folder,
-        source,
-    ]
-    subprocess.run([sys.executable, "-m", "pip", *words], env={**CLEAN, "SOURCE_DATE_EPOCH": "1700000000"}, check=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(source)
+        patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+        return folder / build_wheel(str(folder))  # as pip does it
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +62,7 @@ def installed(wheel, tmp_path_factory):
     python = Path(paths["scripts"]) / "python"
     words = ["--python", python, "install", "--quiet", "--no-deps", "--no-index", "--no-cache-dir", wheel]
     subprocess.run([sys.executable, "-m", "pip", *words], env=CLEAN, check=True)
-    lent = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    lent = {path for path in sys.path if path.endswith("site-packages")}
     (Path(paths["purelib"]) / "lent.pth").write_text("\n".join(sorted(lent)), encoding="utf-8")
     code = "import loadsheet; print(loadsheet.__file__)"
     found = subprocess.run([python, "-c", code], cwd=home, env=CLEAN, capture_output=True, text=True, check=True)
@@ -115,13 +107,14 @@ def test_installed_from_the_wheel_it_does_the_demos_job(installed, tmp_path):
     (reports,) = (path for path in (tmp_path / "outbox").iterdir() if path.is_dir())
     assert {"run.html", "reconciliation.xlsx", "run.json"} <= {path.name for path in reports.iterdir()}
     assert json.loads((reports / "run.json").read_text(encoding="utf-8"))["balance"]["balances"] is True
-    checked = installed.loadsheet(tmp_path, "doctor", "--mappings", ROOT / "mappings")
-    assert checked.returncode == 0, checked.stdout
 
 
 def test_installed_from_the_wheel_it_knows_its_version_and_its_own_place(installed, tmp_path):
     version = installed.loadsheet(tmp_path, "--version")
     assert version.stdout.startswith("loadsheet ")
+    copy_mappings(tmp_path / "mappings", "acme-flat")
+    checked = installed.loadsheet(tmp_path, "doctor")
+    assert checked.returncode == 0, checked.stdout
     assert installed.loadsheet(tmp_path, "deploy", "systemd", "--to", "units").returncode == 0
     unit = (tmp_path / "units" / "loadsheet.service").read_text(encoding="utf-8")
     assert f"ExecStart={installed.scripts / 'loadsheet'} run --quiet" in unit

@@ -20,7 +20,7 @@ FIRST = date(2026, 2, 2)  # a Monday
 WORKDAYS = range(5)
 
 
-def queries(
+def history(
     *, days=56, on=WORKDAYS, at="21:00", spread=28, files=1, but=(), mapping="acme", seed=1, name="acme_{day}.xlsx"
 ):
     """Files of `on`'s weekdays from `at` on local time, `spread` minutes later at most; none on the days `but`."""
@@ -48,7 +48,7 @@ def only(arrivals, **more):
 
 
 def test_weekdays_time_and_records_are_suggested_with_their_evidence():
-    found = only(queries(but={date(2026, 2, 17)}))
+    found = only(history(but={date(2026, 2, 17)}))
     assert found.days == WEEKDAYS[:5]
     assert "21:40" <= found.by <= "22:00"
     assert found.files == ("acme_*.xlsx",)
@@ -59,79 +59,79 @@ def test_weekdays_time_and_records_are_suggested_with_their_evidence():
 
 def test_a_suggestion_pasted_into_the_settings_is_an_expectation(tmp_path):
     file = tmp_path / "loadsheet.toml"
-    file.write_text(as_toml(only(queries(name='a"c[1]_{day}.xlsx', files=2)), "Europe/Berlin"))
+    file.write_text(as_toml(only(history(name='a"c[1]_{day}.xlsx', files=2)), "Europe/Berlin"))
     assert tomllib.loads(file.read_text())["expected_files"]["expect"][0]["at_least"] == 2
     (expectation,) = Settings.load(file).expected_files.expect
     assert (expectation.name, expectation.timezone) == ("acme", "Europe/Berlin")
-    assert status_of(expectation, queries(name='a"c[1]_{day}.xlsx', files=2), looked=end(), since=end(0)).came
+    assert status_of(expectation, history(name='a"c[1]_{day}.xlsx', files=2), looked=end(), since=end(0)).came
 
 
 def test_too_little_history_suggests_nothing():
-    assert suggest(queries(days=20), end(20), BERLIN) == []
+    assert suggest(history(days=20), end(20), BERLIN) == []
     assert suggest([], end(), BERLIN) == []
 
 
 def test_what_comes_at_random_suggests_nothing():
     random = Random(3)
     somewhen = {FIRST + timedelta(days=passed) for passed in range(56) if random.random() < 0.5}
-    assert suggest(queries(on=range(7), but=somewhen), end(), BERLIN) == []
+    assert suggest(history(on=range(7), but=somewhen), end(), BERLIN) == []
 
 
 def test_what_stopped_coming_suggests_nothing():
-    assert suggest(queries(days=56), end(90), BERLIN) == []
+    assert suggest(history(days=56), end(90), BERLIN) == []
 
 
 def test_a_weekly_file_is_expected_on_its_day():
-    found = only(queries(on=[2], at="06:00"))
+    found = only(history(on=[2], at="06:00"))
     assert found.days == ("Wed",)
     assert found.evidence.startswith("8 of 8 Wed since 2026-02-04")
 
 
 def test_a_file_around_midnight_is_due_on_the_day_after():
-    found = only(queries(at="23:40", spread=50))
+    found = only(history(at="23:40", spread=50))
     assert found.days == ("Tue", "Wed", "Thu", "Fri", "Sat")
     assert "00:40" <= found.by <= "01:30"
 
 
 def test_slack_does_not_carry_a_due_time_over_midnight():
-    found = only(queries(at="23:30", spread=25))
+    found = only(history(at="23:30", spread=25))
     assert (found.by, found.days) == ("23:59", WEEKDAYS[:5])
 
 
 def test_a_change_of_clocks_in_between_spreads_nothing():
-    assert only(queries(days=70, spread=1), now=end(70)).by == "21:20"
+    assert only(history(days=70, spread=1), now=end(70)).by == "21:20"
 
 
 def test_a_day_that_is_not_over_demands_nothing():
-    weeks = queries(days=28, files=2, but={date(2026, 2, 17)})
+    weeks = history(days=28, files=2, but={date(2026, 2, 17)})
     now = end(28) + timedelta(hours=21, minutes=10)
     first_of_today = weeks[-1]._replace(name="acme_today.xlsx", came=now - timedelta(minutes=5), number=len(weeks))
     assert only([*weeks, first_of_today], now=now).at_least == 2
 
 
 def test_a_single_very_late_night_does_not_make_the_limit():
-    arrivals = queries()
+    arrivals = history()
     odd = arrivals[20]._replace(came=arrivals[20].came + timedelta(hours=4))
     assert only(sorted([*arrivals[:20], odd, *arrivals[21:]], key=lambda one: one.came)).by < "22:10"
 
 
 def test_public_holidays_do_not_count_as_days_without_a_file():
     holy = {date(2026, 4, 3), date(2026, 4, 6)}
-    arrivals = queries(days=77, but=holy)
+    arrivals = history(days=77, but=holy)
     assert only(arrivals, now=end(77)).evidence.startswith("53 of 55 weekdays")
     assert only(arrivals, now=end(77), working_days="DE").evidence.startswith("53 of 53 weekdays")
 
 
 def test_each_role_of_a_mapping_is_expected_by_itself():
-    orders, lines = queries(), [one._replace(role="lines", name=f"lines-{one.name}") for one in queries(at="20:00")]
+    orders, lines = history(), [one._replace(role="lines", name=f"lines-{one.name}") for one in history(at="20:00")]
     found = suggest(sorted([*orders, *lines], key=lambda one: one.came), end(), BERLIN)
     assert [one.name for one in found] == ["acme lines", "acme orders"]
 
 
 def test_files_set_aside_and_ready_files_suggest_nothing():
-    aside = [one._replace(mapping="", role="") for one in queries()]
+    aside = [one._replace(mapping="", role="") for one in history()]
     assert suggest(aside, end(), BERLIN) == []
-    assert suggest([one._replace(role="trigger") for one in queries()], end(), BERLIN) == []
+    assert suggest([one._replace(role="trigger") for one in history()], end(), BERLIN) == []
 
 
 @settings(deadline=None, max_examples=40)
@@ -145,7 +145,7 @@ def test_files_set_aside_and_ready_files_suggest_nothing():
 def test_of_a_regular_history_nearly_nothing_would_have_been_late(on, start, spread, files, seed):
     """The suggestion, taken at its word, over the very history that it comes from: late on five in a hundred days at most."""
     at = f"{start // 60:02}:{start % 60:02}"
-    arrivals = queries(days=84, on=on, at=at, spread=spread, files=files, seed=seed)
+    arrivals = history(days=84, on=on, at=at, spread=spread, files=files, seed=seed)
     found = only(arrivals, now=end(85))
     assert len(found.days) == len(on)
     assert found.at_least == files

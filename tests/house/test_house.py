@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from import_graph import parsed
 
 from loadsheet.contract import OPERATIONS
 
@@ -201,11 +202,6 @@ def _no_collection():
     gc.disable()
     yield
     gc.enable()
-
-
-@cache
-def parsed(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @cache

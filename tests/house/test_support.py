@@ -41,10 +41,15 @@ def rules(monkeypatch):
     return Path(__file__).parents[1].joinpath("conftest.py").read_text(encoding="utf-8")
 
 
-def test_random_examples_are_a_quarter_unless_all_are_asked_for(pytester, rules, monkeypatch):
-    pytester.makeconftest(rules)
+def test_random_examples_are_a_quarter_unless_all_are_asked_for_and_a_test_that_takes_far_too_long_fails(
+    pytester, rules, monkeypatch
+):
+    """But a journey may."""
+    pytester.makeconftest(re.sub(r"TOO_LONG_S = [\d.]+", "TOO_LONG_S = 0.05", rules))
     pytester.makepyfile(
         """
+        import time
+        import pytest
         from hypothesis import given, settings, strategies
 
         tried = []
@@ -56,21 +61,6 @@ def test_random_examples_are_a_quarter_unless_all_are_asked_for(pytester, rules,
 
         def test_how_many():
             print("tried", len(tried))
-        """
-    )
-    words = ["-s", "-p", "no:cacheprovider"]
-    monkeypatch.delenv("LOADSHEET_EXAMPLES", raising=False)
-    pytester.runpytest_subprocess(*words).stdout.fnmatch_lines(["*tried 10*"])
-    monkeypatch.setenv("LOADSHEET_EXAMPLES", "all")
-    pytester.runpytest_subprocess(*words).stdout.fnmatch_lines(["*tried 40*"])
-
-
-def test_a_test_that_takes_far_too_long_fails_and_a_journey_does_not(pytester, rules):
-    pytester.makeconftest(re.sub(r"TOO_LONG_S = [\d.]+", "TOO_LONG_S = 0.05", rules))
-    pytester.makepyfile(
-        """
-        import time
-        import pytest
 
         def test_waits():
             time.sleep(0.1)
@@ -80,6 +70,10 @@ def test_a_test_that_takes_far_too_long_fails_and_a_journey_does_not(pytester, r
             time.sleep(0.1)
         """
     )
-    found = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    found.assert_outcomes(passed=1, failed=1)
-    found.stdout.fnmatch_lines(["*it took 0.1 s*"])
+    words = ["-s", "-p", "no:cacheprovider"]
+    monkeypatch.delenv("LOADSHEET_EXAMPLES", raising=False)
+    found = pytester.runpytest_subprocess(*words)
+    found.assert_outcomes(passed=3, failed=1)
+    found.stdout.fnmatch_lines(["*tried 10*", "*it took 0.1 s*"])
+    monkeypatch.setenv("LOADSHEET_EXAMPLES", "all")
+    pytester.runpytest_subprocess(*words).stdout.fnmatch_lines(["*tried 40*"])

@@ -16,7 +16,7 @@ from loadsheet.operations.monitoring.cluster_metrics import (
     write,
     write_regularly,
 )
-from loadsheet.operations.monitoring.prometheus import exposition
+from loadsheet.operations.monitoring.metrics import exposition
 from loadsheet.settings import Settings
 
 

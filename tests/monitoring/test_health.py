@@ -14,7 +14,7 @@ from watch_process import watching
 
 from loadsheet.operations.monitoring import WatchStatus, serve_status
 from loadsheet.operations.monitoring.health_server import serve_health
-from loadsheet.operations.monitoring.systemd import report_to_systemd
+from loadsheet.operations.monitoring.watch_status import report_to_systemd
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -180,24 +180,26 @@ class Supervisor:
 
     def hears_until(self, wanted):
         """Every message up to the one that holds this."""
-        is_supervised = [self.hears()]
-        while wanted not in is_supervised[-1]:
-            is_supervised.append(self.hears())
-        return is_supervised
+        heard = [self.hears()]
+        while wanted not in heard[-1]:
+            heard.append(self.hears())
+        return heard
 
     def close(self):
         self._socket.close()
 
 
-@pytest.fixture(params=["path", "abstract"])
+@pytest.fixture
 def supervisor(request, tmp_path):
-    name = str(tmp_path / "notify") if request.param == "path" else f"@loadsheet-{secrets.token_hex(8)}"
+    kind = getattr(request, "param", "path")
+    name = str(tmp_path / "notify") if kind == "path" else f"@loadsheet-{secrets.token_hex(8)}"
     found = Supervisor(f"\0{name[1:]}" if name.startswith("@") else name)
     found.name = name
     yield found
     found.close()
 
 
+@pytest.mark.parametrize("supervisor", ["path", "abstract"], indirect=True)
 def test_a_supervisor_hears_ready_what_the_watch_does_and_stopping(supervisor, board):
     with report_to_systemd(board, {"NOTIFY_SOCKET": supervisor.name}):
         assert supervisor.hears_no_more(0.05), "not ready before it looks"
@@ -265,7 +267,7 @@ def test_a_watch_under_a_supervisor_answers_runs_and_says_when_it_stops(tmp_path
         found = samples(asked(address, "/metrics")[1].decode())
         assert found["loadsheet_entries", ("operation", "order.create"), ("state", "accepted")] == 3
         assert watch.stop() == 0
-    is_supervised = supervisor.hears_until("STOPPING=1")
-    assert is_supervised[0] == "READY=1\nSTATUS=watching"
-    assert "WATCHDOG=1" in is_supervised
-    assert "STATUS=the last run ended with 0" in is_supervised
+    heard = supervisor.hears_until("STOPPING=1")
+    assert heard[0] == "READY=1\nSTATUS=watching"
+    assert "WATCHDOG=1" in heard
+    assert "STATUS=the last run ended with 0" in heard

@@ -18,7 +18,7 @@ from shared_ledger import a_fleet
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.operations.monitoring import NAMES, shipped_file
 from loadsheet.operations.monitoring.cluster_metrics import collect_metrics
-from loadsheet.operations.monitoring.prometheus import exposition
+from loadsheet.operations.monitoring.metrics import exposition
 
 
 @pytest.fixture(scope="module")
@@ -136,20 +136,20 @@ def questions(tmp_path_factory):
 
 async def _answers(ledger):
     metadata = parse_metadata(shipped_file("datasette.yaml").decode())
-    serve_health = Datasette([], immutables=[str(ledger)], metadata=metadata)
-    await serve_health.invoke_startup()
-    queries = await serve_health.get_canned_queries("ledger", None)
+    served = Datasette([], immutables=[str(ledger)], metadata=metadata)
+    await served.invoke_startup()
+    queries = await served.get_canned_queries("ledger", None)
     assert queries.keys() == metadata["databases"]["ledger"]["queries"].keys()
     found = {}
     for name in queries:
         parameters = urlencode({"_shape": "array", "key": "A-00002"})
-        answer = await serve_health.client.get(f"/ledger/{name}.json?{parameters}")
+        answer = await served.client.get(f"/ledger/{name}.json?{parameters}")
         assert answer.status_code == 200, answer.text
-        page = await serve_health.client.get(f"/ledger/{name}?key=A-00002")
+        page = await served.client.get(f"/ledger/{name}?key=A-00002")
         assert page.status_code == 200
         assert queries[name]["title"] in page.text
         found[name] = answer.json()
-    for database in serve_health.databases.values():
+    for database in served.databases.values():
         database.close()
     return found
 

@@ -55,8 +55,8 @@ def test_a_collector_gets_a_span_for_the_run_its_stages_and_each_call(tmp_path):
         ]
     )
     by_name = {span.name: span for span in spans}
-    help_text = attributes(by_name["run"])
-    assert (help_text["loadsheet.run"], help_text["loadsheet.shipper"], help_text["loadsheet.exit_code"]) == (
+    of_run = attributes(by_name["run"])
+    assert (of_run["loadsheet.run"], of_run["loadsheet.shipper"], of_run["loadsheet.exit_code"]) == (
         "2026-03-04-01",
         "acme",
         1,

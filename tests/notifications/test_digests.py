@@ -28,7 +28,7 @@ def own(told, owner, *keys):
     ) == len(entries)
 
 
-def test_what_is_open_is_told_once_and_again_only_when_it_changes(told, titles):
+def test_what_is_open_is_told_once_a_day_and_again_only_when_it_changes(told, titles):
     told.night([wrong(1), wrong(2)], exit_code=1)
     assert titles.all() == ["loadsheet: 2 exceptions are open"]
     assert titles.bodies()[0].splitlines()[:4] == [
@@ -40,17 +40,14 @@ def test_what_is_open_is_told_once_and_again_only_when_it_changes(told, titles):
     assert "Next: loadsheet show A-00001" in titles.bodies()[0]
     assert titles.bodies()[0].endswith("reconciliation.xlsx")
     told.night()
-    told.night()
     assert len(titles.all()) == 1
     told.night([wrong(3)], exit_code=1)
     assert titles.all()[1:] == ["loadsheet: 3 exceptions are open, 1 of them new"]
-
-
-def test_that_nothing_is_open_any_more_is_told_once(told, titles):
-    told.night([wrong(1)], exit_code=1)
-    told.night([create(1)], held=[order(1)])
-    told.night(held=[order(1)])
-    assert titles.all() == ["loadsheet: 1 exception is open", "loadsheet: nothing is open any more"]
+    told.night([create(1), create(2)], held=[order(1), order(2)], days=0.2)
+    assert len(titles.all()) == 2, "a second run of the day says nothing more"
+    told.night([create(3)], held=[order(1), order(2), order(3)], days=0.9)
+    told.night(held=[order(1), order(2), order(3)])
+    assert titles.all()[2:] == ["loadsheet: nothing is open any more"]
 
 
 def test_what_is_open_for_long_is_told_again_if_that_is_wished_for(told, titles):
@@ -110,14 +107,6 @@ def test_a_digest_that_did_not_arrive_is_replaced_by_the_next_with_what_both_say
     told.night()
     assert titles.all() == ["loadsheet: 1 exception is open"]
     assert "Set aside: broken.xlsx" in titles.bodies()[0]
-
-
-def test_a_second_run_of_the_day_says_nothing_more(told, titles):
-    told.night([wrong(1)], exit_code=1)
-    told.night([wrong(2)], exit_code=1, days=0.2)
-    assert len(titles.all()) == 1
-    told.night(days=0.9)
-    assert titles.all()[1:] == ["loadsheet: 2 exceptions are open, 1 of them new"]
 
 
 def test_a_digest_is_due_with_the_first_run_after_its_time_of_day(told):

@@ -60,13 +60,6 @@ def test_a_fix_file_is_mailed_once_and_only_when_something_is_wrong(mailed, post
     assert mailed.said == []
 
 
-def test_a_german_shipper_gets_a_german_mail(mailed, post):
-    dropped(mailed, wrong(2), language="de_DE")
-    (mail,) = post.mails
-    assert mail["Subject"] == "Bitte korrigieren: orders.csv"
-    assert "Einige Daten" in mail.get_body(("plain",)).get_content()
-
-
 def test_a_file_that_could_not_be_read_is_mailed_as_such(mailed, post):
     house = mailed.house
     house.run = house.ledger.begin_run()
@@ -90,36 +83,32 @@ def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
     mailed.night()
     assert [mail["Subject"][-5:] for mail in post.mails] == ["4.csv", "2.csv", "3.csv"]
     with open_store(mailed.settings, print) as store:
-        assert [change_notice.title for change_notice in store.read().outbox] == ["huge", "vast"]
+        assert [notice.title for notice in store.read().outbox] == ["huge", "vast"]
 
 
-def test_the_setting_decides_where_the_sheet_has_no_language(mailed, post):
+def test_a_german_shipper_gets_a_german_mail_and_the_setting_decides_where_the_sheet_has_no_language(mailed, post):
+    dropped(mailed, wrong(2), language="de_DE")
     mailed.set(language="de")
-    dropped(mailed, wrong(2), language="fr_FR")
-    assert post.mails[0]["Subject"].startswith("Bitte korrigieren")
-
-
-def test_a_mail_that_was_refused_is_sent_after_the_next_run(mailed, post):
-    post.refuses = True
-    night = dropped(mailed, wrong(2))
-    assert mailed.said == [
-        "notices: mailto://127.0.0.1: the notice could not be delivered; it is tried again after the next run"
+    dropped(mailed, wrong(3), language="fr_FR", file="french.csv")
+    assert [mail["Subject"] for mail in post.mails] == [
+        "Bitte korrigieren: orders.csv",
+        "Bitte korrigieren: french.csv",
     ]
-    post.refuses = False
-    mailed.night()
-    (mail,) = post.mails
-    assert [part.get_filename() for part in mail.iter_attachments()] == ["orders.fix.xlsx"]
-    assert night.folder.name in mailed.kept
+    assert "Einige Daten" in post.mails[0].get_body(("plain",)).get_content()
 
 
-def test_a_fix_file_that_was_purged_before_its_mail_left_is_named_in_it(mailed, post):
+def test_a_mail_that_was_refused_is_sent_after_the_next_run_and_names_a_fix_file_that_was_purged(mailed, post):
     post.refuses = True
-    night = dropped(mailed, wrong(2))
-    shutil.rmtree(night.folder)
+    kept, purged = dropped(mailed, wrong(2)), dropped(mailed, wrong(3), file="purged.csv")
+    refused = "notices: mailto://127.0.0.1: the notice could not be delivered; it is tried again after the next run"
+    assert {*mailed.said} == {refused}
+    shutil.rmtree(purged.folder)
     post.refuses = False
     mailed.night()
-    (mail,) = post.mails
-    assert "Not there any more: orders.fix.xlsx" in mail.get_body(("plain",)).get_content()
+    first, second = post.mails
+    assert [part.get_filename() for part in first.iter_attachments()] == ["orders.fix.xlsx"]
+    assert kept.folder.name in mailed.kept
+    assert "Not there any more: purged.fix.xlsx" in second.get_body(("plain",)).get_content()
 
 
 def test_fix_files_are_copied_into_the_folder_of_the_shipper_once(told, tmp_path):

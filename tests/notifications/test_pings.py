@@ -6,7 +6,7 @@ import pytest
 from notification_servers import web
 
 from loadsheet.ledger import utc_now
-from loadsheet.operations.notifications.health_pings import ping
+from loadsheet.operations.notifications import ping
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import ExchangeUnreachable, SettingsError
 from loadsheet.settings import Settings
@@ -50,15 +50,15 @@ def test_what_goes_wrong_is_said_without_the_secret_and_changes_nothing(told, re
     told.night()
     told.set(ping_url="http://127.0.0.1:1/key-of-mine")
     told.night()
-    assert told.said[0].startswith("the health check at http://127.0.0.1 could not be told (")
-    assert told.said[1] == "the health check at http://127.0.0.1 could not be told (Connection refused)"
+    assert told.said[0].startswith("the health check at http://127.0.0.1 could not be pinged (")
+    assert told.said[1] == "the health check at http://127.0.0.1 could not be pinged (Connection refused)"
     assert not any("key-of-mine" in line or "hunter2" in line for line in told.said)
 
 
 def test_a_health_check_that_does_not_answer_is_not_waited_for(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         why = ping(f"http://127.0.0.1:{silent.getsockname()[1]}/k", "0", "", 0.2)
-    assert why.startswith("the health check at http://127.0.0.1 could not be told (")
+    assert why.startswith("the health check at http://127.0.0.1 could not be pinged (")
 
 
 def test_no_redirect_to_another_host_is_followed(receiver):

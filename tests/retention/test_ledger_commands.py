@@ -165,7 +165,7 @@ def test_a_copy_of_the_present_is_restored_without_more_words(command, state):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"), [("n\n", "not confirmed: nothing was done"), ("", "--yes answers where nobody can")]
+    ("typed", "said"), [("n\n", "not confirmed: nothing was done"), ("", "add --yes to run without a terminal")]
 )
 def test_without_a_yes_nothing_is_restored_and_that_is_exit_code_2(command, state, monkeypatch, typed, said):
     copy = backed_up(command, state)

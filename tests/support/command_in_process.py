@@ -1,6 +1,6 @@
 """Whole commands in this process, for tests whose subject is not the process itself.
 
-They read files without the sandboxed reader, which `command` and the tests of reading use.
+They read files without the sandboxed reader, which the tests of reading use.
 """
 
 import io
@@ -48,6 +48,22 @@ def _surroundings(folder, variables, typed):
         os.chdir(here)
         os.umask(umask)
         file_modes._umask_before.clear()  # as in a new process
+
+
+@contextmanager
+def stdout_to(file):
+    """This process's stdout is an open file in which maybe nothing can be written: what stays in its buffer goes nowhere."""
+    with file, redirect_stdout(file):
+        yield
+        with Path(os.devnull).open("w") as nowhere:
+            os.dup2(nowhere.fileno(), file.fileno())
+
+
+def nobody_reads():
+    """The end of a pipe, open for writing, whose reader has gone away."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    return os.fdopen(writes, "w")
 
 
 def _stream(text=""):

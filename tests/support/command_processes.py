@@ -4,6 +4,7 @@ A worker that is killed a hundred times would else spend most of its lives on be
 """
 
 import atexit
+import ctypes
 import json
 import os
 import select
@@ -22,6 +23,8 @@ from call_times import HEARD, listen
 from command import environment
 
 PATIENCE_S = 60.0
+NO_EVENTS = "THE_TESTS_NO_EVENTS"  # in the environment of a process: it may watch no folder
+_CLONE_NEWUSER = 0x1000_0000
 
 
 class Child:
@@ -168,12 +171,24 @@ def _start(folder, words, variables, says, errs, *, typed):
         Path(path).touch()
     child = os.fork()
     if not child:
-        heard = variables.pop(HEARD, None)
+        heard, no_events = variables.pop(HEARD, None), variables.pop(NO_EVENTS, None)
+        if no_events:
+            _forbid_events()
         os.setpgid(0, 0)
         out, err = (os.open(path, os.O_WRONLY | os.O_APPEND) for path in (says, errs))
         files = [_input(typed), out, err]
         preloaded.become(folder, words, variables, files, lambda: heard and listen(heard))
     return child
+
+
+def _forbid_events():
+    """Let this process watch no folder for events: in a user namespace of its own the system's limit is 0. Raises OSError."""
+    user, group = os.getuid(), os.getgid()
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWUSER):
+        raise OSError(ctypes.get_errno(), "there are no user namespaces")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        Path("/proc/self", name).write_text(text, encoding="ascii")
+    Path("/proc/sys/user/max_inotify_watches").write_text("0", encoding="ascii")
 
 
 def _input(typed):

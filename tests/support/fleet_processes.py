@@ -1,5 +1,6 @@
 """A whole fleet with real parts: one PostgreSQL, the exchange with its truth log, workers and runs in processes of their own."""
 
+import atexit
 import json
 import time
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import psycopg
 from command_processes import until_it_says
 from invariants import Known, read_truth
 from psycopg import sql
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
 TAKEOVER_S = 2.0
 TOKEN = "canary-7be1c04d"
@@ -34,7 +35,7 @@ class Camp:
 
     def __init__(self, folder, nursery, database, url, **settings):
         self.folder, self._nursery, self.database, self.url = folder, nursery, database, url
-        self.workers = []
+        self.children = []
         self.environment = {"LOADSHEET_TOKEN": TOKEN}
         given = {"database": database, "exchange": url, "cluster.takeover_s": TAKEOVER_S, **QUICK, **settings}
         assumptions = given.pop("assumptions", {})
@@ -47,12 +48,12 @@ class Camp:
 
     def start(self, *words):
         """Start a command here."""
-        return self._nursery.start(self.folder, *words, **self.environment)
+        self.children.append(self._nursery.start(self.folder, *words, **self.environment))
+        return self.children[-1]
 
     def worker(self):
         """Start a worker."""
-        self.workers.append(self.start("worker"))
-        return self.workers[-1]
+        return self.start("worker")
 
     def run(self, within_s=120.0):
         """Have a run to its end."""
@@ -73,10 +74,9 @@ class Camp:
 
     def ask(self, statement, *values, rows=None):
         """What the database says; `fleet.` stands for what all share."""
-        with psycopg.connect(self.database, autocommit=True, connect_timeout=10, row_factory=rows) as connection:
-            connection.execute(sql.SQL("set search_path to {}").format(sql.Identifier(SCHEMA)))
-            done = connection.execute(statement.replace("fleet.", f"{SCHEMA}_fleet."), values)
-            return done.fetchall() if done.description else []
+        cursor = _connection(self.database).cursor(row_factory=rows or tuple_row)
+        done = cursor.execute(statement.replace("fleet.", f"{SCHEMA}_fleet."), values)
+        return done.fetchall() if done.description else []
 
     def states(self):
         """How many entries are in which state; nothing before there is a ledger."""
@@ -121,6 +121,25 @@ class Watched:
     def moments(self):
         """When effects happened, in seconds, oldest first."""
         return sorted(datetime.fromisoformat(line["time"]).timestamp() for line in self.lines())
+
+
+_connections = {}
+
+
+def _connection(database):
+    """One connection for all questions to a database: tests ask again and again. A new one if the server has been stopped."""
+    found = _connections.get(database)
+    try:
+        if found is not None:
+            found.execute("select 1")
+            return found
+    except psycopg.OperationalError:
+        found.close()
+    found = psycopg.connect(database, autocommit=True, connect_timeout=10)
+    found.execute(sql.SQL("set search_path to {}").format(sql.Identifier(SCHEMA)))
+    atexit.register(found.close)
+    _connections[database] = found
+    return found
 
 
 def until(happened, within_s=60.0, pause_s=0.03):

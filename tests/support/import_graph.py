@@ -5,6 +5,7 @@
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -35,12 +36,18 @@ def _uses():
     return {user: uses[user] for user in nodes}
 
 
+@cache
+def parsed(path):
+    """A module as a tree; kept, because other tests of the house look at it as well."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def _node(name):
     return "pipeline" if name in PIPELINE else name
 
 
 def _imports(path):
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and node.module == "loadsheet":
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("loadsheet."):

@@ -31,9 +31,9 @@ notifications.after = 1
 notifications.again_days = 0
 notifications.fixes_to = "back"
 monitoring.metrics_file = "loadsheet.prom"
-retention.archive_days = 10
-retention.payload_days = 14
-retention.reports_days = 14
+retention.archive_days = 5
+retention.payload_days = 6
+retention.reports_days = 6
 retention.backups = 3
 expected_files.runs_due_s = 100_000
 

@@ -19,6 +19,7 @@ NEEDS_SOMEONE = {
 }
 FATES_NEEDING_SOMEONE = ("invalid", "held", "refused", "unknown")
 WORST_FIRST = ("unknown", "sending", "refused", "invalid", "held", "ready", "accepted", "unchanged", "ignored")
+FATES = ("accepted", "refused", "invalid", "held", "unchanged", "unknown", "waiting", "ignored")
 RED = ("differs", "does not add up")
 VERDICT_OF = {
     "invalid": "not sent: invalid",
@@ -115,12 +116,13 @@ def _check_problems(summary):
 def _check_workbook(summary, book):
     outcomes = _table(book, "tblOutcomes")
     assert {line["Outcome"]: line["Documents"] for line in outcomes if line["Documents"]} == summary["verdicts"]
-    rows = _sum(
-        {head: value for head, value in line.items() if isinstance(value, float)} for line in _table(book, "tblBalance")
-    )
     fates = Counter(summary["balance"]["rows"])
     fates["waiting"] = fates.pop("ready", 0) + fates.pop("sending", 0)
-    assert {fate: rows[fate.capitalize()] for fate in +fates} == +fates
+    for name in ("tblBalance", "tblFiles"):
+        lines = _table(book, name)
+        told = {fate: sum(line.get(fate.capitalize()) or 0 for line in lines) for fate in FATES}
+        assert +Counter(told) == +fates, name
+    assert all(line["Sum"] == line["Rows read"] for line in _table(book, "tblBalance") if line["Rows read"] != "")
 
 
 def _check_page(summary, page, headline):

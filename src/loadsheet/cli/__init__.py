@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -24,8 +24,10 @@ from loadsheet import exit_codes
 from loadsheet.control_characters import printable
 from loadsheet.problems import LoadsheetError
 
+_Done = TypeVar("_Done")
+
 CLOSED_PIPE = 1
-"""With what click ends if nobody reads stdout any more."""
+"""The exit code that click gives if stdout is closed."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -85,7 +87,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, spec.summary) for name, spec in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names that begin so, without loading one: whoever presses a key waits for it."""
+        """The names that begin so. No command is loaded for it: completion has to be fast."""
         names = [CompletionItem(name, help=spec.summary) for name, spec in COMMANDS.items()]
         begun = [item for item in names if item.value.startswith(incomplete)]
         return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
@@ -112,7 +114,7 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
     """
     try:
         return contextvars.copy_context().run(
-            run_to_exit_code,
+            _to_exit_code,
             lambda: int(loadsheet.main(words, prog_name="loadsheet", standalone_mode=False, obj=clock) or 0),
         )
     except click.exceptions.Exit as exited:
@@ -134,20 +136,32 @@ def _say_on_stderr(text: str) -> None:
         click.echo(printable(f"loadsheet: {text}"), err=True)
 
 
-def run_to_exit_code(action: Callable[[], int], say: Callable[[str], None] = _say_on_stderr) -> int:
-    """The exit code that an action comes to, whatever becomes of it; `say` hears why, if it broke. Wrong words on the command line
-    and interruptions go through.
-    """
+class Failed(NamedTuple):
+    """An action that broke: the exit code it comes to, and why."""
+
+    exit_code: int
+    why: str
+
+
+def attempt(action: Callable[[], _Done]) -> _Done | Failed:
+    """The result of an action; if it breaks, what that comes to. Wrong words on the command line and interruptions go through."""
     try:
         return action()
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except LoadsheetError as error:
-        say(str(error))
-        return error.exit_code
+        return Failed(error.exit_code, str(error))
     except Exception as fault:  # noqa: BLE001 (an internal error ends as exit 70 and a filed traceback)
-        say(f"an internal error ({type(fault).__name__}); the traceback is in {_file_away()}")
-        return LoadsheetError.exit_code
+        why = f"an internal error ({type(fault).__name__}); the traceback is in {_file_away()}"
+        return Failed(LoadsheetError.exit_code, why)
+
+
+def _to_exit_code(action: Callable[[], int]) -> int:
+    code = attempt(action)
+    if isinstance(code, Failed):
+        _say_on_stderr(code.why)
+        return code.exit_code
+    return code
 
 
 def exit_code_of(error: BaseException) -> int:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import click
 
 from loadsheet.cli.ledger_access import clock, ledger_to_read
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.ledger import Run
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
     from loadsheet.run_archive.replay import Replayed
@@ -35,24 +36,15 @@ def capsule() -> None:
     type=Target(),
     help="The file to write (default: STATE/capsules/RUN.capsule.zip).",
 )
-@together(MAPPINGS, OUTBOX, STATE, CONFIG, JSON)
-def make(
-    run: str,
-    *,
-    target: Path | None,
-    mappings: Path | None,
-    outbox: Path | None,
-    state: Path | None,
-    config: Path | None,
-    as_json: bool,
-) -> int:
+@with_settings(MAPPINGS, OUTBOX, STATE)
+@JSON
+def make(*, settings: Settings, run: str, target: Path | None, as_json: bool) -> int:
     """Put a run, such as 2026-03-04-01 or `last`, into a capsule, and print its head: keep that elsewhere.
 
     The capsule holds the files of the run as they were dropped, with whatever personal data is in them.
     """
     from loadsheet.run_archive.create import place_of, seal  # noqa: PLC0415 (only this command needs it)
 
-    settings = load(config, mappings=mappings, outbox=outbox, state=state)
     with ledger_to_read(settings) as ledger:
         chosen = _run(ledger.queries, run)
         if chosen is None:

@@ -24,7 +24,7 @@ from loadsheet.settings.sources import CONFIG_FILE, SITE_FILE
 @click.option("--sample", is_flag=True, help="Print a settings file with every setting, its meaning and its default.")
 @together(CONFIG, JSON)
 def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_json: bool) -> None:
-    """Show the settings that differ from their defaults. What is secret is told to be set, and never shown.
+    """Show the settings that differ from their defaults. Secrets are listed as set, and never shown.
 
     Where shippers are declared, these are the settings that all share; --shipper shows those of one.
     """

@@ -76,7 +76,7 @@ def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsEr
     if names:
         named = ", ".join(names[:STRAYS_SHOWN]) + (" ..." if len(names) > STRAYS_SHOWN else "")
         lies = "1 file lies" if len(names) == 1 else f"{len(names)} files lie"
-        say(f"{lies} in {shown(shared.inbox)} outside of the shippers' folders, where nobody takes them: {named}")
+        say(f"{lies} in {shown(shared.inbox)} outside of the shippers' folders, where no run takes them: {named}")
 
 
 def _stray_names(shared: Settings, shippers: Mapping[str, Settings | SettingsError]) -> list[str]:

@@ -6,7 +6,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
@@ -14,9 +14,8 @@ from click.shell_completion import get_completion_class
 
 from loadsheet.cli.options import CONFIG, load_each, together
 from loadsheet.cli.output import say
-from loadsheet.deploy import KINDS, Credential, Site, files
-from loadsheet.deploy.clocks import traps, zone_of_this_machine
-from loadsheet.operations.monitoring import Name, shipped_file
+from loadsheet.deploy import KINDS, Credential, Site, files, traps, zone_of_this_machine
+from loadsheet.operations.monitoring import NAMES, shipped_file
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import address_of
@@ -73,7 +72,7 @@ def _add_scheduler(kind: str, doc: str) -> None:
 
 _add_scheduler(
     "systemd",
-    "systemd: a service and its timer, a watching service, one for each shipper, our exchange, and who is told of failures.",
+    "systemd: a service and its timer, a watching service, one for each shipper, our exchange, and one that notifies of failures.",
 )
 _add_scheduler("cron", "A line for a crontab, with what it needs to know of clock changes.")
 _add_scheduler("windows", "A task for the Windows Task Scheduler, as XML.")
@@ -194,7 +193,7 @@ def _completion(shell: str) -> str:
 
 
 def _monitoring() -> dict[str, str]:
-    return {f"loadsheet-{name}": shipped_file(name).decode("utf-8") for name in get_args(Name)}
+    return {f"loadsheet-{name}": shipped_file(name).decode("utf-8") for name in NAMES}
 
 
 def _print_or_write(made: Mapping[str, str], to: Path | None) -> None:

@@ -2,12 +2,11 @@
 
 from datetime import datetime, timedelta
 from itertools import islice
-from pathlib import Path
 
 import click
 
 from loadsheet.cli.ledger_access import clock, ledger_to_read
-from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
+from loadsheet.cli.options import JSON, STATE, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
@@ -27,14 +26,14 @@ _LAST = _NEXT = 3  # of what came, and of what will be
 @click.option(
     "--timezone", default="", help="With --suggest: time zone of the suggestions (default: that of this machine)."
 )
-@together(STATE, CONFIG, JSON)
-def expected(*, suggesting: bool, timezone: str, state: Path | None, config: Path | None, as_json: bool) -> int:
+@with_settings(STATE)
+@JSON
+def expected(*, settings: Settings, suggesting: bool, timezone: str, as_json: bool) -> int:
     """The files that are waited for, with the last that came of each, and the runs that a schedule starts next; exits 1 if a file or a
     run is late.
 
     With --suggest: tables to paste into loadsheet.toml, for files that came regularly, each with its evidence.
     """
-    settings = load(config, state=state)
     with ledger_to_read(settings) as ledger:
         if suggesting:
             return _suggest(settings, ledger.queries, clock()(), timezone, as_json=as_json)
@@ -64,7 +63,7 @@ def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, 
         print_table(["Expected", "Due", "Now", "Next due", "Last came"], [_row(*pair) for pair in pairs])
     countries = {one.holidays or settings.reports.working_days for one in settings.expected_files.expect} - {"none"}
     for country in sorted(one for one in countries if not has_holidays(one)):
-        say(f"of {country} no public holidays are known: files are expected on all of them")
+        say(f"no public holidays are known for {country}: files are expected on every day")
     for text in (*(one.text for one in awaited if one.late), *missing):
         say(f"late: {text}")
     if settings.schedules.timetable and not as_json:

@@ -17,10 +17,10 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     Target,
-    load,
     load_each,
     settings_or_raise,
     together,
+    with_settings,
 )
 from loadsheet.cli.output import confirm, print_json, print_lines, say
 from loadsheet.ledger import Ledger
@@ -43,13 +43,13 @@ def ledger() -> None:
 
 
 @ledger.command()
-@together(STATE, CONFIG, JSON)
-def check(*, state: Path | None, config: Path | None, as_json: bool) -> int:
+@with_settings(STATE)
+@JSON
+def check(*, settings: Settings, as_json: bool) -> int:
     """Look at everything: the database, foreign keys, states against events, the chain of decisions, originals, backups.
 
-    Exits 70 if the ledger contradicts itself, 1 if something around it wants somebody. A run may be under way meanwhile.
+    Exits 70 if the ledger contradicts itself, 1 if something around it needs attention. A run may be in progress.
     """
-    settings = load(config, state=state)
     with ledger_to_read(settings) as opened:
         found = check_all(settings, opened, clock()())
     if as_json:
@@ -67,13 +67,13 @@ def check(*, state: Path | None, config: Path | None, as_json: bool) -> int:
 
 @ledger.command()
 @click.option("--to", "target", type=Target(), help="File to write.")
-@together(STATE, CONFIG, JSON)
-def backup(*, target: Path | None, state: Path | None, config: Path | None, as_json: bool) -> int:
+@with_settings(STATE)
+@JSON
+def backup(*, settings: Settings, target: Path | None, as_json: bool) -> int:
     """Copy the ledger as it stands, whole and durable, while a run or a watch may go on.
 
     Without --to the copy goes to STATE/backups under the time; it is never removed by itself.
     """
-    settings = load(config, state=state)
     _require_file_ledger(settings, f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
     target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db"
     if target.exists():
@@ -91,14 +91,14 @@ def backup(*, target: Path | None, state: Path | None, config: Path | None, as_j
 @ledger.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@together(STATE, CONFIG, JSON)
-def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, as_json: bool) -> int:
+@with_settings(STATE)
+@JSON
+def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
     """Put the copy FILE in the place of the ledger; the one that is there is kept beside it.
 
     Refused while a run or a watch holds the ledger. The copy is read whole first. A copy that is older than the last run does not
     know what was sent since: the next run says so, and takes it only with ledger.accept_older.
     """
-    settings = load(config, state=state)
     _require_file_ledger(settings, f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
     if not yes:
         confirm(f"Put {file} in the place of the ledger?")
@@ -113,18 +113,18 @@ def restore(file: Path, *, yes: bool, state: Path | None, config: Path | None, a
         print_lines([f"what was there is {done.replaced}"])
     if done.older:
         say(
-            "It is older than the last run recorded here, so it does not know what was sent since. Look that nobody drops those files"
-            " again unseen, then run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true: what it would have sent is unknown then, and looked"
-            " for at the exchange before anything is sent."
+            "It is older than the last run recorded here, so it does not know what was sent since. Make sure that nobody drops those"
+            " files again, then run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true: what that run would have sent counts as unknown and"
+            " is looked up at the exchange before anything is sent."
         )
     return 0
 
 
 @ledger.command()
-@together(STATE, CONFIG, JSON)
-def vacuum(*, state: Path | None, config: Path | None, as_json: bool) -> int:
+@with_settings(STATE)
+@JSON
+def vacuum(*, settings: Settings, as_json: bool) -> int:
     """Write the database anew without the gaps that removed contents left. Needs as much space again while it lasts."""
-    settings = load(config, state=state)
     _require_file_ledger(
         settings, "the ledger is on PostgreSQL, which vacuums by itself: this is for a ledger in a file"
     )
@@ -152,19 +152,18 @@ def _require_file_ledger(settings: Settings, told: str) -> None:
 )
 @click.option("--since", metavar="DAY", help="Only runs from this day on (UTC), such as 2026-03-04.")
 @click.option("--payloads", is_flag=True, help="Also the records as they were sent; they hold names and addresses.")
-@together(STATE, CONFIG, JSON)
+@with_settings(STATE)
+@JSON
 def export(
     *,
+    settings: Settings,
     target: Path,
     kind: Literal["parquet", "csv"] | None,
     since: str | None,
     payloads: bool,
-    state: Path | None,
-    config: Path | None,
     as_json: bool,
 ) -> int:
     """Write runs, entries, attempts and exceptions as tables for other programs. Times are UTC."""
-    settings = load(config, state=state)
     chosen: Literal["parquet", "csv"] = kind or ("csv" if target.suffix.lower() == ".csv" else "parquet")
     with ledger_to_read(settings) as opened:
         written = export_tables(opened, target, chosen, since=_day(since), payloads=payloads)
@@ -251,7 +250,7 @@ NOTHING_KNOWN = 1
 
 @ledger.command()
 @click.argument("key")
-@click.option("--because", default="", help="Why: kept with the deed. Name no person in it.")
+@click.option("--because", default="", help="Why: kept with the decision. Name no person in it.")
 @click.option("--who", default="", help="Who does it (default: the user's name).")
 @click.option("--yes", is_flag=True, help="Do it; without, it only says what would go.")
 @click.option("--originals", is_flag=True, help="Also whole originals in which rows of other keys stand.")
@@ -259,44 +258,20 @@ NOTHING_KNOWN = 1
 @click.option("--backups", is_flag=True, help="Also all copies of the ledger that we made.")
 @click.option("--with-key", is_flag=True, help="Also the key: dropped again, the same record is sent as a new one.")
 @click.option("--names", is_flag=True, help="Also names of files in which records of other keys came.")
-@together(OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
-def forget(
-    key: str,
-    *,
-    because: str,
-    who: str,
-    yes: bool,
-    originals: bool,
-    reports: bool,
-    backups: bool,
-    with_key: bool,
-    names: bool,
-    outbox: Path | None,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
-    as_json: bool,
-) -> int:
+@with_settings(OUTBOX, STATE, EXCHANGE)
+@JSON
+def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, as_json: bool, **more: bool) -> int:
     """Remove payloads, cells, answers and comments of every entry of KEY for good; counts, states and totals stay.
 
     File names go too, replaced by `forgotten-NUMBER.csv`: one under which only forgotten records came, one that contains KEY, and one with
     a word that stands in this record and in no other of its files. Dropped again, a file is listed under its own name.
 
-    Says what goes and what stays, by path. The deed is a decision in the chain, with who, when and why, and a hash in the place of
+    Says what goes and what stays, by path. It is recorded as a decision in the chain, with who, when and why, and a hash in place of
     the key. Nothing is sent. What is ready or unknown has to be settled first.
     """
-    settings = load(config, outbox=outbox, state=state, exchange=exchange)
-    wanted = Request(
-        originals,
-        reports,
-        backups,
-        with_key,
-        names,
-        who=who or (getpass.getuser() if yes else ""),
-        because=because.strip(),
-    )
+    wanted = Request(**more, who=who or (getpass.getuser() if yes else ""), because=because.strip())
     if yes and not wanted.because:
-        raise click.UsageError("what is removed for good needs --because TEXT: it is kept with the deed")
+        raise click.UsageError("removing for good needs --because TEXT: the reason is kept with the decision")
     with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
         found = find(settings, ledger, _file(settings), key)
         if not found.entries:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 _SHIPPER = "loadsheet.shipper"  # where the option is stored: commands need not pass it on
 _OF_ONE = frozenset({"inbox", "outbox", "state", "exchange"})  # settings that differ by shipper
+_SETTINGS = (*sorted(_OF_ONE), "mappings")  # that options below give
 
 
 class Target(click.Path):
@@ -107,6 +109,20 @@ def load(config: Path | None, **given: Any) -> Settings:
     return Settings.load(config, shipper=name, **given)
 
 
+def with_settings(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """These options and CONFIG as one decorator. In their place the command gets the `settings` that they make."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def loading(*, config: Path | None, **words: Any) -> Any:
+            given = {name: words.pop(name) for name in _SETTINGS if name in words}
+            return command(settings=load(config, **given), **words)
+
+        return together(*options, CONFIG)(loading)
+
+    return decorate
+
+
 def load_each(config: Path | None, **given: Any) -> dict[str, Settings | SettingsError]:
     """The settings of the named shipper, else of every declared one, by name (empty where none is declared). With several, wrong settings
     of one are returned as its SettingsError.
@@ -114,7 +130,7 @@ def load_each(config: Path | None, **given: Any) -> dict[str, Settings | Setting
     Raises SettingsError for errors that concern all, and click.UsageError if folders or the exchange are given for several.
     """
     names = (shipper_given(),) if shipper_given() else shippers_in(config) or ("",)
-    if len(names) > 1 and (one := [name for name in (*sorted(_OF_ONE), "mappings") if given.get(name) is not None]):
+    if len(names) > 1 and (one := [name for name in _SETTINGS if given.get(name) is not None]):
         listed = "|".join(names)
         raise click.UsageError(f"--{one[0]} is about one shipper, and several are declared: add --shipper {listed}")
     if len(names) == 1:

@@ -16,7 +16,7 @@ from loadsheet import run_log
 from loadsheet.control_characters import printable
 
 Advance = Callable[[int, int], None]
-"""Reports progress: so many of so many are done."""
+"""Reports progress: how many are done, and of how many."""
 
 
 def print_json(value: object) -> None:
@@ -72,7 +72,7 @@ _NOTHING_DONE = "not confirmed: nothing was done"
 
 
 def confirm(question: str) -> None:
-    """Go on only with a yes. Raises UsageError for a no and where nobody can answer; Ctrl-C goes through."""
+    """Go on only with a yes. Raises UsageError for a no and without a terminal; Ctrl-C goes through."""
     with _answered():
         if not click.confirm(question, err=True):
             raise click.UsageError(_NOTHING_DONE)
@@ -92,4 +92,4 @@ def _answered() -> Iterator[None]:
     except click.Abort as ended:  # click has one word for Ctrl-C and for the end of input
         if not isinstance(ended.__context__, EOFError):
             raise
-        raise click.UsageError(f"nobody answered, {_NOTHING_DONE}; --yes answers where nobody can") from None
+        raise click.UsageError(f"no answer, {_NOTHING_DONE}; add --yes to run without a terminal") from None

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,10 +54,9 @@ def pull(
     target: Path | None,
     columns: tuple[str, ...],
     keys: tuple[str, ...],
-    exchange: str | None,
-    state: Path | None,
-    config: Path | None,
     as_json: bool,
+    config: Path | None,
+    **given: Any,
 ) -> int:
     """Write what the exchange lists: a sheet or file for the records, and one for each list in them.
 
@@ -69,7 +69,7 @@ def pull(
         return 0
     laid_out = layout(subject, _chosen(subject, columns))
     _check(target)
-    settings = load(config, exchange=exchange, state=state)
+    settings = load(config, **given)
     with exchange_client(settings) as client:
         operation = BY_NAME[f"{subject}.list"]
         at = clock()().isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -108,8 +108,10 @@ def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> N
     """The listing on stdout."""
     if as_json:
         write_json(pulled, sys.stdout)
+        sys.stdout.flush()  # here a reader that has gone away is no error
     elif not sys.stdout.isatty():
         write_table(pulled, sys.stdout, laid_out)
+        sys.stdout.flush()
     elif chosen:
         rows = [
             [text_of(value) for value in row]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -39,7 +39,7 @@ class Selection(NamedTuple):
 @click.command()
 @click.option("--run", "name", metavar="N", help="The run, such as 2026-03-04-01 (default: the last one).")
 @click.option("--day", metavar="D", help="All runs of a day, such as 2026-03-04, as one.")
-@click.option("--ask", is_flag=True, help="Look at the exchange's listings now, instead of telling what the run saw.")
+@click.option("--ask", is_flag=True, help="Look at the exchange's listings now, instead of using what the run saw.")
 @click.option("--open", "opening", is_flag=True, help="Open the page, or the workbook, on this desktop.")
 @click.option(
     "--schema",
@@ -56,23 +56,21 @@ def report(
     ask: bool,
     opening: bool,
     schema: str | None,
-    outbox: Path | None,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
     as_json: bool,
+    config: Path | None,
+    **given: Any,
 ) -> int:
     """Make the reports of a run again from what the ledger knows by now, into the folder where they were.
 
-    What the run saw at the exchange is told as it saw it. Of an entry that changed since then, what is at the exchange is not
-    verifiable, unless --ask looks there now. Nothing is sent, and nothing is recorded but what an analyst wrote into the workbook
+    Uses what the run saw at the exchange. An entry that has changed since then is not verifiable, unless --ask looks at the
+    exchange now. Nothing is sent, and nothing is recorded but what an analyst wrote into the workbook
     that is replaced: a run may be under way meanwhile.
     """
     if schema:
         print_raw_json(reports.acknowledgement_schema() if schema == "ack" else reports.schema())
         return 0
     _check(name, day)
-    settings = load(config, outbox=outbox, state=state, exchange=exchange)
+    settings = load(config, **given)
     write_privately(say, allow_root=True)
     with ledger_to_read(settings) as ledger:
         selection = _select(ledger.queries, name, day)

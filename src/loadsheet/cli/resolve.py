@@ -1,14 +1,13 @@
 """`loadsheet resolve`: what is unknown with all evidence, and a person's decision about it, recorded with who, when and why."""
 
 import getpass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from loadsheet.cli.connections import exchange_client
 from loadsheet.cli.ledger_access import held_ledger, holder_of, ledger_to_read
-from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, load, together
+from loadsheet.cli.options import EXCHANGE, JSON, STATE, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, print_json, print_lines, say
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, UnknownTimer, fetch_listings
@@ -25,7 +24,7 @@ _MOVES_GOODS = (Action.CREATE, Action.CONFIRM)  # what must not be doubled by a 
 
 
 class Doubt(NamedTuple):
-    """An entry of which nobody knows whether it arrived, and what is known about it, in words."""
+    """An entry with an unknown outcome, and the evidence about it."""
 
     entry: Entry
     evidence: str
@@ -33,7 +32,7 @@ class Doubt(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """What is marked as being sent, what there is to say of it, and whether nobody is there who sends it."""
+    """The entries marked as being sent, a sentence about them, and whether no process is sending them any more."""
 
     entries: tuple[Entry, ...] = ()
     text: str = ""
@@ -62,25 +61,23 @@ _NONE_SENDING = Sending()
 @click.option(
     "--i-know-it-may-double", "doubling", is_flag=True, help="With --yes: also for creates and confirmations."
 )
-@together(STATE, EXCHANGE, CONFIG, JSON)
+@with_settings(STATE, EXCHANGE)
+@JSON
 def resolve(
     *,
+    settings: Settings,
     key: str | None,
     choice: str | None,
     comment: str,
     who: str,
     yes: bool,
     doubling: bool,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
     as_json: bool,
 ) -> int:
     """Show what was sent with an unknown outcome, with all evidence; or decide about KEY.
 
     Nothing is sent here: what is to be sent again is sent by the next run.
     """
-    settings = load(config, state=state, exchange=exchange)
     doubts = _doubts(settings, key)
     sending = _sending(settings, key)
     if choice is None:
@@ -116,7 +113,7 @@ def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
 
 
 def _sending(settings: Settings, key: str | None) -> Sending:
-    """What is marked as being sent (of a key, what of it is), and by whom. Of what nobody sends any more the outcome is as good as unknown."""
+    """The entries marked as being sent (those of `key`, if given), and by whom. If no process sends them any more, their outcome is unknown."""
     with ledger_to_read(settings) as ledger:
         marked = ledger.queries.entries_by_key(key) if key else ledger.queries.entries_in(State.SENDING)
         found = tuple(entry for entry in marked if entry.state is State.SENDING)
@@ -127,16 +124,16 @@ def _sending(settings: Settings, key: str | None) -> Sending:
     if holder := holder_of(settings):
         return Sending(found, f"{are} being sent now, by {holder}: look again when that has ended")
     if settings.is_shared:
-        text = f"{are} marked as being sent in run {run}, which nobody holds now: `loadsheet workers` shows whether one works on it"
+        text = f"{are} marked as being sent in run {run}, which no process holds now: `loadsheet workers` shows whether one works on it"
         return Sending(found, f"{text}; if none does, `loadsheet run` looks them up", orphaned=True)
-    text = f"{are} marked as being sent by run {run}, which ended without an end"
+    text = f"{are} marked as being sent by run {run}, which did not finish"
     return Sending(found, f"{text}: `loadsheet run` looks them up", orphaned=True)
 
 
 def _refusal(key: str, doubts: list[Doubt], sending: Sending, choice: str) -> str:
     """Why nothing can be decided about a key, and what to do; empty if something can."""
     if not doubts:
-        return f"nothing about {key} is to be decided: {sending.text or f'`loadsheet show {key}` tells how it stands'}"
+        return f"nothing about {key} has to be decided: {sending.text or f'`loadsheet show {key}` shows its state'}"
     given_up = [one.entry.key for one in doubts if one.entry.state is State.HELD]
     if choice == "give up" and given_up:
         return f"{given_up[0]} was given up before; --send-again or --accepted decides about it anew"

@@ -2,16 +2,16 @@
 
 import getpass
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from loadsheet.cli.ledger_access import held_ledger, ledger_to_read
-from loadsheet.cli.options import CONFIG, JSON, STATE, load, together
+from loadsheet.cli.options import JSON, STATE, with_settings
 from loadsheet.cli.output import print_json, print_table
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
 from loadsheet.ledger.decisions import Retry, judge_retry
+from loadsheet.settings import Settings
 
 NOTHING_FOUND = 1
 
@@ -31,9 +31,11 @@ class Candidate(NamedTuple):
 @click.option("--comment", default="", help="Why: kept with the decision.")
 @click.option("--who", default="", help="Who decides (default: the user's name).")
 @click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
-@together(STATE, CONFIG, JSON)
+@with_settings(STATE)
+@JSON
 def retry(
     *,
+    settings: Settings,
     key: str | None,
     file: str | None,
     held: bool,
@@ -41,8 +43,6 @@ def retry(
     comment: str,
     who: str,
     dry_run: bool,
-    state: Path | None,
-    config: Path | None,
     as_json: bool,
 ) -> int:
     """Bring refused or held entries back to be sent: the next run sends them.
@@ -53,7 +53,6 @@ def retry(
     if not (key or file or held or refused):
         raise click.UsageError("say what: a KEY, --file NAME, --held or --refused")
     states = [one for one, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
-    settings = load(config, state=state)
     with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
         found = list(_candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
         going = [one for one in found if not one.retry.refusal]
@@ -105,4 +104,4 @@ def _print_candidates(found: list[Candidate], *, as_json: bool, dry_run: bool) -
     elif rows:
         print_table(["Entry", "Operation", "Key", "State", ""], [list(one.values()) for one in rows])
     else:
-        click.echo("nothing of that is refused or held", err=True)
+        click.echo("nothing that matches is refused or held", err=True)

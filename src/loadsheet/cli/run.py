@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from loadsheet import exit_codes, pipeline
-from loadsheet.cli import Terminated, run_to_exit_code
+from loadsheet.cli import Failed, Terminated, attempt
 from loadsheet.cli.check import describe_cause
 from loadsheet.cli.connections import dispatcher_for, say_strays
 from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
@@ -88,7 +88,7 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
     try:
         found = datetime.fromisoformat(text) if text is not None else None
     except ValueError:
-        raise click.BadParameter(f"{text} is no moment; write 2026-03-04 or 2026-03-04T21:30") from None
+        raise click.BadParameter(f"{text} is not a valid date or time; write 2026-03-04 or 2026-03-04T21:30") from None
     return found.astimezone() if found else None
 
 
@@ -97,9 +97,7 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
 @click.option(
     "--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must have been quiet (default: 5)."
 )
-@click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help="Send so many entries at most; the rest stays ready."
-)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Send at most N entries; the rest stay ready.")
 @click.option(
     "--since", callback=_parse_time, metavar="WHEN", help="Take only files last changed since this day or moment."
 )
@@ -182,15 +180,8 @@ def _run_each(
 
 def _run_isolated(settings: Settings | SettingsError, action: Callable[[Settings], ShipperOutcome]) -> ShipperOutcome:
     """Run one shipper; an exception becomes an outcome with its exit code."""
-    why: list[str] = []
-    outcome: list[ShipperOutcome] = []
-
-    def do() -> int:
-        outcome.append(action(settings_or_raise(settings)))
-        return 0
-
-    code = run_to_exit_code(do, why.append)
-    return outcome[0] if outcome else ShipperOutcome(code, stopped=why[0])
+    outcome = attempt(lambda: action(settings_or_raise(settings)))
+    return ShipperOutcome(outcome.exit_code, stopped=outcome.why) if isinstance(outcome, Failed) else outcome
 
 
 def _show_nothing(_outcome: ShipperOutcome) -> None:

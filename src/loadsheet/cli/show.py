@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from loadsheet.cli.ledger_access import ledger_to_read
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, load_each, settings_or_raise, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load_each, settings_or_raise, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger import Entry, ExceptionStatus, Ledger, Run, reported_by
 from loadsheet.problems import LedgerError, SettingsError
@@ -22,19 +22,10 @@ NOTHING_KNOWN = 1
 @click.option(
     "--field", metavar="PATH", help="Explain one value of the record, such as packages[0].weight: from cell to payload."
 )
-@together(MAPPINGS, STATE, CONFIG, JSON)
-def show(
-    key: str,
-    *,
-    payload: bool,
-    field: str | None,
-    mappings: Path | None,
-    state: Path | None,
-    config: Path | None,
-    as_json: bool,
-) -> int:
+@with_settings(MAPPINGS, STATE)
+@JSON
+def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_json: bool) -> int:
     """Everything known about one order or tender: where it came from, what was sent, what the exchange said."""
-    settings = load(config, mappings=mappings, state=state)
     with ledger_to_read(settings) as ledger:
         entries = ledger.queries.entries_by_key(key)
         if field is not None:
@@ -133,7 +124,7 @@ def _listing_lines(standing: ExceptionStatus) -> list[str]:
 
 @click.command()
 @click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(1), help="So many runs at most, newest first."
+    "--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most N runs, newest first."
 )
 @together(STATE, CONFIG, JSON)
 def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) -> None:
@@ -191,7 +182,7 @@ def _ended(run: Run, unfinished: set[str]) -> str:
     if run.finished_at:
         return run.finished_at
     teller = reported_by(run)
-    return f"not finished, told by {teller}" if teller and teller not in unfinished else "not finished"
+    return f"not finished, reported by {teller}" if teller and teller not in unfinished else "not finished"
 
 
 def _code(exit_code: int | None) -> str:

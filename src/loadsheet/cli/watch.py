@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from loadsheet import exit_codes, pipeline
-from loadsheet.cli import run_to_exit_code
+from loadsheet.cli import Failed, attempt
 from loadsheet.cli.connections import check_exchange, dispatcher_for, say_strays
 from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
@@ -59,29 +59,17 @@ from loadsheet.watch import watch as run_watches
     "--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must have been quiet (default: 5)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine output: one line of JSON on stdout for each run.")
-def watch(
-    *,
-    inbox: Path | None,
-    mappings: Path | None,
-    outbox: Path | None,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
-    settle_s: float | None,
-    as_json: bool,
-) -> int:
+def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
     """Stay, and run whenever files in the inbox are finished or entries wait to be sent or resolved.
 
-    Holds a ledger in a file while it lives, so that a `loadsheet run` beside it is told so and exits 75. Where the ledger lies on
+    Holds a ledger in a file while it lives, so that a `loadsheet run` beside it says so and exits 75. Where the ledger lies on
     PostgreSQL and a worker lives, that does the runs; otherwise they are done here. SIGTERM ends it with 0 after the calls under
     way are finished and settled; what is left is for the next start. What may be over by itself is tried again after growing
     pauses; a wrong mapping or setting (78), a refused token (77) and an internal error (70) end it. Where shippers are declared and
     none is named, all are watched, one run after the other; what ends the watch of one is said and ends no other, and the watch is
     over when none is left, with the worst exit code.
     """
-    found = load_each(
-        config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange, settle_s=settle_s
-    )
+    found = load_each(config, **given)
     write_privately(say, allow_root=any_allows_root(found.values()))
     with ExitStack() as stack:
         held = {
@@ -91,18 +79,18 @@ def watch(
         codes = list(missing.values())  # of the shippers that are not watched (any more)
         if len(missing) == len(held):
             return exit_codes.worst(codes)
-        board = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
+        status = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
         for name, code in missing.items():
-            board.ended(name, code, "it is not watched")
+            status.ended(name, code, "it is not watched")
         mine = [one for one in held.values() if isinstance(one, _HeldShipper)]
         wake_events = stack.enter_context(WakeEvents([one.settings for one in mine], _warn))
-        context = _WatchContext(board, as_json, several=len(found) > 1, codes=codes, stopping=wake_events.signals)
+        context = _WatchContext(status, as_json, several=len(found) > 1, codes=codes, stopping=wake_events.signals)
         watches = [_watch(one, context) for one in mine]
         say(f"watching {', '.join(place_shown(one.settings.inbox) for one in watches)}")
         if serves_all(found):
             say_strays(config, found)
         try:
-            stopped_by = run_watches(watches, wake_events, on_turn=board.checked)
+            stopped_by = run_watches(watches, wake_events, on_turn=status.checked)
         except LoadsheetError as error:
             if not codes:
                 raise
@@ -115,7 +103,7 @@ def watch(
 class _WatchContext(NamedTuple):
     """What the watches of all shippers share; `stopping` holds the signals received so far."""
 
-    board: monitoring.WatchStatus
+    status: monitoring.WatchStatus
     as_json: bool
     several: bool
     codes: list[int]
@@ -147,20 +135,13 @@ def _hold_or_report(
     """Open the resources of one shipper. If that fails and there are other shippers, report it and return the exit code."""
     if not several:
         return _hold(settings_or_raise(settings), stack, _warn)
-    held: list[_HeldShipper] = []
     own = stack.enter_context(ExitStack())
-
-    def hold() -> int:
-        held.append(_hold(settings_or_raise(settings), own, _warn_about(name)))
-        return 0
-
-    def missing(why: str) -> None:
-        _warn(f"{name}: {why}; this shipper is not watched")
-
-    code = run_to_exit_code(hold, missing)
-    if code:
+    held = attempt(lambda: _hold(settings_or_raise(settings), own, lambda text: _warn(f"{name}: {text}")))
+    if isinstance(held, Failed):
+        _warn(f"{name}: {held.why}; this shipper is not watched")
         own.close()
-    return held[0] if held else code
+        return held.exit_code
+    return held
 
 
 def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _HeldShipper:
@@ -213,24 +194,17 @@ def _due_s(settings: Settings, ledger: Ledger) -> float | None:
 
 def _run_isolated(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
     """One run of one of several shippers: an internal error ends the watch of this shipper only."""
-    ended: list[WatchedRun] = []
-    why: list[str] = []
-
-    def do() -> int:
-        ended.append(_run_once(held, context))
-        return 0
-
-    code = run_to_exit_code(do, why.append)
-    if ended:
-        return ended[0]
-    error = LoadsheetError(why[0])
-    error.exit_code = code
-    raise error
+    ended = attempt(lambda: _run_once(held, context))
+    if isinstance(ended, Failed):
+        error = LoadsheetError(ended.why)
+        error.exit_code = ended.exit_code
+        raise error
+    return ended
 
 
 def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
     settings = held.settings
-    board, began = context.board, clock()()
+    status, began = context.status, clock()()
     if settings.is_shared and enqueue.enqueue_run(settings, began):
         held.timetable.record_run(began)
         return WatchedRun(0, None, queued=True)
@@ -239,12 +213,12 @@ def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
         say(f"{prefix}catching up: {late}")
     with RunEnd(settings, partial(_ledger_for_corrections, held)) as end:
         result = run_with_hooks(
-            settings, lambda: _run_pipeline(held, context, end), clock=clock(), say=say, watch_status=board
+            settings, lambda: _run_pipeline(held, context, end), clock=clock(), say=say, watch_status=status
         )
         result = end.correct_if_changed(result)
         _print_run(settings, result, context)
     if result.undone:
-        board.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
+        status.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
     stopped = result.stopped
     if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: the watch goes on
         say(f"loadsheet: {stopped}")
@@ -271,7 +245,7 @@ def _run_pipeline(held: _HeldShipper, context: _WatchContext, end: RunEnd) -> Re
     settings = held.settings
     with _run_resources(held, context.stopping) as (ledger, dispatcher):
         return end.archive_and_purge(
-            ledger, pipeline.run(settings, ledger, dispatcher, progress=context.board.progress)
+            ledger, pipeline.run(settings, ledger, dispatcher, progress=context.status.progress)
         )
 
 
@@ -289,10 +263,6 @@ def _run_resources(held: _HeldShipper, stopping: Sequence[int]) -> Iterator[tupl
         return
     with held_ledger(held.settings) as ledger, dispatcher_for(held.settings, stopping) as dispatcher:
         yield ledger, dispatcher
-
-
-def _warn_about(name: str) -> Callable[[str], None]:
-    return lambda text: _warn(f"{name}: {text}")
 
 
 def _summary_line(summary: RunSummary, folder: Path) -> str:

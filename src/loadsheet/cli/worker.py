@@ -36,8 +36,8 @@ from loadsheet.settings import Settings
 def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, once: bool) -> int:
     """Do the runs that schedules and watches want, each in a process of its own. Needs a ledger on PostgreSQL.
 
-    Any number of workers, on any number of machines, share the runs; one of a shipper is done at a time. When the database goes away, it is
-    waited for. SIGTERM ends it after the calls under way are finished and settled; what is left goes to the others at once. A second
+    Any number of workers, on any number of machines, share the runs; one of a shipper is done at a time. It waits while the database is
+    unavailable. SIGTERM ends it after the calls under way are finished and settled; what is left goes to the others at once. A second
     signal ends it at once, and they take over after cluster.takeover_s. SIGHUP has the settings read again.
     """
     settings = Settings.load(config)
@@ -49,12 +49,12 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     except ModuleNotFoundError as missing:
         message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(message) from None
-    with run_log.opened(settings), _signals_handled() as requests, monitoring.serve_status(settings, say) as board:
+    with run_log.opened(settings), _signals_handled() as requests, monitoring.serve_status(settings, say) as status:
 
         def turn() -> None:
             if not once:
                 keep_fork_server()
-            board.checked()
+            status.checked()
 
         code = serve(
             config,

@@ -1,23 +1,27 @@
 """Deploy: the files that make an operating system run loadsheet, filled in for one installation.
 
 Owns: the templates beside this file, and how a path or a word is written in each of their languages. Writes no file and asks no
-system: `files` returns texts by name. What a clock change does to a time of day is in `clocks`.
+system: `files` returns texts by name. `traps` finds the nights on which a time of day does not come, or comes twice: what a scheduler makes of
+them differs, so the time is better chosen where neither happens.
 """
 
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, time
+from datetime import UTC, date, datetime, time, timedelta
 from importlib.resources import files as packaged
 from pathlib import Path, PurePath
 from typing import NamedTuple
 from xml.sax.saxutils import escape
+from zoneinfo import ZoneInfo
 
-from loadsheet.deploy.clocks import traps
+__all__ = ["KINDS", "Credential", "Site", "files", "traps", "zone_of_this_machine"]
 
-__all__ = ["KINDS", "Credential", "Site", "files"]
+_DELAY = timedelta(minutes=5)  # by which a schedule may be late on purpose
+_DAYS = 2 * 366
+_LOCALTIME = Path("/etc/localtime")
 
 _BLANK = re.compile(r"@([A-Z_]+)@")
 _WINDOWS_ACCOUNTS = {"S-1-5-18", "S-1-5-19", "S-1-5-20"}  # the system, and the services' two
@@ -212,3 +216,30 @@ def _filled(name: str, values: Mapping[str, str]) -> str:
     """A template with its blanks filled in. Each has to be known."""
     text = packaged("loadsheet.deploy").joinpath(name).read_text(encoding="utf-8")
     return _BLANK.sub(lambda blank: values[blank[1]], text)
+
+
+# ---- clock changes ----
+
+
+def traps(at: time, zone: str, today: date) -> list[str]:
+    """A sentence for each night of the next two years on which `at`, or the minutes after it, does not exist in `zone` or comes twice."""
+    return list(_traps(at, ZoneInfo(zone), today))
+
+
+def _traps(at: time, zone: ZoneInfo, today: date) -> Iterator[str]:
+    for day in (today + timedelta(days=number) for number in range(_DAYS)):
+        begin = datetime.combine(day, at)
+        for moment in (begin, begin + _DELAY):
+            local = moment.replace(tzinfo=zone)
+            if local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
+                yield f"On {day} {moment:%H:%M} does not exist in {zone.key}: that night is left out. Choose another time."
+                break
+            if local.utcoffset() != local.replace(fold=1).utcoffset():
+                yield f"On {day} {moment:%H:%M} comes twice in {zone.key}: the run may too. It sends nothing twice."
+                break
+
+
+def zone_of_this_machine(link: Path = _LOCALTIME) -> str:
+    """The IANA name of the zone that this machine is set to, or UTC if it cannot be known."""
+    _, found, name = str(link.resolve()).partition("/zoneinfo/")
+    return name if found else "UTC"

@@ -71,7 +71,7 @@ class Calls:
 
 
 class CallRecorder:
-    """Notes every call to an operation of the application behind it."""
+    """Records every call to an operation of the application behind it."""
 
     def __init__(self, app: ASGIApp, calls: Calls) -> None:
         self._app, self._calls = app, calls
@@ -79,7 +79,7 @@ class CallRecorder:
         self._readers = {operation.name: _reader(operation) for operation in WRITES}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request as the application does, and note it."""
+        """Answer a request as the application does, and record it."""
         if scope["type"] != "http" or not scope["path"].startswith(PATH_PREFIX):
             await self._app(scope, receive, send)
             return

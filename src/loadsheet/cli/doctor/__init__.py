@@ -5,6 +5,7 @@ Owns: which checks there are and their order, and how findings are shown.
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -32,24 +33,13 @@ from loadsheet.settings import Settings
     help="Send what is found to those whom the settings name for notices, after this text (default: that it is a test).",
 )
 @JSON
-def doctor(
-    *,
-    inbox: Path | None,
-    mappings: Path | None,
-    outbox: Path | None,
-    state: Path | None,
-    exchange: str | None,
-    config: Path | None,
-    quick: bool,
-    notify: str | None,
-    as_json: bool,
-) -> int:
+def doctor(*, config: Path | None, quick: bool, notify: str | None, as_json: bool, **given: Any) -> int:
     """Look at folders, disk, mappings, ledger, time zones, token, exchange, clock and notices, and say what to do about what is wrong.
 
     Exits 1 if anything is wrong; a warning alone is exit 0. Where shippers are declared it looks at all of them, or at that of --shipper.
     Nothing is sent to anybody without --notify.
     """
-    every = load_each(config, inbox=inbox, mappings=mappings, outbox=outbox, state=state, exchange=exchange)
+    every = load_each(config, **given)
     now = clock_of_this_command()
     machine = [*ledger_checks.versions(), *folder_checks.user()]
     found = {name: list(_examined(settings, now, quick=quick)) for name, settings in every.items()}

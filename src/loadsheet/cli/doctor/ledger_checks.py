@@ -7,10 +7,11 @@ import platform
 import sqlite3
 import sys
 import zoneinfo
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 from loadsheet import exit_codes, reports
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
@@ -73,12 +74,8 @@ def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Findin
     if settings.database_url.startswith(_SQLITE) and not known:
         yield ok("ledger", f"{path} does not exist yet; the first run makes it")
         return
-    try:
-        yield from _opened(settings, str(path), lambda: path.stat().st_size, holder_of_file(path), now, quick=quick)
-    except LedgerError as error:
-        if error.todo != OLDER:
-            raise
-        yield warning("ledger", error.found, error.todo)
+    size = path.stat().st_size if path.exists() else 0
+    yield from _opened(settings, _Place(str(path), size, holder_of_file(path)), now, quick=quick)
 
 
 def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
@@ -98,23 +95,29 @@ def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Fi
         surroundings_on(settings.state, settings.database_url).refuse_gone(found.place)
         yield ok("ledger", f"{found.place} does not exist yet; the first run makes it")
         return
+    yield from _opened(settings, _Place(found.place, found.size, found.holder), now, quick=quick)
+
+
+class _Place(NamedTuple):
+    """Where a ledger is, its size in bytes, and who holds it (empty: nobody)."""
+
+    name: str
+    size: int
+    holder: str
+
+
+def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) -> Iterator[Finding]:
     try:
-        yield from _opened(settings, found.place, lambda: found.size, found.holder, now, quick=quick)
+        with ledger_to_read(settings) as opened:
+            held_by = place.holder if quick else _held_by(settings)
+            yield _state(opened, f"{place.name}, {place.size / 1e6:,.1f} MB", held_by, quick=quick)
+            yield from _latest(settings, opened, now)
+            yield from _missing(opened)
+            yield from _late(settings, opened, now)
     except LedgerError as error:
         if error.todo != OLDER:
             raise
         yield warning("ledger", error.found, error.todo)
-
-
-def _opened(
-    settings: Settings, place: str, size: Callable[[], int], holder: str, now: datetime, *, quick: bool
-) -> Iterator[Finding]:
-    with ledger_to_read(settings) as opened:
-        held_by = holder if quick else _held_by(settings)
-        yield _state(opened, f"{place}, {size() / 1e6:,.1f} MB", held_by, quick=quick)
-        yield from _latest(settings, opened, now)
-        yield from _missing(opened)
-        yield from _late(settings, opened, now)
 
 
 def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> Finding:

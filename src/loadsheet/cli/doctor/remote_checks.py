@@ -103,11 +103,11 @@ def notices(settings: Settings) -> Iterator[Finding]:
     for name, known in found.items():
         for place, address in enumerate(known, start=1):
             if not is_deliverable(address):
-                text = f"{name}: address {place} ({address.label}) is none that notices can go to"
+                text = f"{name}: address {place} ({address.label}) is not a valid address for notices"
                 yield wrong("notices", text, "write it as apprise does, such as mailto://user:password@example.com")
     if not faults and all(is_deliverable(address) for known in found.values() for address in known):
         text = "; ".join(f"{name}: {', '.join(each.label for each in known)}" for name, known in found.items() if known)
-        yield ok("notices", text or "nobody is told of anything (notifications.urls is not set)")
+        yield ok("notices", text or "no notices are sent (notifications.urls is not set)")
 
 
 def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: datetime) -> Iterator[Finding]:

@@ -7,18 +7,16 @@ with the metrics of the cluster; `traced` sends traces; `shipped_file` gives das
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.resources import files
-from typing import Literal, get_args
 
 from loadsheet import run_log
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Overdue
-from loadsheet.operations.monitoring.systemd import report_to_systemd
-from loadsheet.operations.monitoring.watch_status import WatchStatus
+from loadsheet.operations.monitoring.watch_status import WatchStatus, report_to_systemd
 from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
-__all__ = ["NAMES", "Name", "WatchStatus", "measure", "shipped", "shown", "traced"]
+__all__ = ["NAMES", "WatchStatus", "serve_status", "shipped_file", "traced", "update_metrics"]
 
 
 def update_metrics(
@@ -36,19 +34,19 @@ def update_metrics(
     exposition = watch_status is not None and settings.monitoring.health_address
     if not (exposition or settings.monitoring.metrics_file):
         return
-    from loadsheet.operations.monitoring import prometheus, run_metrics  # noqa: PLC0415 (only for those who asked for metrics)
+    from loadsheet.operations.monitoring import metrics  # noqa: PLC0415 (only for those who asked for metrics)
 
     try:
-        measured = run_metrics.collect_metrics(settings, outcome, queries, late)
+        measured = metrics.collect_metrics(settings, outcome, queries, late)
     except LedgerError as error:
         say(f"loadsheet: the metrics lack what the ledger knows ({error})")
-        measured = run_metrics.collect_metrics(settings, outcome, None, late)
+        measured = metrics.collect_metrics(settings, outcome, None, late)
     if watch_status is not None:
         watch_status.set_metrics(outcome.shipper, measured)
     if settings.monitoring.metrics_file:
-        path = prometheus.metrics_path(settings.monitoring.metrics_file, outcome.shipper)
+        path = metrics.metrics_path(settings.monitoring.metrics_file, outcome.shipper)
         try:
-            prometheus.write(path, measured)
+            metrics.write(path, measured)
         except OSError as error:
             say(f"loadsheet: the metrics file {path} cannot be written ({error.strerror})")
         if settings.is_shared:
@@ -96,11 +94,9 @@ def serve_status(settings: Settings, say: Callable[[str], None]) -> Iterator[Wat
         yield watch_status
 
 
-Name = Literal["grafana.json", "prometheus-alerts.yml", "datasette.yaml"]
-
-NAMES: tuple[str, ...] = get_args(Name)
+NAMES = ("grafana.json", "prometheus-alerts.yml", "datasette.yaml")
 
 
-def shipped_file(name: Name) -> bytes:
-    """A file for another program: a Grafana dashboard, Prometheus alert rules, or Datasette queries."""
+def shipped_file(name: str) -> bytes:
+    """A file of NAMES for another program: a Grafana dashboard, Prometheus alert rules, or Datasette queries."""
     return files("loadsheet.operations.monitoring").joinpath("shipped", name).read_bytes()

@@ -12,7 +12,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from loadsheet.ledger.shared.workers import ClusterStatus, cluster_status
-from loadsheet.operations.monitoring import prometheus
+from loadsheet.operations.monitoring import metrics
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
@@ -96,10 +96,10 @@ def write(settings: Settings, say: Callable[[str], None]) -> None:
     """Write the metrics of the cluster beside `monitoring.metrics_file`, if that is set and there is a cluster. Failures are passed to `say`."""
     if settings.monitoring.metrics_file is None or not settings.is_shared:
         return
-    path = prometheus.metrics_path(settings.monitoring.metrics_file, FILE)
+    path = metrics.metrics_path(settings.monitoring.metrics_file, FILE)
     try:
         if fleet := cluster_status(settings):
-            prometheus.write(path, collect_metrics(fleet))
+            metrics.write(path, collect_metrics(fleet))
     except LedgerError as error:
         say(f"loadsheet: the figures of the fleet cannot be taken ({error})")
     except OSError as error:

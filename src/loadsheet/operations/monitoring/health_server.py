@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from loadsheet import run_log
-from loadsheet.operations.monitoring.prometheus import CONTENT_TYPE, exposition
+from loadsheet.operations.monitoring.metrics import CONTENT_TYPE, exposition
 from loadsheet.operations.monitoring.watch_status import WatchStatus
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings

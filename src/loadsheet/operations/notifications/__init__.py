@@ -4,9 +4,15 @@
 removed. An undelivered notice stays in the outbox; a process that is killed may send a notice twice, but loses none.
 """
 
+import urllib.error
+import urllib.request
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from http.client import HTTPException, HTTPMessage
+from typing import IO
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from loadsheet import exit_codes
 from loadsheet.ledger import State
@@ -24,13 +30,15 @@ from loadsheet.operations.notifications.conditions import (
 from loadsheet.operations.notifications.delivery import NOTIFY, deliver_all
 from loadsheet.operations.notifications.digests import add_digests
 from loadsheet.operations.notifications.fix_file_delivery import add_fix_files
-from loadsheet.operations.notifications.health_pings import ping
 from loadsheet.operations.notifications.state import Notice, NotificationState, Say, open_store
 from loadsheet.problems import LedgerError
 from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
-__all__ = ["ping_start", "send_notifications"]
+__all__ = ["ping", "ping_start", "send_notifications"]
+
+PING_BYTES_MAX = 10_000
+"""Maximum size of a ping's body; of a longer one the end is sent."""
 
 _COMPANION_OVERDUE = "A111"
 
@@ -96,7 +104,7 @@ def _add_notices(
         if queries is not None and (general or settings.notifications.owners):
             state = add_digests(settings, state, outcome, queries)
     except LedgerError as error:
-        say(f"notices: not everything can be told: {texts.error_line(error)}")
+        say(f"notices: some could not be made: {texts.error_line(error)}")
     return state
 
 
@@ -152,9 +160,48 @@ def _with_outcome(settings: Settings, queries: LedgerQueries | None, change: Cha
     return change._replace(text=f"{status.text}{more}")
 
 
+# ---- health checks ----
+
+
 def _ping(settings: Settings, step: str, body: str, say: Say) -> None:
     if settings.notifications.ping_url is None:
         return
     error = ping(settings.notifications.ping_url.get_secret_value(), step, body, settings.notifications.ping_timeout_s)
     if error:
         say(error)
+
+
+def ping(url: str, step: str, text: str, timeout_s: float) -> str:
+    """Ping the health check at `url` for a step (`start`, or an exit code) with a body. Returns the error, without secrets, or an empty
+    text. It has a short timeout, uses no proxy, and follows no redirect to another host; of the URL messages show only the host.
+    """
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    target = urlunsplit(parts._replace(netloc=host, path=f"{parts.path.rstrip('/')}/{step}", fragment=""))
+    body = text.encode("utf-8", "replace")[-PING_BYTES_MAX:]
+    headers = {"Content-Type": "text/plain; charset=utf-8", "User-Agent": "loadsheet"}
+    if at:
+        headers["Authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _SameHost())
+    try:
+        request = urllib.request.Request(target, data=body, headers=headers)  # noqa: S310 (the settings take http and https only)
+        with opener.open(request, timeout=timeout_s):
+            return ""
+    except urllib.error.HTTPError as answer:
+        answer.close()
+        why = f"it answered {answer.code}"
+    except urllib.error.URLError as error:
+        why = getattr(error.reason, "strerror", None) or type(error.reason).__name__
+    except (OSError, HTTPException, ValueError) as error:
+        why = type(error).__name__
+    return f"the health check at {parts.scheme}://{parts.hostname or ''} could not be pinged ({why})"
+
+
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    def redirect_request(  # noqa: PLR0917 (signature is urllib's)
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """Follow a redirect on the same host; treat any other as an error."""
+        if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)

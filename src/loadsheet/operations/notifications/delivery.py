@@ -140,7 +140,7 @@ def deliver(address: Address, notice: Notice) -> str:
     with _silenced():
         sender = _sender(address)
         if sender is None:
-            return "this is no address that notices can go to"
+            return "this is not a valid address for notices"
         there = [path for path in notice.files if Path(path).is_file()]
         gone = [Path(path).name for path in notice.files if path not in there]
         body = notice.body + (f"\n\nNot there any more: {', '.join(gone)}" if gone else "")

@@ -156,7 +156,7 @@ def open_store(settings: Settings, say: Say) -> Iterator[StateStore | None]:
         try:
             store = stack.enter_context(_table_store(settings, say))
         except (LedgerError, SettingsError) as error:
-            say(f"notices: {error}; until then this machine remembers by itself what it told")
+            say(f"notices: {error}; until the ledger is back their state is kept on this machine")
             store = stack.enter_context(file_store(settings.state, say))
         yield store
 
@@ -198,7 +198,7 @@ class FileStore:
             return empty_state()
         except OSError as error:
             why = str(error.strerror)
-        self._say(f"notices: {self._place} cannot be read ({why}): begun anew, so what is still so is told once more")
+        self._say(f"notices: {self._place} cannot be read ({why}): ongoing conditions are reported again")
         return empty_state()
 
     def write(self, state: NotificationState) -> bool:
@@ -214,9 +214,7 @@ class FileStore:
                 self._reserve.unlink()
                 self._put(state)
         except OSError as error:
-            self._say(
-                f"notices: {self._place} cannot be written ({error.strerror}); what is told now may be told again"
-            )
+            self._say(f"notices: {self._place} cannot be written ({error.strerror}); these notices may be sent again")
             return False
         with suppress(OSError):
             if not self._reserve.exists():
@@ -252,8 +250,8 @@ class TableStore:
     def read(self) -> NotificationState:
         """The state. If it is damaged, warns and returns an empty one."""
         if self._is_damaged:
-            told = "the memory in the shared ledger cannot be read (it is damaged)"
-            self._say(f"notices: {told}: begun anew, so what is still so is told once more")
+            told = "their state in the shared ledger is damaged"
+            self._say(f"notices: {told}: ongoing conditions are reported again")
         return self._state or empty_state()
 
     def write(self, state: NotificationState) -> bool:
@@ -261,7 +259,7 @@ class TableStore:
         try:
             self._row.write(encode_state(state).decode())
         except LedgerError as error:
-            self._say(f"notices: they cannot be remembered ({error}); what is told now may be told again")
+            self._say(f"notices: their state cannot be stored ({error}); these notices may be sent again")
             return False
         return True
 
@@ -280,7 +278,7 @@ class TableStore:
                     file.remove()
                 except OSError as error:
                     self._say(
-                        f"notices: {state / NAME} is remembered elsewhere and cannot be removed ({error.strerror})"
+                        f"notices: {state / NAME} was moved into the shared ledger and cannot be removed ({error.strerror})"
                     )
 
 
@@ -303,8 +301,8 @@ def _table_store(settings: Settings, say: Say) -> Iterator[TableStore | None]:
 
 
 def _say_busy(say: Say) -> None:
-    told = f"another process has been telling for {LOCK_TIMEOUT_S:g} s"
-    say(f"notices: {told}; what this run changed is told with the next")
+    told = f"another process has held their state for {LOCK_TIMEOUT_S:g} s"
+    say(f"notices: {told}; the changes of this run are reported with the next one")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -35,7 +35,7 @@ from loadsheet.reports.fix_workbook.other_sheets import (
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.texts_en import ENGLISH
 from loadsheet.reports.fix_workbook.value_changes import changes_of
-from loadsheet.reports.fix_workbook.wording import WordedProblem, Words, lines_of, word_problem
+from loadsheet.reports.fix_workbook.wording import ProblemText, Words, lines_of, word_problem
 from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name
 from loadsheet.settings import Settings
 
@@ -152,7 +152,7 @@ class _DropFix:
         remarks = []
         for problem in problems:
             place = place_of(problem, entry, self._tables)
-            worded = self._worded(problem, place)
+            worded = self._text_of(problem, place)
             self._errors.add(placed_at(problem, place), place, worded, entry.key)
             for one in (place, *also_of(problem, entry, self._tables)):
                 column = worded.column if one is place else one.table.header[one.position or 0]
@@ -189,7 +189,7 @@ class _DropFix:
             return True
         return not all(fits(cell) for row in entry.rows for cell in row.cells)
 
-    def _worded(self, problem: Problem, place: Place) -> WordedProblem:
+    def _text_of(self, problem: Problem, place: Place) -> ProblemText:
         label = "" if place.position is None else place.table.header[place.position]
         guide = self._guide(place.table.name).get(label)
         return word_problem(problem, self._words, self._titles, guide)
@@ -203,7 +203,7 @@ class _DropFix:
             return guide
         return {label: replace(one, takes="") for label, one in guide.items()}
 
-    def _set_aside_problems(self) -> list[tuple[Problem, WordedProblem]]:
+    def _set_aside_problems(self) -> list[tuple[Problem, ProblemText]]:
         problems = [problem for file in self.drop.files for problem in file.problems]
         return [(problem, word_problem(problem, self._words, {})) for problem in problems]
 

@@ -264,7 +264,7 @@ def _number(cell: str, text: str) -> tuple[str | float, str]:
         return _Exact(number), "General"
     if _DURATION.fullmatch(cell) and number >= 1:  # a shorter one is a time
         return _Exact(number), "[h]:mm:ss"
-    code = _code_of(cell, text) or _worded_code(cell, text)
+    code = _code_of(cell, text) or _code_with_text(cell, text)
     if not code and _LETTER.search(cell):
         return cell, "@"
     return _Exact(number), code or "General"
@@ -283,7 +283,7 @@ def _code_of(cell: str, number: str) -> str:
     return ""
 
 
-def _worded_code(cell: str, number: str) -> str:
+def _code_with_text(cell: str, number: str) -> str:
     """The number format under which a number looks like the cell: `27 lb` of 27, `1.5 t` of 1500; empty if there is none."""
     found = _WORDED.fullmatch(cell) if len(cell) <= _SHAPE_LENGTH_MAX else None
     if found is None:

@@ -16,7 +16,7 @@ from loadsheet.reports.book import Book, Kind, Tone
 from loadsheet.reports.fix_workbook.fix_rows import Place
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook
 from loadsheet.reports.fix_workbook.value_changes import Changes
-from loadsheet.reports.fix_workbook.wording import WordedProblem, Words, line_of
+from loadsheet.reports.fix_workbook.wording import ProblemText, Words, line_of
 from loadsheet.reports.report_files import sheet_text
 from loadsheet.reports.sheets import write
 
@@ -30,7 +30,7 @@ class Line:
     """The same problem with the same value, in any number of rows: the first places, and its words."""
 
     problem: Problem
-    worded: WordedProblem
+    worded: ProblemText
     count: int = 0
     places: list[Place] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Errors:
         self.documents = 0
         self.is_cut = False
 
-    def add(self, problem: Problem, place: Place, worded: WordedProblem, key: str) -> None:
+    def add(self, problem: Problem, place: Place, worded: ProblemText, key: str) -> None:
         """Take a problem whose place is made good. All problems of a document come one after the other."""
         self._causes.add(problem, key)
         self._levels[problem.level] += 1
@@ -213,7 +213,7 @@ def changed_page(fix: FixBook, title: str, changes: Changes) -> None:
     page.close(filters=False)
 
 
-def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, WordedProblem]]) -> None:
+def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, ProblemText]]) -> None:
     """What is wrong with a file that could not be read, a line for each problem."""
     words = fix.words
     page = _ListSheet(fix.book, title)

@@ -91,7 +91,7 @@ class Words:
         return text
 
 
-class WordedProblem(NamedTuple):
+class ProblemText(NamedTuple):
     """A problem in the sender's words: the column, what is wrong, what to do, and the value that was probably meant (empty: none)."""
 
     column: str
@@ -102,7 +102,7 @@ class WordedProblem(NamedTuple):
 
 def word_problem(
     problem: Problem, words: Words, titles: Mapping[str, str], guide: ColumnGuide | None = None
-) -> WordedProblem:
+) -> ProblemText:
     """Word a problem for its sender. `titles` are the sheets by table; `guide` describes the column."""
     values = {"found": problem.found, "column": problem.where.column}
     english = problem.shown(words.thousands)
@@ -117,7 +117,7 @@ def word_problem(
     suggestion = near[1].strip('"') if near else ""
     if suggestion.islower() and problem.found[:1].isupper():  # names of countries are kept in small letters
         suggestion = suggestion.title()
-    return WordedProblem(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
+    return ProblemText(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
 
 
 def line_of(text: str, todo: str) -> str:

@@ -1,19 +1,24 @@
-"""Metrics of the last run, and of the ledger and inbox after it.
+"""Metrics of the last run, and of the ledger and inbox after it; in Prometheus text format, for the textfile collector or the health endpoint.
 
 Each has the label `shipper`, empty if the settings declare none. Metrics of the run are gauges of the last run, not sums over all runs;
 values that must survive a failed run come from the ledger.
 """
 
+import hashlib
 import platform
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
+from pathlib import Path
 
-from prometheus_client import Metric
+from prometheus_client import CollectorRegistry, Metric, generate_latest, write_to_textfile
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 from loadsheet import inbox, run_log
+from loadsheet.file_modes import leave_to_umask
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Overdue
@@ -25,6 +30,9 @@ AGES = (("30+", 31), ("8-30", 8), ("2-7", 2), ("0-1", 0))
 """The age buckets of open exceptions, oldest first, each with the first whole day that belongs to it."""
 
 CALL_LIMITS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
 
 _Samples = Mapping[tuple[str, ...], float]
 
@@ -120,3 +128,48 @@ def _waiting(settings: Settings) -> int | None:
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
+
+
+# ---- files and responses ----
+
+
+class _MergedCollector(Collector):
+    """The metrics of several shippers, merged by name."""
+
+    def __init__(self, parts: Iterable[Sequence[Metric]]) -> None:
+        self._parts = list(parts)
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric with the samples of all shippers."""
+        whole: dict[str, Metric] = {}
+        for metric in (metric for part in self._parts for metric in part):
+            mine = whole.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+            mine.samples.extend(metric.samples)
+        yield from whole.values()
+
+
+def exposition(parts: Iterable[Sequence[Metric]]) -> bytes:
+    """The metrics of these shippers as text."""
+    return generate_latest(_registry(parts))
+
+
+def write(path: Path, metrics: Sequence[Metric]) -> None:
+    """Write the metrics of one shipper to a file, atomically. Raises OSError."""
+    write_to_textfile(str(path), _registry([metrics]))
+    leave_to_umask(path)  # for a collector, which is another user
+
+
+def metrics_path(path: Path, shipper: str) -> Path:
+    """The metrics file of a shipper. Each has its own, so that runs of several shippers never write to the same file."""
+    if not shipper:
+        return path
+    name = _STRANGE.sub("_", shipper)
+    if name != shipper:  # two names that look alike afterwards stay two files
+        name = f"{name}-{hashlib.sha256(shipper.encode()).hexdigest()[:8]}"
+    return path.with_name(f"{path.stem}-{name}{path.suffix}")
+
+
+def _registry(parts: Iterable[Sequence[Metric]]) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(_MergedCollector(parts))
+    return registry
