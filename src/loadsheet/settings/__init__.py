@@ -79,41 +79,46 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    shipper: str = Field("", description="Name of the shipper whose settings these are; `--shipper` chooses it")
+    shipper: str = Field("", description="Name of the shipper that these settings belong to; `--shipper` selects it")
     inbox: Path = Field(
         Path("inbox"),
         description="Folder in which shippers drop files, or a place in an object store: s3://bucket/prefix",
     )
     mappings: Path = Field(Path("mappings"), description="Folder of mapping files")
     outbox: Path = Field(
-        Path("outbox"), description="Folder for reports and for files set aside, or a place in an object store"
+        Path("outbox"), description="Folder for reports and files that were set aside, or a place in an object store"
     )
     outbox_group: str = Field(
         "",
-        description="Group, by name or number, that may read and annotate the reports in the outbox; empty: their owner alone",
+        description="Group, by name or number, that may read and annotate the reports in the outbox; empty: only their owner",
     )
-    state: Path = Field(Path(".loadsheet"), description="Folder of ledger, archive and claimed files; on a local disk")
+    state: Path = Field(
+        Path(".loadsheet"), description="Folder of the ledger, the archive and claimed files; on a local disk"
+    )
     archive: Path | None = Field(
         None,
-        description="Where originals are kept, a folder or a place in an object store; empty: STATE/archive, with inbox and outbox in"
-        " stores OUTBOX/archive",
+        description=(
+            "Where originals are kept, a folder or a place in an object store; empty: STATE/archive, or OUTBOX/archive if "
+            "inbox and outbox are in object stores"
+        ),
     )
     exchange: str = Field(EMBEDDED, description="Base URL of the exchange, or 'embedded' for our own in this process")
     capabilities: Path | None = Field(
-        None, description="File in which `loadsheet exchange probe` wrote what that exchange does: its assumptions"
+        None,
+        description="File in which `loadsheet exchange probe` described the exchange; its findings become assumptions",
     )
     token: SecretStr | None = Field(None, description="Bearer token; from the environment, never the command line")
     token_file: Path | None = Field(None, description="File whose first line is the bearer token")
     token_command: str = Field(
-        "", description="Command that prints the bearer token; asked again when the exchange refuses the one it gave"
+        "", description="Command that prints the bearer token; run again when the exchange refuses the token"
     )
     token_keyring: bool | str = Field(
         default=False,
-        description="Take the bearer token from this system's keyring (extra `desk`): true, or the name it has there under loadsheet",
+        description="Take the bearer token from the system's keyring (extra `desk`): true, or its name there under loadsheet",
     )
     database: str = Field("", description="URL of the ledger; empty: sqlite:///STATE/ledger.db")
     quiet: bool = Field(
-        default=False, description="A run that needs nobody says nothing, as schedulers want it; `run --quiet` sets it"
+        default=False, description="Print nothing if no row needs someone, for schedulers; `run --quiet` sets it"
     )
     allow_root: bool = Field(default=False, description="Run and serve as root without a warning")
 

@@ -84,11 +84,13 @@ class ExpectedFilesSettings(Section):
 
     expect: tuple[Expectation, ...] = Field(
         (),
-        description="Files that should arrive, a table `[[expected_files.expect]]` each (files, by, days, timezone ...): told once when late, once when"
-        " they came; `loadsheet expected --suggest` proposes some",
+        description=(
+            "Files that should arrive, one table `[[expected_files.expect]]` each (files, by, days, timezone ...); reported"
+            " once when late and once when they came; `loadsheet expected --suggest` proposes some"
+        ),
     )
     runs_due_s: NonNegativeFloat = Field(
-        0.0, description="A run should begin at least so often; a longer gap is told once (0: nobody waits for runs)"
+        0.0, description="Longest time between the starts of two runs; a longer gap is reported once (0: not checked)"
     )
 
     @field_validator("expect")

@@ -29,24 +29,27 @@ class ReportSettings(Section):
 
     page_documents_max: PositiveInt = Field(
         300,
-        description="So many documents run.html shows one by one, those that need someone first; it counts the others",
+        description="Most documents that run.html shows one by one, those that need someone first; it counts the others",
     )
-    index_runs_max: PositiveInt = Field(100, description="So many runs index.html lists, the newest")
+    index_runs_max: PositiveInt = Field(100, description="Most runs that index.html lists, newest first")
     working_days: str = Field(
         "",
         pattern=r"^([A-Z]{2}(-[A-Z0-9]{1,4})?)?$",
-        description="Country (DE, or DE-SN with its part) whose holidays are no working days for the ages of exceptions; empty: Monday to Friday",
+        description=(
+            "Country (DE, or DE-SN with its region) whose holidays do not count in the age of exceptions; empty: Monday to "
+            "Friday"
+        ),
     )
     feedback: Literal["workbook", "csv", "both"] = Field(
-        "workbook", description="What senders of text files get back to fix: a workbook, text like theirs, or both"
+        "workbook", description="What senders of text files get back to fix: a workbook, a text file, or both"
     )
     fix_rows_max: PositiveInt = Field(
         100_000,
         le=1_000_000,
-        description="Of a text file, a fix workbook takes so many rows; further records go into text files beside it",
+        description="Most rows of a text file in a fix workbook; further records go into text files beside it",
     )
     language: Literal["en", "de"] = Field(
-        "en", description="Language of fix workbooks, where the mapping does not tell that of the sheet"
+        "en", description="Language of fix workbooks, if the mapping does not say which language the sheet has"
     )
 
 
@@ -54,47 +57,53 @@ class RetentionSettings(Section):
     """How long originals, payloads, reports and log files are kept, and how many backups."""
 
     archive_days: NonNegativeInt = Field(
-        0, description="Days for which archived originals are kept (0: for ever); unsettled ones are kept longer"
+        0, description="Days to keep archived originals (0: forever); unsettled ones are kept longer"
     )
     payload_days: NonNegativeInt = Field(
         0,
-        description="Days for which payloads, cells and answers of settled records are kept in the ledger (0: for ever); hashes, states and totals stay, and so does all that is open",
+        description=(
+            "Days to keep payloads, cells and answers of settled records in the ledger (0: forever); hashes, states, totals"
+            " and everything open stay"
+        ),
     )
     reports_days: NonNegativeInt = Field(
         0,
-        description="Days for which the reports of a run are kept (0: for ever); those of a run with an open exception stay",
+        description="Days to keep the reports of a run (0: forever); reports of a run with an open exception stay",
     )
-    log_days: NonNegativeInt = Field(90, description="Days for which the log files of runs are kept (0: for ever)")
+    log_days: NonNegativeInt = Field(90, description="Days to keep the log files of runs (0: forever)")
     backups: NonNegativeInt = Field(
         7,
-        description="So many daily copies of the ledger are kept in STATE/backups, made after the first run of a day (0: none)",
+        description="Number of daily copies of the ledger in STATE/backups, made after the first run of a day (0: none)",
     )
 
 
 class NotificationSettings(Section):
     """Who is notified of changes, where health pings go, and who gets fix files."""
 
-    urls: tuple[SecretStr, ...] = Field((), description="Where notices go, as apprise URLs; they may hold passwords")
-    urls_file: Path | None = Field(None, description="File with more such URLs, one a line; # begins a remark")
+    urls: tuple[SecretStr, ...] = Field(
+        (), description="Where notices are sent, as apprise URLs; they may contain passwords"
+    )
+    urls_file: Path | None = Field(None, description="File with more such URLs, one per line; # begins a comment")
     after: PositiveInt = Field(
-        2, description="An exchange out of reach, or a held ledger (exit code 75), is told after so many runs in a row"
+        2,
+        description="An unreachable exchange or a held ledger (exit code 75) is reported after this many runs in a row",
     )
     again_days: NonNegativeFloat = Field(
-        7.0, description="Days after which what is still so is told once more (0: never)"
+        7.0, description="Days after which an unresolved problem is reported again (0: never)"
     )
     digest_at: str = Field(
         "00:00",
-        description="Local time, HH:MM: the first run after it tells what is open for someone, if that has changed since the last time",
+        description="Local time, HH:MM: the first run after it sends a digest of what is open, if that has changed",
     )
     owners: dict[str, SecretStr] = Field(
         {},
-        description="Owner (as the workbook's Owner column names one) = URL: who is told of the owner's own exceptions",
+        description="Owner (as in the Owner column of the workbook) = URL: who gets the exceptions of that owner",
     )
     ping_url: SecretStr | None = Field(
         None,
-        description="Health check that expects a sign of life: asked at URL/start and URL/EXIT_CODE, with the last 10 kB of what was said",
+        description="Health check service: called at URL/start and URL/EXIT_CODE, with the last 10 kB of output",
     )
-    ping_timeout_s: PositiveFloat = Field(10.0, description="Time for one such ping")
+    ping_timeout_s: PositiveFloat = Field(10.0, description="Time limit for one such call")
     fixes_to: Path | None = Field(None, description="Folder into which fix files for the shipper are copied")
     fixes_mail: tuple[SecretStr, ...] = Field(
         (), description="Where fix files are sent, as apprise URLs: to the shipper, only when there is something to fix"
@@ -138,7 +147,7 @@ class ScheduleSettings(Section):
         86_400.0,
         ge=0,
         le=_LONGEST_S,
-        description="Scheduled runs that were missed are caught up by one run for all of them, if they are not older than this (0: never)",
+        description="How late a missed scheduled run is still started; one run makes up for all of them (0: never)",
     )
 
     @field_validator("cron", mode="before")
@@ -172,27 +181,30 @@ class MonitoringSettings(Section):
 
     log_level: Literal["off", "error", "warning", "info", "debug"] = Field(
         "off",
-        description="Log lines from this level on go to stderr; a run's own file STATE/logs/RUN.jsonl always has info, or debug if set here",
+        description="Lowest level of log lines on stderr; the log file STATE/logs/RUN.jsonl always has info, or debug if set here",
     )
     log_format: Literal["auto", "human", "json"] = Field(
         "auto",
-        description="Log lines on stderr: for people on a terminal and JSON in a pipe (auto), or always one of them",
+        description="Format of log lines on stderr: text on a terminal and JSON in a pipe (auto), or always one of them",
     )
     metrics_file: Path | None = Field(
         None,
-        description="File for Prometheus' textfile collector, such as /var/lib/node_exporter/loadsheet.prom; a shipper's name goes before .prom",
+        description=(
+            "File for Prometheus' textfile collector, such as /var/lib/node_exporter/loadsheet.prom; the name of a shipper "
+            "is put before .prom"
+        ),
     )
     health_address: str = Field(
         "",
-        description="Where a watch answers /health and /metrics, such as 127.0.0.1:9465; whoever reaches it may read (empty: nowhere)",
+        description="Where a watch serves /health and /metrics, such as 127.0.0.1:9465; without login (empty: nowhere)",
     )
     health_stale_s: PositiveFloat = Field(
-        900.0, description="A watch without a sign of life for so long in the middle of a run is told as stuck"
+        900.0, description="Seconds without progress during a run before the health check fails"
     )
     otlp_endpoint: str = Field(
         "",
         pattern=r"^(https?://\S+)?$",
-        description="OpenTelemetry collector that gets traces of runs over HTTP, such as http://127.0.0.1:4318 (empty: none)",
+        description="OpenTelemetry collector that receives traces of runs over HTTP, such as http://127.0.0.1:4318 (empty: none)",
     )
 
     @field_validator("metrics_file", mode="before")
@@ -214,11 +226,14 @@ class RunArchiveSettings(Section):
 
     capsules: Literal["off", "each"] = Field(
         "off",
-        description="After each run that had something to do, put it into STATE/capsules/RUN.capsule.zip (each), or not (off)",
+        description="Pack each run that had something to do into STATE/capsules/RUN.capsule.zip (each), or not (off)",
     )
     capsule_days: NonNegativeInt = Field(
         0,
-        description="Days for which those capsules are kept (0: for ever); they hold originals and payloads, however short these are kept",
+        description=(
+            "Days to keep these capsules (0: forever); they hold originals and payloads, even if those are kept for a "
+            "shorter time"
+        ),
     )
 
 
@@ -228,12 +243,10 @@ class ClusterSettings(Section):
     database_schema: str = Field(
         "loadsheet",
         pattern=r"^[a-z][a-z0-9_]{0,19}$",
-        description="How the schemas of a PostgreSQL ledger are called: NAME, NAME_SHIPPER, and NAME_fleet for what all share",
+        description="Prefix of the schemas of a PostgreSQL ledger: NAME, NAME_SHIPPER, and NAME_fleet for what all processes share",
     )
     takeover_s: PositiveFloat = Field(
-        30.0, description="A process that shares the ledger and was not heard of for so long is taken for dead"
+        30.0, description="Seconds without a heartbeat after which a process that shares the ledger counts as dead"
     )
-    worker_places: PositiveInt = Field(2, description="So many runs a worker does at the same time")
-    jobs_days: NonNegativeInt = Field(
-        7, description="Days for which finished jobs and workers are kept in the shared tables"
-    )
+    worker_places: PositiveInt = Field(2, description="Number of concurrent runs of a worker")
+    jobs_days: NonNegativeInt = Field(7, description="Days to keep finished jobs and workers in the shared tables")
