@@ -75,7 +75,7 @@ def test_events_wait_for_their_order_over_nights_and_go_with_it(house):
     assert states(house, "order.status") == ["accepted", "held"]
     drop_events(house, 1, 2, name="events-again.csv")
     again = house.run()
-    assert f"1 of earlier runs still wait for their order or tender, the oldest ({order_id(2)})" in again.stderr
+    assert f"waiting for their order or tender since earlier runs: 1, the oldest ({order_id(2)})" in again.stderr
     assert states(house, "order.status") == ["accepted", "held", "unchanged", "unchanged"]
 
 
@@ -314,7 +314,7 @@ def test_what_waits_stands_in_the_summary_and_a_ledger_that_is_held_can_be_looke
     drop_events(house, 2, name="events-2.csv")
     house.run()
     (remark,) = house.run_json()["remarks"]
-    assert "of earlier runs still wait for their order or tender" in remark
+    assert "waiting for their order or tender since earlier runs" in remark
     assert house.run_json()["forecast"] == ""
     with open_ledger(f"sqlite:///{house / '.loadsheet' / 'ledger.db'}"):
         told = house.command("doctor")

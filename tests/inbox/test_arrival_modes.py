@@ -548,7 +548,7 @@ def test_a_huge_file_is_reported_unread(place, machine):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = settled(place, machine)
     assert (names(found), left(found, "A108")) == (["orders.csv"], ("huge.csv",))
-    assert "20,000,000,000 bytes, at most 10,000,000,000" in str(found.left[0])
+    assert "20,000,000,000 bytes; the limit is 10,000,000,000" in str(found.left[0])
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 
@@ -681,9 +681,9 @@ def test_only_regular_files_are_taken(place, machine, tmp_path):
     found = settled(place, machine)
     assert names(found) == ["real.csv"]
     assert [problem.text for problem in found.left] == [
-        "folder is a symbolic link; only regular files are taken",
-        "link.csv is a symbolic link; only regular files are taken",
-        "pipe.csv is a pipe; only regular files are taken",
+        "folder is a symbolic link; only regular files are read",
+        "link.csv is a symbolic link; only regular files are read",
+        "pipe.csv is a pipe; only regular files are read",
     ]
     for name in ("link.csv", "pipe.csv"):
         assert claim(Candidate(name, place.inbox / name), place, RUN) is None

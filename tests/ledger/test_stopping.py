@@ -62,7 +62,7 @@ def test_each_says_why_and_leaves_an_event(ledger):
     held, *_ = ledger.queries.entries_of(drop.id)
     (problem,) = held.problems
     assert (problem.code, problem.where.file) == ("L611", "a.csv")
-    assert problem.text == "1 of 3 records of a.csv are invalid, more than 20 %, so nothing of it was sent"
+    assert problem.text == "1 of 3 records of a.csv are invalid, more than 20 %, so none of them was sent"
     assert [event.after for event in ledger.queries.events_of(held.id)] == ["ready", "held"]
 
 

@@ -80,7 +80,7 @@ def test_rows_that_hold_nothing_but_remarks_and_marks_are_passed_over():
 
 def test_two_rows_with_one_mark_are_wrong_and_name_each_other():
     _, wrong = taken(fixed([row("A-1", "1:1/2"), row("A-1", "1:2/2"), row("A-1", "1:1/2"), row("A-2", "2:1/1")]))
-    said = "a row of A-1 stands here more than once: rows 2, 4"
+    said = "a row of A-1 appears here more than once: rows 2, 4"
     assert wrong == {"rows": {2: said, 4: said}}
 
 
@@ -101,7 +101,7 @@ def test_rows_that_were_to_be_deleted_may_be_missing_and_may_still_not_be_there_
     _, wrong = taken(fixed([row("A-3", "3:1/3")]))
     assert wrong == {"rows": {}}
     _, wrong = taken(fixed([row("A-3", "3:1/3"), row("A-3", "3:1/3")]))
-    said = "a row of A-3 stands here more than once: rows 2, 3"
+    said = "a row of A-3 appears here more than once: rows 2, 3"
     assert wrong == {"rows": {2: said, 3: said}}
 
 
