@@ -44,36 +44,39 @@ CATALOGUE: dict[str, Kind] = {
     "A101": Kind("No mapping for this file", "no mapping file names {found}; the closest patterns are: {patterns}"),
     "A102": Kind("Several mappings for this file", "{found} is named by more than one mapping: {mappings}"),
     "A103": Kind("Companion file missing", "{found} waits for its companion {companion}"),
-    "A104": Kind("Still being written", "{found} has changed a moment ago; it stays in the inbox until it is quiet"),
-    "A105": Kind("May not be read", "{found} may not be read; grant the right to the user loadsheet runs as"),
+    "A104": Kind(
+        "Still being written", "{found} changed a moment ago; it stays in the inbox until it no longer changes"
+    ),
+    "A105": Kind(
+        "No permission to read", "{found} cannot be read; grant read permission to the user loadsheet runs as"
+    ),
     "A106": Kind(
-        "Written to after it was taken",
-        "{found} was written to while it was being read; nothing of it was sent, it is taken again when it is quiet",
+        "Changed while being read",
+        "{found} was changed while it was being read; nothing of it was sent, and it is read again once it no longer changes",
     ),
     "A107": Kind("Not complete yet", "{found} {lacks}; it stays in the inbox for now"),
     "A108": Kind(
         "Too large",
-        "{found} has {size} bytes, at most {limit} are taken (arrival.file_bytes_max); it stays where it is",
+        "{found} has {size} bytes; the limit is {limit} (arrival.file_bytes_max); it stays in the inbox",
     ),
-    "A109": Kind("Not a regular file", "{found} is a {kind}; only regular files are taken"),
+    "A109": Kind("Not a regular file", "{found} is a {kind}; only regular files are read"),
     "A110": Kind("Already processed", "{found} has the same bytes as {earlier}, which was processed before"),
     "A111": Kind("Companion overdue", "{found} has waited {hours} hours for its companion {companion}"),
     "A112": Kind("Fix file without its original", "{found} is a fix file, but {reason}"),
     "A113": Kind(
         "Older than asked for", "{count} files last changed before {since} stay in the inbox (arrival.arrived_since)"
     ),
-    "A114": Kind(
-        "Name of another file", "another file is shown as {found} as well and taken first; this one is for the next run"
-    ),
+    "A114": Kind("Name of another file", "two files display as {found}; this one is processed in the next run"),
     "A115": Kind("Mapping does not load", "the mapping {mapping} does not load: {reason}"),
     "A116": Kind(
         "Waits for its mapping",
         "{found} stays in the inbox: the mapping {mapping} {claim}, and does not load: {reason}",
     ),
     "A117": Kind(
-        "Hard link", "{found} is a hard link in a folder that others may write to; it stays where it is and is not read"
+        "Hard link",
+        "{found} is a hard link in a folder that others may write to; it stays in the inbox and is not read",
     ),
-    "A118": Kind("Hidden files", "left out because their names begin with a dot (setting `ignore`): {names}"),
+    "A118": Kind("Hidden files", "skipped because their names begin with a dot (arrival.ignore): {names}"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),
@@ -87,11 +90,11 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "R209": Kind("Control character", "the cell holds a control character (code {character})"),
     "R210": Kind("Sheet not found", "no sheet is named {expected}; the workbook has {sheets}"),
-    "R211": Kind("Column twice", "the column {found} stands in the header more than once: {columns}"),
+    "R211": Kind("Column twice", "the column {found} appears in the header more than once: {columns}"),
     "R212": Kind("Cell too long", "the cell holds {length} characters; at most {limit} are read"),
     "R213": Kind("Quote in the wrong place", "text follows a closing quote, so it is not clear where the value ends"),
     "R214": Kind(
-        "Row far below the table", "the row stands below {blank} blank rows; neither it nor what follows is read"
+        "Row far below the table", "the row is below {blank} blank rows; it and the rows after it are not read"
     ),
     "R215": Kind(
         "No header row",
@@ -101,33 +104,31 @@ CATALOGUE: dict[str, Kind] = {
     "R232": Kind("Reading stopped", "reading the file was stopped: {reason} ({setting})"),
     "R233": Kind("Reading failed", "the reader of this kind of file fails on it: {reason}"),
     "R234": Kind(
-        "Document type or entity", "its part {part} declares a document type or an entity, which no table needs"
+        "Document type or entity", "its part {part} declares a document type or an entity, which a table does not need"
     ),
     "R221": Kind("Scientific notation", 'numbers are in scientific notation, such as "{found}" ({rows})'),
-    "R222": Kind("Digits lost", 'numbers of more than 15 digits lose their last ones, such as "{found}" ({rows})'),
+    "R222": Kind("Digits lost", 'numbers of more than 15 digits lose their last digits, such as "{found}" ({rows})'),
     "R223": Kind(
         "Leading zeros lost", 'values are shorter than the {width} digits of the others, such as "{found}" ({rows})'
     ),
-    "R224": Kind("Text turned into dates", 'dates stand among other values, such as "{found}" ({rows})'),
+    "R224": Kind("Text turned into dates", 'dates appear among other values, such as "{found}" ({rows})'),
     "R225": Kind("Mixed date styles", "the dates of the column are written in different styles: {styles}"),
-    "R226": Kind("Garbled letters", 'letters make no sense, such as "{found}" ({rows})'),
+    "R226": Kind("Garbled letters", 'letters are garbled, such as "{found}" ({rows})'),
     "R227": Kind(
         "Numbers as text", 'text that looks like a number stands among {numbers} numbers, such as "{found}" ({rows})'
     ),
-    "R228": Kind("Invisible characters", "values hold characters that cannot be seen ({rows})"),
-    "R235": Kind("Archive contradicts itself", "the archive is not what it says it is: {reason}"),
-    "R236": Kind("Row of a fix file twice", "a row of {key} stands here more than once: rows {rows}"),
+    "R228": Kind("Invisible characters", "values contain invisible characters ({rows})"),
+    "R235": Kind("Archive contradicts itself", "the archive contradicts itself: {reason}"),
+    "R236": Kind("Row of a fix file twice", "a row of {key} appears here more than once: rows {rows}"),
     "R237": Kind("Row of a fix file missing", "{key} lacks row {rows} of {of}"),
     "R238": Kind("Several sheets hold the table", "more than one sheet holds rows of the table: {sheets}"),
-    "R290": Kind(
-        "Not examined for damage", "an internal error kept the columns from being examined for damage: {reason}"
-    ),
-    "R239": Kind("Only a header", "there is a header and no row below it"),
+    "R290": Kind("Not examined for damage", "an internal error prevented the damage checks of the columns: {reason}"),
+    "R239": Kind("Only a header", "there is a header but no row below it"),
     "R240": Kind(
-        "Cell or row twice", "{what} stands in the sheet {sheet} more than once; nothing says which one counts"
+        "Cell or row twice", "{what} appears in the sheet {sheet} more than once; it is not clear which one counts"
     ),
-    "R241": Kind("Heading perhaps misspelt", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
-    "R242": Kind("Row of totals perhaps", 'a row begins with "{found}", as rows of totals do ({rows})'),
+    "R241": Kind("Possibly misspelled heading", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
+    "R242": Kind("Possible row of totals", 'a row begins with "{found}", like a row of totals ({rows})'),
     # conversion
     "C301": Kind("Value missing", "a value is missing"),
     "C302": Kind("Not a number", '"{found}" is not a number'),
@@ -149,7 +150,7 @@ CATALOGUE: dict[str, Kind] = {
         "In a set of columns that is not read",
         '"{found}" is in an extra set of columns; only {count} sets are read',
     ),
-    "C318": Kind("Date far away", "the date {day} lies {bound}"),
+    "C318": Kind("Date far away", "the date {day} is {bound}"),
     # grouping, joining, checks
     "G401": Kind("Rows disagree", "the rows of {key} disagree: {values}"),
     "G402": Kind("Identifier twice", "{key} is in more than one row: {rows}"),
@@ -164,22 +165,24 @@ CATALOGUE: dict[str, Kind] = {
         "there is no row with the totals; the end of the file may be cut off",
     ),
     # the contract's verdict on a finished record
-    "K501": Kind("Not as the interface demands", "{path} {text}"),
+    "K501": Kind("Not as the interface requires", "{path} {text}"),
     "K502": Kind("Value outside the named ones", '{path} is "{found}"; the interface names {expected}'),
     # what the ledger knows
     "L601": Kind("Changed since it was accepted", "{key} was accepted before with other values: {fields}"),
-    "L602": Kind("Earlier outcome unknown", "the outcome of an earlier call for {key} is unknown and is checked first"),
+    "L602": Kind(
+        "Earlier outcome unknown", "the outcome of an earlier call for {key} is unknown and is verified first"
+    ),
     "L603": Kind("Already waiting", "{key} is already waiting to be sent with the same values"),
     "L605": Kind("Older version waits", "an older version of {key} has not been sent yet: {fields}"),
     "L604": Kind("Refused before", "{key} was refused before with the same values: {text}"),
     "L607": Kind("Waits for its order or tender", "waits for {parent}: {why}"),
     "L610": Kind(
         "Still waiting",
-        "{count} of earlier runs still wait for their order or tender, the oldest ({oldest}) since {since}",
+        "waiting for their order or tender since earlier runs: {count}, the oldest ({oldest}) since {since}",
     ),
     "L608": Kind(
-        "Possibly doubled",
-        "{key} was sent {sends} times because an answer was lost or its batch refused: the exchange may have it more than once",
+        "Possible duplicate",
+        "{key} was sent {sends} times because an answer was lost or its batch was refused; the exchange may have it more than once",
     ),
     "L609": Kind(
         "Held after the first were refused",
@@ -187,15 +190,15 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "L611": Kind(
         "Held for the share of errors",
-        "{invalid} of {count} records of {found} are invalid, more than {limit}, so nothing of it was sent",
+        "{invalid} of {count} records of {found} are invalid, more than {limit}, so none of them was sent",
     ),
     "L612": Kind(
         "Read the other way",
         '"{proof}" is written with {written}, but the column is read with {read}: {count} more values, such as "{found}", would be misread',
     ),
     "L613": Kind(
-        "Told of a run that did not finish",
-        "run {run} did not finish; what it did and what became of its files is told here",
+        "Run did not finish",
+        "run {run} did not finish; its work and its files are reported here",
     ),
     "L614": Kind(
         "Cannot be verified",

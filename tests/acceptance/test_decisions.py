@@ -75,7 +75,7 @@ def test_events_wait_for_their_order_over_nights_and_go_with_it(house):
     assert states(house, "order.status") == ["accepted", "held"]
     drop_events(house, 1, 2, name="events-again.csv")
     again = house.run()
-    waits = f"1 of earlier runs still wait for their order or tender, the oldest ({order_id(2)})"
+    waits = f"waiting for their order or tender since earlier runs: 1, the oldest ({order_id(2)})"
     assert waits in again.stderr
     (remark,) = house.run_json()["remarks"]
     assert waits in remark

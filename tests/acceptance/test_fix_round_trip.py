@@ -330,7 +330,7 @@ def test_one_row_twice_is_an_error_at_both_that_names_both(house):
     assert night.counts == {"accepted": 1, "invalid": 1}
     twice = told(house, night, "R236")
     assert list(twice) == [("packages", 2), ("packages", 8)]
-    assert set(twice.values()) == {"a row of 00000005 stands here more than once: rows 2, 8"}
+    assert set(twice.values()) == {"a row of 00000005 appears here more than once: rows 2, 8"}
     again = opened(house, night.drops[0], "again.xlsx")
     again.book["packages"].delete_rows(2)
     assert drop_back(house, again, "again.xlsx").counts == {"accepted": 1}, "one of them is deleted, as was said"

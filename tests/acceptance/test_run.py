@@ -78,7 +78,7 @@ def test_an_empty_inbox_and_files_without_a_row_need_nobody(workspace):
     workspace.write_orders(0)
     checked = workspace.command("check", "inbox/orders.csv", "inbox/packages.csv")
     assert (checked.returncode, "0 errors, 2 warnings" in checked.stderr) == (0, True), checked.stderr
-    assert "R239 warning: there is a header and no row below it" in checked.stderr
+    assert "R239 warning: there is a header but no row below it" in checked.stderr
     foretold = workspace.run("--dry-run")
     assert (foretold.returncode, foretold.stdout.count("R239 warning")) == (0, 2), foretold.stdout
     done = workspace.run()
@@ -110,14 +110,14 @@ def test_a_file_too_large_to_be_taken_needs_someone_and_stands_in_the_reports(st
     (one,) = told["inbox"]["files"]
     assert (told["inbox"]["stuck"], one["file"], one["code"], one["level"]) == (1, "orders.csv", "A108", "error")
     assert one["say"].endswith(
-        "at most 10 are taken (arrival.file_bytes_max); it stays where it is (split it, or raise the limit)"
+        "the limit is 10 (arrival.file_bytes_max); it stays in the inbox (split it, or raise the limit)"
     )
     (reports,) = stuck.reports()
     pages = [reports / name for name in ("run.json", "run.html")]
     before = [page.read_bytes() for page in pages]
     left = pages[1].read_text(encoding="utf-8").partition("Left in the inbox")[2]
     assert "orders.csv" in left
-    assert "at most 10 are taken" in left
+    assert "the limit is 10 " in left
     assert stuck.command("report", LOADSHEET_ARRIVAL__FILE_BYTES_MAX="1000").returncode == 0
     assert [page.read_bytes() for page in pages] == before
 

@@ -342,7 +342,7 @@ def test_a_huge_file_is_reported_unread(place, machine):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     found = settled(place, machine)
     assert (names(found), left(found, "A108")) == (["orders.csv"], ("huge.csv",))
-    assert "20,000,000,000 bytes, at most 10,000,000,000" in str(found.left[0])
+    assert "20,000,000,000 bytes; the limit is 10,000,000,000" in str(found.left[0])
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 

@@ -382,9 +382,9 @@ def test_only_regular_files_are_taken(place, machine, tmp_path):
     found = settled(place, machine)
     assert names(found) == ["real.csv"]
     assert [problem.text for problem in found.left] == [
-        "folder is a symbolic link; only regular files are taken",
-        "link.csv is a symbolic link; only regular files are taken",
-        "pipe.csv is a pipe; only regular files are taken",
+        "folder is a symbolic link; only regular files are read",
+        "link.csv is a symbolic link; only regular files are read",
+        "pipe.csv is a pipe; only regular files are read",
     ]
     for name in ("link.csv", "pipe.csv"):
         assert claim(Candidate(name, place.inbox / name), place, RUN) is None

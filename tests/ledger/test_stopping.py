@@ -56,7 +56,7 @@ def test_rows_left_out_are_no_records_of_the_share_and_each_says_why(ledger, run
     held, _ = ledger.queries.entries_of(drop.id)
     (problem,) = held.problems
     assert (problem.code, problem.where.file) == ("L611", "a.csv")
-    assert problem.text == "1 of 2 records of a.csv are invalid, more than 40 %, so nothing of it was sent"
+    assert problem.text == "1 of 2 records of a.csv are invalid, more than 40 %, so none of them was sent"
     assert [event.after for event in ledger.queries.events_of(held.id)] == ["ready", "held"]
 
 

@@ -208,7 +208,7 @@ def test_a_long_id_that_is_a_number_has_lost_digits_whatever_its_last_ones_are(t
     path = WRITERS[form](tmp_path / f"a.{form}", [Sheet([["Item"], [kept], [long]])])
     (warning,) = warnings_of(open_one(path, layout("Item")))
     assert (warning.code, warning.values["rows"]) == ("R222", "row 3")
-    assert "lose their last ones" in warning.text
+    assert "lose their last digits" in warning.text
 
 
 def test_zeros_that_a_format_puts_before_a_long_number_hide_no_loss(tmp_path):

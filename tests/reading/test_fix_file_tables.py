@@ -186,7 +186,7 @@ def test_rows_that_hold_nothing_but_remarks_and_marks_are_passed_over():
     assert wrong == {"rows": {}}
 
 
-MORE_THAN_ONCE, LACKS = "a row of {} stands here more than once: rows {}", "{} lacks row {}"
+MORE_THAN_ONCE, LACKS = "a row of {} appears here more than once: rows {}", "{} lacks row {}"
 WRONG = {  # the rows as order and mark, and what is wrong with each
     "two rows with one mark": (
         [("A-1", "1:1/2"), ("A-1", "1:2/2"), ("A-1", "1:1/2"), ("A-2", "2:1/1")],
