@@ -61,7 +61,7 @@ COMMANDS = {
     "mapping": CommandSpec("mapping", "Draft, check, try, test and compare mapping files."),
     "ledger": CommandSpec("ledger", "Check, back up, restore, export the ledger, and remove what is personal."),
     "capsule": CommandSpec("capsule", "Put a run into one archive, verify it, replay it."),
-    "exchange": CommandSpec("exchange", "Our own exchange: serve it, and see what it assumes."),
+    "exchange": CommandSpec("exchange", "Our own exchange: serve it, and list its assumptions."),
     "deploy": CommandSpec("deploy", "Files for schedulers and shells, with the paths of this installation."),
 }
 

@@ -25,7 +25,7 @@ FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_
 
 @click.group()
 def capsule() -> None:
-    """A run in one archive: its files, mappings, payloads and answers, with a chain of hashes over all of it."""
+    """A run in one archive: its files, mappings, payloads and answers, with a hash chain."""
 
 
 @capsule.command()
@@ -39,9 +39,9 @@ def capsule() -> None:
 @with_settings(MAPPINGS, OUTBOX, STATE)
 @JSON
 def make(*, settings: Settings, run: str, target: Path | None, as_json: bool) -> int:
-    """Put a run, such as 2026-03-04-01 or `last`, into a capsule, and print its head: keep that elsewhere.
+    """Pack a run, such as 2026-03-04-01 or `last`, into a capsule, and print its head. Keep the head elsewhere.
 
-    The capsule holds the files of the run as they were dropped, with whatever personal data is in them.
+    The capsule holds the files of the run as they were dropped, including personal data.
     """
     from loadsheet.run_archive.create import place_of, seal  # noqa: PLC0415 (only this command needs it)
 
@@ -63,14 +63,17 @@ def make(*, settings: Settings, run: str, target: Path | None, as_json: bool) ->
 @capsule.command()
 @FILE
 @click.option(
-    "--head", metavar="HASH", default="", help="The head that was printed when it was made, or its beginning."
+    "--head",
+    metavar="HASH",
+    default="",
+    help="The head that was printed when it was made, or the beginning of the head.",
 )
 @together(STATE, CONFIG, JSON)
 def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as_json: bool) -> int:
-    """Say whether a capsule is as it was made: 0 if it is, 1 if not, and what is wrong.
+    """Check whether a capsule is unchanged: 0 if it is, otherwise 1, with what is wrong.
 
-    Its own chain shows every change of it. That the whole capsule is another one shows only who kept its head: --head, or the
-    record of capsules in STATE, if the capsule was made here.
+    Its hash chain shows every change inside it. Whether the whole capsule was replaced can only be seen from its head: give --head,
+    or use the record of capsules in STATE if the capsule was made here.
     """
     from loadsheet.run_archive import verify as archive  # noqa: PLC0415 (only this command needs it)
 
@@ -96,13 +99,13 @@ def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep the reports that come out in this folder, which has to be empty.",
+    help="Keep the rebuilt reports in this folder, which must be empty.",
 )
 @JSON
 def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
-    """Read the files of a capsule again with its mappings, and say whether the same payloads and reports come out.
+    """Rebuild payloads and reports from a capsule alone, offline, and compare them byte for byte.
 
-    Offline, from the capsule alone: 0 if all is the same byte for byte, 1 if not, with every difference by key and field.
+    Exits with 0 if everything is the same. Otherwise exits with 1 and shows every difference by key and field.
     """
     from loadsheet.run_archive.replay import replay as run_replay  # noqa: PLC0415 (only this command needs it)
 
@@ -123,7 +126,7 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 @FILE
 @JSON
 def show(file: Path, *, as_json: bool) -> int:
-    """What is in a capsule: its run, files, mappings, answers and reports. Verify it before you trust it."""
+    """Show the contents of a capsule: run, files, mappings, answers and reports. Verify it before you trust it."""
     from loadsheet.run_archive.contents import CapsuleReader, read_manifest  # noqa: PLC0415 (as above)
 
     manifest = read_manifest(CapsuleReader(file))

@@ -17,7 +17,9 @@ from loadsheet.reading import start_fork_server
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--payloads", is_flag=True, help="One JSON line for each document: operation, key, payload, source rows.")
+@click.option(
+    "--payloads", is_flag=True, help="Print one line of JSON for each document: operation, key, payload, source rows."
+)
 @click.option(
     "--all", "every", is_flag=True, help="Show every problem on a line of its own, then the summary by cause."
 )
@@ -25,7 +27,7 @@ from loadsheet.reading import start_fork_server
 def check(
     files: tuple[Path, ...], *, payloads: bool, every: bool, mappings: Path | None, config: Path | None, as_json: bool
 ) -> int:
-    """Read, map and validate FILES and show what is wrong. Nothing is sent or kept, and no file is moved."""
+    """Read, translate and validate FILES and show what is wrong. Nothing is sent or stored, and no file is moved."""
     settings = load(config, mappings=mappings)
     start_fork_server(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)

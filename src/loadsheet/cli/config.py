@@ -17,16 +17,18 @@ from loadsheet.settings.sources import CONFIG_FILE, SITE_FILE
 
 
 @click.command()
-@click.option("--all", "every", is_flag=True, help="Every setting, also those that have their default.")
+@click.option("--all", "every", is_flag=True, help="Show every setting, including defaults.")
 @click.option(
-    "--origin", is_flag=True, help="Where each value is from: command line, variable, file and line, default."
+    "--origin",
+    is_flag=True,
+    help="Show where each value comes from: command line, variable, file and line, or default.",
 )
 @click.option("--sample", is_flag=True, help="Print a settings file with every setting, its meaning and its default.")
 @together(CONFIG, JSON)
 def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_json: bool) -> None:
-    """Show the settings that differ from their defaults. Secrets are listed as set, and never shown.
+    """Show the settings that differ from their defaults. Secrets are shown as set, never with their value.
 
-    Where shippers are declared, these are the settings that all share; --shipper shows those of one.
+    If shippers are declared, these are the shared settings; --shipper shows those of one shipper.
     """
     if sample:
         click.echo(sample_text(), nl=False)

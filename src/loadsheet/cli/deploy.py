@@ -49,9 +49,9 @@ _SCHEDULE = together(
         "--at", default="04:15", show_default=True, callback=_time, metavar="HH:MM", help="Time of day of the run."
     ),
     click.option(
-        "--timezone", "zone", callback=_zone, metavar="ZONE", help="Zone of that time (default: this machine's)."
+        "--timezone", "zone", callback=_zone, metavar="ZONE", help="Time zone of that time (default: this machine's)."
     ),
-    click.option("--user", help="Who it runs as (default: loadsheet; on Windows the local service account)."),
+    click.option("--user", help="User that it runs as (default: loadsheet; on Windows the local service account)."),
     CONFIG,
     TO,
 )
@@ -72,9 +72,9 @@ def _add_scheduler(kind: str, doc: str) -> None:
 
 _add_scheduler(
     "systemd",
-    "systemd: a service and its timer, a watching service, one for each shipper, our exchange, and one that notifies of failures.",
+    "systemd units: a service and its timer, a watch, one for each shipper, our exchange, and a notice of failures.",
 )
-_add_scheduler("cron", "A line for a crontab, with what it needs to know of clock changes.")
+_add_scheduler("cron", "A line for a crontab, with a note on clock changes.")
 _add_scheduler("windows", "A task for the Windows Task Scheduler, as XML.")
 _add_scheduler("launchd", "A property list for launchd (macOS).")
 
@@ -93,7 +93,7 @@ def completion(*, shell: str, to: Path | None) -> None:
 @deploy.command()
 @TO
 def monitoring(*, to: Path | None) -> None:
-    """A Grafana dashboard, alert rules for Prometheus, and questions for datasette about the ledger."""
+    """A Grafana dashboard, alert rules for Prometheus, and queries on the ledger for datasette."""
     _print_or_write(_monitoring(), to)
 
 

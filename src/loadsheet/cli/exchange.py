@@ -41,7 +41,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 @click.group()
 def exchange() -> None:
-    """Our own exchange: serve it, and see what it assumes."""
+    """Our own exchange: serve it, and list its assumptions."""
 
 
 @exchange.command()
@@ -49,15 +49,15 @@ def exchange() -> None:
 @click.option(
     "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 lets the system choose."
 )
-@click.option("--database", default="sqlite:///exchange.db", show_default=True, help="Where records are kept.")
+@click.option("--database", default="sqlite:///exchange.db", show_default=True, help="Database URL of the records.")
 @click.option("--tls-cert", type=_FILE, help="Certificate with its chain (PEM): serve https.")
 @click.option("--tls-key", type=_FILE, help="The certificate's private key (PEM, without a passphrase).")
 @click.option(
-    "--tls-in-front", is_flag=True, help="Serve other machines without TLS, because a proxy in front speaks it."
+    "--tls-in-front", is_flag=True, help="Serve other machines without TLS, because a proxy in front terminates it."
 )
-@click.option("--personality", type=_FILE, help="File of assumptions by name; it wins over the settings.")
-@click.option("--truth", type=_FILE, help="File to which every effect that really happened is appended.")
-@click.option("--faults", type=_FILE, help="Script of misbehaviour, for tests; on a loopback host only.")
+@click.option("--personality", type=_FILE, help="File of assumptions by name; overrides the settings.")
+@click.option("--truth", type=_FILE, help="File to which every effect is appended, for tests.")
+@click.option("--faults", type=_FILE, help="Script of faults, for tests; on a loopback address only.")
 @CONFIG
 def serve(
     *,
@@ -74,8 +74,8 @@ def serve(
 ) -> None:
     """Run the exchange until it is stopped.
 
-    The operator's token comes from LOADSHEET_TOKEN or a token file; `exchange token add` makes further ones for parties.
-    Addresses that other machines reach need --tls-cert and --tls-key, or --tls-in-front.
+    The operator's token comes from LOADSHEET_TOKEN or a token file; `exchange token add` creates tokens for parties. Addresses that
+    other machines can reach need --tls-cert and --tls-key, or --tls-in-front.
     """
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key go together.")
@@ -93,7 +93,7 @@ def serve(
 @exchange.command()
 @JSON
 def faults(*, as_json: bool) -> None:
-    """The classes of misbehaviour that a script for `serve --faults` may name."""
+    """List the faults that a script for `serve --faults` can inject."""
     rows = [[kind.value, kind.doc, kind.happens.value] for kind in FaultClass]
     names = ("fault", "what the client meets", "effect")
     if as_json:
@@ -105,7 +105,7 @@ def faults(*, as_json: bool) -> None:
 @exchange.command()
 @JSON
 def assumptions(*, as_json: bool) -> None:
-    """What the interface leaves open, what we do by default, and the setting that changes it."""
+    """List what the interface leaves open, the default, and the setting that changes it."""
     names = ("section", "question", "default", "choices", "setting", "affects")
     rows = [[getattr(entry, name) for name in names] for entry in register()]
     if as_json:
@@ -115,7 +115,7 @@ def assumptions(*, as_json: bool) -> None:
 
 
 _DATABASE: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--database", default="sqlite:///exchange.db", show_default=True, help="Where the exchange keeps its records."
+    "--database", default="sqlite:///exchange.db", show_default=True, help="Database URL of the exchange."
 )
 
 
@@ -125,13 +125,13 @@ def token() -> None:
 
 
 @token.command()
-@click.option("--party", required=True, help="Sender or receiver as records name it; '' for an operator.")
-@click.option("--name", default="", help="What the token is called (default: made from the party).")
+@click.option("--party", required=True, help="Sender or receiver as named in the records; '' for an operator.")
+@click.option("--name", default="", help="Name of the token (default: made from the party).")
 @click.option("--expires", "expires_days", metavar="DAYS", type=click.IntRange(min=1), help="Days until it expires.")
 @_DATABASE
 @JSON
 def add(party: str, name: str, expires_days: int | None, database: str, as_json: bool) -> None:
-    """Make a token and print it: this once and never again."""
+    """Create a token and print it. It is never shown again."""
     with TokenOffice(database) as office:
         made, secret = office.add(party, name=name, expires_days=expires_days)
     if as_json:
@@ -148,7 +148,7 @@ def add(party: str, name: str, expires_days: int | None, database: str, as_json:
 @_DATABASE
 @JSON
 def list_(database: str, as_json: bool) -> None:
-    """All tokens, also expired and revoked ones, without their text."""
+    """List all tokens, including expired and revoked ones, without their text."""
     with TokenOffice(database) as office:
         described = [_described(each, utc_now()) for each in office.all()]
     if as_json:
@@ -163,7 +163,7 @@ def list_(database: str, as_json: bool) -> None:
 @_DATABASE
 @JSON
 def revoke(name_or_number: str, database: str, as_json: bool) -> None:
-    """Make a token unusable for good; running exchanges refuse it a second later at the latest."""
+    """Revoke a token for good. Running exchanges refuse it within a second."""
     with TokenOffice(database) as office:
         revoked = office.revoke(name_or_number)
     if as_json:
@@ -189,14 +189,14 @@ def _described(each: Token, now: datetime) -> dict[str, Any]:
     "--i-own-this-tenant",
     "owned",
     is_flag=True,
-    help="Say so: orders and tenders named LSPROBE-... are created there, and deleted again.",
+    help="Confirm it: orders and tenders named LSPROBE-... are created there and deleted again.",
 )
 @click.option(
     "--out",
     type=Target(),
     default=Path("capabilities.yaml"),
     show_default=True,
-    help="File for what was found; the setting `capabilities` reads it.",
+    help="File for the findings; the setting `capabilities` reads it.",
 )
 @click.option(
     "--set",
@@ -213,7 +213,7 @@ def _described(each: Token, now: datetime) -> dict[str, Any]:
     type=click.FloatRange(0),
     help="Seconds between two calls.",
 )
-@click.option("--verbose", is_flag=True, help="Say every call on stderr.")
+@click.option("--verbose", is_flag=True, help="Print every call on stderr.")
 @together(EXCHANGE, CONFIG, JSON)
 def probe(
     *,
@@ -226,7 +226,7 @@ def probe(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Ask an exchange's sandbox how it answers what the interface leaves open. Writes to the tenant, and cleans up."""
+    """Find out how an exchange's sandbox handles what the interface leaves open. Writes to the tenant and cleans up."""
     settings = load(config, exchange=exchange, capabilities="")  # what is known of it so far may be wrong
     values = dict(_pair(one) for one in given)
     if settings.exchange == EMBEDDED:

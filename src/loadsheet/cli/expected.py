@@ -22,17 +22,14 @@ _LAST = _NEXT = 3  # of what came, and of what will be
 
 
 @click.command()
-@click.option("--suggest", "suggesting", is_flag=True, help="Print what the last 90 days suggest to expect, as TOML.")
-@click.option(
-    "--timezone", default="", help="With --suggest: time zone of the suggestions (default: that of this machine)."
-)
+@click.option("--suggest", "suggesting", is_flag=True, help="Print expectations based on the last 90 days, as TOML.")
+@click.option("--timezone", default="", help="With --suggest: time zone of the suggestions (default: this machine's).")
 @with_settings(STATE)
 @JSON
 def expected(*, settings: Settings, suggesting: bool, timezone: str, as_json: bool) -> int:
-    """The files that are waited for, with the last that came of each, and the runs that a schedule starts next; exits 1 if a file or a
-    run is late.
+    """List the expected files, the last one received of each, and the next scheduled runs. Exits with 1 if a file or run is late.
 
-    With --suggest: tables to paste into loadsheet.toml, for files that came regularly, each with its evidence.
+    --suggest prints tables for loadsheet.toml, for files that came regularly, with the evidence for each.
     """
     with ledger_to_read(settings) as ledger:
         if suggesting:

@@ -39,16 +39,16 @@ from loadsheet.settings import Settings
 
 @click.group()
 def ledger() -> None:
-    """Look after the ledger: check, backup, restore, vacuum, export, move, forget."""
+    """Maintain the ledger: check, backup, restore, vacuum, export, move, forget."""
 
 
 @ledger.command()
 @with_settings(STATE)
 @JSON
 def check(*, settings: Settings, as_json: bool) -> int:
-    """Look at everything: the database, foreign keys, states against events, the chain of decisions, originals, backups.
+    """Check the database, foreign keys, states against events, the hash chain of decisions, originals and backups.
 
-    Exits 70 if the ledger contradicts itself, 1 if something around it needs attention. A run may be in progress.
+    Exits with 70 if the ledger contradicts itself, and with 1 if something around it needs someone. A run may be in progress.
     """
     with ledger_to_read(settings) as opened:
         found = check_all(settings, opened, clock()())
@@ -70,9 +70,9 @@ def check(*, settings: Settings, as_json: bool) -> int:
 @with_settings(STATE)
 @JSON
 def backup(*, settings: Settings, target: Path | None, as_json: bool) -> int:
-    """Copy the ledger as it stands, whole and durable, while a run or a watch may go on.
+    """Copy the whole ledger, also while a run or a watch is in progress.
 
-    Without --to the copy goes to STATE/backups under the time; it is never removed by itself.
+    Without --to, the copy goes to STATE/backups, named after the time. It is never removed automatically.
     """
     _require_file_ledger(settings, f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
     target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db"
@@ -90,14 +90,14 @@ def backup(*, settings: Settings, target: Path | None, as_json: bool) -> int:
 
 @ledger.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_settings(STATE)
 @JSON
 def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
-    """Put the copy FILE in the place of the ledger; the one that is there is kept beside it.
+    """Replace the ledger with the copy FILE. The replaced ledger is kept beside it.
 
-    Refused while a run or a watch holds the ledger. The copy is read whole first. A copy that is older than the last run does not
-    know what was sent since: the next run says so, and takes it only with ledger.accept_older.
+    Refused while a run or a watch holds the ledger. The copy is checked first. A copy that is older than the last run does not know
+    what was sent since: the next run says so, and accepts it only with ledger.accept_older.
     """
     _require_file_ledger(settings, f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
     if not yes:
@@ -124,7 +124,7 @@ def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
 @with_settings(STATE)
 @JSON
 def vacuum(*, settings: Settings, as_json: bool) -> int:
-    """Write the database anew without the gaps that removed contents left. Needs as much space again while it lasts."""
+    """Rewrite the database without the free space that deleted rows left. Needs the same space again while it runs."""
     _require_file_ledger(
         settings, "the ledger is on PostgreSQL, which vacuums by itself: this is for a ledger in a file"
     )
@@ -148,10 +148,13 @@ def _require_file_ledger(settings: Settings, told: str) -> None:
 @ledger.command()
 @click.option("--to", "target", required=True, type=Target(dir_okay=True), help="Folder, or a file for entries only.")
 @click.option(
-    "--format", "kind", type=click.Choice(["parquet", "csv"]), help="Default: as the file ends, else parquet."
+    "--format",
+    "kind",
+    type=click.Choice(["parquet", "csv"]),
+    help="Format (default: by the ending of the file, else parquet).",
 )
 @click.option("--since", metavar="DAY", help="Only runs from this day on (UTC), such as 2026-03-04.")
-@click.option("--payloads", is_flag=True, help="Also the records as they were sent; they hold names and addresses.")
+@click.option("--payloads", is_flag=True, help="Also export the payloads; they contain names and addresses.")
 @with_settings(STATE)
 @JSON
 def export(
@@ -163,7 +166,7 @@ def export(
     payloads: bool,
     as_json: bool,
 ) -> int:
-    """Write runs, entries, attempts and exceptions as tables for other programs. Times are UTC."""
+    """Export runs, entries, attempts and exceptions as tables for other programs. Times are in UTC."""
     chosen: Literal["parquet", "csv"] = kind or ("csv" if target.suffix.lower() == ".csv" else "parquet")
     with ledger_to_read(settings) as opened:
         written = export_tables(opened, target, chosen, since=_day(since), payloads=payloads)
@@ -178,14 +181,14 @@ def export(
 @click.option(
     "--from", "source", type=click.Path(dir_okay=False, path_type=Path), help="The file (default: STATE/ledger.db)."
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @together(STATE, CONFIG, JSON)
 def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | None, as_json: bool) -> int:
-    """Move the ledger from its SQLite file into PostgreSQL, where the setting `database` says; of every shipper, or of that of --shipper.
+    """Move the ledger of every shipper, or of --shipper, from its SQLite file to the PostgreSQL database in the setting `database`.
 
-    Everything is copied in one transaction and compared there (rows of each table; states, attempts and bytes of entries), then the file
-    gives way: it is kept under another name and opened no more. If it is interrupted, the same command goes on. There is no way back.
-    Nothing may run meanwhile.
+    Everything is copied in one transaction and compared (rows of each table; states, attempts and bytes of entries). Then the file
+    is renamed and not used any more. If the command is interrupted, run it again to continue. There is no way back. Nothing else
+    may run in the meantime.
     """
     every = load_each(config, state=state)
     if source is not None and len(every) > 1:
@@ -250,24 +253,27 @@ NOTHING_KNOWN = 1
 
 @ledger.command()
 @click.argument("key")
-@click.option("--because", default="", help="Why: kept with the decision. Name no person in it.")
-@click.option("--who", default="", help="Who does it (default: the user's name).")
-@click.option("--yes", is_flag=True, help="Do it; without, it only says what would go.")
-@click.option("--originals", is_flag=True, help="Also whole originals in which rows of other keys stand.")
-@click.option("--reports", is_flag=True, help="Also the reports and capsules of the runs that tell of it.")
-@click.option("--backups", is_flag=True, help="Also all copies of the ledger that we made.")
-@click.option("--with-key", is_flag=True, help="Also the key: dropped again, the same record is sent as a new one.")
-@click.option("--names", is_flag=True, help="Also names of files in which records of other keys came.")
+@click.option("--because", default="", help="Reason; stored with the erasure. Do not name a person.")
+@click.option("--who", default="", help="Name of the person who does it (default: the user's name).")
+@click.option("--yes", is_flag=True, help="Erase; without it, the command only shows what would be erased.")
+@click.option("--originals", is_flag=True, help="Also erase whole originals that contain rows of other keys.")
+@click.option("--reports", is_flag=True, help="Also erase the reports and capsules of the runs that mention it.")
+@click.option("--backups", is_flag=True, help="Also erase all copies of the ledger that loadsheet made.")
+@click.option(
+    "--with-key", is_flag=True, help="Also erase the key: if it is dropped again, the record is sent as a new one."
+)
+@click.option("--names", is_flag=True, help="Also replace the names of files with records of other keys.")
 @with_settings(OUTBOX, STATE, EXCHANGE)
 @JSON
 def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, as_json: bool, **more: bool) -> int:
-    """Remove payloads, cells, answers and comments of every entry of KEY for good; counts, states and totals stay.
+    """Erase payloads, cells, answers and comments of every entry of KEY for good. Counts, states and totals stay.
 
-    File names go too, replaced by `forgotten-NUMBER.csv`: one under which only forgotten records came, one that contains KEY, and one with
-    a word that stands in this record and in no other of its files. Dropped again, a file is listed under its own name.
+    File names that identify the record are replaced by `forgotten-NUMBER.csv`: a name under which only forgotten records came, a
+    name that contains KEY, and a name with a word that occurs in this record and in no other record of its files. If the file is
+    dropped again, it is listed under its own name.
 
-    Says what goes and what stays, by path. It is recorded as a decision in the chain, with who, when and why, and a hash in place of
-    the key. Nothing is sent. What is ready or unknown has to be settled first.
+    Shows what is erased and what stays, by path. The erasure is recorded as a decision in the hash chain, with who, when and why,
+    and a hash in place of the key. Nothing is sent. Entries that are ready or unknown must be settled first.
     """
     wanted = Request(**more, who=who or (getpass.getuser() if yes else ""), because=because.strip())
     if yes and not wanted.because:

@@ -67,7 +67,7 @@ CONFIG = together(
         "--config",
         type=click.Path(dir_okay=False, path_type=Path),
         is_eager=True,  # completion of --shipper reads it
-        help="Settings file (default: loadsheet.toml here, else the user's or the machine's, if any).",
+        help="Settings file (default: loadsheet.toml in this folder, else the user's or the machine's).",
     ),
     click.option(
         "--shipper",
@@ -76,7 +76,7 @@ CONFIG = together(
         expose_value=False,
         callback=_store_shipper,
         shell_complete=_complete_shipper,
-        help="Shipper whose settings to use, where the settings file declares shippers.",
+        help="Shipper to process, if the settings file declares shippers.",
     ),
 )
 MAPPINGS = click.option("--mappings", type=_FOLDER, help="Folder of mapping files (default: mappings).")
@@ -84,9 +84,9 @@ STATE = click.option("--state", type=_FOLDER, help="Folder of ledger and archive
 INBOX = click.option("--inbox", type=_FOLDER, help="Folder in which shippers drop files (default: inbox).")
 OUTBOX = click.option("--outbox", type=_FOLDER, help="Folder for reports (default: outbox).")
 EXCHANGE = click.option(
-    "--exchange", metavar="URL|embedded", help="Base URL of the exchange, or our own in this process."
+    "--exchange", metavar="URL|embedded", help="Base URL of the exchange (default: our own, in this process)."
 )
-JSON = click.option("--json", "as_json", is_flag=True, help="Machine output: JSON on stdout.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 
 
 def shipper_given() -> str:

@@ -44,7 +44,7 @@ _HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # as many as a n
     "--columns",
     metavar="NAME,...",
     multiple=True,
-    help="Only these fields, or whole lists of them; `list` shows their names.",
+    help="Only these fields or lists; `list` shows their names.",
 )
 @click.option("--key", "keys", multiple=True, metavar="KEY", help="Only this record. May be given several times.")
 @together(EXCHANGE, STATE, CONFIG, JSON)
@@ -58,10 +58,10 @@ def pull(
     config: Path | None,
     **given: Any,
 ) -> int:
-    """Write what the exchange lists: a sheet or file for the records, and one for each list in them.
+    """Download what the exchange lists: one sheet or file for the records, and one for each list in them.
 
-    Without --to, a table on a terminal, CSV in a pipe, or with --json the listing as it came. Says how much of the exchange's
-    records it is, and exits 1 if that is not all: the interface has no second page to ask for.
+    Without --to, prints a table on a terminal and CSV in a pipe; --json prints the listing as received. Exits with 1 if the listing
+    does not hold all records of the exchange: the interface has no second page.
     """
     subject = what.removesuffix("s")
     if columns == ("list",):

@@ -38,15 +38,15 @@ class Selection(NamedTuple):
 
 @click.command()
 @click.option("--run", "name", metavar="N", help="The run, such as 2026-03-04-01 (default: the last one).")
-@click.option("--day", metavar="D", help="All runs of a day, such as 2026-03-04, as one.")
-@click.option("--ask", is_flag=True, help="Look at the exchange's listings now, instead of using what the run saw.")
-@click.option("--open", "opening", is_flag=True, help="Open the page, or the workbook, on this desktop.")
+@click.option("--day", metavar="D", help="Report all runs of a day, such as 2026-03-04, as one.")
+@click.option("--ask", is_flag=True, help="Query the exchange's listings now, instead of showing what the run saw.")
+@click.option("--open", "opening", is_flag=True, help="Open the page or the workbook.")
 @click.option(
     "--schema",
     type=click.Choice(["run", "ack"]),
     is_flag=False,
     flag_value="run",
-    help="Print the JSON Schema of run.json, or of the acknowledgements, instead.",
+    help="Print the JSON Schema of run.json or of the acknowledgements, and nothing else.",
 )
 @together(OUTBOX, STATE, EXCHANGE, CONFIG, JSON)
 def report(
@@ -60,11 +60,11 @@ def report(
     config: Path | None,
     **given: Any,
 ) -> int:
-    """Make the reports of a run again from what the ledger knows by now, into the folder where they were.
+    """Rebuild the reports of a run from the current ledger, in the folder of the run.
 
-    Uses what the run saw at the exchange. An entry that has changed since then is not verifiable, unless --ask looks at the
-    exchange now. Nothing is sent, and nothing is recorded but what an analyst wrote into the workbook
-    that is replaced: a run may be under way meanwhile.
+    They show what the run itself saw at the exchange. An entry that has changed since then is not verifiable, unless --ask queries
+    the exchange now. Nothing is sent. Only the analyst's entries in the replaced workbook are recorded, so another run may be in
+    progress.
     """
     if schema:
         print_raw_json(reports.acknowledgement_schema() if schema == "ack" else reports.schema())

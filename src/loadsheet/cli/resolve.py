@@ -52,14 +52,24 @@ _NONE_SENDING = Sending()
 
 @click.command()
 @click.argument("key", required=False)
-@click.option("--accepted", "choice", flag_value="accepted", help="It is at the exchange: I looked.")
-@click.option("--send-again", "choice", flag_value="send again", help="It is not there: send it again.")
-@click.option("--give-up", "choice", flag_value="give up", help="Leave it: it is not sent again, and stays unproved.")
-@click.option("--comment", default="", help="Why: kept with the decision.")
-@click.option("--who", default="", help="Who decides (default: the user's name).")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--accepted", "choice", flag_value="accepted", help="The record is at the exchange: I looked.")
 @click.option(
-    "--i-know-it-may-double", "doubling", is_flag=True, help="With --yes: also for creates and confirmations."
+    "--send-again", "choice", flag_value="send again", help="The record is not at the exchange: send it again."
+)
+@click.option(
+    "--give-up",
+    "choice",
+    flag_value="give up",
+    help="Abandon the record: it is not sent again, and its outcome stays unknown.",
+)
+@click.option("--comment", default="", help="Reason; stored with the decision.")
+@click.option("--who", default="", help="Name of the person who decides (default: the user's name).")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option(
+    "--i-know-it-may-double",
+    "doubling",
+    is_flag=True,
+    help="With --yes: also allow creates and confirmations, which may then exist twice.",
 )
 @with_settings(STATE, EXCHANGE)
 @JSON
@@ -74,9 +84,9 @@ def resolve(
     doubling: bool,
     as_json: bool,
 ) -> int:
-    """Show what was sent with an unknown outcome, with all evidence; or decide about KEY.
+    """Show records with an unknown outcome and all evidence, or decide about KEY.
 
-    Nothing is sent here: what is to be sent again is sent by the next run.
+    This command sends nothing: the next run sends what you release.
     """
     doubts = _doubts(settings, key)
     sending = _sending(settings, key)

@@ -25,12 +25,12 @@ class Candidate(NamedTuple):
 
 @click.command()
 @click.argument("key", required=False)
-@click.option("--file", "file", help="Everything refused or held of this file.")
-@click.option("--held", is_flag=True, help="Only what is held.")
-@click.option("--refused", is_flag=True, help="Only what the exchange refused.")
-@click.option("--comment", default="", help="Why: kept with the decision.")
-@click.option("--who", default="", help="Who decides (default: the user's name).")
-@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
+@click.option("--file", "file", help="All refused or held entries of this file.")
+@click.option("--held", is_flag=True, help="Only held entries.")
+@click.option("--refused", is_flag=True, help="Only entries that the exchange refused.")
+@click.option("--comment", default="", help="Reason; stored with the decision.")
+@click.option("--who", default="", help="Name of the person who decides (default: the user's name).")
+@click.option("--dry-run", is_flag=True, help="Only show what would be sent.")
 @with_settings(STATE)
 @JSON
 def retry(
@@ -45,10 +45,10 @@ def retry(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Bring refused or held entries back to be sent: the next run sends them.
+    """Make refused or held entries ready again: the next run sends them.
 
-    A held change of something that was accepted goes out as an update. What may have arrived already never comes back here:
-    loadsheet resolve decides about that.
+    A held change of an accepted record is sent as an update. Records with an unknown outcome are not released here: use loadsheet
+    resolve.
     """
     if not (key or file or held or refused):
         raise click.UsageError("say what: a KEY, --file NAME, --held or --refused")

@@ -94,17 +94,15 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
 
 @click.command()
 @together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
-@click.option(
-    "--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must have been quiet (default: 5)."
-)
+@click.option("--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must be unchanged (default: 5).")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Send at most N entries; the rest stay ready.")
 @click.option(
-    "--since", callback=_parse_time, metavar="WHEN", help="Take only files last changed since this day or moment."
+    "--since", callback=_parse_time, metavar="WHEN", help="Process only files changed since this date or time."
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be taken and sent; nothing is moved, kept or sent.")
-@click.option("--exit-zero", is_flag=True, help="Exit 0 also if rows need someone (instead of 1 or 65).")
-@click.option("--quiet", is_flag=True, help="Say nothing unless something needs someone, as schedulers want it.")
-@click.option("--verbose", is_flag=True, help="Say what happens as it happens, also where the settings say quiet.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be sent. Nothing is moved, stored or sent.")
+@click.option("--exit-zero", is_flag=True, help="Exit with 0 instead of 1 or 65 if rows need someone.")
+@click.option("--quiet", is_flag=True, help="Print nothing unless something needs someone, for schedulers.")
+@click.option("--verbose", is_flag=True, help="Print events as they happen, even if the settings say quiet.")
 @JSON
 def run(
     *,
@@ -118,9 +116,9 @@ def run(
     config: Path | None,
     **given: Any,
 ) -> int:
-    """Take in every finished file of the inbox, submit what is ready, and report what became of every row.
+    """Process every finished file in the inbox, submit what is ready, and report the outcome of every row.
 
-    Where shippers are declared and none is named, this is done for each of them, one after the other; the exit code is the worst
+    If shippers are declared and none is named, each of them is processed, one after the other. The exit code is then the worst one
     (70, 78, 77, 75, 65, 1, 0).
     """
     given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if verbose else None}

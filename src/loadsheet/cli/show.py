@@ -18,14 +18,14 @@ NOTHING_KNOWN = 1
 
 @click.command()
 @click.argument("key")
-@click.option("--payload", is_flag=True, help="Also show the record as it is sent.")
+@click.option("--payload", is_flag=True, help="Also show the payload.")
 @click.option(
-    "--field", metavar="PATH", help="Explain one value of the record, such as packages[0].weight: from cell to payload."
+    "--field", metavar="PATH", help="Trace one value, such as packages[0].weight, from its cell to the payload."
 )
 @with_settings(MAPPINGS, STATE)
 @JSON
 def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_json: bool) -> int:
-    """Everything known about one order or tender: where it came from, what was sent, what the exchange said."""
+    """Show everything known about one order or tender: its cells, what was sent, and what the exchange answered."""
     with ledger_to_read(settings) as ledger:
         entries = ledger.queries.entries_by_key(key)
         if field is not None:
@@ -128,7 +128,7 @@ def _listing_lines(standing: ExceptionStatus) -> list[str]:
 )
 @together(STATE, CONFIG, JSON)
 def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) -> None:
-    """The latest runs with their exit codes and what came of them; of all shippers, where several are declared and none is named."""
+    """List the latest runs with their exit codes and results; of all shippers if none is named."""
     every = load_each(config, state=state)
     several = len(every) > 1
     latest = [(name, run) for name, settings in every.items() for run in _latest(settings, limit, several=several)]

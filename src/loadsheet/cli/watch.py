@@ -55,19 +55,18 @@ from loadsheet.watch import watch as run_watches
 
 @click.command()
 @together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
-@click.option(
-    "--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must have been quiet (default: 5)."
-)
-@click.option("--json", "as_json", is_flag=True, help="Machine output: one line of JSON on stdout for each run.")
+@click.option("--settle", "settle_s", type=click.FloatRange(0), help="Seconds a file must be unchanged (default: 5).")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON on stdout for each run.")
 def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
-    """Stay, and run whenever files in the inbox are finished or entries wait to be sent or resolved.
+    """Keep running, and start a run whenever files are finished or entries are ready to be sent or verified.
 
-    Holds a ledger in a file while it lives, so that a `loadsheet run` beside it says so and exits 75. Where the ledger lies on
-    PostgreSQL and a worker lives, that does the runs; otherwise they are done here. SIGTERM ends it with 0 after the calls under
-    way are finished and settled; what is left is for the next start. What may be over by itself is tried again after growing
-    pauses; a wrong mapping or setting (78), a refused token (77) and an internal error (70) end it. Where shippers are declared and
-    none is named, all are watched, one run after the other; what ends the watch of one is said and ends no other, and the watch is
-    over when none is left, with the worst exit code.
+    A watch holds an SQLite ledger, so a `loadsheet run` beside it exits with 75. With a ledger on PostgreSQL and a live worker, the
+    worker does the runs; otherwise the watch does them. SIGTERM ends it with 0 once the calls in flight are finished; the next
+    start continues. Temporary failures are retried after growing pauses. A wrong mapping or setting (78), a refused token (77) or
+    an internal error (70) ends the watch.
+
+    If shippers are declared and none is named, all are watched, one run after the other. If the watch of one shipper ends, the
+    others continue. When none is left, the watch exits with the worst exit code.
     """
     found = load_each(config, **given)
     write_privately(say, allow_root=any_allows_root(found.values()))

@@ -29,16 +29,16 @@ from loadsheet.settings import Settings
     "--only",
     multiple=True,
     metavar="SHIPPER",
-    help="Serve this shipper; can be repeated (default: all that are declared).",
+    help="Serve only this shipper; may be given several times (default: all declared shippers).",
 )
-@click.option("--places", type=click.IntRange(1), help="Runs at the same time (default: cluster.worker_places).")
-@click.option("--once", is_flag=True, help="End when nothing is left to do now.")
+@click.option("--places", type=click.IntRange(1), help="Number of concurrent runs (default: cluster.worker_places).")
+@click.option("--once", is_flag=True, help="Exit when nothing is left to do.")
 def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, once: bool) -> int:
-    """Do the runs that schedules and watches want, each in a process of its own. Needs a ledger on PostgreSQL.
+    """Do the runs that schedules and watches request, each in its own process. Needs a ledger on PostgreSQL.
 
-    Any number of workers, on any number of machines, share the runs; one of a shipper is done at a time. It waits while the database is
-    unavailable. SIGTERM ends it after the calls under way are finished and settled; what is left goes to the others at once. A second
-    signal ends it at once, and they take over after cluster.takeover_s. SIGHUP has the settings read again.
+    Any number of workers on any number of machines share the runs. A shipper has one run at a time. A worker waits while the
+    database is unavailable. SIGTERM ends it once the calls in flight are finished; other workers take the rest at once. A second
+    signal ends it immediately; they then take over after cluster.takeover_s. SIGHUP reloads the settings.
     """
     settings = Settings.load(config)
     write_privately(say, allow_root=settings.allow_root)

@@ -26,9 +26,10 @@ _ALONE = "the ledger is a file: one process at a time works on it, and there are
 @click.command()
 @together(CONFIG, JSON)
 def workers(*, config: Path | None, as_json: bool) -> None:
-    """The processes that share the ledger on PostgreSQL, with what each does, the queue, takeovers of the last day, pace and schedules.
+    """Show the processes that share a ledger on PostgreSQL, what each one does, the queue, the takeovers of the last day, the shared
+    rate and the schedules.
 
-    One that was silent for longer than `cluster.takeover_s` is taken for dead. Exits 75 if the database cannot be reached.
+    A process without a heartbeat for `cluster.takeover_s` counts as dead. Exits with 75 if the database cannot be reached.
     """
     profiles = _shared_profiles(load_each(config))
     if not profiles:

@@ -22,22 +22,20 @@ from loadsheet.settings import Settings
 
 @click.command()
 @together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
-@click.option(
-    "--quick", is_flag=True, help="Only what is fast and local: nobody is called, the ledger is not read through."
-)
+@click.option("--quick", is_flag=True, help="Only fast, local checks: no calls, and the ledger is not read completely.")
 @click.option(
     "--notify",
     metavar="[TEXT]",
     is_flag=False,
     flag_value=A_TEST,
-    help="Send what is found to those whom the settings name for notices, after this text (default: that it is a test).",
+    help="Send the findings as a notice, after this text (default: a note that this is a test).",
 )
 @JSON
 def doctor(*, config: Path | None, quick: bool, notify: str | None, as_json: bool, **given: Any) -> int:
-    """Look at folders, disk, mappings, ledger, time zones, token, exchange, clock and notices, and say what to do about what is wrong.
+    """Check folders, disk, mappings, ledger, time zones, token, exchange, clock and notices, and say what to do about each problem.
 
-    Exits 1 if anything is wrong; a warning alone is exit 0. Where shippers are declared it looks at all of them, or at that of --shipper.
-    Nothing is sent to anybody without --notify.
+    Exits with 1 if anything is wrong; warnings alone exit with 0. Checks all declared shippers, or the one given by --shipper.
+    Sends a notice only with --notify.
     """
     every = load_each(config, **given)
     now = clock_of_this_command()

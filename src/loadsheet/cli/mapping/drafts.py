@@ -29,7 +29,7 @@ from loadsheet.mapping_tools.yaml_writer import warnings, write_draft
 def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, config: Path | None) -> None:
     """Draft a mapping from FILES: one workbook, one text file, or several that belong together.
 
-    Each guess has its evidence in a comment. What the sheet cannot tell is marked FILL IN.
+    A comment gives the evidence for each guess. What the sheet does not say is marked FILL IN.
     """
     if out is not None and out.exists():
         raise click.UsageError(f"{out} exists already; a draft never overwrites a mapping")
@@ -51,9 +51,9 @@ def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, co
 @click.option("--out", type=Target(), help="The workbook to write (default: MAPPING.xlsx).")
 @together(MAPPINGS, CONFIG)
 def template(name: str, *, out: Path | None, mappings: Path | None, config: Path | None) -> None:
-    """Write the workbook that the shipper of MAPPING (a name or a file) fills in: lists, notes, an example and a guide.
+    """Write the workbook that the shipper of MAPPING (a name or a file) fills in, with lists, notes, an example and a guide.
 
-    A mapping of several files gives one workbook for each, named for its role.
+    A mapping of several files gives one workbook for each, named after its role.
     """
     mapping = mapping_named(name, load(config, mappings=mappings))
     first = out or Path(f"{mapping.name}.xlsx")
@@ -64,9 +64,9 @@ def template(name: str, *, out: Path | None, mappings: Path | None, config: Path
 
 
 @click.command()
-@click.option("--out", type=Target(), help="Write it to this file instead of stdout.")
+@click.option("--out", type=Target(), help="Write the schema to this file instead of stdout.")
 def schema(*, out: Path | None) -> None:
-    """Print the JSON Schema of mapping files (draft 2020-12): editors complete and check by it.
+    """Print the JSON Schema of mapping files (draft 2020-12), for completion and validation in editors.
 
     Put `# yaml-language-server: $schema=mapping.schema.json` into the first line of a mapping.
     """

@@ -22,9 +22,9 @@ _SHOWN = 160  # characters of a line; what stands further right is cut off on bo
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @together(MAPPINGS, CONFIG, JSON)
 def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None, as_json: bool) -> int:
-    """Check mapping FILES (default: all of the folder): every mistake with line, column and what was probably meant.
+    """Check mapping FILES (default: all in the folder) and show every mistake with line, column and a suggestion.
 
-    On a terminal the line itself stands below each mistake, with a caret under the place; in a pipe each is one line.
+    On a terminal, the line is shown below each mistake, with a caret. In a pipe, each mistake is one line.
     """
     settings = load(config, mappings=mappings)
     paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())

@@ -65,9 +65,9 @@ def preview(
     config: Path | None,
     as_json: bool,
 ) -> int:
-    """Show the first records of FILES: each cell beside the field and value it becomes, and what is wrong with it.
+    """Show the first records of FILES: each cell beside the field and value it becomes, with its problems.
 
-    Nothing is sent or kept. In a pipe each value is one line: record, field, value, place, heading, cell.
+    Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell.
     """
     settings = load(config, mappings=mappings)
     mapping = mapping_named(name, settings) if name else mapping_for(files, settings)
@@ -160,9 +160,9 @@ def _cell(cell: Cell) -> dict[str, str]:
 @click.option("--update", is_flag=True, help="Write the current results as the expected ones. Review the difference.")
 @together(MAPPINGS, CONFIG, JSON)
 def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Path | None, as_json: bool) -> int:
-    """Run the golden cases of FOLDER (default: tests in the folder of mappings) and show what differs from the expected results.
+    """Run the golden tests in FOLDER (default: tests in the folder of mappings) and show what differs.
 
-    A case is a file (or a folder of files) below the name of its mapping, with CASE.expected.jsonl beside it.
+    A test is a file (or a folder of files) in a folder named after its mapping, with CASE.expected.jsonl beside it.
     """
     settings = load(config, mappings=mappings)
     place = folder or settings.mappings / FOLDER
@@ -212,9 +212,9 @@ def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool)
 )
 @together(CONFIG, JSON)
 def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
-    """Translate files with mapping OLD and with NEW, and compare the documents: identical, changed, now failing.
+    """Translate files with mapping OLD and with NEW, and compare each document: identical, changed, now failing.
 
-    Of a folder, the files that OLD or NEW names by its patterns are taken. Exit code 65 if there is nothing to compare.
+    From a folder, the files that match the patterns of OLD or NEW are used. Exits with 65 if there is nothing to compare.
     """
     settings = load(config)
     before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new))
