@@ -40,7 +40,7 @@ if "TMPDIR" not in os.environ and _is_roomy(MEMORY):
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 TOO_LONG_S = 1.5
-FAR_TOO_LONG_S = 60.0  # a busy machine, and one that stands still for a while, is no reason to fail
+FAR_TOO_LONG_S = 60.0  # a busy machine, and one that stands still for a while, is not a reason to fail
 LONG = {"journey", "sweep", "alone", "examples"}
 _SETTINGS = "_hypothesis_internal_use_settings"  # where hypothesis keeps a test's settings; there is no public way to change them
 _FEWER = set()
@@ -138,7 +138,7 @@ def pytest_terminal_summary(terminalreporter):
     passed = [report for report in terminalreporter.getreports("passed") if report.when == "call"]
     slow = [each for each in passed if each.duration > TOO_LONG_S and not LONG & set(each.keywords)]
     if slow:
-        terminalreporter.section(f"{len(slow)} tests over {TOO_LONG_S} s that are no journeys")
+        terminalreporter.section(f"{len(slow)} tests over {TOO_LONG_S} s that are not journeys")
         for report in sorted(slow, key=lambda each: -each.duration):
             terminalreporter.line(f"{report.duration:.1f} s {report.nodeid}")
     done = [report for report in terminalreporter.getreports("passed") if report.user_properties]

@@ -1,7 +1,7 @@
 """Annotations: owner, reason, comment and status that analysts wrote into the workbooks of earlier runs, read into the ledger.
 
 Owns: which workbooks are read, and who is named as the author. Each row of the sheet records what we wrote into it, so an old workbook
-contributes only what was changed in it. A workbook that cannot be read now (open, half saved) is no error: a later run reads it.
+contributes only what was changed in it. A workbook that cannot be read now (open, half saved) is not an error: a later run reads it.
 """
 
 import html

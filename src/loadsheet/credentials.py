@@ -113,7 +113,7 @@ def _first_line(path: Path, source: str) -> str:
     except OSError as error:
         raise SettingsError(f"{source}: {path} cannot be read ({error.strerror})") from error
     except UnicodeDecodeError:
-        raise SettingsError(f"{source}: {path} is no text; write the token into its first line") from None
+        raise SettingsError(f"{source}: {path} is not text; write the token into its first line") from None
     if not lines:
         raise SettingsError(f"{source}: {path} is empty; write the token into its first line")
     return lines[0].strip()
@@ -143,7 +143,7 @@ def _from_command(command: str) -> str:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise SettingsError(f"token_command: {command!r} is no command line ({error})") from None
+        raise SettingsError(f"token_command: {command!r} is not a command line ({error})") from None
     try:
         done = subprocess.run(words, capture_output=True, timeout=COMMAND_TIMEOUT_S, check=False)  # noqa: S603 (the operator's own command, without a shell)
     except subprocess.TimeoutExpired:

@@ -197,7 +197,7 @@ def _find(
 
 
 def _fix_of_text(candidate: Candidate, queries: LedgerQueries) -> FixOf | None:
-    """The original of a text file by its first mark and the headings above; None if it is no fix file known to this ledger."""
+    """The original of a text file by its first mark and the headings above; None if it is not a fix file known to this ledger."""
     found = mark_of_text(candidate.path)
     drop = queries.drop_of_entry(found.mark.entry) if found is not None else None
     if found is None or drop is None:

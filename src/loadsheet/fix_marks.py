@@ -40,7 +40,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Parse what `str` returned; None if the text is no mark."""
+        """Parse what `str` returned; None if the text is not a mark."""
         found = _MARK.fullmatch(text.strip())
         return cls(found[1], int(found[2]), found[3], found[4]) if found else None
 
@@ -58,7 +58,7 @@ class RowMark(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Parse what `str` returned; None if the text is no mark."""
+        """Parse what `str` returned; None if the text is not a mark."""
         found = _ROW.fullmatch(text.strip())
         return cls(int(found[1]), int(found[2]), int(found[3])) if found else None
 

@@ -1,6 +1,6 @@
 """Internal errors in optional steps: they are logged, and the run continues without what they broke.
 
-Owns: where they are caught. The run log gets the traceback, people one line. A LoadsheetError is no internal error and passes through.
+Owns: where they are caught. The run log gets the traceback, people one line. A LoadsheetError is not an internal error and passes through.
 """
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping

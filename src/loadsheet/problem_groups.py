@@ -233,7 +233,7 @@ def _text(problem: Problem) -> str:
 
 
 def _shown_value(problem: Problem) -> str:
-    """The cell as it was written, or for what is no cell's fault the words of the refusal."""
+    """The cell as it was written, or for what is not a cell's fault the words of the refusal."""
     words = problem.values.get("text", "") if problem.code[0] in "LX" else ""
     return str(words or problem.found)
 

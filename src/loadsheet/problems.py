@@ -331,7 +331,7 @@ class Problem:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The problem that `to_json` wrote; values that are no whole numbers come back as texts."""
+        """The problem that `to_json` wrote; values that are not whole numbers come back as texts."""
         return cls(
             stored["code"],
             Where(**stored["where"]),

@@ -261,7 +261,7 @@ _last: ContextVar[tuple[TextIO, Settings] | None] = ContextVar("last", default=N
 
 class opened:  # noqa: N801 (used as a verb: `with run_log.opened(settings):`)
     """A log for as long as the block takes. `clock` stamps lines (aware), `spans` hears of stages and calls, `beat` of every sign
-    of life. What ends the block in an exception that is no LoadsheetError is written down with its traceback, secrets hidden.
+    of life. What ends the block in an exception that is not a LoadsheetError is written down with its traceback, secrets hidden.
 
     Without `anew` a log that is open already goes on.
     """

@@ -99,7 +99,7 @@ def read(expression: str) -> str:
     hint = f"write {', '.join(_FIELDS[:-1])} and {_FIELDS[-1]}, such as {EXAMPLE!r}"
     if len(fields) != len(_FIELDS):
         count = f"{len(fields)} field{'s' if len(fields) != 1 else ''}"
-        raise ValueError(f"{expression!r} is no schedule (it has {count}, not {len(_FIELDS)}); {hint}")
+        raise ValueError(f"{expression!r} is not a schedule (it has {count}, not {len(_FIELDS)}); {hint}")
     text = " ".join(fields)
     from cronsim import CronSimError  # noqa: PLC0415 (loaded where there is a schedule)
 
@@ -107,7 +107,7 @@ def read(expression: str) -> str:
         first = next(_times(text, _SOME_DAY), None)
     except (CronSimError, AssertionError, ValueError) as error:
         what = f" ({str(error).lower()})" if isinstance(error, CronSimError) else ""
-        raise ValueError(f"{expression!r} is no schedule{what}; {hint}") from None
+        raise ValueError(f"{expression!r} is not a schedule{what}; {hint}") from None
     if first is None:
         raise ValueError(f"{expression!r} is a schedule of no day at all; {hint}")
     return text

@@ -103,7 +103,7 @@ def test_each_mapping_is_looked_at_by_itself_no_folder_of_them_is_wrong_and_an_e
 def test_a_folder_that_cannot_be_made_or_is_none_is_wrong(house):
     (house / "file").write_text("")
     level, text, todo = one_of("inbox", inbox=house / "file")
-    assert (level, "is no folder" in text, bool(todo)) == ("wrong", True, True)
+    assert (level, "is not a folder" in text, bool(todo)) == ("wrong", True, True)
     level, text, _ = one_of("outbox", outbox=house / "file" / "outbox")
     assert (level, "cannot be written to" in text) == ("wrong", True)
 
@@ -319,7 +319,7 @@ def test_a_notice_is_sent_on_wish_only_with_what_was_found(house):
     assert "a test" in second["title"]
     (house / "loadsheet.toml").unlink()
     done = loadsheet(house, "doctor", "--quick", "--notify")
-    assert (done.returncode, "there is nobody to send a notice to" in done.stdout) == (1, True)
+    assert (done.returncode, "there is no receiver of notices" in done.stdout) == (1, True)
 
 
 def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(house):

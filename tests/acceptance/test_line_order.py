@@ -1,4 +1,4 @@
-"""The order of the lines of a record is no content: the same export, sorted otherwise, changes nothing (metamorphic)."""
+"""The order of the lines of a record is not a content: the same export, sorted otherwise, changes nothing (metamorphic)."""
 
 import pytest
 from faulty_exchange import misbehaving

@@ -179,7 +179,7 @@ def test_a_run_beside_another_is_told_who_holds_the_ledger_and_a_broken_ledger_i
     with open_ledger(f"sqlite:///{ledger}"):
         beside = house.run()
     assert (beside.returncode, f"process {os.getpid()} " in beside.stderr) == (75, True)
-    ledger.write_bytes(b"this is no database, but long enough to be taken for one" * 40)
+    ledger.write_bytes(b"this is not a database, but long enough to be taken for one" * 40)
     done = house.run()
     assert (done.returncode, "Traceback" in done.stderr, ledger.name in done.stderr) == (70, False, True)
 

@@ -93,7 +93,7 @@ def servers(opened, folder):
     if importlib.util.find_spec("fastapi"):
         found["bare FastAPI"] = opened.enter_context(bare("fastapi"))
     else:
-        print("bare FastAPI is left out: fastapi is not installed (it is no dependency; pip install fastapi)")
+        print("bare FastAPI is left out: fastapi is not installed (it is not a dependency; pip install fastapi)")
     if shutil.which("nginx"):
         found["nginx, answers only"] = opened.enter_context(nginx(folder))
     else:

@@ -47,7 +47,7 @@ PROSE = [  # records that the specification gives in a sentence of names
     ("Carrier (`involved_carriers`)", records.CARRIER),
     ("Involved party (`involved_parties`, orders)", records.INVOLVED_PARTY),
 ]
-ANSWER_WORDS = {  # back-ticked words that are no fields of a request record
+ANSWER_WORDS = {  # back-ticked words that are not fields of a request record
     "Authorization",
     "Date",
     "Time",

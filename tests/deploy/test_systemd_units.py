@@ -187,7 +187,7 @@ def test_exit_codes_for_people_are_no_failure_and_what_does_not_mend_itself_is_n
     worker = directives(made / "loadsheet-worker@.service")
     assert worker["Restart"] == ["always"], "a worker whose database went away may end with any exit code"
     assert worker["RestartPreventExitStatus"] == ["2 78"]
-    assert worker["SuccessExitStatus"] == ["130 143"], "a stop is no failure that anybody is told of"
+    assert worker["SuccessExitStatus"] == ["130 143"], "a stop is not a failure that anybody is told of"
     assert worker["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
     assert run["OnFailure"] == watching["OnFailure"] == ["loadsheet-notify@%n"]
 

@@ -359,7 +359,7 @@ BROKEN = {
     "a coding beside chunks": HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + CHUNKED,
     "chunks in HTTP/1.0": HEAD.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED,
     "a fragment in the target": HEAD.replace(b" HTTP", b"#x HTTP") + SIZE + b"\r\n" + BODY,
-    "a target that is no path": b"GET http://[ HTTP/1.1\r\n\r\n",
+    "a target that is not a path": b"GET http://[ HTTP/1.1\r\n\r\n",
 }
 
 

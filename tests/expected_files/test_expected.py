@@ -42,7 +42,7 @@ class Ledger:
 
     def _take(self, run, name, arrived, *, aside, fixes):
         if aside:
-            file = unreadable(name, Problem("R201", Where(name), values={"reason": "it is no workbook"}))
+            file = unreadable(name, Problem("R201", Where(name), values={"reason": "it is not a workbook"}))
             self.ledger.set_aside(run, replace(file, arrived=stamp(arrived)))
             return
         drop = drop_of(("orders", name), mapping="acme")

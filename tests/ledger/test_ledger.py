@@ -99,7 +99,7 @@ def test_more_documents_than_one_chunk_are_planned_in_order(ledger, run):
 
 
 def test_a_file_that_was_set_aside_is_a_drop_of_its_own(ledger, run):
-    drop = ledger.set_aside(run, ledgers.unreadable("bad.xlsx", Problem("R201", values={"reason": "it is no zip"})))
+    drop = ledger.set_aside(run, ledgers.unreadable("bad.xlsx", Problem("R201", values={"reason": "it is not a zip"})))
     assert (drop.set_aside, drop.tables, drop.mapping) == (True, (), "")
     assert ledger.queries.drop(drop.id).files[0].problems[0].code == "R201"
 

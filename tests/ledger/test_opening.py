@@ -1,4 +1,4 @@
-"""Opening: one process at a time, durable or not at all, and never a file that is no ledger of ours."""
+"""Opening: one process at a time, durable or not at all, and never a file that is not a ledger of ours."""
 
 import os
 import signal
@@ -102,7 +102,7 @@ def test_a_database_that_is_no_ledger_is_left_alone(url, path):
     with sqlite3.connect(path) as connection:
         connection.execute("create table recipes (name text)")
     connection.close()
-    with pytest.raises(LedgerError, match="is no ledger"), open_ledger(url):
+    with pytest.raises(LedgerError, match="is not a ledger"), open_ledger(url):
         pass
     with sqlite3.connect(path) as connection:
         assert connection.execute("select name from sqlite_master where type = 'table'").fetchall() == [("recipes",)]

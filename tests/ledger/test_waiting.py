@@ -63,7 +63,7 @@ def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(ledger
 @pytest.mark.parametrize(
     ("fate", "why"),
     [
-        (None, "nobody has sent it yet"),
+        (None, "it has not been sent yet"),
         (State.REFUSED, "the exchange refused it"),
         (State.UNKNOWN, "whether it arrived is not known"),
         (State.INVALID, "its sender has to fix it first"),

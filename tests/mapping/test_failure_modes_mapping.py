@@ -51,7 +51,7 @@ M17 Times that the clocks skip or repeat
     test_m17_a_date_and_a_time_of_day_are_that_time_on_the_clock_of_that_day,
     test_m17_days_of_the_calendar_keep_the_time_of_day_and_hours_do_not,
     test_m17_source_fold_holds_for_calculated_times_as_for_written_ones
-    Not: a setting that moves a time in the gap. It is no time, and which one was meant only its sender knows.
+    Not: a setting that moves a time in the gap. It is not a time, and which one was meant only its sender knows.
 M18 Time zone and offset that disagree
     test_m18_the_offset_is_that_of_the_zone_at_that_date, test_m18_each_row_may_have_its_own_zone,
     test_a_quote_says_when_in_utc_and_how_far_off_in_minutes

@@ -192,8 +192,8 @@ CHANGES = {
     },
     "      weight:       {col: weight}": {
         "      weight:       {col: kind}": "m.yaml:38:27: weight: it holds a number, found a text (type: decimal)",
-        "      weight:       {col: kind, as: number}": "m.yaml:38:27: weight: as: number is for numbers and for what a code table says; of a text nobody knows how it writes them (type: decimal)",
-        "      weight:       {expr: 'kind[0:2]', as: number}": "m.yaml:38:28: weight: as: number is for numbers and for what a code table says; of a text nobody knows how it writes them (type: decimal)",
+        "      weight:       {col: kind, as: number}": "m.yaml:38:27: weight: as: number is for numbers and values of a code table; the notation of a text is unknown (type: decimal)",
+        "      weight:       {expr: 'kind[0:2]', as: number}": "m.yaml:38:28: weight: as: number is for numbers and values of a code table; the notation of a text is unknown (type: decimal)",
         "      weight:       {col: weight, round: x}": "m.yaml:38:42: round: must be a whole number, found x",
         "      weight:       {col: weight, format: '%d'}": "m.yaml:38:27: weight: format is for dates, not for a number (type: decimal)",
     },
@@ -317,7 +317,7 @@ payload:
         ("to: orders, on", "to: order, on", 'm.yaml:9:38: a table is joined to the main table or to one that is, not to "order" (did you mean orders?)'),
         ("{order: id}", "{ordr: id}", 'lines has no column "ordr" (did you mean order?)'),
         ("{order: id}", "{order: ids}", 'orders has no column "ids" (did you mean id?)'),
-        ("{file: lines,", "{file: linse,", '"linse" is no companion, and orders is the main file (did you mean lines?)'),
+        ("{file: lines,", "{file: linse,", '"linse" is not a companion, and orders is the main file (did you mean lines?)'),
         ("{col: orders.id}", "{col: lines.item}", "lines has several rows for one record (use each: lines, or an expression over them)"),
         ("{col: orders.id}", "{col: orders.idd}", '"orders.idd": orders has no column "idd" (did you mean id?)'),
         (", join: {to: orders, on: {order: id}}", "", "orders, lines are joined to nothing"),
@@ -371,7 +371,7 @@ SECRET = "secret:x:0:0:root"
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of mappings with all that is no mapping and no code table in it, and secrets around it."""
+    """A folder of mappings with all that is not a mapping and no code table in it, and secrets around it."""
     folder = tmp_path / "mappings"
     (folder / "folder.yaml").mkdir(parents=True)
     (folder / "folder.csv").mkdir()

@@ -329,7 +329,7 @@ def test_a_column_of_actions_chooses_the_operation(tmp_path):
 SHORT = {  # a sheet, the operation that is asked for, what the draft says and what it does not say
     "a date that reads both ways": ("Order no;Pickup date\n1;03/04/2026\n2;04/04/2026\n", "order.update", "CHECK day and month: ", ()),
     "numbers as the values have them, not the language": ("Order no;Weight\n1;1.234,5\n2;12,25\n", "order.create", "locale: de_DE   # 2 of 2 numbers", ()),
-    "numbers are no companies and no cities": (
+    "numbers are not companies and no cities": (
         "Order;Consignee;City;Zip\n1;4711;12;89073\n2;4712;13;53111\n", "order.update", " delivery_pincode: {col: zip}\n",
         (" delivery_company:", " delivery_city:"),
     ),
@@ -341,7 +341,7 @@ SHORT = {  # a sheet, the operation that is asked for, what the draft says and w
     "a word for totals that begins a record too": (
         "Consignee;Order;City\nTotal Energies;1;Paris\nBeta;2;Reno\nTotal;;x\n", "order.update", "target: order.update", ("totals:",),
     ),
-    "notes are no actions": ("Order,Note,City\n1,X,Ulm\n2,N,Bonn\n", None, "target: ", ("target: {col:",)),
+    "notes are not actions": ("Order,Note,City\n1,X,Ulm\n2,N,Bonn\n", None, "target: ", ("target: {col:",)),
     "an action that nobody knows": ("Order,Action,City\n1,C,Ulm\n2,Q,Bonn\n", None, "target: ", ("target: {col:",)),
     "dates that contradict each other": (
         "Order;Pickup date;Delivery date\n1;25/03/2026;03/26/2026\n2;26/03/2026;03/27/2026\n", "order.update",

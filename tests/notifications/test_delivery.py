@@ -195,8 +195,8 @@ def test_memory_is_for_its_owner_only_and_holds_no_address(told, receiver, tmp_p
         ("mailtos://me:pw@smtp.example.org:465?to=x@y", "mailtos://smtp.example.org"),
         ("slack://TokenA/TokenB/TokenC", "slack://..."),
         ("json://[broken", "json://..."),
-        ("not a url", "an address that is no URL"),
-        ("a b://host", "an address that is no URL"),
+        ("not a url", "an address that is not a URL"),
+        ("a b://host", "an address that is not a URL"),
     ],
 )
 def test_of_an_address_nothing_secret_is_said(url, label):
@@ -207,7 +207,7 @@ def test_an_address_that_is_none_is_said_and_stops_no_other(told, titles):
     told.set(notify=["nonsense", *told.settings.notifications.urls])
     told.failed()
     assert told.said == [
-        "notices: an address that is no URL: this is not a valid address for notices; it is tried again after the next run"
+        "notices: an address that is not a URL: this is not a valid address for notices; it is tried again after the next run"
     ]
     assert len(titles.all()) == 1
 

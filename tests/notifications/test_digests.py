@@ -84,7 +84,7 @@ def test_files_that_were_set_aside_are_told_once(told, titles):
     told.night()
     run = told.house.ledger.begin_run()
     told.house.run = run
-    file = unreadable("broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is no workbook"}))
+    file = unreadable("broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"}))
     told.house.ledger.set_aside(run, file)
     told.house.clock.pass_time(86_400)
     told.night(report=told.house.again(), exit_code=65)
@@ -98,7 +98,7 @@ def test_a_digest_that_did_not_arrive_is_replaced_by_the_next_with_what_both_say
     receiver.code = 500
     told.night()
     told.house.run = told.house.ledger.begin_run()
-    file = unreadable("broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is no workbook"}))
+    file = unreadable("broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"}))
     told.house.ledger.set_aside(told.house.run, file)
     told.house.clock.pass_time(86_400)
     told.night(report=told.house.again(), exit_code=65)

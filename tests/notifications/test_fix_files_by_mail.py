@@ -63,7 +63,7 @@ def test_a_fix_file_is_mailed_once_and_only_when_something_is_wrong(mailed, post
 def test_a_file_that_could_not_be_read_is_mailed_as_such(mailed, post):
     house = mailed.house
     house.run = house.ledger.begin_run()
-    why = Problem("R201", Where("broken.xlsx"), values={"reason": "it is no workbook"})
+    why = Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
     house.ledger.set_aside(house.run, unreadable("broken.xlsx", why))
     mailed.night(report=house.again(), exit_code=65)
     assert "- broken.xlsx: could not be used at all" in post.mails[0].get_body(("plain",)).get_content()

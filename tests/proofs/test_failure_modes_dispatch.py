@@ -124,7 +124,7 @@ D23 A refusal in no documented shape
     test_a_refusal_in_no_documented_shape_is_refused_and_kept_in_part
 D24 A success whose status is false
     test_a_success_in_another_shape_is_unknown, test_a_success_that_says_no_is_refused_once_it_is_proved_absent
-D25 A status that is no boolean
+D25 A status that is not a boolean
     test_a_success_in_another_shape_is_unknown
 D26 Another record is named
     test_an_answer_that_names_another_record_is_unknown

@@ -39,7 +39,7 @@ def bare_xls(*records):
 
 
 def renamed_xls():
-    """An OLE file whose one stream is no workbook."""
+    """An OLE file whose one stream is not a workbook."""
     content = io.BytesIO()
     XlsDoc().save(content, bare_xls())
     return content.getvalue().replace("Workbook".encode("utf-16-le"), "Wurkbook".encode("utf-16-le"))
@@ -56,7 +56,7 @@ FOREIGN = {
     "cut gzip": (gzip.compress(b"Order\nA1\n" * 99)[:-9], "incomplete or damaged"),
     "gzip with a flipped bit": (gzip.compress(b"Order\nA1\n")[:-6] + bytes(6), "incomplete or damaged"),
     "docx": (zipped({"word/document.xml": "<w/>"}), "a Word document"),
-    "odt": (zipped({"mimetype": "application/vnd.oasis.opendocument.text"}), "an OpenDocument file that is no spreadsheet"),
+    "odt": (zipped({"mimetype": "application/vnd.oasis.opendocument.text"}), "an OpenDocument file that is not a spreadsheet"),
     "locked ods": (zipped({"mimetype": KIND, "META-INF/manifest.xml": LOCKED, "content.xml": "?"}), "password-protected"),
     "doc": (OLE + "WordDocument".encode("utf-16-le") + bytes(48), "an old Word document"),
     "damaged xls": (OLE + "Workbook".encode("utf-16-le") + bytes(48), "incomplete or damaged"),

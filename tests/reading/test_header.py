@@ -177,7 +177,7 @@ FOUND = {  # the text, the labels that are asked for, how, where they are found,
         (0, 1),
         4,
     ),
-    "the first row of data is no declared row of the header": ("Order,City\n,Ulm\nA2,Bonn\n", ("Order", "City"), {"header_rows": 2}, (0, 1), 2),
+    "the first row of data is not a declared row of the header": ("Order,City\n,Ulm\nA2,Bonn\n", ("Order", "City"), {"header_rows": 2}, (0, 1), 2),
 }  # fmt: skip
 
 

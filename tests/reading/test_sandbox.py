@@ -218,7 +218,7 @@ time.sleep(600)
 
 
 def children_of(pid):
-    """The processes that a process has forked, and those that they have, as far as they are no zombies."""
+    """The processes that a process has forked, and those that they have, as far as they are not zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

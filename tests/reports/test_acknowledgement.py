@@ -122,7 +122,7 @@ def test_a_file_set_aside_is_rejected_with_its_reason(tmp_path):
     with night(tmp_path) as held:
         one = acknowledged(held.write(tmp_path / "out"))["broken.xlsx"]
     assert (one["code"], one["final"], one["groups"], one["records"]) == ("R", True, [], [])
-    assert one["problems"][0]["text"] == "the file cannot be read: it is no workbook"
+    assert one["problems"][0]["text"] == "the file cannot be read: it is not a workbook"
 
 
 def test_the_code_of_a_file_comes_from_those_of_its_records(tmp_path):

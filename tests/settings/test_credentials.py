@@ -41,11 +41,11 @@ def test_environment_before_file_before_command(tmp_path):
     [
         ({"token_file": "nowhere"}, "cannot be read"),
         ({"token_file": "empty"}, "is empty"),
-        ({"token_file": "binary"}, "is no text"),
+        ({"token_file": "binary"}, "is not text"),
         ({"token_command": "no-such-command --now"}, "no-such-command cannot be run"),
         ({"token_command": "false"}, "ended with exit code 1"),
         ({"token_command": "true"}, "printed nothing"),
-        ({"token_command": "'"}, "is no command line"),
+        ({"token_command": "'"}, "is not a command line"),
         ({}, "set LOADSHEET_TOKEN"),
     ],
 )

@@ -97,7 +97,9 @@ def night(folder, *, more=(), cities=None):
             operation="order.status",
             mapping="lines",
         )
-        aside = unreadable("broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is no workbook"}))
+        aside = unreadable(
+            "broken.xlsx", Problem("R201", Where("broken.xlsx"), values={"reason": "it is not a workbook"})
+        )
         ledger.set_aside(run, aside)
         send(ledger, run, lambda one: ANSWERS[one.key](one) if one.key in ANSWERS else None)
         listed = [order(number, delivery_city=cities.get(number, "Dresden")) for number in (1, 6)]

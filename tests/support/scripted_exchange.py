@@ -177,7 +177,7 @@ def _key(request, payload):
 
 
 def answer(status: int, body: bytes | object, headers: str = "", *, length: int | None = None) -> bytes:
-    """The bytes of an answer; a body that is no bytes goes out as JSON."""
+    """The bytes of an answer; a body that is not a bytes goes out as JSON."""
     raw = body if isinstance(body, bytes) else _encode(body)
     size = len(raw) if length is None else length
     return f"HTTP/1.1 {status} Said\r\nContent-Length: {size}\r\n{headers}\r\n".encode() + raw

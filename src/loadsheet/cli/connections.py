@@ -75,7 +75,7 @@ def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsEr
         return
     if names:
         named = ", ".join(names[:STRAYS_SHOWN]) + (" ..." if len(names) > STRAYS_SHOWN else "")
-        lies = "1 file lies" if len(names) == 1 else f"{len(names)} files lie"
+        lies = "1 file is" if len(names) == 1 else f"{len(names)} files are"
         say(f"{lies} in {shown(shared.inbox)} outside of the shippers' folders, where no run takes them: {named}")
 
 

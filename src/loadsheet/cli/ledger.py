@@ -107,10 +107,10 @@ def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
         replaced = str(done.replaced) if done.replaced else None
         print_json({"ledger": str(done.path), "replaced": replaced, "last_run": done.last_run, "older": done.older})
         return 0
-    last = f"its last run is {done.last_run}" if done.last_run else "it knows no run"
+    last = f"its last run is {done.last_run}" if done.last_run else "it has no run"
     print_lines([f"{done.path} is the copy {file} now; {last}"])
     if done.replaced:
-        print_lines([f"what was there is {done.replaced}"])
+        print_lines([f"the replaced ledger is {done.replaced}"])
     if done.older:
         say(
             "It is older than the last run recorded here, so it does not know what was sent since. Make sure that nobody drops those"
@@ -221,7 +221,7 @@ def _move_or_report(
 def _move_one(shipper: str, settings: Settings, source: Path | None) -> dict[str, object]:
     if not settings.is_shared:
         raise SettingsError(
-            "`database` is no PostgreSQL URL: set it to where the ledger is to go, postgresql://USER@HOST/NAME"
+            "`database` is not a PostgreSQL URL: set it to where the ledger is to go, postgresql://USER@HOST/NAME"
         )
     file = source or settings.state / "ledger.db"
     to = Destination(settings.database_url, settings.state, settings.cluster.takeover_s)

@@ -108,7 +108,7 @@ def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> N
     """The listing on stdout."""
     if as_json:
         write_json(pulled, sys.stdout)
-        sys.stdout.flush()  # here a reader that has gone away is no error
+        sys.stdout.flush()  # here a reader that has gone away is not an error
     elif not sys.stdout.isatty():
         write_table(pulled, sys.stdout, laid_out)
         sys.stdout.flush()

@@ -140,7 +140,7 @@ def _keep_annotations(settings: Settings, ledger: Ledger, folder: str) -> None:
     with held_ledger(settings) as ours:
         import_annotations(settings, ours)
         for name in _unread_annotations(folder, settings, ours):
-            text = f"{shown(settings.outbox / name)} was saved by somebody and cannot be read now"
+            text = f"{shown(settings.outbox / name)} was saved by someone and cannot be read now"
             raise FolderError(f"{text}; nothing was written: close it, or move it away, and try again")
 
 

@@ -135,7 +135,7 @@ def _sending(settings: Settings, key: str | None) -> Sending:
         return Sending(found, f"{are} being sent now, by {holder}: look again when that has ended")
     if settings.is_shared:
         text = f"{are} marked as being sent in run {run}, which no process holds now: `loadsheet workers` shows whether one works on it"
-        return Sending(found, f"{text}; if none does, `loadsheet run` looks them up", orphaned=True)
+        return Sending(found, f"{text}; if none is, `loadsheet run` verifies them", orphaned=True)
     text = f"{are} marked as being sent by run {run}, which did not finish"
     return Sending(found, f"{text}: `loadsheet run` looks them up", orphaned=True)
 

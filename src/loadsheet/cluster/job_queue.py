@@ -30,7 +30,7 @@ from loadsheet.ledger.shared.jobs import TASK
 POLL_S = 5.0
 """Seconds between two polls of the queue, for jobs that came without a notification."""
 ATTEMPTS = 10
-"""Attempts before a job is given up. Being requeued is no attempt."""
+"""Attempts before a job is given up. Being requeued is not an attempt."""
 WAIT_MAX_S = 60.0
 _CONNECTIONS = 4
 _POOL_TIMEOUT_S = 3.0  # for a connection
@@ -80,7 +80,7 @@ class Requeue(Exception):  # noqa: N818 (named for what is to happen)
 
 
 JobHandler = Callable[[int, Mapping[str, Any]], None]
-"""Does a job, given its id and arguments, in a thread. An exception means failure and the job is retried; Requeue is no failure."""
+"""Does a job, given its id and arguments, in a thread. An exception means failure and the job is retried; Requeue is not a failure."""
 FailureHandler = Callable[[Mapping[str, Any], BaseException, float | None], None]
 """Called for a failed job with its arguments, the exception, and the seconds until the retry (None: the job is given up)."""
 

@@ -107,7 +107,7 @@ def read_listing(body: object) -> Listing:
 def scan_listing(body: BinaryIO, *, block_bytes: int = BLOCK_BYTES) -> Listing:
     """What a listing's 200 body says, with records that stay in `body`, which is read in blocks and must not be closed.
 
-    Every record is decoded once, so that none fails later. Raises UndocumentedAnswer, and ValueError for what is no JSON.
+    Every record is decoded once, so that none fails later. Raises UndocumentedAnswer, and ValueError for what is not JSON.
     """
     scan = _Scan(body, block_bytes)
     members = scan.run()

@@ -120,7 +120,7 @@ def _unit_place(site: Site) -> list[str]:
 def _unit_tokens(site: Site) -> list[str]:
     if not site.credentials:
         return ["# The exchange is our own, in the same process: no token is needed."]
-    lines = ["# Tokens lie in files that only root can read; loadsheet gets copies that nobody else can."]
+    lines = ["# Tokens are in files that only root can read; loadsheet gets copies that no other user can read."]
     for credential in site.credentials:
         lines.append(f"LoadCredential={credential.name}:{_unit_rest(credential.file)}")
         lines.append(f"Environment={credential.variable}=%d/{credential.name}")

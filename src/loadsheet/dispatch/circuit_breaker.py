@@ -30,7 +30,7 @@ class StopReason(StrEnum):
     NOT_SERVED = "the exchange does not serve these calls"
     PROXY_LOGIN_REFUSED = "the proxy refused the user name or password"
     UNKNOWN = "too many outcomes in a row are unknown"
-    OUTSTANDING = "nothing more is created while so many outcomes are unknown"
+    OUTSTANDING = "no more records are created while this many outcomes are unknown"
 
 
 class CircuitBreaker:

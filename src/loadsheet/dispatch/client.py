@@ -167,8 +167,8 @@ class Client:
             if reply.status in _NOT_SERVED:
                 raise ListingNotServed(message, todo=f"check `exchange`, to which calls add {operation.path}")
             if reply.status in _SIZE_REFUSED:
-                raise PageSizeRefused(message, todo="ask whoever runs the exchange which page_size it takes")
-            raise ExchangeUnreachable(message, todo="ask whoever runs the exchange, or try again later")
+                raise PageSizeRefused(message, todo="ask the operator of the exchange which page_size it accepts")
+            raise ExchangeUnreachable(message, todo="ask the operator of the exchange, or try again later")
         body = reply.body_file or io.BytesIO(reply.body)
         try:
             return scan_listing(body)

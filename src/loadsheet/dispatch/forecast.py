@@ -33,7 +33,7 @@ class Forecast:
         if not self.remaining:
             return f"all sent, {rate}"
         if self.ends_at is None:
-            return f"{self.remaining:,} left; none was done of late, so nobody can say when they will be"
+            return f"{self.remaining:,} left; none was finished recently, so the remaining time is unknown"
         text = f"{self.remaining:,} left at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
         if self.finish_by is None:
             return text

@@ -248,13 +248,13 @@ def faults_text(faults: Sequence[Fault]) -> str:
 
 
 def decode(body: bytes) -> object:
-    """A body as JSON with exact numbers, strictly. Raises UndocumentedAnswer for what is no JSON, a key that stands twice in
+    """A body as JSON with exact numbers, strictly. Raises UndocumentedAnswer for what is not JSON, a key that stands twice in
     an object, NaN, and nesting without end.
     """
     try:
         return _strict.decode(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        said = error if isinstance(error, UndocumentedAnswer) else "it is no JSON"
+        said = error if isinstance(error, UndocumentedAnswer) else "it is not JSON"
         raise UndocumentedAnswer(f"{said}") from None
 
 

@@ -105,7 +105,7 @@ def _page_sizes(tenant: ProbeTenant) -> list[Answer]:
     reply, plain = tenant.look(None)
     if plain is None:
         names = ("page_size_default", "page_size_in", "page_size_max")
-        return [setting_answer(name, None, "the plain listing", [reply], "it is no listing") for name in names]
+        return [setting_answer(name, None, "the plain listing", [reply], "it is not a listing") for name in names]
     cut = plain.total_count > len(plain.results) == plain.page_size
     default = setting_answer(
         "page_size_default",

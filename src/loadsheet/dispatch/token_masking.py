@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import IO, BinaryIO, cast
 
 MASK = b"***"
-SECRET_LENGTH = 8  # a shorter text is no secret: hiding it would make answers unreadable
+SECRET_LENGTH = 8  # a shorter text is not a secret: hiding it would make answers unreadable
 _ROUNDS = 4  # escapes within escapes
 _SIGN_BYTES_MAX = 32  # of one character of the token, escaped
 

@@ -89,7 +89,7 @@ class _AnswerParser:
         except (HttpParserError, HttpParserUpgrade) as error:
             self.is_reusable = False
             if not self.is_complete:
-                raise ProtocolError("the answer is no HTTP") from error
+                raise ProtocolError("the answer is not HTTP") from error
         self.head_bytes = 0 if self._has_body else self.head_bytes + len(data)
         if self.head_bytes > _HEAD_BYTES_MAX and not self.is_complete:
             part = "what follows the body" if self.has_head else "the head"

@@ -53,7 +53,7 @@ def verify_unknown(
     """Fetch the listings of the unknown entries, settle what they prove, and record what they show of the others.
 
     `timer` measures the time since the last attempt; a process with several runs uses one for all. Raises ExchangeUnreachable and
-    TokenRefused. An exchange that serves no listing proves nothing, which is no error.
+    TokenRefused. An exchange that serves no listing proves nothing, which is not an error.
     """
     wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.queries.entries_in(State.UNKNOWN)}
     operations = [BY_NAME[name] for name in sorted(filter(None, wanted))]

@@ -88,7 +88,7 @@ def document(assumptions: Assumptions, version: str) -> Json:
 def _write(operation: Operation, assumptions: Assumptions) -> Json:
     request = _content(request_schema(operation, assumptions), example_body(operation))
     done = _answer(f"{operation.done}.", success_schema(operation, assumptions), example_answer(operation, assumptions))
-    # a body with faults is no example of the schema, so it stands in words beside the refusal that it gets
+    # a body with faults is not an example of the schema, so it stands in words beside the refusal that it gets
     refused = _answer(
         "A field is invalid or missing; every wrong one is named.",
         refusal_schema(operation),

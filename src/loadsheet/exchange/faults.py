@@ -144,7 +144,7 @@ class FaultRule:
 
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
-            raise SettingsError(f"faults: {self.operation!r} is no operation; known are {', '.join(OPERATIONS)}")
+            raise SettingsError(f"faults: {self.operation!r} is not an operation; known are {', '.join(OPERATIONS)}")
         if (self.fault in _BY_CONNECTION) != (self.operation == CONNECT):
             raise SettingsError(
                 f"faults: {self.fault}: operation {CONNECT} belongs to {', '.join(sorted(_BY_CONNECTION))}"
@@ -289,7 +289,7 @@ class Wrong(NamedTuple):
 
 
 def spoil(wrong: Wrong) -> Spoiled:
-    """The bytes of a class of spoiled answer. Raises KeyError for a class that is no answer."""
+    """The bytes of a class of spoiled answer. Raises KeyError for a class that is not an answer."""
     return _SPOILED[wrong.rule.fault](wrong)
 
 

@@ -165,7 +165,7 @@ class Pages:
         return answer
 
     async def _home(self, request: Request) -> Response:
-        if "authorization" in request.headers:  # a call of a program, to which / is a path that is no operation
+        if "authorization" in request.headers:  # a call of a program, to which / is a path that is not an operation
             return cast("Response", self._api)
         session = await self._sessions.current(request)
         return await self._overview(request, session) if session else self._login_form(request)

@@ -34,7 +34,7 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 def read_personality(path: Path, settings: Assumptions) -> Assumptions:
     """The assumptions of a file; what it does not name stays as in `settings`.
 
-    Raises SettingsError for a name that is not in the register (with the closest that is) and for a value that is no choice.
+    Raises SettingsError for a name that is not in the register (with the closest that is) and for a value that is not a choice.
     """
     script = _read_script(path)
     given = script.get(_UNDER, {}) if _UNDER in script else script
@@ -100,7 +100,7 @@ def _rule(path: Path, given: Mapping[str, Any]) -> FaultRule:
 
 
 def _read_script(path: Path) -> dict[str, Any]:
-    """The values of a file. Raises SettingsError, naming the file, for one that cannot be read or is no table of names."""
+    """The values of a file. Raises SettingsError, naming the file, for one that cannot be read or is not a table of names."""
     if path.suffix not in _SUFFIXES:
         raise SettingsError(f"{path}: name it .yaml or .toml, so that it is clear how to read it")
     try:

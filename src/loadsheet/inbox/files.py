@@ -217,7 +217,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 def move(source: Path, target: Path, settings: Settings, name: str, *, copy: bool = False) -> bool:
     """Move a regular file to a place that is free; with `copy` its bytes, so that another name of it leads elsewhere. False if the
-    source is not there, is no regular file, or is a link that others may have created. Raises FolderError naming `name`, and the source stays.
+    source is not there, is not a regular file, or is a link that others may have created. Raises FolderError naming `name`, and the source stays.
     """
     try:
         make_folder(target.parent, settings)

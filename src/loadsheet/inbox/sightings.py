@@ -5,7 +5,7 @@ An empty mount point must never pass for an inbox in which nothing lies. The fir
 
 The files are stored in `STATE/sightings.json`, so that scheduled runs share them as a watch does. Times are seconds since the machine started
 (CLOCK_BOOTTIME: it counts in sleep and cannot be set), so a jump of the wall clock has no effect. After a restart there are no
-sightings. A file that cannot be read or written counts as empty and is no error.
+sightings. A file that cannot be read or written counts as empty and is not an error.
 """
 
 import os
@@ -43,14 +43,14 @@ class Signature(NamedTuple):
 
 
 def signature_of(status: os.stat_result) -> Signature | None:
-    """None if it is no regular file."""
+    """None if it is not a regular file."""
     if not stat.S_ISREG(status.st_mode):
         return None
     return Signature(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def signature(path: Path | str) -> Signature | None:
-    """None if it vanished or is no regular file; links are not followed."""
+    """None if it vanished or is not a regular file; links are not followed."""
     try:
         return signature_of(os.lstat(path))
     except OSError:

@@ -159,7 +159,7 @@ def without_name(text: str, one: FileName) -> str:
 
 
 def contains_key(name: str, key: str) -> bool:
-    """Whether a name contains a key, in any spelling of it: upper and lower case, and signs between its parts, are no difference."""
+    """Whether a name contains a key, in any spelling of it: upper and lower case, and signs between its parts, make no difference."""
     parts = [part for word in _words(key) for part in re.findall(r"\d+|\D+", word)]
     if not parts:
         return bool(key.strip()) and key in name
@@ -190,7 +190,7 @@ def _because(connection: Connection, name: str, key: str, own: set[int], forgott
     if contains_key(name, key):
         return "it contains the key"
     words = _identifying_words(connection, name, here, own, forgotten)
-    return f'"{words[0]}" in it stands in no other record' if words else ""
+    return f'"{words[0]}" in it occurs in no other record' if words else ""
 
 
 def _identifying_words(

@@ -166,7 +166,7 @@ def _exceptions(since: str) -> Export:
 
 
 def _codes(stored: str) -> str:
-    """The codes of stored problems, each once: what was found in cells is no business of an export."""
+    """The codes of stored problems, each once: values of cells do not belong in an export."""
     return " ".join(dict.fromkeys(problem.code for problem in codec.decode_problems(stored)))
 
 

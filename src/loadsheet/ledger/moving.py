@@ -215,7 +215,7 @@ class Restored(NamedTuple):
 
 def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
     """Put a copy of `backup` in the place of the ledger at a URL. Raises LedgerBusy if somebody holds that, LedgerError if the backup is
-    damaged, none of a ledger, or of a newer program, LedgerUnwritable, and SettingsError if the ledger is no file.
+    damaged, none of a ledger, or of a newer program, LedgerUnwritable, and SettingsError if the ledger is not a file.
     """
     path = file_of(url)
     if backup.absolute() == path.absolute():

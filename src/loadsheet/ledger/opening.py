@@ -204,7 +204,7 @@ def file_of(url: str) -> Path:
     except ArgumentError as error:
         raise SettingsError("database: this is not a database URL; write sqlite:///path/to/ledger.db") from error
     if parsed.get_backend_name() != "sqlite" or not parsed.database:
-        raise SettingsError(f"database: {without_password(url)} is no file; write sqlite:///path/to/ledger.db")
+        raise SettingsError(f"database: {without_password(url)} is not a file; write sqlite:///path/to/ledger.db")
     return Path(parsed.database)
 
 

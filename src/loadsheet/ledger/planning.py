@@ -311,7 +311,7 @@ def _judge_equal(document: Document, earlier: EarlierEntry) -> Verdict:
 def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> Verdict:
     look = f"to see what is known: loadsheet resolve {document.key}"
     anew = f"loadsheet resolve {document.key} --send-again lets it go, --accepted says that it is there"
-    given_up = f"it was given up, so nobody looks it up: {anew}"
+    given_up = f"it was abandoned, so it is not verified: {anew}"
     hint = given_up if all(one.given_up for one in doubts) else look
     problem = Problem("L602", values={"key": document.key}, hint=hint)
     return Verdict(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)

@@ -338,7 +338,7 @@ def _why(parents: Sequence[Parent]) -> str:
     creates = [one for one in parents if one.operation in CREATES]
     if done:
         return "it was created after this"
-    return _WHY[creates[-1].state] if creates else "nobody has sent it yet"
+    return _WHY[creates[-1].state] if creates else "it has not been sent yet"
 
 
 _JUDGED_ANEW = "the next run decides whether it creates or updates"

@@ -2,7 +2,7 @@
 but for `mark_reported_by`.
 
 A file came when it was last changed, unless that is before the run that did not find it yet: then it came when it was found, because some
-programs keep an older time. Fix files are no arrivals: nobody waits for them. The last version of a file is the latest earlier drop with
+programs keep an older time. Fix files are not arrivals: nobody waits for them. The last version of a file is the latest earlier drop with
 the same mapping and file names; a drop that shares less than half of its keys is another file. An unfinished run (killed, or out of disk
 space) never gets an end; its summary names the later run that reports its work.
 """

@@ -37,7 +37,7 @@ def make_if_new(connection: Connection) -> None:
 
 
 def check_version(connection: Connection, path: Path | str) -> None:
-    """Raise LedgerError if this is no ledger, or one whose schema is not the present one."""
+    """Raise LedgerError if this is not a ledger, or one whose schema is not the present one."""
     version = _version(connection, path)
     if version != schema.SCHEMA_VERSION:
         message = f"the ledger {path} has schema version {version}, this program knows {schema.SCHEMA_VERSION}"
@@ -81,7 +81,7 @@ def _step(connection: Connection, version: int) -> None:
 def _version(connection: Connection, path: Path | str) -> int:
     stored = stored_value(connection, _VERSION) if inspect(connection).has_table(schema.meta.name) else ""
     if not stored.isdecimal():
-        raise LedgerError(f"{path} is no ledger", todo="move it away, or give another path for the database")
+        raise LedgerError(f"{path} is not a ledger", todo="move it away, or give another path for the database")
     return int(stored)
 
 

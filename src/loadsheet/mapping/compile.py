@@ -294,7 +294,7 @@ class _Compiler:
             table = next(name for name, spec in source.tables.items() if spec.file == role)
             hint = did_you_mean(role, source.companions) or f"companions: {some(source.companions) or 'none'}"
             self._file.refuse(
-                ("source", "tables", table, "file"), f'"{role}" is no companion, and {own[0]} is the main file', hint
+                ("source", "tables", table, "file"), f'"{role}" is not a companion, and {own[0]} is the main file', hint
             )
         return own[0] if own else MAIN
 

@@ -246,7 +246,7 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     if found is Type.CODES:
         problem = "a row of a code table is several values; name one"
     if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, context, loc):
-        problem = "as: number is for numbers and for what a code table says; of a text nobody knows how it writes them"
+        problem = "as: number is for numbers and values of a code table; the notation of a text is unknown"
     if not problem and not _type_fits(kind, found, leaf):
         problem = f"it holds {_holds(kind)}, found {found.value}"
     if problem:

@@ -186,7 +186,7 @@ def _check_whole(format_: str, parts: Mapping[str, str]) -> None:
     used = _directives(format_)
     if "I" in used and "p" not in used:
         raise ValueError(
-            f"{format_} has %I without %p: nobody can tell morning from afternoon; write %H, or %I with %p"
+            f"{format_} has %I without %p, which does not distinguish morning and afternoon; write %H, or %I with %p"
         )
     if "p" in used and "I" not in used:
         raise ValueError(f"{format_} has %p without %I, so that AM and PM would mean nothing; write %I")

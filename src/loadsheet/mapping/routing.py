@@ -48,7 +48,7 @@ class BrokenMapping(NamedTuple):
     @property
     def problem(self) -> Problem:
         """The problem that a run reports for it, with or without files in the inbox."""
-        values = {"mapping": self.path, "reason": self._reason, "count": 0}  # it is no file of the inbox
+        values = {"mapping": self.path, "reason": self._reason, "count": 0}  # it is not a file of the inbox
         hint = f"correct it (loadsheet mapping lint lists everything); its files stay in the inbox: {self._files}"
         return Problem("A115", Where(self.path), values=values, hint=hint)
 

@@ -42,7 +42,7 @@ def whole_and_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> 
         if whole is None or whole.spec.split is None:
             splits = [name for name, other in by_name.items() if other.spec.split is not None]
             hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
-            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is no column with a split', hint)
+            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
         else:
             names = _parts_of(whole)
             hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
@@ -182,7 +182,7 @@ class Sourcing:
             if spec.from_ is not None and (of is None or of.from_ is not None or of.sets is not None):
                 known = [other for other, its in self._tables.items() if its.from_ is None and its.sets is None]
                 hint = closest_or_known(spec.from_, known)
-                self._file.refuse((*loc, "from"), f'"{spec.from_}" is no table whose rows hold sets', hint)
+                self._file.refuse((*loc, "from"), f'"{spec.from_}" is not a table whose rows hold sets', hint)
                 fine = False
             if spec.from_ is not None and spec.sets is None:
                 self._file.refuse(loc, f"{name} takes its rows from {spec.from_}: by which sets?", at_key=True)
@@ -254,7 +254,7 @@ class Sourcing:
         for number, name in enumerate(spec.filled_by):
             if name not in names:
                 hint = closest_or_known(name, names)
-                self._file.refuse((*loc, "filled_by", number), f'"{name}" is no column of the sets', hint)
+                self._file.refuse((*loc, "filled_by", number), f'"{name}" is not a column of the sets', hint)
         by = tuple(place for place, name in enumerate(names) if not spec.filled_by or name in spec.filled_by)
         required = tuple(
             place
@@ -303,7 +303,7 @@ class Sourcing:
                 for its in own
             ]
             hint = closest_or_known(text, known)
-            self._file.refuse(loc, f'"{text}" is no column of another kind of row', hint)
+            self._file.refuse(loc, f'"{text}" is not a column of another kind of row', hint)
             return None
         spec = section[name]
         if isinstance(spec, Mapping) and any(key in spec for key in WHERE_CELLS_ARE):
@@ -325,7 +325,7 @@ class Sourcing:
                 sums.append(columns[name].index)
             else:
                 hint = closest_or_known(name, numbers)
-                self._file.refuse((*loc, "sum", number), f'"{name}" is no column of numbers', hint)
+                self._file.refuse((*loc, "sum", number), f'"{name}" is not a column of numbers', hint)
         if where is None:
             return None
         needs = tuple(sorted(columns[use.column].index for use in where.uses))

@@ -154,7 +154,7 @@ def _check_trees(spec: MappingSpec, operations: list[str], file: YamlFile) -> No
     for name in spec.payload_of:
         if name not in operations:
             hint = closest_or_known(name, operations)
-            file.refuse(("payload_of", name), f'"{name}" is no operation of this mapping', hint, at_key=True)
+            file.refuse(("payload_of", name), f'"{name}" is not an operation of this mapping', hint, at_key=True)
 
 
 class _Planner:

@@ -58,7 +58,7 @@ class YamlFile:
 
     def beside(self, named: str, loc: Loc) -> Path | None:
         """The path of a file that a value names, relative to the file that the value is from; None, with the finding, if it leads out of
-        the folder of mappings (links followed) or is no regular file.
+        the folder of mappings (links followed) or is not a regular file.
         """
         folder = self.owner(loc).parent
         home = folder.parent if self.home is None else self.home

@@ -39,9 +39,9 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     fill_in = sum(FILL_IN in line for line in body)
     checks = sum(CHECK in line for line in body)
     files = ", ".join(dict.fromkeys(table.sheet.path.name for table in draft.tables))
-    yield f"# A draft from {files}, made by `loadsheet mapping suggest`. Nothing here is certain before somebody has read it:"
-    yield f"# {fill_in} places are marked {FILL_IN}: the draft does not load before they say something."
-    yield f"# {checks} places are marked {CHECK}: the sheet alone does not prove them."
+    yield f"# A draft from {files}, made by `loadsheet mapping suggest`. Review every line before you use it."
+    yield f"# {fill_in} places are marked {FILL_IN}: the draft does not load until they are filled in."
+    yield f"# {checks} places are marked {CHECK}: the sheet does not prove them."
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
     for remark in draft.evidence:
         yield f"# {remark}"

@@ -412,7 +412,7 @@ def _widths(tallies: _Tallies, *kinds: str) -> Counter[int]:
 
 
 def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
-    """The styles that the dates of a column are written in, if there are several; empty if not, or if most values are no dates. What
+    """The styles that the dates of a column are written in, if there are several; empty if not, or if most values are not dates. What
     a declared format of the column reads is of that format's style.
     """
     found: dict[str, _Tally] = {}

@@ -179,7 +179,7 @@ class _Body:
     def _broken_row(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
         if fault == "open":
             raise _never_closed(self.checks.file, self.start.dialect.delimiter, _Record(number, cells, fault, lines))
-        hint = "quotes inside a value are doubled, and the whole value stands in quotes"
+        hint = "quotes inside a value are doubled, and the whole value is in quotes"
         text = self.start.dialect.delimiter.join(cells)[:100]
         problem = Problem("R213", self.checks.where(number), text, {}, hint, also=self.checks.every_cell(number))
         return Row(number, self.checks.fit_width(cells), problem)

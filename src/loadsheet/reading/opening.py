@@ -71,7 +71,7 @@ _PACKAGES: dict[str, Kind] = {  # by the part that identifies them
     "ppt/presentation.xml": ("a presentation", SEND_TABLE),
     "index/document.iwa": ("a document of Apple's iWork", SAVE_AS),
 }
-_OTHER_ODF: Kind = ("an OpenDocument file that is no spreadsheet", SAVE_AS)
+_OTHER_ODF: Kind = ("an OpenDocument file that is not a spreadsheet", SAVE_AS)
 _OTHER_PACKAGE: Kind = ("an Office document without a workbook", SAVE_AS)
 _MARKUP = (  # how a text begins, in lower case
     (

@@ -129,7 +129,7 @@ class Package:
 
 @contextmanager
 def open_package(source: Source, name: str, inflated_bytes_max: int) -> Iterator[Package]:
-    """The package of a file. Raises FileRefused if it is no sound zip, unpacks to too much, is locked with a password, or
+    """The package of a file. Raises FileRefused if it is not a sound zip, unpacks to too much, is locked with a password, or
     declares a document type or an entity in any part.
     """
     try:
@@ -241,7 +241,7 @@ def over_limit(name: str, reason: str, limit: int | str, setting: str, hint: str
 
 def check_directory(stream: IO[bytes], name: str) -> None:
     """Raises FileRefused if the directory of a zip is larger than that of any workbook, before it is read. Says nothing of what
-    is no zip.
+    is not a zip.
     """
     size = stream.seek(0, 2)
     tail_length = min(size, _END.size + _COMMENT_MAX + _LOCATOR_64.size)

@@ -212,7 +212,7 @@ class ForkServer:
     def _start(self) -> "Channel":
         own_end, child_end = _socket_pair(_FORK_TIMEOUT_S)
         inherited = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
-        paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is no Path)
+        paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is not a Path)
         with child_end:
             process = subprocess.Popen(  # noqa: S603 (this very interpreter)
                 [sys.executable, "-I", "-X", "utf8", "-c", _BOOTSTRAP, str(child_end.fileno()), self._target, *paths],

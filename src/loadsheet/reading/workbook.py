@@ -97,7 +97,7 @@ class Traits:
         columns = self.hidden_columns
         letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
         return {
-            **({"merged cells": f"{self.merged:,} (the value stands in the first cell only)"} if self.merged else {}),
+            **({"merged cells": f"{self.merged:,} (the value is in the first cell only)"} if self.merged else {}),
             **({"hidden rows": f"{len(self.hidden_rows):,} ({rows})"} if self.hidden_rows else {}),
             **({"hidden columns": f"{len(columns):,} ({columns_are}): {letters}"} if columns else {}),
             **({"filter": f"{self.filtered} (all rows are read)"} if self.filtered else {}),
@@ -259,7 +259,7 @@ def _candidates(book: Book, layout: Layout) -> list[Sheet]:
 
 def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
     """The header of a sheet, or what comes closest, and how many rows stand above it. What stands over columns that are not read
-    is no label; their cells keep their places.
+    is not a label; their cells keep their places.
     """
     seen: list[int] = []
     hidden = set(book.verify(sheet.key).hidden_columns) if layout.row_filters.hidden_columns == "ignore" else set()

@@ -219,7 +219,7 @@ def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _text(data: bytes, offset: int) -> tuple[str, int]:
-    """A text by its length in UTF-16 units, and where it ends. A length of all ones is no text."""
+    """A text by its length in UTF-16 units, and where it ends. A length of all ones is not text."""
     units = _U32.unpack_from(data, offset)[0]
     start = offset + _U32.size
     if units == 0xFFFFFFFF:  # noqa: PLR2004 (the null of [MS-XLSB] 2.5.166)

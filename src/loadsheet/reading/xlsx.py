@@ -163,7 +163,7 @@ def _decoded(escape: re.Match[str]) -> str:
 def _position(reference: str, columns: dict[str, int]) -> int:
     """The column position from 0 of a cell reference such as AB12, remembered. Raises ValueError for what is none."""
     if not _REFERENCE.fullmatch(reference):
-        raise ValueError(f"{reference[:20]} is no cell reference")
+        raise ValueError(f"{reference[:20]} is not a cell reference")
     letters = reference.rstrip(_DIGITS)
     position = 0
     for letter in letters:

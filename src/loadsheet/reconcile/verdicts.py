@@ -197,7 +197,7 @@ class RecordState:
 
     @property
     def expected(self) -> bool:
-        """Whether a listed record of this lane is no stranger."""
+        """Whether a listed record of this lane is not a stranger."""
         return bool(self.last and not self.deleted) or self.may_exist
 
     def stands(self, entry: Entry) -> bool:

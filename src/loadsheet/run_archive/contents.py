@@ -31,7 +31,7 @@ class CannotSeal(LoadsheetError):  # noqa: N818 (named for what cannot be done)
 
 
 class CannotOpen(LoadsheetError):  # noqa: N818 (as above)
-    """A file is no capsule that this program can read."""
+    """A file is not a capsule that this program can read."""
 
     exit_code = 65
 

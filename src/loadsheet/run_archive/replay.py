@@ -76,7 +76,7 @@ class Replayed(NamedTuple):
 def replay(path: Path, folder: Path | None = None) -> Replayed:
     """Replay a capsule; the reports that come out stay in `folder`, which has to be empty, if there is one.
 
-    Raises CannotOpen if it is no capsule, was tampered with or cannot be read by this program.
+    Raises CannotOpen if it is not a capsule, was tampered with or cannot be read by this program.
     """
     checked = check_archive(path)
     if checked.wrong:

@@ -90,7 +90,7 @@ def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) ->
         if name == "operation" and not judged and replayed["state"] == State.HELD:
             continue  # what was held can have gone out later as the update that it came to
         if name == "waits" and replayed["state"] == State.READY:
-            continue  # it waits no longer as soon as what it waits for is there, which is no change of state
+            continue  # it waits no longer as soon as what it waits for is there, which is not a change of state
         if kept[name] != replayed[name]:
             yield from _differences(of, name, kept[name], replayed[name])
 

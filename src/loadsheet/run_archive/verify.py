@@ -155,7 +155,7 @@ class ArchiveCheck(NamedTuple):
 
 
 def check_archive(path: Path) -> ArchiveCheck:
-    """Read all of a capsule and hold it against its chain. Raises CannotOpen if the file is no archive at all, or not there."""
+    """Read all of a capsule and hold it against its chain. Raises CannotOpen if the file is not an archive at all, or not there."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
@@ -183,9 +183,9 @@ def _chain_in(archive: zipfile.ZipFile) -> tuple[list[Link], list[str]]:
     except KeyError:
         return [], [f"{CHAIN} is missing: the chain was cut away"]
     except (*DAMAGE, TypeError):
-        return [], [f"{CHAIN} was changed: it is no chain any more"]
+        return [], [f"{CHAIN} was changed: it is not a hash chain any more"]
     if not kept or text != chain_text(links):
-        return [], [f"{CHAIN} was changed: it is no chain any more"]
+        return [], [f"{CHAIN} was changed: it is not a hash chain any more"]
     so_far: list[Link] = []
     for place, link in enumerate(links, start=1):
         so_far.append(next_link(so_far, link.name, link.size, str(link.sha256)))

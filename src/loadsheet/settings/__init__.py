@@ -225,7 +225,7 @@ class Settings(BaseModel):
         fixes = self.notifications.fixes_to
         if fixes is not None and fixes.resolve().is_relative_to(self.inbox.resolve()):
             raise ValueError(
-                f"notifications.fixes_to ({fixes}) lies in the inbox ({self.inbox}), from where fix files would be taken before anybody"
+                f"notifications.fixes_to ({fixes}) is in the inbox ({self.inbox}), where fix files would be processed before anyone"
                 " fixed them; name a folder outside of it"
             )
         return self

@@ -29,7 +29,7 @@ _TAKEN = frozenset(
 def declared(file: Path | None) -> tuple[str, ...]:
     """The names of the shippers that a settings file declares, in its order.
 
-    Raises SettingsError for what is no table, for a name that cannot be a folder or is too much like another, and for variables of
+    Raises SettingsError for what is not a table, for a name that cannot be a folder or is too much like another, and for variables of
     shippers that are not declared.
     """
     tables = read(file).get("shippers", {})

@@ -110,7 +110,7 @@ def _harmless(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _started(task: _Task) -> subprocess.Popen[bytes]:
     kept = {what: os.environ[what] for what in _KEPT if what in os.environ}
-    paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is no Path)
+    paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is not a Path)
     try:
         process = subprocess.Popen(  # noqa: S603 (this very interpreter)
             [sys.executable, "-I", "-X", "utf8", "-c", _START, *paths],

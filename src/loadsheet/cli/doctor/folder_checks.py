@@ -41,7 +41,7 @@ def _store(name: str, place: Path) -> Finding:
         object_storage.names_in(shown(place))
     except (FolderError, SettingsError) as error:
         return wrong(name, str(error), f"give another place for {name}, or see to the store and its credentials")
-    return ok(name, f"{shown(place)} lies in an object store, which answers")
+    return ok(name, f"{shown(place)} is in an object store, which answers")
 
 
 def _describe(name: str, folder: Path) -> str:
@@ -61,7 +61,7 @@ def _fault(name: str, folder: Path) -> Finding | None:
             return None
         return wrong(name, f"{folder} does not exist, and {parent} cannot be written to", f"make it for {who}")
     if not folder.is_dir():
-        return wrong(name, f"{folder} is no folder", f"give another path for {name}, or move it away")
+        return wrong(name, f"{folder} is not a folder", f"give another path for {name}, or move it away")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return wrong(name, f"{folder} cannot be read and written", f"let {who} read, write and enter it")
     return None

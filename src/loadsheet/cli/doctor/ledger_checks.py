@@ -88,7 +88,7 @@ def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Fi
     if abs(found.ahead_s) > CLOCKS_APART_S:
         text = f"ours is {abs(found.ahead_s):,.0f} s {'behind' if found.ahead_s > 0 else 'ahead of'} that of the ledger's server"
         yield warning(
-            "clock", text, "set both by the same time server: times in reports are those of whoever wrote them"
+            "clock", text, "synchronise both with the same time server: the times in the reports depend on them"
         )
     if not found.there:
         refuse_beside_a_file(settings.state, found.place)
@@ -161,9 +161,7 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
         yield ok("latest run", text)
     unknown = opened.queries.count_in(State.UNKNOWN)
     if unknown:
-        yield warning(
-            "unknown", f"of {unknown} sent records nobody knows what became of them", "loadsheet resolve lists them"
-        )
+        yield warning("unknown", f"{unknown} sent records have an unknown outcome", "loadsheet resolve lists them")
 
 
 def _ended(run: Run) -> datetime:

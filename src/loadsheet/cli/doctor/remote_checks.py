@@ -117,9 +117,7 @@ def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: da
     for fault in dict.fromkeys(faults):
         yield wrong("notices", fault)
     if not known:
-        yield wrong(
-            "notices", "there is nobody to send a notice to", "set notifications.urls, or notifications.urls_file"
-        )
+        yield wrong("notices", "there is no receiver of notices", "set notifications.urls, or notifications.urls_file")
     notice = _notice(text, found, now)
     for address in known.values():
         yield _sent(address, deliver(address, notice))

@@ -32,7 +32,9 @@ def mapping_among(found: LoadedMappings, name: str, settings: Settings) -> Compi
         if broken := next((one for one in found.broken if name == one.name), None):
             raise broken.finding
         known = ", ".join(loaded) or "none"
-        raise click.BadParameter(f"{name} is no mapping file and no mapping of {settings.mappings}; there are: {known}")
+        raise click.BadParameter(
+            f"{name} is neither a mapping file nor a mapping of {settings.mappings}; there are: {known}"
+        )
     return loaded[name]
 
 

@@ -217,7 +217,7 @@ def left(connection: Connection, queues: Collection[str]) -> int:
 
 def sweep(engine: Engine, ledgers: Iterable[Address], every_s: float) -> int:
     """See to it that each of these ledgers whose last run died has a job; returns how many had none. Who holds a ledger and was heard of
-    within `every_s` is no dead run; one that died is wanted again once, whatever becomes of that. Of several who sweep, one looks into a
+    within `every_s` is not a dead run; one that died is wanted again once, whatever becomes of that. Of several who sweep, one looks into a
     ledger within `every_s`.
     """
     known = {address.schema: address for address in ledgers}

@@ -199,11 +199,11 @@ def _worker(row: Any, now: float, silent_s: float) -> Worker:
 
 
 def _texts(stored: str) -> tuple[str, ...]:
-    """A JSON list for people: what is no text in it as the values that it holds."""
+    """A JSON list for people: what is not text in it as the values that it holds."""
     try:
         found = msgspec.json.decode(stored, type=list[Any])
     except msgspec.DecodeError as error:
-        raise LedgerError(f"the shared table workers holds {stored!r}, which is no list ({error})") from error
+        raise LedgerError(f"the shared table workers holds {stored!r}, which is not a list ({error})") from error
     return tuple(one if isinstance(one, str) else " ".join(map(str, _values(one))) for one in found)
 
 

@@ -87,7 +87,7 @@ def _of_ledger(queries: LedgerQueries, outcome: RunOutcome) -> Iterator[Metric]:
     age_s = (outcome.ended - _moment(found.oldest_unsent)).total_seconds() if found.oldest_unsent else 0.0
     help_text = "Age of the oldest record that is ready and not sent (0: there is none)."
     yield _gauge("oldest_unsent_seconds", help_text, {(): max(age_s, 0.0)})
-    yield _gauge("unknown_entries", "Records of which nobody knows whether they arrived.", {(): found.unknown})
+    yield _gauge("unknown_entries", "Records with an unknown outcome.", {(): found.unknown})
 
 
 def _of_calls(queries: LedgerQueries, run: str) -> Iterator[Metric]:

@@ -42,7 +42,7 @@ class Address:
         """The address with its label: `mailto://smtp.example.org`, or just `slack://...`."""
         scheme, colon, _ = url.partition("://")
         if not colon or not scheme.isalnum():
-            return cls(url, "an address that is no URL")
+            return cls(url, "an address that is not a URL")
         try:
             host = urlsplit(url).hostname if scheme.lower() in _HOSTS_ARE_HOSTS else None
         except ValueError:
@@ -190,7 +190,7 @@ def _in_file(path: Path | None, say: Callable[[str], None]) -> list[str] | None:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         say(f"notices: notifications.urls_file {path} cannot be read ({why})")
         return None
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]

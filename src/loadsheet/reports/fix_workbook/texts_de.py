@@ -296,7 +296,7 @@ _PHRASES = (
     (r"drop (.+) beside it", "legen Sie {0} in denselben Ordner"),
     (r"send it in several files, or as CSV", "senden Sie sie in mehreren Dateien oder als CSV"),
     (r"the mapping can say which is meant.*", "geben Sie eine Uhrzeit ein, die eine Stunde früher oder später liegt"),
-    (r"nobody has sent it yet", "er wurde noch nicht gesendet"),
+    (r"it has not been sent yet", "er wurde noch nicht gesendet"),
 )
 
 GERMAN = Words(

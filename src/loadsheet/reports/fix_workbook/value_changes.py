@@ -106,7 +106,7 @@ class Changes:
         return sorted(self._changes.values(), key=lambda one: -one.count)
 
     def _cells(self, entry: Entry, path: str) -> "_Cells":
-        """The cells behind a path, each as row and position; none if one of its sources is no cell."""
+        """The cells behind a path, each as row and position; none if one of its sources is not a cell."""
         sources = self._sources(entry, path)
         found = []
         for one in sources:
