@@ -57,7 +57,7 @@ def _umask():
 @pytest.fixture
 def workspace(tmp_path):
     """A folder as a shipper has it, with an empty inbox."""
-    from workspace import Workspace  # noqa: PLC0415 (only for those who use it)
+    from workspace import Workspace
 
     return Workspace(tmp_path)
 
@@ -85,7 +85,7 @@ def _outcomes_agree(request):
 @pytest.fixture(scope="module")
 def store():
     """A real S3-compatible server."""
-    from object_store import running_store  # noqa: PLC0415 (its client takes a second to load: only for those who use it)
+    from object_store import running_store
 
     with running_store() as running:
         yield running

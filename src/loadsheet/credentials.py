@@ -123,8 +123,8 @@ def _from_keyring(settings: Settings) -> str:
     name = settings.token_keyring if isinstance(settings.token_keyring, str) else settings.shipper or "token"
     try:
         # An option for desks: installed with the extra `desk`, and asked for only where it is set.
-        import keyring  # noqa: PLC0415 (see above)
-        from keyring.errors import KeyringError  # noqa: PLC0415 (see above)
+        import keyring
+        from keyring.errors import KeyringError
     except ImportError:
         told = "token_keyring: the library for keyrings is not installed"
         raise SettingsError(f"{told}; install it with: pip install 'loadsheet[desk]'") from None

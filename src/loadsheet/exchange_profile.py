@@ -140,8 +140,8 @@ def _line(text: str) -> str:
 
 def _read(path: Path) -> Mapping[str, Any]:
     # Read only where capabilities are set, so that no other command waits for the library.
-    from ruamel.yaml import YAML  # noqa: PLC0415 (see above)
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415 (see above)
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         content = path.read_bytes()

@@ -38,7 +38,7 @@ def group_number(group: str) -> int:
     if group.isdigit():
         return int(group)
     try:
-        import grp  # noqa: PLC0415 (not on Windows)
+        import grp
 
         return grp.getgrnam(group).gr_gid
     except (ImportError, KeyError):

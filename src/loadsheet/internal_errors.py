@@ -14,7 +14,7 @@ _TEXT_MAX = 120
 _Done = TypeVar("_Done")
 
 
-class Fault(Exception):  # noqa: N818 (named for what it is)
+class Fault(Exception):
     """An internal error in the step `what`, with the original exception as its cause."""
 
     def __init__(self, what: str, cause: Exception) -> None:
@@ -45,7 +45,7 @@ def isolated(what: str, faults: MutableMapping[str, str]) -> Iterator[None]:
 
 def log_fault(what: str, cause: Exception) -> str:
     """Log an internal error with its traceback; returns the short reason."""
-    from loadsheet import run_log  # noqa: PLC0415 (it loads the settings, which the fork server of the readers does without)
+    from loadsheet import run_log
 
     run_log.error(f"{what}: an internal error", printed=True, exc_info=cause)
     message = run_log.clean(str(cause), _TEXT_MAX)

@@ -265,7 +265,7 @@ def _store(address: str) -> tuple[Any, str]:
 @lru_cache(maxsize=8)
 def _file_system(scheme: str, _process: int, _environment_hash: int) -> Any:
     try:
-        import fsspec  # type: ignore[import-untyped]  # noqa: PLC0415 (loading takes half a second)
+        import fsspec  # type: ignore[import-untyped]
 
         return fsspec.filesystem(scheme, skip_instance_cache=True, **_OPTIONS.get(scheme, {}))
     except ImportError as error:
@@ -316,7 +316,7 @@ def _reason(error: BaseException) -> str:
 def _refusals() -> tuple[type[BaseException], ...]:
     """The exceptions of the libraries for errors of a store."""
     try:
-        from botocore.exceptions import (  # type: ignore[import-untyped]  # noqa: PLC0415 (as fsspec)
+        from botocore.exceptions import (  # type: ignore[import-untyped]
             BotoCoreError,
             ClientError,
         )

@@ -91,7 +91,7 @@ class Causes:
             fold = fold[:2]
             tally = self._tallies.get(fold)
         if tally is None:
-            at = Where(where.file, where.sheet, column=where.column) if len(fold) > 2 else NOWHERE  # noqa: PLR2004 (all of it)
+            at = Where(where.file, where.sheet, column=where.column) if len(fold) > 2 else NOWHERE
             tally = self._tallies[fold] = _Tally(problem, at)
         tally.take(problem, key)
 

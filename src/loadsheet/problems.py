@@ -382,7 +382,7 @@ class MappingError(LoadsheetError):
         self.text, self.file, self.line, self.column, self.hint = text, file, line, column, hint
 
 
-class FileRefused(LoadsheetError):  # noqa: N818 (named for what happens to the file)
+class FileRefused(LoadsheetError):
     """One file cannot be used. It is set aside with `problem` as the reason; the other files go on."""
 
     exit_code = exit_codes.NOTHING_USABLE
@@ -392,7 +392,7 @@ class FileRefused(LoadsheetError):  # noqa: N818 (named for what happens to the 
         self.problem = problem
 
 
-class ReadersUnavailable(LoadsheetError):  # noqa: N818
+class ReadersUnavailable(LoadsheetError):
     """No process for reading files can be started. The files stay where they were."""
 
     exit_code = exit_codes.TRY_AGAIN
@@ -410,25 +410,25 @@ class LedgerError(LoadsheetError):
     exit_code = exit_codes.INTERNAL_ERROR
 
 
-class LedgerMissing(LedgerError):  # noqa: N818
+class LedgerMissing(LedgerError):
     """There is no ledger where the settings say: nothing was run yet, or they name another place."""
 
     exit_code = exit_codes.CONFIG_WRONG
 
 
-class LedgerUnwritable(LedgerError):  # noqa: N818
+class LedgerUnwritable(LedgerError):
     """The ledger's disk is full or may only be read. What is recorded stays true; nothing more is sent until it can be written."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
-class LedgerDiskFailed(LedgerError):  # noqa: N818
+class LedgerDiskFailed(LedgerError):
     """The ledger's disk failed. What was being recorded is not tried again: the next run looks at the whole ledger first."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
-class LedgerGone(LedgerError):  # noqa: N818
+class LedgerGone(LedgerError):
     """The server of the ledger cannot be reached, or ended the connection. Whether the last change was recorded is not known here: whoever
     made it asks the ledger again.
     """
@@ -436,25 +436,25 @@ class LedgerGone(LedgerError):  # noqa: N818
     exit_code = exit_codes.TRY_AGAIN
 
 
-class Superseded(LedgerError):  # noqa: N818
+class Superseded(LedgerError):
     """Another process has taken over what this one was doing. Nothing of what it wanted to record was recorded."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
-class LedgerBusy(LoadsheetError):  # noqa: N818
+class LedgerBusy(LoadsheetError):
     """Another process holds the ledger; the message names it."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
-class RunKilled(LoadsheetError):  # noqa: N818
+class RunKilled(LoadsheetError):
     """The process of a worker's run was killed. The next run goes on where it ended."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
-class ExchangeUnreachable(LoadsheetError):  # noqa: N818
+class ExchangeUnreachable(LoadsheetError):
     """The exchange cannot be reached. What was not sent is still ready."""
 
     exit_code = exit_codes.TRY_AGAIN
@@ -468,25 +468,25 @@ class PageSizeRefused(ExchangeUnreachable):
     """The exchange refuses to list so many records at once."""
 
 
-class TokenRefused(LoadsheetError):  # noqa: N818
+class TokenRefused(LoadsheetError):
     """The exchange answered 401. What was not sent is still ready."""
 
     exit_code = exit_codes.TOKEN_REFUSED
 
 
-class NotAllSent(LoadsheetError):  # noqa: N818
+class NotAllSent(LoadsheetError):
     """Records became ready only while the run accounted for its rows. Nothing is lost: the next run sends them."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
-class DoesNotBalance(LoadsheetError):  # noqa: N818
+class DoesNotBalance(LoadsheetError):
     """Rows read and fates reported differ: our own fault, never hidden."""
 
     exit_code = exit_codes.INTERNAL_ERROR
 
 
-class ReportsIncomplete(LoadsheetError):  # noqa: N818
+class ReportsIncomplete(LoadsheetError):
     """An internal error kept some reports from being written. What was sent is recorded, and the ledger can be used."""
 
     exit_code = exit_codes.INTERNAL_ERROR

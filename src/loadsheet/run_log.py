@@ -144,7 +144,7 @@ class _FailSafeFile:
 
 
 def _logger(stream: _FailSafeFile, level: str, *, human: bool, colours: bool = False) -> Any:
-    import structlog  # noqa: PLC0415 (it takes a tenth of a second; only commands with a log load it)
+    import structlog
 
     last = (
         structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=0)

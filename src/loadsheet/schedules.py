@@ -101,7 +101,7 @@ def read(expression: str) -> str:
         count = f"{len(fields)} field{'s' if len(fields) != 1 else ''}"
         raise ValueError(f"{expression!r} is not a schedule (it has {count}, not {len(_FIELDS)}); {hint}")
     text = " ".join(fields)
-    from cronsim import CronSimError  # noqa: PLC0415 (loaded where there is a schedule)
+    from cronsim import CronSimError
 
     try:
         first = next(_times(text, _SOME_DAY), None)
@@ -115,7 +115,7 @@ def read(expression: str) -> str:
 
 def _times(expression: str, after: datetime) -> "CronSim":
     """The local times of an expression, of which no zone knows yet whether they exist."""
-    from cronsim import CronSim  # noqa: PLC0415
+    from cronsim import CronSim
 
     return CronSim(expression, after)
 

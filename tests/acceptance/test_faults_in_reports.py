@@ -330,7 +330,7 @@ def test_a_run_that_died_and_cannot_be_told_does_not_break_those_after_it(house,
         broken(patch, "stages._write_minimal")
         assert invoke(["run"]) == 70  # as versions before this one ended
     write_orders(house / "inbox", 1, first=20)
-    from loadsheet.reports.results import DropResults  # noqa: PLC0415 (its verb is replaced)
+    from loadsheet.reports.results import DropResults
 
     add = DropResults.add
 

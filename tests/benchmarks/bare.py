@@ -35,7 +35,7 @@ def with_starlette():
 
 
 def with_fastapi():
-    from fastapi import FastAPI  # noqa: PLC0415 (optional: it is not a dependency of ours)
+    from fastapi import FastAPI
 
     app, model = FastAPI(), model_of(CREATE.record)
 

@@ -5,7 +5,7 @@ says what is left of a cell: its place, its own digits, its type, errors. Peak m
 at ten times a second (Linux); CPU time is theirs, imports included.
 """
 
-# ruff: noqa: PLC0415, ICN001 (each reader is imported by the process that measures it)
+# ruff: noqa: ICN001 (each reader is imported by the process that measures it)
 
 import argparse
 import importlib.util

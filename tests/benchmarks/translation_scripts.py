@@ -21,9 +21,9 @@ FLAGS = {"yes": "yes", "no": "no"}
 
 def models():
     """The pydantic model of an order; built here, so that `nest` need not import pydantic."""
-    from typing import Annotated  # noqa: PLC0415 (beside it)
+    from typing import Annotated
 
-    from pydantic import BaseModel, Field, PlainSerializer  # noqa: PLC0415 (as the docstring says)
+    from pydantic import BaseModel, Field, PlainSerializer
 
     number = Annotated[Decimal, Field(ge=0), PlainSerializer(float, when_used="json")]
     text = Annotated[str, Field(min_length=1)]
@@ -159,7 +159,7 @@ def package_of(row):
 
 
 def by_pandas(folder, out, *, in_order):
-    import pandas as pd  # noqa: PLC0415 (only this one needs it)
+    import pandas as pd
 
     order = models()
     as_text = {"dtype": str, "keep_default_na": False, "na_filter": False}
@@ -211,7 +211,7 @@ def looked_up(orders, packages):
 
 
 def by_nest(folder, out, *, in_order):
-    import duckdb  # noqa: PLC0415 (only this one needs it)
+    import duckdb
 
     duckdb.sql("set threads = 1")
     read = "read_csv('{}', all_varchar = true, header = true)"

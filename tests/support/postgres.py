@@ -23,7 +23,7 @@ import pytest
 USERS = ("postgres", "nobody")  # whom root lends it to: the first that there is
 
 
-class NoServer(Exception):  # noqa: N818 (named for what is missing)
+class NoServer(Exception):
     """No PostgreSQL can be had here; the text says why."""
 
 

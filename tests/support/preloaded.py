@@ -40,7 +40,7 @@ def prepare():
     """Import what any command needs, and do a run with one good and one wrong order."""
     for name in _NEEDED:
         importlib.import_module(name)
-    from loadsheet.cli import invoke  # noqa: PLC0415 (the tests' own process needs none of it)
+    from loadsheet.cli import invoke
 
     here, variables, umask = Path.cwd(), dict(os.environ), os.umask(0o022)
     with tempfile.TemporaryDirectory() as place, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -71,7 +71,7 @@ def become(folder, words, variables, files, before=lambda: None):
     """Be `loadsheet WORDS` in a folder, with these variables and nothing else of the environment; `files` are the descriptors of its
     stdin, stdout and stderr. `before` is called when all of that is so. Never returns.
     """
-    from loadsheet.cli import invoke  # noqa: PLC0415 (the tests' own process needs none of it)
+    from loadsheet.cli import invoke
 
     for number, file in enumerate(files):
         os.dup2(file, number)

@@ -43,7 +43,7 @@ def make(*, settings: Settings, run: str, target: Path | None, as_json: bool) ->
 
     The capsule holds the files of the run as they were dropped, including personal data.
     """
-    from loadsheet.run_archive.create import place_of, seal  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive.create import place_of, seal
 
     with ledger_to_read(settings) as ledger:
         chosen = _run(ledger.queries, run)
@@ -75,7 +75,7 @@ def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as
     Its hash chain shows every change inside it. Whether the whole capsule was replaced can only be seen from its head: give --head,
     or use the record of capsules in STATE if the capsule was made here.
     """
-    from loadsheet.run_archive import verify as archive  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive import verify as archive
 
     if head and len(head) < _HEAD_LETTERS:
         raise click.BadParameter(
@@ -107,7 +107,7 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 
     Exits with 0 if everything is the same. Otherwise exits with 1 and shows every difference by key and field.
     """
-    from loadsheet.run_archive.replay import replay as run_replay  # noqa: PLC0415 (only this command needs it)
+    from loadsheet.run_archive.replay import replay as run_replay
 
     done = run_replay(file, folder)
     if as_json:
@@ -127,7 +127,7 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 @JSON
 def show(file: Path, *, as_json: bool) -> int:
     """Show the contents of a capsule: run, files, mappings, answers and reports. Verify it before you trust it."""
-    from loadsheet.run_archive.contents import CapsuleReader, read_manifest  # noqa: PLC0415 (as above)
+    from loadsheet.run_archive.contents import CapsuleReader, read_manifest
 
     manifest = read_manifest(CapsuleReader(file))
     if as_json:

@@ -29,7 +29,7 @@ def exchange_client(settings: Settings) -> Iterator[Client]:
         with Client(settings.exchange, required_token(settings), settings, renew=renew) as client:
             yield client
         return
-    from loadsheet.exchange import Embedded  # noqa: PLC0415 (a whole server, which most installations never start)
+    from loadsheet.exchange import Embedded
 
     token = secrets.token_urlsafe(32)
     settings.state.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) ->
         with exchange_client(settings) as client:
             yield Dispatcher(client, stopping=stopping)
         return
-    from loadsheet.cluster.rate import shared_pace  # noqa: PLC0415 (needed where a ledger is shared)
+    from loadsheet.cluster.rate import shared_pace
 
     check_exchange(settings)
     with exchange_client(settings) as client, shared_pace(settings, say) as pace:

@@ -185,7 +185,7 @@ def _completion_name(shell: str) -> str:
 
 
 def _completion(shell: str) -> str:
-    from loadsheet.cli import loadsheet  # noqa: PLC0415 (it holds this command)
+    from loadsheet.cli import loadsheet
 
     known = get_completion_class(shell)
     assert known is not None  # noqa: S101 (click knows the shells above)

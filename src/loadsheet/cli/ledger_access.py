@@ -58,6 +58,6 @@ def holder_of(settings: Settings) -> str:
     """The live process that holds the ledger of the settings, as text; empty if none does. Raises LedgerGone if the server is unreachable."""
     if not settings.is_shared:
         return holder_of_file(file_of(settings.database_url))
-    from loadsheet.ledger.postgres import look  # noqa: PLC0415 (needed where a ledger is shared)
+    from loadsheet.ledger.postgres import look
 
     return look(settings.database_url, settings.cluster.takeover_s).holder

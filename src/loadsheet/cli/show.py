@@ -29,7 +29,7 @@ def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_j
     with ledger_to_read(settings) as ledger:
         entries = ledger.queries.entries_by_key(key)
         if field is not None:
-            from loadsheet.cli.show_field import field_details, field_text  # noqa: PLC0415 (they load the mapping language)
+            from loadsheet.cli.show_field import field_details, field_text
 
             described = field_details(ledger, entries, field, settings)
         else:
@@ -109,7 +109,7 @@ def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
 
 def _listing_lines(standing: ExceptionStatus) -> list[str]:
     """What the exchange's listing showed to be wrong, and what to do; nothing if the state of the entry says it all."""
-    from loadsheet.reconcile import REMEDIES, Verdict  # noqa: PLC0415 (slow to import, and seldom needed)
+    from loadsheet.reconcile import REMEDIES, Verdict
 
     verdict = Verdict(standing.verdict)
     if verdict not in REMEDIES:

@@ -44,8 +44,8 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     write_privately(say, allow_root=settings.allow_root)
     names = only or tuple(filter(None, (shipper_given(),)))
     try:
-        from loadsheet.cluster.runs import keep_fork_server, run_due  # noqa: PLC0415 (the queue is an option, which need not be installed)
-        from loadsheet.cluster.worker import serve  # noqa: PLC0415
+        from loadsheet.cluster.runs import keep_fork_server, run_due
+        from loadsheet.cluster.worker import serve
     except ModuleNotFoundError as missing:
         message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(message) from None

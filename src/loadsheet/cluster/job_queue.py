@@ -71,7 +71,7 @@ class Outage:
                 self._notify("the database is back; the worker goes on")
 
 
-class Requeue(Exception):  # noqa: N818 (named for what is to happen)
+class Requeue(Exception):
     """The job was not done, through no fault: any worker may take it after `after_s` seconds."""
 
     def __init__(self, after_s: float = 0.0) -> None:

@@ -30,7 +30,7 @@ _raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class UndocumentedAnswer(ValueError):  # noqa: N818 (an answer, and the name says what is wrong with it)
+class UndocumentedAnswer(ValueError):
     """The body of an answer has not the shape that the interface documents for it."""
 
 

@@ -135,7 +135,7 @@ def _unit_rest(path: Path) -> str:
 def _together(folders: tuple[Path, ...]) -> Path | None:
     """The folder that holds all of these and may be opened for them, if there is one: none that is shared with others."""
     common = Path(os.path.commonpath([str(folder.parent) for folder in folders]))
-    near = all(len(folder.relative_to(common).parts) <= 2 for folder in folders)  # noqa: PLR2004 (in it, or one below)
+    near = all(len(folder.relative_to(common).parts) <= 2 for folder in folders)
     return common if near and str(common) not in _TOO_WIDE and common.parent != Path("/home") else None
 
 

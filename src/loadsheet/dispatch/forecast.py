@@ -49,7 +49,7 @@ class Rate:
     def note(self, done: int, now: float) -> None:
         """Note the number of finished entries."""
         self._seen.append((now, done))
-        while len(self._seen) > 2 and self._seen[1][0] <= now - RECENT_S:  # noqa: PLR2004 (a first and a last)
+        while len(self._seen) > 2 and self._seen[1][0] <= now - RECENT_S:
             self._seen.popleft()
 
     def per_second(self, now: float) -> float:

@@ -192,9 +192,9 @@ def classify(
     """
     if reply.failure is not None:
         return _of_failure(reply.failure, reply.duration_ms)
-    if reply.status == 200:  # noqa: PLR2004 (the one documented success)
+    if reply.status == 200:
         return _of_success(operation, keys, reply, assumptions)
-    if reply.status == 400:  # noqa: PLR2004 (the one documented refusal)
+    if reply.status == 400:
         return _of_refusal(operation, reply)
     meaning = STATUSES.get(reply.status, _UNNAMED)
     reason = f"{meaning.said}: status {reply.status}"

@@ -248,7 +248,7 @@ class ProbeTenant:
                 raise ExchangeUnreachable(f"{self._client.base_url} gave no answer: {reply.failure.text}")
             return reply._replace(status=0, body=reply.failure.text.encode())
         self._unanswered = 0
-        self.redirects += 300 <= reply.status < 400  # noqa: PLR2004 (the class of redirects)
+        self.redirects += 300 <= reply.status < 400
         if reply.status == _UNAUTHORISED:
             raise TokenRefused(f"the exchange at {self._client.base_url} refused the token ({operation.name})")
         return reply

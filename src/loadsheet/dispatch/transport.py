@@ -123,7 +123,7 @@ class _AnswerParser:
         """Take the status, unless it is informational (100 to 199)."""
         if not self.is_complete:
             self.status = self.parser.get_status_code()
-            self.has_head = self.status >= 200  # noqa: PLR2004 (RFC 9110, 15.2)
+            self.has_head = self.status >= 200
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body."""

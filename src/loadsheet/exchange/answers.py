@@ -124,7 +124,7 @@ class Listings:
         return _PageResponse(page)
 
 
-class _TooManyFiles(Exception):  # noqa: N818 (named for what happened)
+class _TooManyFiles(Exception):
     """There is no room for one more large page."""
 
 

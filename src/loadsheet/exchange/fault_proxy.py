@@ -189,7 +189,7 @@ class _FaultProxy:
     def _operation(self, method: bytes, target: bytes) -> Operation | None:
         asked = urlsplit(target.decode("latin-1"))
         found = [each for each in OPERATIONS if each.path == asked.path and each.method == method.decode()]
-        if len(found) < 2:  # noqa: PLR2004 (only the listings share a path)
+        if len(found) < 2:
             return found[0] if found else None
         wanted = set(parse_qsl(self.assumptions.tender_listing_query, keep_blank_values=True))
         tenders = wanted and wanted <= set(parse_qsl(asked.query, keep_blank_values=True))

@@ -153,7 +153,7 @@ class FaultRule:
             raise SettingsError(f"faults: {self.fault} strikes before the body, and so the key, is read; leave out key")
         if not 0 <= self.share <= 1 or min(self.seconds, self.every, self.from_, self.until, self.bytes, *self.at) < 0:
             raise SettingsError(f"faults: {self.fault}: share lies between 0 and 1, and no number is below 0")
-        if self.status and not 200 <= self.status <= 599:  # noqa: PLR2004 (the final statuses of HTTP)
+        if self.status and not 200 <= self.status <= 599:
             raise SettingsError(f"faults: {self.fault}: status {self.status} is none that ends a call")
         if not all(text.isascii() and text.isprintable() for text in (self.retry_after, self.location)):
             raise SettingsError(f"faults: {self.fault}: retry_after and location go into headers; use plain letters")

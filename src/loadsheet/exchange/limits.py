@@ -311,7 +311,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refusal(self, text: str, status: int) -> tuple[bytes, bytes]:
         known = self.scope is not None and self._stage is _Stage.BODY and "path" in self.scope
         operation = operation_of(self.scope) if known else OPERATIONS[0]  # type: ignore[arg-type]  # TypedDicts are mappings
-        said = UNKNOWN_METHOD if status == 405 else refusal(operation, (Fault("", text),))  # noqa: PLR2004 (the status)
+        said = UNKNOWN_METHOD if status == 405 else refusal(operation, (Fault("", text),))
         body = encode(said)
         phrase = {400: b"Bad Request", 405: b"Method Not Allowed"}[status]
         sized = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)

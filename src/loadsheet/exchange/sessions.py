@@ -45,7 +45,7 @@ class Session(NamedTuple):
     form: str
 
 
-class TooManyLogins(Exception):  # noqa: N818 (named for what happened)
+class TooManyLogins(Exception):
     """The token is wrong, and so were too many before it, from the same address or with the same token."""
 
 

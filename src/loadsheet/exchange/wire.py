@@ -40,7 +40,7 @@ _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels"
 
 
-class BadBody(ValueError):  # noqa: N818 (named for what was sent)
+class BadBody(ValueError):
     """The bytes are not one JSON value as we take it; the text completes the sentence 'the body ...'."""
 
 

@@ -191,7 +191,7 @@ def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
     for line in lines:
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
-        if len(fields) > 4 and after:  # noqa: PLR2004 (mountinfo: the fifth field is the mount point)
+        if len(fields) > 4 and after:
             point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[4]).rstrip("/") + "/"
             if len(point) >= best and place.startswith(point):  # of two on one place the later one hides the other
                 best, kind = len(point), after.split(" ", 1)[0]
@@ -245,7 +245,7 @@ def is_untrusted_link(status: os.stat_result, path: Path) -> bool:
     """Whether a file has a second hard link, and other users may write to its folder: they may have linked a file that we may read and
     they may not.
     """
-    if status.st_nlink < 2 or os.name != "posix":  # noqa: PLR2004 (two names)
+    if status.st_nlink < 2 or os.name != "posix":
         return False
     folder = path.parent.stat()
     return bool(folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) or folder.st_uid not in (0, os.geteuid())

@@ -335,7 +335,7 @@ def _runs_of(connection: Connection, mine: Sequence[KeyEntry], names: Sequence[F
     return list(connection.scalars(select(runs.c.name).where(runs.c.id.in_(touching)).order_by(runs.c.id)))
 
 
-class NotSettled(LedgerError):  # noqa: N818 (named for what it is about)
+class NotSettled(LedgerError):
     """An entry may still be sent or looked for: nothing of it can be forgotten yet."""
 
     exit_code = exit_codes.NEEDS_SOMEONE

@@ -348,5 +348,5 @@ def _compact(raw: msgspec.Raw | None) -> Any:
 
 def _difference(name: str, old: msgspec.Raw | None, new: msgspec.Raw | None) -> str:
     before, after = ("nothing" if raw is None else bytes(raw).decode() for raw in (old, new))
-    too_long = max(len(before), len(after)) > 60  # noqa: PLR2004 (a message stays one line)
+    too_long = max(len(before), len(after)) > 60
     return name if too_long or before[:1] in "[{" else f"{name} {before} -> {after}"

@@ -170,7 +170,7 @@ def _engine(address: Address, search_path: str, *, writes: bool, idle_s: int) ->
 @lru_cache
 def _texts() -> type:
     """How texts are handed over: a NUL, which a cell or an answer may hold and the server refuses, becomes a replacement sign."""
-    from psycopg.adapt import Dumper  # noqa: PLC0415 (needed with PostgreSQL alone)
+    from psycopg.adapt import Dumper
 
     class Texts(Dumper):
         def dump(self, obj: str) -> bytes:

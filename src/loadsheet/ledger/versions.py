@@ -72,7 +72,7 @@ def upgrade(engine: Engine, path: Path, now: str) -> None:
 
 def _step(connection: Connection, version: int) -> None:
     """Bring the schema from this version to the next, within the connection's transaction."""
-    from loadsheet.ledger.migrations import step  # noqa: PLC0415 (slow to import and seldom needed)
+    from loadsheet.ledger.migrations import step
 
     step(connection, version)
     store_value(connection, _VERSION, str(version + 1))

@@ -43,7 +43,7 @@ CALCULATION_ERRORS = (ArithmeticError, TypeError, ValueError, LookupError)
 _WHOLE_DAYS = re.compile(r"P(?:([0-9]+)W)?(?:([0-9]+)D)?(?![0-9])")  # half a day is 12 hours
 
 
-class NoSuchTime(ValueError):  # noqa: N818 (named for what it says)
+class NoSuchTime(ValueError):
     """A time of day that the clocks of that day skip, or show twice."""
 
 

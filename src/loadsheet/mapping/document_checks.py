@@ -221,7 +221,7 @@ class GroupChecks:
         self._mark_incomplete(read, incomplete)
 
     def _check_agreement(self, rows: Sequence[ReadRow], key: str) -> None:
-        if len(rows) < 2:  # noqa: PLR2004 (one row agrees with itself)
+        if len(rows) < 2:
             return
         first = rows[0]
         same = [first.values[index] for index in self._plan.one_value]

@@ -354,7 +354,7 @@ class _Compiler:
 
     def _comparison(self, node: Any) -> Evaluate:
         types = {_type_of(node.left.result_type), _type_of(node.right.result_type)}
-        if len(types) == 2 and Type.ANY not in types:  # noqa: PLR2004 (two sides)
+        if len(types) == 2 and Type.ANY not in types:
             left, right = sorted(kind.value for kind in types)
             raise ExpressionError(f"{left} is compared with {right}, which is never equal")
         one, other, compare = self.build(node.left), self.build(node.right), COMPARISONS[node.type]

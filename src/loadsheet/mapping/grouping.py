@@ -435,7 +435,7 @@ _SORTED = """
 
 def _sorted_on_disk(path: Path, tables: int) -> Iterator[tuple[str, tuple[list[Row], ...]]]:
     """The rows of each key by table, in the order of the keys' first rows in the main table (or sorted by the mapping's `order`)."""
-    import duckdb  # noqa: PLC0415 (most files need no sort on disk)
+    import duckdb
 
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": _MEMORY,

@@ -119,7 +119,7 @@ def _hour(found: Mapping[str, str | None]) -> int:
     if half_day_hour is None:
         return int(found.get("hour") or 0)
     hour = int(half_day_hour)
-    if not 1 <= hour <= 12:  # noqa: PLR2004 (a clock face)
+    if not 1 <= hour <= 12:
         raise ValueError(half_day_hour)
     return hour % 12 + (12 if (found.get("half") or "a")[0] in "pP" else 0)
 

@@ -134,7 +134,7 @@ class Names:
 
     def expression(self, text: str, item: int | None, loc: Loc) -> Expression | None:
         """A compiled expression, or None with the finding."""
-        from loadsheet.mapping.expressions import compile_expression  # noqa: PLC0415 (many mappings need no parser)
+        from loadsheet.mapping.expressions import compile_expression
 
         try:
             found = compile_expression(text, self.scope(item))

@@ -190,7 +190,7 @@ _CLEAN = Context(prec=22)  # pint goes through thirds of a yard: the last of 28 
 
 @cache
 def _registry() -> "pint.UnitRegistry[Decimal]":
-    import pint  # noqa: PLC0415 (loaded for units that are not in our own table only)
+    import pint
 
     return pint.UnitRegistry(non_int_type=Decimal)
 
@@ -220,7 +220,7 @@ def _folded(word: str) -> str:
 
 
 def _is_known(name: str) -> bool:
-    from pint import PintError  # noqa: PLC0415 (as above)
+    from pint import PintError
 
     try:
         _registry().parse_units(name)
@@ -253,7 +253,7 @@ def factor(of: str, to: str) -> Decimal | None:
 
 def factor_by_pint(of: str, to: str) -> Decimal | None:
     """The same as pint knows it, for any of its units."""
-    from pint import DimensionalityError  # noqa: PLC0415 (as above)
+    from pint import DimensionalityError
 
     try:
         magnitude = Decimal(_registry().Quantity(Decimal(1), of).to(to).magnitude)

@@ -25,7 +25,7 @@ def _as_decimal(value: object) -> object:
 def _as_share(value: object) -> object:
     """`20%` is 0.2. A plain number is refused: 1 could mean all or one in a hundred."""
     found = _SHARE.fullmatch(value) if isinstance(value, str) else None
-    if found is None or Decimal(found[1]) > 100:  # noqa: PLR2004 (all of it)
+    if found is None or Decimal(found[1]) > 100:
         raise PydanticCustomError("share", "must be a share such as 20%")
     return Decimal(found[1]) / 100
 

@@ -192,7 +192,7 @@ class _Planner:
         return tuple(found)
 
     def _expression(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
-        from loadsheet.mapping.expressions import compile_expression  # noqa: PLC0415 (many mappings need no parser)
+        from loadsheet.mapping.expressions import compile_expression
 
         try:
             return compile_expression(text, Scope(shape))

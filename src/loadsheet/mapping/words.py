@@ -70,7 +70,7 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     """
     codes, plainly = _countries(locale), _plainly(locale)
     language = Locale.parse(locale or "en")
-    names = {name: code for name, code in codes.items() if len(name) > 3}  # noqa: PLR2004 (names, not codes)
+    names = {name: code for name, code in codes.items() if len(name) > 3}
     parts = {_plain(word): code for code, words in _PARTS.items() for word in words.split(", ")}
 
     def read(text: str) -> str | CellProblem:
@@ -113,7 +113,7 @@ def _plainly(locale: str | None) -> dict[str, str]:
     for code, words in _ALIASES.items():
         for word in words.split(", "):
             found.setdefault(_named(word), set()).add(code)
-    named = {name: code for name, code in _countries(locale).items() if len(name) > 3}  # noqa: PLR2004 (names, not codes)
+    named = {name: code for name, code in _countries(locale).items() if len(name) > 3}
     for name, code in named.items():
         found.setdefault(_named(name), {code}).add(code)
     return {name: codes.pop() for name, codes in found.items() if len(codes) == 1}
@@ -124,7 +124,7 @@ def _countries(locale: str | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for language in [*([Locale.parse(locale)] if locale else []), Locale("en")]:
         for code, name in language.territories.items():
-            if len(code) == 2 and code.isalpha() and code not in _NO_COUNTRIES:  # noqa: PLR2004 (ISO 3166-1 alpha-2)
+            if len(code) == 2 and code.isalpha() and code not in _NO_COUNTRIES:
                 found.setdefault(name.casefold(), code)
                 found.setdefault(code.casefold(), code)
     for alias, codes in get_global("territory_aliases").items():

@@ -153,7 +153,7 @@ def _formats(texts: Sequence[str], locale: str | None) -> list[tuple[str, int]]:
     """The fewest formats that read most of the texts, best first, each with how many it reads."""
     left = list(texts)
     found: list[tuple[str, int]] = []
-    while left and len(found) < 3:  # noqa: PLR2004 (more than three ways to write a date in one column are typing errors)
+    while left and len(found) < 3:
         counts = {
             format_: sum(_reads(format_, locale)(text) is not None for text in left[:500]) for format_ in _FORMATS
         }

@@ -183,14 +183,14 @@ def _score(column: Column, target: Target) -> float:
     label = column.concepts
     recognised = _named_values(column, target.field)
     hits = len(label & target.core)
-    if not hits and recognised < 0.5:  # noqa: PLR2004 (half of the values are values that the interface names)
+    if not hits and recognised < 0.5:
         return 0.0
     if (label ^ (target.core | target.soft)) & _HARD & (label | target.core):
         return 0.0
     if label & _SIDES and target.core & _SIDES and not label & target.core & _SIDES:
         return 0.0
     telling = target.core - _SIDES - _TIMES
-    if telling and not telling & label and recognised < 0.5:  # noqa: PLR2004 (as above)
+    if telling and not telling & label and recognised < 0.5:
         return 0.0  # that it is about the delivery does not make it the city
     missed = len(target.core - label)
     surplus = len(label - target.core - target.soft - _of_lines(target))
@@ -213,7 +213,7 @@ def _named_values(column: Column, field: Field) -> float:
     if not field.known or column.guess.type != "text":
         return 0.0
     distinct = set(column.filled)
-    if not distinct or len(distinct) > 25:  # noqa: PLR2004 (no list of codes)
+    if not distinct or len(distinct) > 25:
         return 0.0
     meant = sum(bool(vocabulary().value_meant(value, field.known)) for value in distinct)
     return meant / len(distinct)
@@ -266,7 +266,7 @@ def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[She
     total += {
         Action.CREATE: 5.0 if many else -2.0,
         Action.UPDATE: 0.0 if many else 1.5,
-        Action.DELETE: 2.0 if columns <= 2 else -4.0,  # noqa: PLR2004 (a list of identifiers, and perhaps why)
+        Action.DELETE: 2.0 if columns <= 2 else -4.0,
     }.get(operation.action, 0.0)
     if operation.action is Action.STATUS and (events := max(len(milestones(sheet)) for sheet in sheets)) >= _EVENTS:
         total += 2.0 * events

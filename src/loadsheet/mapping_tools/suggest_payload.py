@@ -174,7 +174,7 @@ class _Filler:
             for table in self._draft.tables
             for drafted in table.columns
             for word in drafted.column.reading.unknown
-            if len(word) == 3 and not isinstance(read(word), CellProblem)  # noqa: PLR2004 (ISO 4217)
+            if len(word) == 3 and not isinstance(read(word), CellProblem)
         }
         return words.pop() if len(words) == 1 else ""
 
@@ -322,7 +322,7 @@ class _Filler:
             for inner in record.fields:
                 self._item_leaf(inner, here)
             return
-        if len(record.fields) == 2:  # noqa: PLR2004 (a name and a value)
+        if len(record.fields) == 2:
             self._pairs(field_, record)
         elif "carrier" in meaning(field_):
             self._numbered(field_, record)

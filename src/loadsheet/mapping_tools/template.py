@@ -145,7 +145,7 @@ def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
         text = example_of(pattern)
         return text if not any(isinstance(one.convert(text), CellProblem) for one in (column, *parts)) else ""
     text = "A-1001" if spec.key else column.label
-    text = f"{'0' * (spec.pad_left.to - 4)}1067" if spec.pad_left is not None and spec.pad_left.to > 4 else text  # noqa: PLR2004 (01067 is a postcode)
+    text = f"{'0' * (spec.pad_left.to - 4)}1067" if spec.pad_left is not None and spec.pad_left.to > 4 else text
     return text[: spec.max_length or len(text)]
 
 

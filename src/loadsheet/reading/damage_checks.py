@@ -431,7 +431,7 @@ def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
             found[clear[0]] += found.pop(unclear)
     others = _tally_of(tallies, "text", "digits", "number")
     dates = sum(tally.count for tally in found.values())
-    if len(found) < 2 or not _tally_of(tallies, "date") or (others and others.count > dates):  # noqa: PLR2004 (two styles)
+    if len(found) < 2 or not _tally_of(tallies, "date") or (others and others.count > dates):
         return ""
     ordered = sorted(found.items(), key=lambda item: -item[1].count)
     listed = [

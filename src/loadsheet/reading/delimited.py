@@ -251,7 +251,7 @@ def _bounded(lines: Iterable[str]) -> Iterator[str]:
             return
 
 
-class _EndlessRecord(Exception):  # noqa: N818 (never leaves this module)
+class _EndlessRecord(Exception):
     """A record runs over more lines than it may."""
 
 
@@ -328,7 +328,7 @@ def _swallowed(lines: list[str], dialect: _Dialect, width: int) -> bool:
     """Whether every line of a record looks like a row by itself: right number of delimiters, and not all of them followed by a space,
     as in prose. Then a quote that was never closed met another one by chance.
     """
-    if width < 3 or not dialect.quote:  # noqa: PLR2004 (two lines of prose may well hold one comma each)
+    if width < 3 or not dialect.quote:
         return False
     quote, delimiter = re.escape(dialect.quote), dialect.delimiter
     quoted = re.compile(f"{quote}(?:[^{quote}]|{quote}{quote})*{quote}")
@@ -338,7 +338,7 @@ def _swallowed(lines: list[str], dialect: _Dialect, width: int) -> bool:
     if any(line.count(delimiter) != width - 1 for line in bare):
         return False
     spaced = f"{delimiter} "
-    if len(lines) > 2 and width > 4:  # noqa: PLR2004 (prose does not hold as many commas in one line as in the next)
+    if len(lines) > 2 and width > 4:
         return True
     tight = re.compile(re.escape(delimiter) + r"\S")
     return not any(spaced in line for line in bare) or any(tight.search(line) for line in (*between, before))

@@ -58,7 +58,7 @@ class Pieces(list[str]):
         super().append(piece)
 
 
-class _ForbiddenMarkup(Exception):  # noqa: N818 (never leaves this module)
+class _ForbiddenMarkup(Exception):
     """A document type or an entity declaration."""
 
 

@@ -71,7 +71,7 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: "Set
     and ReadersUnavailable if no process can be started.
     """
     if not _uses_sandbox(settings):
-        from loadsheet.reading import opening  # noqa: PLC0415 (the readers' libraries are loaded where files are read)
+        from loadsheet.reading import opening
 
         return opening.open_tables(path, name, layouts, bounds_of(settings))
     return open_in_sandbox(path, name, layouts, settings, _fork_server(os.getpid()))
@@ -362,7 +362,7 @@ class _Reader:
         raise FileRefused(Problem("R233", Where(self._name), "", {"reason": reason}, _SAVE_AGAIN))
 
 
-class DiskFault(FolderError):  # noqa: N818
+class DiskFault(FolderError):
     """A disk failed to read a file. The file stays where it was."""
 
 

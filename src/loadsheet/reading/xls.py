@@ -105,7 +105,7 @@ class _Reader:
         return [
             _Bound(int.from_bytes(data[:4], "little"), bool(data[4] & 3))
             for kind, data in self._records(0)
-            if kind == _BOUNDSHEET and len(data) > 5 and data[5] == 0  # noqa: PLR2004 (offset, state, kind)
+            if kind == _BOUNDSHEET and len(data) > 5 and data[5] == 0
         ]
 
     def rows(self, key: str) -> Rows:

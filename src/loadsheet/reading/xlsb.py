@@ -193,7 +193,7 @@ def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     """
     buffer, place = b"", 0
     while True:
-        if len(buffer) - place < 6:  # noqa: PLR2004 (the longest kind and length)
+        if len(buffer) - place < 6:
             buffer, place = buffer[place:] + stream.read(_CHUNK), 0
             if not buffer:
                 return
@@ -208,7 +208,7 @@ def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
             place += 1
             length |= (byte & 0x7F) << shift
             shift += 7
-            if byte < 0x80 or shift > 21:  # noqa: PLR2004 (the continuation bit; four bytes at most)
+            if byte < 0x80 or shift > 21:
                 break
         while len(buffer) - place < length:
             if length > _RECORD_MAX or not (more := stream.read(max(_CHUNK, length))):
@@ -222,7 +222,7 @@ def _text(data: bytes, offset: int) -> tuple[str, int]:
     """A text by its length in UTF-16 units, and where it ends. A length of all ones is not text."""
     units = _U32.unpack_from(data, offset)[0]
     start = offset + _U32.size
-    if units == 0xFFFFFFFF:  # noqa: PLR2004 (the null of [MS-XLSB] 2.5.166)
+    if units == 0xFFFFFFFF:
         return "", start
     end = start + 2 * units
     if end > len(data):

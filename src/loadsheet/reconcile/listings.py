@@ -45,7 +45,7 @@ class ListingIndex:
             self.legs[operation.subject] = _leg(operation.subject, listing, len(marks) - before)
         self._claimed = bytearray(len(marks))
         if marks:
-            import pandas as pd  # noqa: PLC0415 (a run that lists nothing need not wait for it)
+            import pandas as pd
 
             by_mark = pd.Series(marks, dtype="int64").sort_values(kind="stable")
             self._marks, self._numbers = by_mark.reset_index(drop=True), array("q", by_mark.index)
@@ -146,7 +146,7 @@ class ListingSnapshot:
 
         `listed` is the record if it was compared with what was sent; `different` are the fields that differed.
         """
-        code = (_ABSENT, _AS_SENT)[times] if times < 2 else _TWICE  # noqa: PLR2004 (none, one, more)
+        code = (_ABSENT, _AS_SENT)[times] if times < 2 else _TWICE
         if listed is not None and different:
             content = _encode({name: listed.get(name) for name in different})
             self._room -= len(content)

@@ -67,7 +67,7 @@ def fleet_status(settings: Settings) -> FleetStatus | None:
     """The fleet as this shipper's page shows it; None where the ledger is not shared, or the fleet cannot be read."""
     if not settings.is_shared:
         return None
-    from loadsheet.ledger.shared.workers import cluster_status  # noqa: PLC0415 (what speaks to PostgreSQL alone is loaded for it)
+    from loadsheet.ledger.shared.workers import cluster_status
 
     try:
         fleet = cluster_status(settings)

@@ -24,13 +24,13 @@ from loadsheet.ledger.exporting import Row
 from loadsheet.problems import LoadsheetError
 
 
-class CannotSeal(LoadsheetError):  # noqa: N818 (named for what cannot be done)
+class CannotSeal(LoadsheetError):
     """A run cannot be put into a capsule: something that belongs into it is not there any more."""
 
     exit_code = 65
 
 
-class CannotOpen(LoadsheetError):  # noqa: N818 (as above)
+class CannotOpen(LoadsheetError):
     """A file is not a capsule that this program can read."""
 
     exit_code = 65

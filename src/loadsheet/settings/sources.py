@@ -62,7 +62,7 @@ def find(config: Path | None = None, site: Path = SITE_FILE) -> Path | None:
         return named
     if CONFIG_FILE.is_file():
         return CONFIG_FILE
-    from platformdirs import user_config_path  # noqa: PLC0415 (asked for only where no file lies here)
+    from platformdirs import user_config_path
 
     return next((path for path in (user_config_path("loadsheet") / CONFIG_FILE, site) if path.is_file()), None)
 

@@ -58,7 +58,7 @@ class Chunk(NamedTuple):
     items: list[Document | Ignored]
 
 
-class PartsLost(Exception):  # noqa: N818 (never leaves the intake)
+class PartsLost(Exception):
     """The parts of a translation are incomplete or do not fit together; nothing of them may be used."""
 
 

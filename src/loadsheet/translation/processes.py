@@ -122,7 +122,7 @@ def _started(task: _Task) -> subprocess.Popen[bytes]:
         )
         stdin, stdout = cast("BinaryIO", process.stdin), cast("BinaryIO", process.stdout)
         with suppress(ImportError, AttributeError, OSError):  # where pipes can be made larger
-            import fcntl  # noqa: PLC0415 (not everywhere)
+            import fcntl
 
             fcntl.fcntl(stdout, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         with suppress(BrokenPipeError), stdin:  # the failure is read from the other pipe

@@ -187,7 +187,7 @@ def _user() -> str:
     if not hasattr(os, "geteuid"):
         return os.environ.get("USERNAME", "this user")
     try:
-        import pwd  # noqa: PLC0415 (not on Windows)
+        import pwd
 
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:  # a container's user needs no name

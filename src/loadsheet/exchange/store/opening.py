@@ -92,7 +92,7 @@ def prepare(connection: Connection, shown: str) -> None:
                 "use that one, or another database"
             )
         if version != VERSION:
-            from loadsheet.exchange.migrations import upgrade  # noqa: PLC0415 (slow to import and seldom needed)
+            from loadsheet.exchange.migrations import upgrade
 
             upgrade(connection, stamped=VERSION_TABLE in tables)
     known = set(connection.scalars(select(COUNTERS.c.name)))
@@ -194,7 +194,7 @@ def _connection_with_timeout() -> Any:
     Neither TCP nor the server's own timeouts notice a server behind a firewall that has forgotten the connection, or behind a
     proxy that stands still: bytes are taken, and none come.
     """
-    import psycopg  # noqa: PLC0415 (PostgreSQL's driver is needed with it alone)
+    import psycopg
 
     class ConnectionWithTimeout(psycopg.Connection[Any]):
         """Every wait ends after `answer_s` seconds (None: never) with an OperationalError; then the connection is closed."""

@@ -40,7 +40,7 @@ _Read = TypeVar("_Read")
 _log = logging.getLogger("loadsheet.exchange")
 
 
-class StoreFailed(Exception):  # noqa: N818 (named for what happened)
+class StoreFailed(Exception):
     """The store cannot do it now: disk full, file locked, server gone. Nothing of the call is on disk, unless a PostgreSQL went
     away while it committed: then only a listing can tell.
     """

@@ -109,8 +109,8 @@ def _upgrade(connection: Connection) -> None:
 
 
 def _make_queue(connection: Connection) -> None:
-    from procrastinate import __version__ as newest  # noqa: PLC0415 (needed with PostgreSQL alone)
-    from procrastinate.schema import SchemaManager, migrations_path  # noqa: PLC0415
+    from procrastinate import __version__ as newest
+    from procrastinate.schema import SchemaManager, migrations_path
 
     known = connection.scalar(select(schema.shared_meta.c.value).where(schema.shared_meta.c.name == _VERSION))
     if known == newest:

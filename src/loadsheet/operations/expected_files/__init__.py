@@ -276,7 +276,7 @@ def has_holidays(country: str) -> bool:
 
 
 def _calendar(country: str) -> IsFree | None:
-    import holidays  # noqa: PLC0415 (takes a tenth of a second to load, and few need it)
+    import holidays
 
     name, _, part = country.partition("-")
     try:

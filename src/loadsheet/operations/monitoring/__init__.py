@@ -34,7 +34,7 @@ def update_metrics(
     exposition = watch_status is not None and settings.monitoring.health_address
     if not (exposition or settings.monitoring.metrics_file):
         return
-    from loadsheet.operations.monitoring import metrics  # noqa: PLC0415 (only for those who asked for metrics)
+    from loadsheet.operations.monitoring import metrics
 
     try:
         measured = metrics.collect_metrics(settings, outcome, queries, late)
@@ -50,7 +50,7 @@ def update_metrics(
         except OSError as error:
             say(f"loadsheet: the metrics file {path} cannot be written ({error.strerror})")
         if settings.is_shared:
-            from loadsheet.operations.monitoring import cluster_metrics  # noqa: PLC0415 (only for those who have one)
+            from loadsheet.operations.monitoring import cluster_metrics
 
             cluster_metrics.write(settings, say)
 
@@ -64,7 +64,7 @@ def traced(settings: Settings, say: Callable[[str], None]) -> Iterator[run_log.S
         yield None
         return
     try:
-        from loadsheet.operations.monitoring.tracing import tracing  # noqa: PLC0415 (an option, which need not be installed)
+        from loadsheet.operations.monitoring.tracing import tracing
     except ImportError:
         raise SettingsError(
             "monitoring.otlp_endpoint: traces need OpenTelemetry, which is not installed; pip install 'loadsheet[otel]', or leave it empty"
@@ -81,12 +81,12 @@ def serve_status(settings: Settings, say: Callable[[str], None]) -> Iterator[Wat
     watch_status = WatchStatus(settings)
     with ExitStack() as stack:
         if settings.monitoring.health_address:
-            from loadsheet.operations.monitoring.health_server import serve_health  # noqa: PLC0415 (most watches have none)
+            from loadsheet.operations.monitoring.health_server import serve_health
 
             address = stack.enter_context(serve_health(settings, watch_status))
             say(f"health and metrics are at http://{address}/health and /metrics")
         if settings.is_shared:
-            from loadsheet.operations.monitoring import cluster_metrics  # noqa: PLC0415 (only for those who have one)
+            from loadsheet.operations.monitoring import cluster_metrics
 
             watch_status.extra_metrics = cluster_metrics.CachedMetrics(settings)
             stack.enter_context(cluster_metrics.write_regularly(settings, say))

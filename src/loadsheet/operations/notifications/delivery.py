@@ -159,7 +159,7 @@ def deliver(address: Address, notice: Notice) -> str:
 
 def _sender(address: Address) -> Any:
     """The apprise object for an address; None if apprise does not understand it."""
-    import apprise  # noqa: PLC0415 (takes half a second to load, and few runs have anything to deliver)
+    import apprise
 
     sender = apprise.Apprise(asset=apprise.AppriseAsset(app_id="loadsheet", app_desc="loadsheet", app_url=""))
     return sender if sender.add(address.url) else None
@@ -167,8 +167,8 @@ def _sender(address: Address) -> Any:
 
 def _attached(paths: Sequence[str]) -> Any:
     """Files as attachments. Given as objects, because apprise reads a string as a URL."""
-    import apprise  # noqa: PLC0415
-    from apprise.attachment.file import AttachFile  # noqa: PLC0415
+    import apprise
+    from apprise.attachment.file import AttachFile
 
     return apprise.AppriseAttachment([AttachFile(path, name=Path(path).name) for path in paths])  # type: ignore[no-untyped-call]
 

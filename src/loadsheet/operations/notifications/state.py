@@ -285,7 +285,7 @@ class TableStore:
 @contextmanager
 def _table_store(settings: Settings, say: Say) -> Iterator[TableStore | None]:
     """The shipper's row, with this machine's own file merged in. Raises LedgerError and SettingsError."""
-    from loadsheet.ledger.shared import claims, open_shared  # noqa: PLC0415 (only PostgreSQL needs them)
+    from loadsheet.ledger.shared import claims, open_shared
 
     with (
         open_shared(settings.database_url, makes=True) as engine,

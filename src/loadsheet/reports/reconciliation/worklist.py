@@ -81,7 +81,7 @@ def _is_weekday(day: date) -> bool:
 
 def _working_days_of(country: str) -> IsWorking | None:
     """The working days of a country; None for an unknown country: no run fails for that."""
-    import holidays  # noqa: PLC0415 (takes a tenth of a second to load, and few need it)
+    import holidays
 
     name, _, part = country.partition("-")
     try:
