@@ -54,7 +54,7 @@ CLASSES = {
         "test_what_a_number_format_says_more_is_shown_beside_the_value",
         "test_every_format_gives_the_same_cells",
         "test_damage_is_pointed_out_with_example_and_rows",
-        "test_every_pair_of_options_is_refused_or_right",
+        "test_padding_restores_lost_zeros",
     ],
     "9 numbers as people write them": [
         "test_m14_numbers_are_read_as_the_declared_locale_writes_them",

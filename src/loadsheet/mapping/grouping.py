@@ -59,14 +59,6 @@ class KeyedTable:
             return self._expanded_rows()
         return self._plain_rows(self._reader.table.rows())
 
-    def key_rows(self) -> Iterator[KeyedRow | Ignored]:
-        """The same items as iteration gives, for reading keys and order only: the rows may lack cells."""
-        plan = self._plan
-        if plan.is_view or plan.totals is not None or plan.fills:
-            return self._expanded_rows()
-        positions = self._reader.places({*plan.key, *plan.order, *plan.ignore_needs})
-        return self._plain_rows(self._reader.table.partial_rows(positions))
-
     def _plain_rows(self, rows: Iterator[Row]) -> Iterator[KeyedRow | Ignored]:
         for row in rows:
             yield self._left_out(row, row.ignored) if row.ignored else self._whole(row)
@@ -328,7 +320,7 @@ def _runs_in_place(source: KeyedTable, rank: _Rank, ranks: dict[str, int] | None
     last = KeyedRow(Row(0, ()), None, "")
     last_rank = None
     unmatched: set[str] = set()
-    for item in source.key_rows():
+    for item in source:
         if isinstance(item, Ignored) or item.key is None or item.key == last.key:
             continue
         yield item.order >= last.order

@@ -96,17 +96,9 @@ class RowReader:
             refused = self._derive(derived, values, refused)
         return ReadRow(row, values, refused, warnings)
 
-    def places(self, indexes: Iterable[int]) -> frozenset[int]:
-        """The positions of the cells that `some` reads for these columns."""
-        needed = self._needed(indexes)
-        return frozenset(cell.position for cell in self._cells if cell.slot in needed)
-
-    def _needed(self, indexes: Iterable[int]) -> set[int]:
-        return {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
-
     def some(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, CellProblem]]]:
         """A function that reads only these columns (and the row's time zone); the other values are None."""
-        needed = self._needed(indexes)
+        needed = {*indexes, *([self.plan.zone] if self.plan.zone is not None else [])}
         cells = tuple(cell for cell in self._cells if cell.slot in needed)
         blank = [None] * len(self._cells)
 
