@@ -97,6 +97,11 @@ def test_lengths_are_checked_and_never_cut_in_silence():  # M22
     assert code(converter("text", min_length=3)("ab")) == "C305"
 
 
+def test_padding_restores_lost_zeros():
+    assert converter("text", pad_left={"to": 5, "with": "0"})("1067") == "01067"
+    assert converter("text", pad_left={"to": 5, "with": "0"})("101067") == "101067"
+
+
 @pytest.mark.parametrize(
     "pattern",
     ["[a-z]*[a-z]*x", "(a|b)c*d*", "a?a?a?a?b*", "[^,]*,[^,]*", "\\w*\\w*!", "(a+)+$", "(a|a)*b", "(.*)(.*)(.*)(.*)x"],
