@@ -155,8 +155,11 @@ class FilesInPlace:
     """The claims of a sink that reads files where they are, without their hash."""
 
     def claim(self, candidate: Candidate) -> InboxFile | None:
-        """The file where it is."""
-        status = candidate.path.stat()
+        """The file where it is; None if it is gone."""
+        try:
+            status = candidate.path.stat()
+        except FileNotFoundError:
+            return None
         changed = datetime.fromtimestamp(status.st_mtime, UTC)
         return InboxFile(candidate.name, candidate.path, status.st_size, "", changed)
 

@@ -5,6 +5,9 @@ import shutil
 
 from workspace import SAMPLES
 
+from loadsheet.inbox import Candidate
+from loadsheet.ingest import FilesInPlace
+
 SAMPLE = "alder_2026-03-10.csv"
 
 
@@ -20,3 +23,7 @@ def test_files_of_one_name_in_several_folders_are_all_checked(workspace):
     (one, both) = [(found["usable"], found["errors"], len(found["problems"])) for found in counts]
     assert one[0] > 0
     assert both == tuple(2 * count for count in one)
+
+
+def test_a_file_that_is_gone_before_it_is_read_is_not_taken(tmp_path):
+    assert FilesInPlace().claim(Candidate("gone.csv", tmp_path / "gone.csv")) is None
