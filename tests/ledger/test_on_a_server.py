@@ -6,7 +6,6 @@ from contextlib import suppress
 
 import databases
 import ledgers
-import psycopg
 import pytest
 import ready_entries
 from postgres import running_server
@@ -186,6 +185,11 @@ def fragile():
         forget_engines()
 
 
+def configure(server, statement):
+    databases.ask(statement, url=server.url("postgres"))
+    databases.ask("select pg_reload_conf()", url=server.url("postgres"))
+
+
 def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile):
     url = fragile.new_database() + "&schema=s"
     with ledgers.ledger_at(url) as ledger:
@@ -217,23 +221,18 @@ def test_a_server_that_may_not_write_says_so(fragile):
 
 def test_a_server_that_loses_commits_is_refused(fragile):
     url = fragile.new_database() + "&schema=s"
-    with psycopg.connect(fragile.url("postgres"), autocommit=True) as admin:
-        admin.execute("alter system set fsync = off")
-        admin.execute("select pg_reload_conf()")
+    configure(fragile, "alter system set fsync = off")
     try:
         forget_engines()
         with pytest.raises(LedgerError, match=r"\(fsync off\); it needs fsync on"), ledgers.ledger_at(url):
             pass
     finally:
-        with psycopg.connect(fragile.url("postgres"), autocommit=True) as admin:
-            admin.execute("alter system reset fsync")
-            admin.execute("select pg_reload_conf()")
+        configure(fragile, "alter system reset fsync")
 
 
 def test_commits_wait_for_the_disk_whatever_the_server_says(fragile):
     url = fragile.new_database() + "&schema=s"
-    with psycopg.connect(fragile.url("postgres"), autocommit=True) as admin:
-        admin.execute(f"alter database {url.partition('@/')[2].partition('?')[0]} set synchronous_commit = off")
+    configure(fragile, f"alter database {url.partition('@/')[2].partition('?')[0]} set synchronous_commit = off")
     with ledgers.ledger_at(url) as ledger, ledger._engine.connect() as connection:
         assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
 

@@ -194,19 +194,17 @@ seen = Table(  # lanes whose order or tender a listing showed although no accept
     Column("at", Text, nullable=False),
 )
 
-exceptions = (
-    Table(  # entries that need or needed someone, from the run that first listed them to the one that saw them settled
-        "exceptions",
-        metadata,
-        Column("entry_id", ForeignKey("entries.id"), primary_key=True),
-        Column("run_id", ForeignKey("runs.id"), nullable=False),
-        Column("opened_at", Text, nullable=False),
-        Column("verdict", Text, nullable=False, server_default=""),  # its last verdict, and which fields differ
-        Column("found", Text, nullable=False, server_default="[]"),
-        Column("closed_run_id", ForeignKey("runs.id")),
-        Column("closed_at", Text, nullable=False, server_default="", index=True),
-        Column("closed_because", Text, nullable=False, server_default=""),
-    )
+exceptions = Table(  # entries that need or needed a person, until the run that closed them
+    "exceptions",
+    metadata,
+    Column("entry_id", ForeignKey("entries.id"), primary_key=True),
+    Column("run_id", ForeignKey("runs.id"), nullable=False),  # the run that first listed it
+    Column("opened_at", Text, nullable=False),
+    Column("verdict", Text, nullable=False, server_default=""),  # its last verdict, and which fields differ
+    Column("found", Text, nullable=False, server_default="[]"),
+    Column("closed_run_id", ForeignKey("runs.id")),
+    Column("closed_at", Text, nullable=False, server_default="", index=True),
+    Column("closed_because", Text, nullable=False, server_default=""),
 )
 
 looks = Table(  # what a run's look at the listings showed of its entries, as `reconcile.listings` packs it

@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, Text, cast, extract, func, insert, select, update
+from sqlalchemy import Connection, Engine, Text, cast, insert, select, update
 
+from loadsheet.ledger import clock
 from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.schema import tenures
 from loadsheet.ledger.shared.schema import takeovers
@@ -108,5 +109,5 @@ def _now(connection: Connection) -> str:
     return str(connection.scalar(select(_NOW)))
 
 
-_NOW = cast(extract("epoch", func.clock_timestamp()), Text)
+_NOW = cast(clock.NOW, Text)
 _HELD = Statement("select id from tenures where epoch = :epoch")
