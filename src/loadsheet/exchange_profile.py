@@ -95,7 +95,7 @@ def assumptions_for(exchange: str, path: Path) -> dict[str, Value]:
     probed = found.get("exchange")
     if not isinstance(probed, str) or probed.rstrip("/") != exchange.rstrip("/"):
         raise SettingsError(
-            f"capabilities: {path} tells about the exchange {probed}, but exchange is {exchange}; probe that one"
+            f"capabilities: {path} describes the exchange {probed}, but exchange is {exchange}; probe that one"
             " (loadsheet exchange probe), or name no capabilities for it"
         )
     for place, answer in enumerate(_list(path, found, "answers")):
@@ -113,10 +113,10 @@ def assumptions_for(exchange: str, path: Path) -> dict[str, Value]:
 def _assumption_lines(answer: Answer) -> list[str]:
     sections = {entry.setting: entry.section for entry in reversed(register())}  # the first of a setting counts
     section = sections.get(f"assumptions.{answer.assumption}", "")
-    told = [f"  # {section}: {_line(answer.question)}", f"  # {answer.confidence}: {_line(answer.finding)}"]
+    comments = [f"  # {section}: {_line(answer.question)}", f"  # {answer.confidence}: {_line(answer.finding)}"]
     if answer.value is None:
-        return ["", *told, f"  # {answer.assumption}: not found out"]
-    return ["", *told, f"  {answer.assumption}: {_quoted(answer.value)}"]
+        return ["", *comments, f"  # {answer.assumption}: not found out"]
+    return ["", *comments, f"  {answer.assumption}: {_quoted(answer.value)}"]
 
 
 def _answer_lines(answer: Answer) -> list[str]:

@@ -27,7 +27,7 @@ def whole(body):
 
 
 @given(records, st.booleans(), st.sampled_from([None, 1]), st.integers(1, 200), st.permutations(range(4)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_records_are_found_wherever_a_block_ends(found, ascii_only, indent, block_bytes, order):
     members = [("page_size", 9), ("results", found), ("total_count", len(found)), ("total_pages", 1)]
     body = json.dumps(dict(members[place] for place in order), ensure_ascii=ascii_only, indent=indent).encode()
@@ -38,7 +38,7 @@ def test_records_are_found_wherever_a_block_ends(found, ascii_only, indent, bloc
 
 
 @given(records)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_heads_of_records_are_those_of_their_fields_that_were_asked_for(found):
     members = {"page_size": 9, "results": found, "total_count": len(found), "total_pages": 1}
     scanned = scan_listing(io.BytesIO(json.dumps(members).encode()))

@@ -2,13 +2,12 @@
 
 import asyncio
 import sqlite3
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
-from exchange_calls import Inside, OverSocket, embedded, first_page
+from exchange_calls import Inside, first_page
 from exchange_process import TOKEN
 from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
 from sqlalchemy import create_engine, text
@@ -122,22 +121,6 @@ def test_more_keys_than_one_question_takes_are_all_found(store):
     (effect,) = effects(store, [call("order.status", batch)])
     assert effect.faults == ()
     assert held(store, "order")[1] == 1200
-
-
-def test_concurrent_creates_of_one_identifier_have_one_winner(database):
-    with embedded(database) as exchange, ThreadPoolExecutor(8) as threads:
-        callers = [OverSocket(f"http://{exchange.address}") for _ in range(8)]
-        for number in range(15):
-            order, start = {**ORDER, "order_id": f"SO-{number}"}, threading.Barrier(8)
-
-            def create(caller, order=order, start=start):
-                start.wait()
-                return caller.call("order.create", order).status
-
-            assert sorted(threads.map(create, callers)) == [200] + [400] * 7
-        for caller in callers:
-            caller.close()
-        assert len(exchange.orders()) == 15
 
 
 def test_two_stores_on_one_database_share_numbers_and_records(database):

@@ -36,7 +36,6 @@ X10 The token in logs, errors, representations
 X11 Tokens at rest
     test_no_token_is_kept_or_logged_whatever_happens
 X12 Concurrent creates of one identifier
-    test_concurrent_creates_of_one_identifier_have_one_winner,
     test_concurrent_creates_at_several_processes_have_one_winner, test_two_stores_on_one_database_share_numbers_and_records
 X13 Lost updates
     test_calls_in_one_group_see_each_other_in_order, test_of_two_updates_the_register_says_what_stays,

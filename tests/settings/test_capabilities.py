@@ -61,7 +61,7 @@ def test_the_environment_can_name_the_file_and_an_empty_name_is_none(folder, mon
 @pytest.mark.parametrize("exchange", ["embedded", "https://live.example/exchange"])
 def test_what_was_found_at_another_exchange_is_refused(folder, exchange):
     file = written(folder, create_existing="replace")
-    with pytest.raises(SettingsError, match=f"tells about the exchange {re.escape(URL)}") as refused:
+    with pytest.raises(SettingsError, match=f"describes the exchange {re.escape(URL)}") as refused:
         Settings.load(exchange=exchange, capabilities=file)
     assert refused.value.exit_code == 78
     assert exchange in str(refused.value)

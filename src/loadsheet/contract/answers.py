@@ -139,12 +139,12 @@ def read_refusal(operation: Operation, body: object) -> tuple[Fault, ...]:
         raise UndocumentedAnswer("status is not false")
     errors = _object(root.get("errors"), "errors")
     faults: list[Fault] = []
-    for name, said in errors.items():
+    for name, message in errors.items():
         indexed = _INDEXED.fullmatch(name)
-        if indexed and isinstance(said, Mapping):
-            faults += [Fault(path, str(text), int(indexed[1])) for path, text in said.items()]
+        if indexed and isinstance(message, Mapping):
+            faults += [Fault(path, str(text), int(indexed[1])) for path, text in message.items()]
         else:
-            faults.append(Fault(name, str(said)))
+            faults.append(Fault(name, str(message)))
     return tuple(faults) or (Fault("", _text(root, "message")),)
 
 

@@ -249,11 +249,11 @@ _WORDS = {
 def _faults(found: Sequence[ErrorDetails]) -> tuple[Fault, ...]:
     texts: dict[str, list[str]] = {}
     for details in found:
-        said = texts.setdefault(_path(details), [])
+        messages = texts.setdefault(_path(details), [])
         text = _WORDS.get(details["type"], details["msg"])
-        if text not in said:  # both branches of a union speak: "must be a text", "must be a number"
-            said.append(text)
-    return tuple(Fault(path, " or ".join(said).replace(" or must be", " or")) for path, said in texts.items())
+        if text not in messages:  # both branches of a union speak: "must be a text", "must be a number"
+            messages.append(text)
+    return tuple(Fault(path, " or ".join(messages).replace(" or must be", " or")) for path, messages in texts.items())
 
 
 def _path(details: ErrorDetails) -> str:

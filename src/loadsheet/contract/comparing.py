@@ -133,7 +133,7 @@ def _compare(field: Field | None, mine: Any, theirs: Any, rules: _Rules, path: s
         for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
             yield from _compare_items(inner, one, other, rules, f"{path}[{index}]")
     elif not _same(field, mine, theirs, rules.tolerances):
-        yield Difference(path, _shown(mine), _shown(theirs))
+        yield Difference(path, _as_text(mine), _as_text(theirs))
 
 
 def _aligned(record: Record, mine: list[Any], theirs: list[Any], rules: _Rules, path: str) -> list[Any]:
@@ -170,7 +170,7 @@ def _compare_items(record: Record, one: Any, other: Any, rules: _Rules, path: st
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         yield from _differences(record, one, other, rules, f"{path}.")
     elif one != other:
-        yield Difference(path, _shown(one), _shown(other))
+        yield Difference(path, _as_text(one), _as_text(other))
 
 
 def _nothing(value: Any) -> bool:
@@ -213,7 +213,7 @@ def _text(value: Any) -> str:
     return plain(value) if isinstance(value, int | Decimal) else str(value)
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if _nothing(value):
         return ""
     if isinstance(value, list):

@@ -90,8 +90,8 @@ class Records(Sequence[Json]):
         read = msgspec.json.Decoder(msgspec.defstruct("Head", fields), float_hook=Decimal).decode
         for start, length in zip(self._starts, self._lengths, strict=True):
             self._body.seek(start)
-            told = zip(names, msgspec.structs.astuple(read(self._body.read(length))), strict=True)
-            yield {name: value for name, value in told if value is not msgspec.UNSET}
+            values = zip(names, msgspec.structs.astuple(read(self._body.read(length))), strict=True)
+            yield {name: value for name, value in values if value is not msgspec.UNSET}
 
 
 def read_listing(body: object) -> Listing:
@@ -177,7 +177,7 @@ class _Scan:
             raws = _raws(members["results"])
         except (KeyError, msgspec.DecodeError):
             raise UndocumentedAnswer("results is not an array of objects") from None
-        # where the array begins is not told: a body of one block is searched for it, in a longer one it began with the head
+        # msgspec does not say where the array begins: a body of one block is searched for it, in a longer one it began with the head
         begins = (head + rest).find(bytes(members["results"]), max(len(head) - 1, 0)) + 1 - len(head)
         if head and begins:
             raise UndocumentedAnswer("results is there twice")

@@ -1,6 +1,6 @@
 """Which figures of a record add up over many records, and by how much two of them may differ and still agree.
 
-Owns: the field names behind control totals and tolerances. Knows no settings: how large a tolerance is, is not said here.
+Owns: the field names behind control totals and tolerances. Knows no settings: the size of a tolerance is set elsewhere.
 """
 
 from collections.abc import Iterator

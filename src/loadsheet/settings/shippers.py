@@ -37,14 +37,14 @@ def declared(file: Path | None) -> tuple[str, ...]:
         raise SettingsError(
             f"{file}: shippers must be tables: write [shippers.NAME] and the shipper's settings below it"
         )
-    wrong = [told for name, table in tables.items() if (told := _wrong_with(name, table))]
+    wrong = [problem for name, table in tables.items() if (problem := _wrong_with(name, table))]
     known: dict[str, str] = {}
     for name in tables:
         other = known.setdefault(variables_of(name), name)
         if other != name:
             wrong.append(f"[shippers.{name}]: differs too little from [shippers.{other}]; choose another name")
     if wrong:
-        raise SettingsError("\n".join(f"{file}: {told}" for told in wrong))
+        raise SettingsError("\n".join(f"{file}: {problem}" for problem in wrong))
     _refuse_variables(tables)
     return tuple(tables)
 
@@ -131,9 +131,11 @@ def refuse_meetings(model: type[BaseModel], file: Path | None, names: Sequence[s
     places = {name: _Places(model, of_shipper(model, file, name, {})) for name in names}
     wrong = []
     for other, name in _neighbours(places, names):
-        wrong += [f"[shippers.{other}] and [shippers.{name}] {told}" for told in _meetings(places[other], places[name])]
+        wrong += [
+            f"[shippers.{other}] and [shippers.{name}] {problem}" for problem in _meetings(places[other], places[name])
+        ]
     if wrong:
-        raise SettingsError("\n".join(f"{file}: {told}" for told in wrong))
+        raise SettingsError("\n".join(f"{file}: {problem}" for problem in wrong))
     _SOUND.clear()
     _SOUND.add(judged)
 

@@ -30,7 +30,7 @@ BETWEEN = "__"
 FOLDERS = ("inbox", "mappings", "outbox", "state")
 TOKEN_SOURCES = ("token", "token_file", "token_command", "token_keyring")
 TIED_TO_EXCHANGE = (*TOKEN_SOURCES, "capabilities")
-"""What is said of one exchange, and must not go to another."""
+"""What belongs to one exchange and must not be used for another."""
 
 _NOT_FROM_ENVIRONMENT = frozenset(
     {"shipper", "shippers"}
@@ -86,8 +86,8 @@ def read(path: Path | None) -> dict[str, Any]:
         [found, *(table for table in tables.values() if isinstance(table, dict))] if isinstance(tables, dict) else []
     )
     if any(holder.get("token") for holder in holders) and is_open(path):
-        told = f"{path}: holds a token, and everybody on this machine can read it"
-        raise SettingsError(f"{told}: chmod 600 {path}, or name a file for it with token_file")
+        exposed = f"{path}: holds a token, and everybody on this machine can read it"
+        raise SettingsError(f"{exposed}: chmod 600 {path}, or name a file for it with token_file")
     return found
 
 
@@ -98,7 +98,7 @@ def _tables(text: str) -> dict[str, Any]:
 
 
 def is_open(path: Path) -> bool:
-    """Whether everybody on this machine can read a file that holds a secret; where that cannot be told, no."""
+    """Whether everybody on this machine can read a file that holds a secret; False where that cannot be determined."""
     return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
 
 
@@ -232,8 +232,8 @@ def shared(model: type[BaseModel], file: Path | None, given: Mapping[str, Any]) 
 def of_shipper(model: type[BaseModel], file: Path | None, shipper: str, given: Mapping[str, Any]) -> list[Layer]:
     """The layers of one shipper's settings, the strongest first: command line, its variables, those for all, its table, the file.
 
-    Folders for all are where its own folder lies. What it has of its own for the token goes before what all share, and what is said
-    of the exchange of all (token, capabilities) is not told to one of its own.
+    A shipper's folder lies below the folder for all. Its own source of a token wins over the shared ones. A shipper with an exchange of
+    its own does not use the token and the capabilities of the shared exchange.
     """
     line, everywhere, whole = shared(model, file, given)
     own, table = from_environment(model, shipper), from_file(model, file, shipper)
