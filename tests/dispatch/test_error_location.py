@@ -1,7 +1,7 @@
 import pytest
 
 from loadsheet.contract import Fault
-from loadsheet.dispatch import error_location
+from loadsheet.dispatch import settlement
 from loadsheet.ledger import Entry, Origin, SourceTable, State
 from loadsheet.mapping.documents import Source, SourceRow
 from loadsheet.problems import Where
@@ -36,14 +36,14 @@ ORIGIN = Origin({"orders": ORDERS, "packages": PACKAGES}, LINEAGE)
     ],
 )
 def test_a_fault_is_placed_on_the_cell_it_comes_from(path, where, found):
-    (problem,) = error_location.refusals(ENTRY, ORIGIN, [Fault(path, "is wrong")])
+    (problem,) = settlement.refusal_problems(ENTRY, ORIGIN, [Fault(path, "is wrong")])
     assert (problem.code, problem.where, problem.found) == ("X701", where, found)
     assert problem.text == f"the exchange refused it: {path}: is wrong".replace(": : ", ": ")
 
 
 def test_every_fault_is_a_problem():
     faults = [Fault("pickup_pincode", "is short"), Fault("packages[1].weight", "is no number")]
-    assert [problem.where.row for problem in error_location.refusals(ENTRY, ORIGIN, faults)] == [14, 31]
+    assert [problem.where.row for problem in settlement.refusal_problems(ENTRY, ORIGIN, faults)] == [14, 31]
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_every_fault_is_a_problem():
     ],
 )
 def test_fields_that_only_the_text_names_are_found_where_the_mapping_fills_them(text, placed):
-    found = error_location.refusals(ENTRY, ORIGIN, [Fault("", text)])
+    found = settlement.refusal_problems(ENTRY, ORIGIN, [Fault("", text)])
     assert [(problem.where.path, problem.where.cell) for problem in found] == placed
     assert "; ".join(problem.values["text"] for problem in found) == text
 
 
 def test_an_unknown_outcome_stands_at_the_first_row():
-    problem = error_location.unknown(ENTRY, ORIGIN, "no answer")
+    problem = settlement.unknown_problem(ENTRY, ORIGIN, "no answer")
     assert (problem.code, problem.where) == ("X702", Where("orders.xlsx", "Aufträge", 14))
     assert "no answer" in problem.text
