@@ -2,7 +2,14 @@ import databases
 import pytest
 from worker_processes import asking, house
 
+from loadsheet.cluster import job_queue
 from loadsheet.ledger.opening import forget_engines
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch):
+    """Workers in this process look into the queue every half second."""
+    monkeypatch.setattr(job_queue, "POLL_S", 0.5)
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,16 @@ import pytest
 import ready_entries
 import scripted_exchange
 from call_times import Departures, busiest
+from pydantic import SecretStr
 from scripted_exchange import Scripted, accepts_after
+from shared_ledger import joined, shared_settings
 
+from loadsheet.cluster.rate import shared_pace
 from loadsheet.dispatch.rate_limiter import boottime
 from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
+from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.shared.leases import TERM_S, SharedPace, read_paces
 
@@ -140,3 +144,32 @@ def test_a_protest_to_one_pauses_and_slows_all(database):
         engine.dispose()
     assert shown.share < 0.65, "half as fast at first"
     assert shown.reason == "429"
+
+
+@pytest.fixture(scope="module")
+def base():
+    settings = shared_settings()
+    with open_shared(settings.database_url, makes=True):
+        return settings
+
+
+@pytest.mark.parametrize(
+    ("rate", "says"), [(50, []), (20, ["50 calls a second over 8 connections, and is 20 calls a second"])]
+)
+def test_the_pace_has_the_figures_of_who_began_last_and_a_change_is_said(base, rate, says):
+    said = []
+    for shipper, per_second in (("acme", 50), ("bolt", rate)):
+        assumptions = base.assumptions.model_copy(update={"calls_per_second": per_second})
+        given = {
+            "shipper": shipper,
+            "exchange": f"https://{rate}.example",
+            "token": SecretStr("token-of-all"),
+            "connections": 8,
+        }
+        with shared_pace(base.model_copy(update={**given, "assumptions": assumptions}), said.append):
+            pass
+    with joined(base) as connection:
+        figures = {one.exchange: (one.per_second, one.connections) for one in read_paces(connection)}
+    assert figures[f"https://{rate}.example"] == (rate, 8)
+    assert len(said) == len(says)
+    assert all(expected in text for expected, text in zip(says, said, strict=True))

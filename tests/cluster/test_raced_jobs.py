@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import text
-from worker_processes import until, want, working
+from worker_processes import house, until, want, working
 
 from loadsheet.cluster.job_queue import Requeue
 from loadsheet.ledger.postgres import address_of, shared_engine
@@ -75,7 +75,10 @@ def test_a_run_is_wanted_twice_at_once(acme, engine, ask):
 
 
 @pytest.mark.journey
-def test_a_run_is_wanted_while_a_worker_puts_its_job_back(tmp_path, acme, engine, ask):
+def test_a_run_is_wanted_while_a_worker_puts_its_job_back(tmp_path, database_url, engine, ask):
+    acme = house(tmp_path, database_url, "acme", takeover_s=2.0)[
+        "acme"
+    ]  # as often jobs are looked for that nobody does
     address, goes_on, times = address_of(acme.database_url), threading.Event(), []
 
     def cannot_go_on_at_first(_settings, _due, _stopping):

@@ -183,11 +183,12 @@ def test_ledgers_in_two_databases_are_refused(tmp_path, acme):
         pass
 
 
-def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, acme, ask, engine):
+def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, database_url, ask, engine):
     def living(shipper):
         with engine.connect() as connection:
             return workers.alive_workers(connection, 60.0, shipper)
 
+    acme = house(tmp_path, database_url, "acme", takeover_s=2.0)["acme"]  # a sign of life each half second
     (tmp_path / "hold").touch()
     want(acme)
     with working(tmp_path, places=3) as worker:

@@ -35,31 +35,28 @@ def serving(ask):
     return [serves for (serves,) in ask("select serves from workers where ended is null")]
 
 
-def test_a_worker_reads_its_settings_again_by_sighup_and_ends_by_a_signal(worker, tmp_path, database_url, acme, ask):
-    running = worker("--places", "3")
-    until(lambda: serving(ask) == ['["acme"]'])
-    assert "serves acme: 3 runs at a time" in running.said
-    assert ask("select places from workers") == [(3,)]
-    house(tmp_path, database_url, "acme", "zeta")
-    running.send(signal.SIGHUP)
-    until(lambda: serving(ask) == ['["acme", "zeta"]'])
-    running.send(signal.SIGINT)
-    assert running.wait() == 130
-    assert running.said.endswith("stopped; what is left is for others, or for the next start\n")
-    assert serving(ask) == []
-
-
-def test_a_supervisor_hears_that_a_worker_is_ready_alive_and_stopping(worker, tmp_path, acme):
+def test_a_worker_reads_its_settings_again_by_sighup_ends_by_a_signal_and_tells_its_supervisor(
+    worker, tmp_path, database_url, ask
+):
+    house(tmp_path, database_url, "acme")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(str(tmp_path / "ear"))
         ear.settimeout(30)
-        running = worker(NOTIFY_SOCKET=str(tmp_path / "ear"), WATCHDOG_USEC="200000")
+        running = worker("--places", "3", NOTIFY_SOCKET=str(tmp_path / "ear"), WATCHDOG_USEC="200000")
+        until(lambda: serving(ask) == ['["acme"]'])
         heard = [ear.recv(1000).decode().splitlines()[0] for _ in range(3)]
         assert heard[0] == "READY=1"
         assert "WATCHDOG=1" in heard
-        running.send(signal.SIGTERM)
+        assert "serves acme: 3 runs at a time" in running.said
+        assert ask("select places from workers") == [(3,)]
+        house(tmp_path, database_url, "acme", "zeta")
+        running.send(signal.SIGHUP)
+        until(lambda: serving(ask) == ['["acme", "zeta"]'])
+        running.send(signal.SIGINT)
         until(lambda: ear.recv(1000).decode().startswith("STOPPING=1"))
-        assert running.wait() == 143
+        assert running.wait() == 130
+    assert running.said.endswith("stopped; what is left is for others, or for the next start\n")
+    assert serving(ask) == []
 
 
 @pytest.mark.parametrize(

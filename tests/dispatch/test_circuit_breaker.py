@@ -149,3 +149,9 @@ def test_an_hour_of_429_ends_paused(naps):
     stops = [miss(pace, naps, Outcome(OutcomeKind.NOT_SENT, "busy", 429, wait_s=600)) for _ in range(5)]
     assert stops[-1] is StopReason.BUSY
     assert "paused" in StopReason.BUSY
+
+
+def test_nobody_waits_where_a_call_may_leave_long_since(naps):
+    pace = pace_of(naps)
+    naps.sleep(100)
+    assert pace.wait_s() == 0

@@ -1,5 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from loadsheet.dispatch import DeliveryResult
 from loadsheet.dispatch.forecast import RECENT_S, Rate, due, forecast
 
@@ -56,3 +58,9 @@ def test_a_run_says_what_is_left_and_whether_it_fits_the_night():
     assert "too late for" in told(100_000, 5.0).late
     assert told(10, 0.0).late == told(10, 0.0).left != ""
     assert told(10, 0.0, None).late == "", "nobody set a time"
+
+
+@pytest.mark.parametrize(("minutes", "hours"), [(5, 0), (1, 0), (0, 24), (-1, 24), (-5, 24)])
+def test_a_time_of_day_that_is_over_or_is_now_means_tomorrow(minutes, hours):
+    wanted = (NOW + timedelta(minutes=minutes)).astimezone()
+    assert due(f"{wanted:%H:%M}", NOW) == wanted + timedelta(hours=hours)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.dispatch.token_masking import MaskedBody, TokenMask
+from loadsheet.dispatch.token_masking import IN_MEMORY_BYTES_MAX, MASK, SECRET_LENGTH, MaskedBody, TokenMask
 
 TOKEN = "lsx_Cq/8-n+Z~k.3=="
 
@@ -104,3 +104,52 @@ def test_an_answer_made_to_cost_time_costs_little(piece):
     began = time.process_time()
     mask_of(TOKEN).masked(piece * (2_000_000 // len(piece)))
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_token_that_begins_like_another_is_masked_to_its_end(later):
+    short, long = "lsx-0123456789abcdef", "lsx-0123456789abcdef-and-more"
+    mask = TokenMask()
+    for token in ((short, long), (long, short))[later]:
+        mask.add(token)
+    assert mask.masked(f"no {long}, no {short}".encode()) == b"no " + MASK + b", no " + MASK
+
+
+@pytest.mark.parametrize(("length", "is_masked"), [(SECRET_LENGTH - 1, False), (SECRET_LENGTH, True)])
+def test_what_is_too_short_for_a_secret_is_not_masked(length, is_masked):
+    mask, token = TokenMask(), "Z9" * length
+    mask.add(token[:length])
+    assert (MASK in mask.masked(f"a {token[:length]} b".encode())) is is_masked
+
+
+# bodies in pieces
+
+SECRET = b"abcabcab"
+
+
+def kept(pieces, secret=SECRET):
+    mask = TokenMask()
+    mask.add(secret.decode())
+    body = MaskedBody(mask)
+    for piece in pieces:
+        body.add(piece)
+    with body.finish() as file:
+        return file.read()
+
+
+@given(st.lists(st.lists(st.sampled_from([b"a", b"b", b"c", b"ab", SECRET]), max_size=5).map(b"".join), max_size=12))
+def test_a_secret_is_masked_wherever_the_pieces_end(pieces):
+    assert SECRET not in kept(pieces)
+    assert kept(pieces) == b"".join(pieces).replace(SECRET, b"***")
+
+
+@given(st.lists(st.binary(max_size=9), max_size=9))
+def test_without_a_secret_nothing_is_touched(pieces):
+    assert kept(pieces, b"") == b"".join(pieces)
+
+
+@pytest.mark.parametrize("secret", [b"", SECRET])
+def test_a_body_longer_than_memory_should_hold_comes_back_whole(secret):
+    piece = bytes(range(256)) * 4096
+    pieces = [piece] * (IN_MEMORY_BYTES_MAX // len(piece) + 2)
+    assert kept(pieces, secret) == b"".join(pieces)

@@ -208,28 +208,32 @@ def test_no_more_than_a_window_is_marked_as_sending(ledger, tmp_path, window):
     assert report.accepted == 90
 
 
-@pytest.mark.parametrize(("seconds", "expected"), [(0.0, range(11, 33)), (0.25, range(2, 7))])
-def test_no_more_than_sixteen_calls_for_each_under_way_are_marked_and_few_where_they_are_slow(
-    ledger, tmp_path, monkeypatch, seconds, expected
+@pytest.mark.parametrize(
+    ("connections", "seconds", "ahead"), [(2, 0.25, range(1, 5)), (2, 0.0, range(9, 17)), (48, 0.0, range(13, 25))]
+)
+def test_half_as_many_calls_as_connections_or_16_are_marked_ahead_and_fewer_where_they_are_slow(
+    tmp_path, monkeypatch, connections, seconds, ahead
 ):
     monkeypatch.setattr(
         sending, "GROUP_COMMIT_S", 1.0
     )  # as if all that wait were over at once: groups as large as they get
-    count = 20 if seconds else 200
-    ready_entries.orders(ledger, ledger.begin_run(), count)
-    most, report = most_marked(ledger, tmp_path, ready_entries.settings(connections=2), seconds=seconds)
-    assert most in expected
+    count = 12 if seconds else 200
+    options = ready_entries.settings(connections=connections, connections_start=connections)
+    with ledgers.ledger_in(tmp_path) as ledger:
+        ready_entries.orders(ledger, ledger.begin_run(), count)
+        most, report = most_marked(ledger, tmp_path, options, seconds=seconds)
+    assert most - connections in ahead
     assert report.accepted == count
 
 
-def test_many_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, tmp_path, monkeypatch):
+def test_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(sending, "GROUP_COMMIT_S", 1.0)
     run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 400)
+    drop = ready_entries.orders(ledger, run, 200)
     over = []
 
     def script(number, _):
-        if over or counted(tmp_path, "state <> 'ready'") - number > 80:
+        if over or counted(tmp_path, "state <> 'ready'") - number > 12:
             over.append(number)
         return says(401, UNAUTHORISED) if over else accepts
 
@@ -239,16 +243,16 @@ def test_many_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(led
     entries = list(ledger.queries.entries_of(drop.id))
     assert Counter(str(entry.state) for entry in entries) == {
         "accepted": server.applied.total(),
-        "ready": 400 - report.accepted,
+        "ready": 200 - report.accepted,
     }
     back = [entry for entry in entries if entry.attempts and str(entry.state) == "ready"]
-    assert len(back) > 60
+    assert len(back) > 8
     last = [ledger.queries.attempts_of(entry.id)[-1] for entry in back]
     assert {str(attempt.outcome) for attempt in last} == {"not sent", "not authorised"}
     assert len({entry.changed_at for entry in back}) <= 2, "those that were under way, and all others in one go"
     with Scripted(lambda *_: accepts) as again:
-        assert ready_entries.send_all(ledger, run, again.url).accepted == 400 - report.accepted
-    assert (server.applied + again.applied).total() == 400
+        assert ready_entries.send_all(ledger, run, again.url).accepted == 200 - report.accepted
+    assert (server.applied + again.applied).total() == 200
 
 
 def test_a_rate_is_kept(ledger):
@@ -314,7 +318,7 @@ from loadsheet.dispatch import Client, send
 from loadsheet.ledger import open_ledger
 with open_ledger("sqlite:///{ledger}") as ledger:
     run = ledger.begin_run()
-    options = ready_entries.settings(connections=4)
+    options = ready_entries.settings(connections={connections}, connections_start={connections})
     with Client("{url}", ready_entries.TOKEN, options) as client:
         try:
             report = send(ledger, client, run, options)
@@ -325,8 +329,9 @@ with open_ledger("sqlite:///{ledger}") as ledger:
 """
 
 
-def start(ledger_file, url):
-    program = PROGRAM.format(path=[*sys.path[:1], *sys.path, str(SUPPORT)], ledger=ledger_file, url=url)
+def start(ledger_file, url, connections=4):
+    path = [*sys.path[:1], *sys.path, str(SUPPORT)]
+    program = PROGRAM.format(path=path, ledger=ledger_file, url=url, connections=connections)
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
 
 
@@ -359,11 +364,12 @@ def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
     assert states["accepted"] == server.applied.total() == len(server.requests)
 
 
-def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path):
-    path, drop = planned(tmp_path, 80)
-    with Scripted(lambda *_: accepts_after(0.004)) as server:
-        process = start(path, server.url)
-        wait_for(lambda: server.applied.total() >= 9)
+@pytest.mark.parametrize(("connections", "seconds", "count", "killed_after"), [(4, 0.004, 80, 9), (64, 0.05, 300, 100)])
+def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path, connections, seconds, count, killed_after):
+    path, drop = planned(tmp_path, count)
+    with Scripted(lambda *_: accepts_after(seconds)) as server:
+        process = start(path, server.url, connections)
+        wait_for(lambda: server.applied.total() >= killed_after)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
@@ -371,6 +377,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path):
         before = server.keys("order.create")
     with open_ledger(f"sqlite:///{path}") as ledger:
         left = {entry.key: str(entry.state) for entry in ledger.queries.entries_of(drop.id)}
+        assert 0 < list(left.values()).count("sending") <= connections + max(connections // 2, 16), "as the guide says"
         run = ledger.begin_run()
         found = {entry.key: str(entry.state) for entry in ledger.queries.entries_of(drop.id)}
         assert {key for key, state in found.items() if state == "unknown"} == {

@@ -147,19 +147,19 @@ def test_the_kernel_says_for_how_long_bytes_have_been_there():
 @linux
 @pytest.mark.parametrize("secured", [False, True])
 def test_what_a_run_does_between_its_looks_does_not_shrink_its_limit(ledger, certificate, monkeypatch, secured):
-    """It is kept busy for 0.4 s whenever it has recorded something, but for the beginning; answers take 100 ms."""
+    """It is kept busy for 0.3 s whenever it has recorded something, but for the beginning; answers take 100 ms."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     run, options = ledger.begin_run(), ready_entries.settings(connections=6)
-    drop = ready_entries.orders(ledger, run, 90)
+    drop = ready_entries.orders(ledger, run, 66)
 
     def busy(done, _total):
-        if done > 54:
-            time.sleep(0.4)
+        if done > 36:
+            time.sleep(0.3)
 
     script = Scripted(lambda *_: accepts_after(0.1), tls=certificate[1] if secured else None)
     with script as server, ready_entries.client_of(server.url.replace("127.0.0.1", "localhost"), options) as client:
         report = send(ledger, client, run, options, progress=busy)
-    assert ready_entries.states(ledger, drop) == ["accepted"] * 90
+    assert ready_entries.states(ledger, drop) == ["accepted"] * 66
     assert report.connections == 6
 
 

@@ -26,12 +26,14 @@ from loadsheet.backoff import Backoff
 from loadsheet.ledger.postgres import Address
 from loadsheet.ledger.shared import jobs
 from loadsheet.ledger.shared.jobs import TASK
+from loadsheet.problems import RunKilled
 
 POLL_S = 5.0
 """Seconds between two polls of the queue, for jobs that came without a notification."""
 ATTEMPTS = 10
 """Attempts before a job is given up. Being requeued is not an attempt."""
 WAIT_MAX_S = 60.0
+_FIRST = 1  # the priority of what goes before all that waits
 _CONNECTIONS = 4
 _POOL_TIMEOUT_S = 3.0  # for a connection
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.25, 10.0  # the pauses while the database is away
@@ -86,7 +88,7 @@ FailureHandler = Callable[[Mapping[str, Any], BaseException, float | None], None
 
 
 class Queue:
-    """One process at the job queue of a database, with `places` jobs at the same time and one more for the job of a dead worker. `run`
+    """One process at the job queue of a database, with `places` jobs at the same time and one more for the job of a dead worker or run. `run`
     serves until `stop`; `queues` names the queues to serve and is called again at each `refresh`.
     """
 
@@ -259,7 +261,7 @@ class _ResilientJobManager(JobManager):
         """Ids of requeued jobs, which counts as no attempt."""
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """The next job; None if there is none or the database is away. While all places are taken, only the job of a dead worker."""
+        """The next job; None if there is none or the database is away. While all places are taken, only the job of a dead worker or run."""
         job, wakes = None, -1
         while job is None and wakes != self._wakes:  # Procrastinate forgets a wake-up that comes while it fetches
             wakes = self._wakes
@@ -300,17 +302,17 @@ class _ResilientJobManager(JobManager):
         self,
         job: Job,
         retry_at: datetime | None = None,
-        priority: int | None = None,  # noqa: ARG002 (Procrastinate's)
-        queue: str | None = None,  # noqa: ARG002
+        priority: int | None = None,
+        queue: str | None = None,  # noqa: ARG002 (Procrastinate's)
         lock: str | None = None,  # noqa: ARG002
     ) -> None:
-        """Put a job back into the queue."""
+        """Put a job back into the queue; with a `priority` above 0 it comes before all that waits, even if no place is free."""
         after_s = max(0.0, (retry_at - datetime.now(UTC)).total_seconds()) if retry_at else 0.0
         parameters = {"job": job.id, "worker": job.worker_id}
         if job.id in self.uncounted:
             self.uncounted.discard(job.id)
             await self._execute(jobs.UNCOUNT, parameters)
-        await self._execute(jobs.RETRY, parameters | {"after_s": after_s})
+        await self._execute(jobs.RETRY, parameters | {"after_s": after_s, "priority": priority})
         self._finished(job, Status.TODO)
         if after_s:  # the other workers poll
             asyncio.get_running_loop().call_later(after_s, self.wake)
@@ -388,17 +390,20 @@ class _RetryStrategy(BaseRetryStrategy):
         self._failed, self._uncount = failed, uncount
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """Retry with growing pauses, `ATTEMPTS` times at most. A requeued job is always retried."""
+        """Retry with growing pauses, `ATTEMPTS` times at most. A requeued job is always retried; a killed run goes first, as those of a
+        dead worker do.
+        """
         if isinstance(exception, Requeue):
             self._uncount(job.id)
             return _retry_in(exception.after_s)
         after_s = min(2.0**job.attempts, WAIT_MAX_S) if job.attempts + 1 < ATTEMPTS else None
         self._failed(job.task_kwargs, exception, after_s)
-        return None if after_s is None else _retry_in(after_s)
+        return None if after_s is None else _retry_in(after_s, _FIRST if isinstance(exception, RunKilled) else None)
 
 
-def _retry_in(seconds: float) -> RetryDecision:
-    return RetryDecision(retry_at=datetime.now(UTC) + timedelta(seconds=seconds)) if seconds else RetryDecision()
+def _retry_in(seconds: float, priority: int | None = None) -> RetryDecision:
+    retry_at = datetime.now(UTC) + timedelta(seconds=seconds) if seconds else None
+    return RetryDecision(retry_at=retry_at, priority=priority)
 
 
 def _reason(error: BaseException) -> str:

@@ -1,8 +1,8 @@
 """Sends ready entries with a window of concurrent calls. Commits each intent before its bytes leave and settles each outcome.
 
 One thread alternates: it records outcomes and the next intents in one transaction, then waits for calls. However sending ends, running
-calls finish and are settled. After a power cut at most sixteen calls per concurrent call are unknown, and never more than `dispatch.window`
-entries: the call itself and one prepared behind it, or up to fifteen where calls are so fast that many end together.
+calls finish and are settled. A kill or a power cut leaves the calls in flight unknown, and those whose intent was committed ahead: at most
+half as many as connections, or 16 if that is more. Together they are never more than `dispatch.window` entries.
 """
 
 import random
@@ -20,14 +20,13 @@ from loadsheet.contract import BY_NAME, WRITES
 from loadsheet.dispatch.batching import Call, build_calls
 from loadsheet.dispatch.call_log import CallLog
 from loadsheet.dispatch.calls_in_flight import CallsInFlight, FinishedCall
-from loadsheet.dispatch.canary import Canary
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker, StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, boottime
-from loadsheet.dispatch.settlement import Settler
+from loadsheet.dispatch.settlement import Canary, Settler
 from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
 from loadsheet.problems import LedgerGone, Superseded
@@ -38,12 +37,9 @@ Progress = Callable[[int, int], None]
 GROUP_COMMIT_S = 0.02  # outcomes within this time share a commit; short compared with a call
 LONGEST_PAUSE_S = 2.0  # between two attempts to reach the ledger
 WAIT_MAX_S = 0.25  # the longest wait before a signal is noticed
-_AHEAD = (
-    1.5  # calls prepared behind the running ones, per outcome of the last group: no connection idles during a commit
-)
-_AHEAD_MAX = (
-    15  # the maximum per concurrent call: after a crash each prepared call is unknown; only fast calls need as many
-)
+_AHEAD = 1.5  # intents committed ahead per outcome of the last group: no connection idles until the next group
+_AHEAD_SHARE = 2  # at most one for this many connections: at 50 ms a call, more would not send more orders a second
+_AHEAD_FEW = 16  # which are allowed with few connections as well, where calls are so fast that many end together
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +339,8 @@ class _Sending:
                 broken.append(done.error)
                 self._ids_in_flight.update(entry.id for entry in done.call.submissions)
         least = self._breaker.limit if answered else 0  # what is only answered back waited for nothing
-        self._ahead = min(max(int(answered * _AHEAD), least), least * _AHEAD_MAX)
+        most = max(self._breaker.limit // _AHEAD_SHARE, _AHEAD_FEW)
+        self._ahead = min(max(int(answered * _AHEAD), least), most)
         if broken:
             self._commit()
             raise broken[0]

@@ -4,10 +4,18 @@ A refused batch names its records as `data[<index>]`. The interface says neither
 other records were applied (interface: Errors, Order status update). This module assigns faults to records only as far as the answer
 proves it: a guess would reject a correct record and lose another one's event.
 
-A refusal after an unknown attempt proves nothing. Reads the ledger, changes nothing.
+A refusal after an unknown attempt proves nothing. A fault is shown at the cell of the shipper's file that its payload path comes from.
+
+The canary: a few entries of an untested mapping or a new shipper go first; the rest follows when one is accepted. A drop is untested if
+none of the records of its mapping, or of its shipper's folder, was ever accepted. If all its first entries are refused, the rest is held
+for a person to decide: a wrong mapping, or a wrong code of a new shipper, would be refused a thousand times.
+
+Reads the ledger, changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -15,18 +23,22 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, checker
-from loadsheet.dispatch import error_location
 from loadsheet.dispatch.batching import Call
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, faults_text
 from loadsheet.dispatch.unknown_rules import SAME_TWICE
-from loadsheet.ledger import Settlement, State, Submission
+from loadsheet.ledger import Entry, Origin, Settlement, State, Submission
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.problems import Problem
+from loadsheet.ledger.queue import CANARY_FAILED, Part
+from loadsheet.mapping.documents import SourceRow
+from loadsheet.mapping.lineage import Trace, locate, trace
+from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.settings import EMBEDDED, Settings
 
 _ORIGINS_KEPT = 16  # a drop's origin is needed again for each of its refusals
 _SUSPECT = "sent again by itself, because its batch was refused: "
 _DOUBLED = "L608"
+HINT = "fix the mapping and drop the file again, or let these go: loadsheet retry"
+_FIELD = re.compile(r"([A-Za-z]\w*(?:\[\d+\])?(?:\.[A-Za-z]\w*(?:\[\d+\])?)*): (.+)")
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
@@ -139,7 +151,7 @@ class Settler:
         entry = self._queries.entry(submission.id)
         if any(problem.code == _DOUBLED for problem in entry.problems):
             return accepted
-        where = error_location.first_row(entry, self._origin(submission.drop))
+        where = first_row(entry, self._origin(submission.drop))
         values = {"key": submission.key, "sends": len(doubtful) + 1}
         return accepted._replace(problems=(Problem(_DOUBLED, where, values=values, level="warning"),))
 
@@ -209,13 +221,13 @@ class Settler:
             reason = f"refused after an attempt of unknown outcome ({outcome.reason})"
             return self._unknown(submission, outcome, reason)
         entry = self._queries.entry(submission.id)
-        problems = error_location.refusals(entry, self._origin(submission.drop), faults)
+        problems = refusal_problems(entry, self._origin(submission.drop), faults)
         refused = _settlement(submission, State.REFUSED, outcome._replace(reason=faults_text(faults)))
         return refused._replace(problems=problems)
 
     def _unknown(self, submission: Submission, outcome: Outcome, reason: str) -> Settlement:
         entry = self._queries.entry(submission.id)
-        problem = error_location.unknown(entry, self._origin(submission.drop), reason)
+        problem = unknown_problem(entry, self._origin(submission.drop), reason)
         doubtful = outcome._replace(kind=OutcomeKind.UNKNOWN, reason=reason)
         return _settlement(submission, State.UNKNOWN, doubtful)._replace(problems=(problem,))
 
@@ -247,3 +259,138 @@ def _own_rules(call: Call, assumptions: Assumptions) -> RuleCheck:
         return any(fault.path == path for fault in check(_decode(call.submissions[position].payload)))
 
     return breaks
+
+
+def refusal_problems(entry: Entry, origin: Origin, faults: Sequence[Fault]) -> tuple[Problem, ...]:
+    """One X701 for each fault, at the cell its path comes from, with that cell's text. A fault without a path, or on a value
+    that the mapping itself supplies, stands at the entry's first row.
+    """
+    return tuple(_refusal(entry, origin, one) for fault in faults for one in _named(entry, origin, fault))
+
+
+def unknown_problem(entry: Entry, origin: Origin, text: str) -> Problem:
+    """The X702 of an entry of which nobody knows what became, at its first row."""
+    return Problem("X702", first_row(entry, origin, ""), values={"text": text})
+
+
+def first_row(entry: Entry, origin: Origin, path: str = "") -> Where:
+    """The place of an entry's first row."""
+    if not entry.rows:
+        return NOWHERE
+    row = entry.rows[0]
+    return origin.tables[row.table].where(row.number, path=path)
+
+
+def _named(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault]:
+    """A fault whose text alone names fields, as one shape of refusals does (`reason: is too long; ...`), as one for each of them. What
+    only looks like that, because no field that it names comes from a cell, stays as it is.
+    """
+    parts = [] if fault.path else [_FIELD.fullmatch(part) for part in fault.text.split("; ")]
+    named = [(part[1], part[2]) for part in parts if part is not None]
+    known = (locate(origin.lineage, entry.rows, entry.items, path) for path, _ in named)
+    if len(named) == len(parts) and any(known):
+        yield from (Fault(path, text, fault.index) for path, text in named)
+    else:
+        yield fault
+
+
+def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
+    text = f"{fault.path}: {fault.text}" if fault.path else fault.text
+    traces = trace(origin.lineage, entry.rows, entry.items, fault.path) if fault.path else ()
+    if not traces:
+        return Problem("X701", first_row(entry, origin, fault.path), values={"text": text})
+    first = traces[0]
+    row = entry.rows[first.row]
+    where = origin.tables[row.table].where(row.number, first.label, fault.path)
+    found = _cell(origin, row, first.label) if where.column else ""
+    here = replace(where, path="")
+    stated = (where for traced in traces for where in _stating(entry, origin, traced))
+    also = dict.fromkeys(other for other in stated if other.column and other != here)
+    return Problem("X701", where, found, {"text": text}, also=tuple(also))
+
+
+def _stating(entry: Entry, origin: Origin, traced: Trace) -> Iterator[Where]:
+    """The cells that state a value: if it is one of the whole record, those of all rows that say the same."""
+    row = entry.rows[traced.row]
+    said = _cell(origin, row, traced.label)
+    for other in entry.rows if traced.source.rows == "first" and said else [row]:
+        if other is row or (other.table == row.table and _cell(origin, other, traced.label) == said):
+            yield origin.tables[other.table].where(other.number, traced.label)
+
+
+def _cell(origin: Origin, row: SourceRow, label: str) -> str:
+    header = origin.tables[row.table].header
+    return row.cells[header.index(label)] if row.cells and label in header else ""
+
+
+class _Trial:
+    """The outcomes of the first entries of one drop and operation."""
+
+    def __init__(self, size: int) -> None:
+        self.places = size  # how many more may leave
+        self.in_flight: set[int] = set()
+        self.refused: list[str] = []
+        self.unknown = 0
+
+    def count(self, settlement: Settlement) -> None:
+        """Count the settlement of one of them."""
+        self.in_flight.discard(settlement.entry)
+        if settlement.state is State.READY:
+            self.places += 1
+        elif settlement.state is State.REFUSED:
+            self.refused.append(settlement.reason)
+        else:
+            self.unknown += 1  # neither accepted nor refused: the rest waits for a later run
+
+
+class Canary:
+    """The drops on trial; `size` entries of each go first (0: no trial)."""
+
+    def __init__(self, queries: LedgerQueries, size: int) -> None:
+        self._queries = queries
+        self._size = size
+        self._trials: dict[Part, _Trial] = {part: _Trial(size) for part in queries.canary_candidates()} if size else {}
+
+    @property
+    def on_trial(self) -> list[Part]:
+        """The drops and operations on trial."""
+        return list(self._trials)
+
+    def places(self) -> Iterator[tuple[Part, int]]:
+        """The drops and operations that may be tried now, and how many entries of each."""
+        return ((part, trial.places) for part, trial in self._trials.items() if trial.places)
+
+    def started(self, calls: Iterable[Call]) -> None:
+        """Note that these calls leave."""
+        for call in calls:
+            for entry in call.submissions:
+                trial = self._trials.get((entry.drop, entry.operation))
+                if trial is not None:
+                    trial.places -= 1
+                    trial.in_flight.add(entry.id)
+
+    def judge(self, settlements: Sequence[Settlement]) -> Iterator[Settlement]:
+        """Take in settlements; yields the settlements of entries that are held because of them."""
+        for part, trial in list(self._trials.items()):
+            mine = [settlement for settlement in settlements if settlement.entry in trial.in_flight]
+            for settlement in mine:
+                trial.count(settlement)
+            if any(settlement.state is State.ACCEPTED for settlement in mine):
+                del self._trials[part]
+            elif len(trial.refused) >= self._size:
+                del self._trials[part]
+                yield from self._held(part, trial)
+
+    def _held(self, part: Part, trial: _Trial) -> Iterator[Settlement]:
+        drop, operation = part
+        origin = self._queries.origin(drop)
+        values = {"count": len(trial.refused), "text": _reasons(trial.refused)}
+        for entry in self._queries.entries_of(drop):
+            if entry.state is State.READY and entry.operation == operation:
+                problem = Problem("L609", first_row(entry, origin), values=values, hint=HINT)
+                yield Settlement(entry.id, State.HELD, CANARY_FAILED, problems=(problem,))
+
+
+def _reasons(refused: Sequence[str]) -> str:
+    """The one reason of all, or the first and the last."""
+    return refused[0] if len(set(refused)) == 1 else f"{refused[0]}; {refused[-1]}"

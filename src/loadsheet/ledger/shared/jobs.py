@@ -144,7 +144,7 @@ FINISH = (
 RETRY = (
     "with mine as (select id from procrastinate_jobs doing where id = %(job)s and worker_id = %(worker)s and status = 'doing' "
     "and not exists (select 1 from procrastinate_jobs other where other.queueing_lock = doing.queueing_lock and other.status = 'todo') "
-    "for update) select procrastinate_retry_job_v2(mine.id, now() + make_interval(secs => %(after_s)s), null, null, null), "
+    "for update) select procrastinate_retry_job_v2(mine.id, now() + make_interval(secs => %(after_s)s), cast(%(priority)s as integer), null, null), "
     'pg_notify(\'procrastinate_any_queue_v1\', \'{"type": "job_inserted", "job_id": 0}\') from mine'
 )
 """For the queue's own connection: a job is to be done again after some seconds, if it is still this worker's; nothing if it is not."""
@@ -157,7 +157,7 @@ URGENT = (
     "select distinct queue_name from procrastinate_jobs where status = 'todo' and priority > 0 and queue_name = any(%(queues)s) "
     "and (scheduled_at is null or scheduled_at <= now())"
 )
-"""For the queue's own connection: the queues with a job of a dead worker that can be done now. A queue holds one waiting job."""
+"""For the queue's own connection: the queues with a job of a dead worker or run that can be done now. A queue holds one waiting job."""
 
 
 def reap(connection: Connection, takeover_s: float) -> list[int]:

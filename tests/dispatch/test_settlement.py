@@ -1,7 +1,11 @@
+"""Whom and what a fault means: the record of `data[<index>]`, as far as the answer proves it, and the cell that its path comes from."""
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from loadsheet.contract import Fault
-from loadsheet.dispatch import error_location
+from loadsheet.dispatch.settlement import assign_faults, refusal_problems, unknown_problem
 from loadsheet.ledger import Entry, Origin, SourceTable, State
 from loadsheet.mapping.documents import Source, SourceRow
 from loadsheet.problems import Where
@@ -23,6 +27,58 @@ ENTRY = Entry(1, 1, "order.create", "A-1", "order:A-1", State.SENDING, "", b"{}"
 ORIGIN = Origin({"orders": ORDERS, "packages": PACKAGES}, LINEAGE)
 
 
+def faults(*indices, path="status_location"):
+    return [Fault(path, "is wrong", index) for index in indices]
+
+
+def never(_position, _path):
+    return False
+
+
+def meant(found):
+    return (sorted(found.faults), found.proved)
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"),
+    [
+        ((0,), ([0], True)),
+        ((0, 3), ([0, 3], True)),
+        ((5,), ([4], True)),
+        ((2, 5), ([1, 4], True)),
+        ((3,), ([2, 3], False)),
+        ((2, 3), ([1, 2, 3], False)),
+    ],
+)
+def test_an_index_at_either_end_proves_where_it_counts_from(indices, expected):
+    assert meant(assign_faults(faults(*indices), 5, None, never)) == expected
+
+
+@pytest.mark.parametrize("indices", [(6,), (0, 5), (None,), (0, None), ()])
+def test_an_index_that_cannot_be_names_nobody(indices):
+    assert assign_faults(faults(*indices), 5, None, never) is None
+
+
+@pytest.mark.parametrize(("base", "expected"), [(0, [2]), (1, [1])])
+def test_a_base_that_is_known_needs_no_proof_but_may_be_disproved(base, expected):
+    assert meant(assign_faults(faults(2), 5, base, never)) == (expected, True)
+    assert assign_faults(faults(5 if base == 0 else 0), 5, base, never) is None
+
+
+@pytest.mark.parametrize(("wrong", "expected"), [({3}, ([3], True)), ({2}, ([2], True)), ({2, 3}, ([2, 3], False))])
+def test_a_field_that_breaks_our_own_rules_in_one_of_the_two_is_the_one(wrong, expected):
+    assert meant(assign_faults(faults(3), 5, None, lambda position, _: position in wrong)) == expected
+
+
+@given(st.integers(2, 12), st.sampled_from([0, 1]), st.data())
+def test_what_is_proved_is_true_and_who_is_meant_is_always_among_the_suspects(count, base, data):
+    bad = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
+    found = assign_faults(faults(*(position + base for position in sorted(bad))), count, None, never)
+    assert bad <= set(found.faults)
+    if found.proved:
+        assert bad == set(found.faults)
+
+
 @pytest.mark.parametrize(
     ("path", "where", "found"),
     [
@@ -36,14 +92,14 @@ ORIGIN = Origin({"orders": ORDERS, "packages": PACKAGES}, LINEAGE)
     ],
 )
 def test_a_fault_is_placed_on_the_cell_it_comes_from(path, where, found):
-    (problem,) = error_location.refusals(ENTRY, ORIGIN, [Fault(path, "is wrong")])
+    (problem,) = refusal_problems(ENTRY, ORIGIN, [Fault(path, "is wrong")])
     assert (problem.code, problem.where, problem.found) == ("X701", where, found)
     assert problem.text == f"the exchange refused it: {path}: is wrong".replace(": : ", ": ")
 
 
 def test_every_fault_is_a_problem():
-    faults = [Fault("pickup_pincode", "is short"), Fault("packages[1].weight", "is no number")]
-    assert [problem.where.row for problem in error_location.refusals(ENTRY, ORIGIN, faults)] == [14, 31]
+    both = [Fault("pickup_pincode", "is short"), Fault("packages[1].weight", "is no number")]
+    assert [problem.where.row for problem in refusal_problems(ENTRY, ORIGIN, both)] == [14, 31]
 
 
 @pytest.mark.parametrize(
@@ -58,12 +114,12 @@ def test_every_fault_is_a_problem():
     ],
 )
 def test_fields_that_only_the_text_names_are_found_where_the_mapping_fills_them(text, placed):
-    found = error_location.refusals(ENTRY, ORIGIN, [Fault("", text)])
+    found = refusal_problems(ENTRY, ORIGIN, [Fault("", text)])
     assert [(problem.where.path, problem.where.cell) for problem in found] == placed
     assert "; ".join(problem.values["text"] for problem in found) == text
 
 
 def test_an_unknown_outcome_stands_at_the_first_row():
-    problem = error_location.unknown(ENTRY, ORIGIN, "no answer")
+    problem = unknown_problem(ENTRY, ORIGIN, "no answer")
     assert (problem.code, problem.where) == ("X702", Where("orders.xlsx", "Aufträge", 14))
     assert "no answer" in problem.text
