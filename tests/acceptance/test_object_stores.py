@@ -148,5 +148,5 @@ def test_the_doctor_says_whether_the_store_answers(store, bucket, tmp_path):
     bucket.drop()
     done = loadsheet(here, "run", **store.environment)
     assert done.returncode == 75
-    assert f"s3://{bucket.name} is not there" in done.stderr
+    assert f"s3://{bucket.name} does not exist" in done.stderr
     assert "Traceback" not in done.stderr

@@ -19,7 +19,7 @@ from watch_process import watching
 from loadsheet.exchange import FaultClass
 
 DAY = 86_400
-STRAYS = "2 files lie in inbox outside of the shippers' folders, where no run takes them: brich/orders.csv, orders.csv"
+STRAYS = "2 files are in inbox outside of the shippers' folders, where no run takes them: brich/orders.csv, orders.csv"
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_the_only_shipper_need_not_be_named(house):
     declare(house, "[shippers.acme]\n")
     done = house.run("--json")
     assert json.loads(done.stdout)["entries"] == {"accepted": 3}
-    assert "2 files lie in inbox outside" in done.stderr
+    assert "2 files are in inbox outside" in done.stderr
     assert house.command("show", order_id(0)).returncode == 0
     assert house.command("runs").stdout.startswith("Run\t")
 
@@ -165,7 +165,7 @@ def test_a_watch_serves_all_shippers_and_what_ends_one_ends_no_other(house):
             for said in (
                 "wrong: loadsheet.toml [shippers.wrong] conections: there is no such setting",
                 "watching inbox/acme, inbox/shut, inbox/birch",
-                "1 file lies in inbox outside of the shippers' folders",
+                "1 file is in inbox outside of the shippers' folders",
                 "this shipper is no longer watched (exit code 77), the others are",
             ):
                 assert watch.says(said), said

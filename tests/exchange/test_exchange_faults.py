@@ -304,7 +304,7 @@ def test_a_script_is_the_same_in_both_languages(tmp_path):
         ("faults: [{fault: unauthorized}]", "did you mean unauthorised?"),
         ("faults: [{fault: html, operatoin: any}]", "did you mean operation?"),
         ("faults: [{}]", "unknown name ''"),
-        ("faults: [{fault: html, operation: order.make}]", "no operation"),
+        ("faults: [{fault: html, operation: order.make}]", "not an operation"),
         ("faults: [{fault: html, at: first}]", "at: expected"),
         ("faults: [{fault: html, every: true}]", "every: expected a number"),
         ("faults: [{fault: html, share: 2}]", "share lies between"),

@@ -266,6 +266,15 @@ def test_another_ledger_in_its_place_is_refused(url, path, tmp_path):
         pass
 
 
+def test_a_log_that_somebody_deleted_is_noticed(url, path, tmp_path):
+    with open_ledger(url) as ledger:
+        ledger.begin_run()
+        shutil.copy(path, tmp_path / "without_log.db")
+    shutil.copy(tmp_path / "without_log.db", path)
+    with pytest.raises(LedgerError, match="does not know run"), open_ledger(url):
+        pass
+
+
 def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
     night(url)
     Place(path).last_run_path.write_bytes(b'{"id": 1')

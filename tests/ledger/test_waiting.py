@@ -238,7 +238,7 @@ def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(ledger, 
     given_up(ledger, run, lost)
     copy = make[operation]()
     assert (only(ledger, copy).state, code(only(ledger, copy))) == (State.HELD, ["L602"])
-    assert "it was given up" in only(ledger, copy).problems[0].hint
+    assert "it was abandoned" in only(ledger, copy).problems[0].hint
     assert ledger.ready(10) == []
 
 

@@ -146,7 +146,7 @@ def test_a_copy_that_cannot_be_made_is_said_and_made_after_the_next_run(told, tm
 
 @pytest.mark.parametrize("place", ["inbox", "inbox/fixes", "inbox/../inbox/deep/fixes"])
 def test_fix_files_never_go_where_they_would_be_taken_from(tmp_path, place):
-    with pytest.raises(SettingsError, match="lies in the inbox"):
+    with pytest.raises(SettingsError, match="is in the inbox"):
         Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / place)
     assert (
         Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / "inbox-fixes").notifications.fixes_to
@@ -157,7 +157,7 @@ def test_fix_files_never_go_where_they_would_be_taken_from(tmp_path, place):
 def test_an_inbox_behind_a_link_is_still_the_inbox(tmp_path):
     (tmp_path / "inbox").mkdir()
     (tmp_path / "back").symlink_to(tmp_path / "inbox", target_is_directory=True)
-    with pytest.raises(SettingsError, match="lies in the inbox"):
+    with pytest.raises(SettingsError, match="is in the inbox"):
         Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / "back")
 
 

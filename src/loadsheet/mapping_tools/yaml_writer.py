@@ -40,8 +40,8 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     checks = sum(CHECK in line for line in body)
     files = ", ".join(dict.fromkeys(table.sheet.path.name for table in draft.tables))
     yield f"# A draft from {files}, made by `loadsheet mapping suggest`. Review every line before you use it."
-    yield f"# {fill_in} places are marked {FILL_IN}: the draft does not load until they are filled in."
-    yield f"# {checks} places are marked {CHECK}: the sheet does not prove them."
+    yield f"# {_places(fill_in)} marked {FILL_IN}. The draft does not load until you fill them in."
+    yield f"# {_places(checks)} marked {CHECK}. The sheet does not prove what they say."
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
     for remark in draft.evidence:
         yield f"# {remark}"
@@ -51,6 +51,10 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     yield "version: 1"
     yield _target(draft)
     yield ""
+
+
+def _places(count: int) -> str:
+    return "1 place is" if count == 1 else f"{count} places are"
 
 
 def warnings(draft: Draft) -> Iterator[str]:
