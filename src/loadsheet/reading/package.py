@@ -23,7 +23,6 @@ SEND_AGAIN = "save it anew in the program it comes from and send it again"
 
 _CHUNK = 1 << 17
 _TEXT_LENGTH_MAX = 1 << 23  # a cell of Excel has 32,767 characters
-_FEW_PIECES = 8  # of a few KB each, or of a whole chunk
 _PROLOGUE_MAX, _PROLOGUE_CHUNK = 1 << 16, 1 << 10  # what stands before the first element of a part
 
 FAULTS = (
@@ -41,21 +40,6 @@ FAULTS = (
 
 
 T = TypeVar("T")
-
-
-class Pieces(list[str]):
-    """The text of one cell while it is parsed. Raises FileRefused when it is longer than the memory of a reader should hold."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._name = name
-
-    def append(self, piece: str, /) -> None:
-        """Take the next piece."""
-        if len(self) > _FEW_PIECES and sum(map(len, self)) > _TEXT_LENGTH_MAX:
-            limit = f"{_TEXT_LENGTH_MAX:,} characters"
-            raise over_limit(self._name, "one of its cells never ends", limit, "a fixed limit", SEND_AGAIN)
-        super().append(piece)
 
 
 class _ForbiddenMarkup(Exception):
@@ -85,9 +69,12 @@ class Package:
         except FAULTS as error:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN) from error
 
-    def feed(self, part: str, parser: expat.XMLParserType, found: list[T]) -> Generator[T, None, None]:
-        """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. Raises FileRefused
-        for malformed XML, and for content its handlers cannot make sense of (ValueError, LookupError).
+    def feed(
+        self, part: str, parser: expat.XMLParserType, found: list[T], pieces: Sequence[str] = ()
+    ) -> Generator[T, None, None]:
+        """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. `pieces` is the text
+        of the current cell. Raises FileRefused for malformed XML, for a cell without an end, and for content that the handlers cannot
+        make sense of (ValueError, LookupError).
         """
         try:
             with self.opened(part) as stream:
@@ -95,6 +82,9 @@ class Package:
                     parser.Parse(chunk)
                     yield from found
                     found.clear()
+                    if sum(map(len, pieces)) > _TEXT_LENGTH_MAX:
+                        limit = f"{_TEXT_LENGTH_MAX:,} characters"
+                        raise over_limit(self.name, "one of its cells never ends", limit, "a fixed limit", SEND_AGAIN)
                 parser.Parse(b"", True)  # noqa: FBT003 (its signature)
         except _ForbiddenMarkup:
             raise _forbidden_markup(self.name, part) from None

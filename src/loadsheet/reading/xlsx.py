@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 
 from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import GENERAL, Format, read_formats, read_number
-from loadsheet.reading.package import SEND_AGAIN, Package, Pieces, check_markup, local_name, open_package, safe_parser
+from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, local_name, open_package, safe_parser
 from loadsheet.reading.tables import Native
 from loadsheet.reading.workbook import COLUMNS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
 
@@ -34,7 +34,7 @@ class Dictionary:
 def read_texts(package: Package, part: str) -> Iterator[str]:
     """The shared texts of a workbook in order: rich text joined, phonetic hints left out, `_x000D_` and the like decoded."""
     found: list[str] = []
-    pieces = Pieces(package.name)
+    pieces: list[str] = []
     parser = safe_parser()
     phonetic = False
 
@@ -58,7 +58,7 @@ def read_texts(package: Package, part: str) -> Iterator[str]:
             phonetic = False
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    return package.feed(part, parser, found)
+    return package.feed(part, parser, found, pieces)
 
 
 def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
@@ -68,7 +68,8 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
     is damaged.
     """
     found: list[tuple[int, Cells]] = []
-    pieces, make = Pieces(package.name), _cell_maker(dictionary)
+    make = _cell_maker(dictionary)
+    pieces: list[str] = []
     parser = safe_parser()
     row, position, phonetic, formula, inline = 0, -1, False, False, False
     cells: Cells = []
@@ -120,7 +121,7 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
             phonetic = False
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    return package.feed(part, parser, found)
+    return package.feed(part, parser, found, pieces)
 
 
 def read_traits(package: Package, part: str) -> Traits:
@@ -131,6 +132,8 @@ def read_traits(package: Package, part: str) -> Traits:
 
     def start(tag: str, given: dict[str, str]) -> None:
         nonlocal merged, filtered
+        if tag in ("c", "v", "f"):  # most elements are these
+            return
         if tag.endswith("mergeCell"):
             merged += 1
         elif tag.endswith("autoFilter"):
