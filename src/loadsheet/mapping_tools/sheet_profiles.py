@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -38,7 +39,7 @@ _WIDE = 3  # columns of a table; of a narrower one a row with one cell is a row
 _Rows = Sequence[tuple[int, tuple[str, ...]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """A column of the sheet: heading, position, its cells by row (blank ones too), what the heading means, and what its cells are."""
 
@@ -48,7 +49,7 @@ class Column:
     reading: Reading
     guess: Guess
 
-    @property
+    @cached_property
     def filled(self) -> list[str]:
         """The cells that hold anything."""
         return [cell for cell in self.cells if cell.strip()]
@@ -58,12 +59,12 @@ class Column:
         """What the heading means."""
         return self.reading.concepts
 
-    @property
+    @cached_property
     def holds_moments(self) -> bool:
         """Whether most of its cells are dates or times, even if no format reads them."""
         return self.guess.type in {"datetime", "date", "time"} or _most(self.filled, _A_MOMENT, "datetime date time")
 
-    @property
+    @cached_property
     def holds_numbers(self) -> bool:
         """Whether most of its cells are numbers, or names made of digits alone."""
         return self.guess.type in {"integer", "decimal", "quantity"} or _most(self.filled, _A_NUMBER, "number")
