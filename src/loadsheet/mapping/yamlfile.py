@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from io import StringIO
 from pathlib import Path, PurePath
 from typing import Any, TypeVar, get_args
@@ -96,6 +97,13 @@ class YamlFile:
         return sorted(self.findings, key=lambda found: (found.file != str(self.path), found.line, found.column))
 
 
+@lru_cache(maxsize=64)
+def _compose(text: str) -> Node | None:
+    """The nodes of a YAML text, which nobody changes: a watch reads the same mappings for every run."""
+    node: Node | None = YAML(typ="safe", pure=True).compose(StringIO(text))
+    return node
+
+
 def read_yaml(path: Path) -> YamlFile:
     """Read a file. Errors are in `findings`; `values` is None if it is not YAML at all."""
     file = YamlFile(path)
@@ -104,7 +112,7 @@ def read_yaml(path: Path) -> YamlFile:
         if len(content) > _LARGEST_BYTES:
             file.refuse((), f"the file has {len(content)} bytes, allowed are {_LARGEST_BYTES}")
             return file
-        node = YAML(typ="safe", pure=True).compose(StringIO(content.decode("utf-8-sig")))
+        node = _compose(content.decode("utf-8-sig"))
     except OSError as error:
         file.refuse((), f"the file cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
