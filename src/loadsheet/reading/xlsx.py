@@ -68,9 +68,8 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
     is damaged.
     """
     found: list[tuple[int, Cells]] = []
-    make = _cell_maker(dictionary)
     pieces: list[str] = []
-    parser = safe_parser()
+    make, parser = _cell_maker(dictionary), safe_parser()
     row, position, phonetic, formula, inline = 0, -1, False, False, False
     cells: Cells = []
     attributes: dict[str, str] = {}
