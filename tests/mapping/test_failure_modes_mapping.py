@@ -12,7 +12,7 @@ M3 A pattern that runs away
 M4 A mapping edited while a run uses it
     test_m4_a_mapping_edited_while_it_is_used_changes_nothing, test_a_changed_code_table_changes_the_hash
 M5 Headings missing, renamed, too many, in another case, with hard spaces
-    test_labels_are_compared_without_case_space_and_punctuation_around, test_aliases_stand_in_for_the_label,
+    test_labels_are_compared_without_case_accents_space_and_punctuation_around, test_aliases_stand_in_for_the_label,
     test_the_closest_row_and_the_missing_labels_are_named, test_optional_columns_may_be_missing_and_further_ones_are_fine
 M6 Two headings that are one
     test_a_mapped_column_that_stands_twice_is_refused_with_both_places,

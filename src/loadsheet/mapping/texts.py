@@ -3,16 +3,16 @@
 `mappings/README.md` states the order of these steps. Two steps wait until the whole row is read: padding with a condition, and code
 tables with several keys. Knows no row, no number and no date.
 
-Patterns (`pattern` and `split`) are matched by RE2, which needs time linear in the text. Look-around and back references cannot be
-matched that way, so they are refused when the mapping is loaded. People never see a pattern as it is written: they see the names of
-its parts and an example. A pattern that Python's parser does not know has no example.
+Patterns (`pattern` and `split`) are matched by RE2 in time linear in the text. RE2 has no look-around and no back references, so these
+are refused at load. Messages never show a pattern, only the names of its parts and an example. A pattern that Python's parser cannot
+read has no example.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from re import _constants as ops  # type: ignore[attr-defined]  # typeshed has it not
+from re import _constants as ops  # type: ignore[attr-defined]  # missing in typeshed
 from re import _parser as parser  # type: ignore[attr-defined]  # as above
 from typing import Any
 
@@ -30,8 +30,8 @@ _Parse = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Completes a text when its row is read: pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then calls
-    `finish` with the text and the values of the columns `others`.
+    """Completes a text when its row is read. Pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then
+    calls `finish` with the text and the values of the columns `others`.
     """
 
     finish: Callable[[str, Sequence[str]], Any]
@@ -53,10 +53,10 @@ def takes_any(spec: Column, lookup: Lookup | None) -> bool:
 
 
 def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
-    """A function from a cell that is not blank to its text, as far as the cell alone allows."""
+    """A function from a cell that is not blank to its text. Steps that need the row are left to `finish_by_row`."""
     start = _start(spec)
     if spec.lookup_with or (spec.pad_left is not None and spec.pad_left.when is not None):
-        return start  # finished by the row
+        return start  # the row finishes it
     finish = _in_turn([*_checks(spec), *_codes(spec, lookup), *_split(spec)])
     if spec.pad_left is not None:
         to, letter = spec.pad_left.to, spec.pad_left.with_
@@ -206,13 +206,13 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
 
 
 def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]:
-    """The meanings by folded code. Raises SettingError for two codes that fold to one but differ in meaning."""
+    """The meanings by folded code. Raises SettingError for two codes that fold to the same text but differ in meaning."""
     first: dict[str, str] = {}
     for word, meaning in meanings.items():
         known = first.setdefault(folded(word, ignore_case=ignore_case), word)
         if meanings[known] != meaning:
-            values = f"{known} and {word} are one code here and mean {meanings[known]} and {meaning}"
-            hint = "capitals make no difference with ignore_case: true" if ignore_case else "leave one of them out"
+            values = f"{known} and {word} are the same code here but mean {meanings[known]} and {meaning}"
+            hint = "ignore_case: true ignores capitals" if ignore_case else "remove one of them"
             raise SettingError("one_of", values, hint)
     return {key: meanings[word] for key, word in first.items()}
 
@@ -234,7 +234,7 @@ def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:
 
 def _why_missing(lookup: Lookup, text: str, others: Sequence[str]) -> str:
     if lookup.knows(text):
-        return f"the table has no row for it together with {' and '.join(other or 'a blank' for other in others)}"
+        return f"the table has no row for this value with {' and '.join(other or 'a blank' for other in others)}"
     return did_you_mean_value(text, lookup.keys)
 
 
@@ -277,8 +277,8 @@ def _compiled(pattern: str) -> Any:
         detail = error.args[0]
         text = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
         if "perl operator" in text or "escape sequence: \\" in text:
-            raise PatternError("look-around and back references are not available") from None
-        raise PatternError(f"not a pattern: {text}") from None
+            raise PatternError("look-around and back references are not supported") from None
+        raise PatternError(f"invalid pattern: {text}") from None
 
 
 _TRIED = "1234567890ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz -./_"  # in order of preference
