@@ -1,8 +1,8 @@
 """The tables of a drop while they are read: rows are counted, and the headings and cells are checked for damage.
 
 The row count is compared with what the ledger received. It does not depend on the mapping, so it cannot share the mapping's faults.
-Unused columns are information. A warning is raised for a heading that looks like a misspelt one of a missing column, and for a
-control character in a heading.
+Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a control
+character in a heading.
 """
 
 import re
@@ -36,7 +36,7 @@ class CountedTables:
         self.tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
 
     def notes(self) -> dict[str, TableNotes]:
-        """What was found in each table; known after its rows were read."""
+        """The notes on each table, known after its rows were read."""
         return {
             name: self._notes_on(self._read[name], damage_checks) for name, damage_checks in self._damage_checks.items()
         }
@@ -55,7 +55,7 @@ class CountedTables:
         def counted() -> Iterator[Row]:
             count = 0
             rows = table.rows() if damage_checks is None else damage_checks.watch(table.rows())
-            for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is what we are here for)
+            for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is needed)
                 yield row
             self.rows[table.name] = count
 
@@ -121,7 +121,7 @@ def _use(column: ColumnPlan) -> ColumnUse:
 
 
 def _in_words(format_: str) -> str:
-    """A format as people write it: `DD.MM.YYYY hh:mm`."""
+    """A readable format such as `DD.MM.YYYY hh:mm`."""
     return re.sub("%.", lambda found: _WORDS.get(found[0], found[0]), format_)
 
 
@@ -145,7 +145,7 @@ def _controls(table: Table) -> Iterator[Problem]:
 
 
 def _misspelt(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]) -> Iterator[Problem]:
-    """A warning for each unused column whose heading is like a label that was not found."""
+    """A warning for each unused column whose heading is similar to a missing label."""
     for place, shown in unused.items():
         heading = table.header[place]
         bare = fold(CONTROL.sub("", heading))
