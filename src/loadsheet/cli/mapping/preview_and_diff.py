@@ -1,4 +1,4 @@
-"""`loadsheet mapping preview`, `test` and `diff`: what a mapping makes of files, shown, tested with golden cases, and compared with another."""
+"""`loadsheet mapping preview`, `test` and `diff`: show the result of a mapping, test it with golden cases, compare it with another."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ def preview(
 
 def _grid(found: Preview) -> Grid:
     rows = "; ".join(found.rows)
-    grid = Grid("Cell", "Heading", "As it was sent", "", "Field", "Value", title_justify="left", header_style="bold")
+    grid = Grid("Cell", "Heading", "As sent", "", "Field", "Value", title_justify="left", header_style="bold")
     grid.title = escape(f"{found.operation} {found.key}  ({rows})")
     at = {str(problem.where): problem for problem in found.problems}
     for value in found.values:
@@ -128,7 +128,7 @@ def _source(value: Explanation) -> tuple[str, str, str]:
 
 
 def _place(where: Where) -> str:
-    """A place without what the reader knows: the sheet and cell, or the file and row."""
+    """A short place: the sheet and cell, or the file and row."""
     return f"{where.sheet}!{where.cell}" if where.cell else f"{where.file}:{where.row}"
 
 
@@ -168,7 +168,7 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
     place = folder or settings.mappings / FOLDER
     cases = find_cases(place) if place.is_dir() else []
     if not cases:
-        raise MappingError("there are no cases here", file=str(place), hint="put files into MAPPING/ and use --update")
+        raise MappingError("no cases found", file=str(place), hint="put files into MAPPING/ and use --update")
     loaded = load_folder(settings.mappings, settings.assumptions)
     differences = {
         case: _run_case(case, mapping_among(loaded, case.mapping, settings), settings, update=update) for case in cases
@@ -183,7 +183,10 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
             print_lines([f"{'wrong' if texts else 'ok'}\t{case.mapping}/{case.name}"])
             for text in texts:
                 print_lines([f"\t{text}"])
-        say(f"{len(cases)} cases, {len(failed)} not as expected" + (", all written anew" if update else ""))
+        say(
+            f"{len(cases)} case{'' if len(cases) == 1 else 's'}, {len(failed)} not as expected"
+            + (", all rewritten" if update else "")
+        )
     return exit_codes.NEEDS_SOMEONE if failed else 0
 
 
@@ -236,7 +239,7 @@ def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, 
 
 
 def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[Path, ...]]:
-    """Each file by itself, or for a mapping of several files all of them together; a folder is one drop."""
+    """One drop for each file, or one for all files if the mapping has several; a folder is one drop."""
     alone = [path for path in files if path.is_file()]
     folders = [sorted(inner for inner in path.iterdir() if inner.is_file()) for path in files if path.is_dir()]
     if before.companions:
@@ -248,10 +251,10 @@ def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple
 
 
 def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileRefused:
-    """That these files and folders hold no document for either mapping."""
+    """The error that these files and folders have no document for either mapping."""
     patterns = ", ".join(dict.fromkeys((*before.files, *before.companions.values(), *after.files)))
     found = ", ".join(map(str, files))
-    hint = "there is nothing to compare: name a file, or a folder that holds files of these names"
+    hint = "nothing to compare: give a file, or a folder with files of these names"
     return FileRefused(Problem("A101", Where(found), found, {"patterns": patterns}, hint))
 
 
