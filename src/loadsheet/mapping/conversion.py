@@ -108,7 +108,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     zoned = conventions.by_row and spec.type in {"date", "datetime"}
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     formats = spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ())
-    writes = next((one for one in formats if spec.type != "date" or not _CLOCK.search(one)), "")
+    writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
     name = str(loc[-1])
     return ColumnPlan(
         name,

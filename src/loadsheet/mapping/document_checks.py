@@ -131,10 +131,10 @@ class DocumentProblems:
         for position, row, index in also:
             reader = self._readers[position]
             for column in sorted(columns_behind(reader.plan, () if index is None else (index,))):
-                for one in self._stating(position, row, column):
-                    place = reader.view.position(column, one)
+                for row_ in self._stating(position, row, column):
+                    place = reader.view.position(column, row_)
                     if place is not None:
-                        found[reader.table.where(one.number, place)] = None
+                        found[reader.table.where(row_.number, place)] = None
             if len(found) > _ALSO_MAX:
                 break
         found.pop(here, None)
@@ -144,7 +144,7 @@ class DocumentProblems:
         """The rows that hold a value: all rows of the record if they must agree in it, otherwise the row itself."""
         if position or index not in self._one_value:
             return (row,)
-        return [one for one in self._group.rows[0] if one is row or self.cell((0, one, index)).strip()]
+        return [other for other in self._group.rows[0] if other is row or self.cell((0, other, index)).strip()]
 
     def _placed(self, reader: RowReader, nth: int, index: int, source: SourceRow) -> tuple[int | None, str]:
         """The column of a value in its row of the file, and its text."""

@@ -150,7 +150,7 @@ def _refused_notation(problem: Problem) -> Notation | None:
         return None
     if problem.code == "C304":
         declared = [_date(example) for example in str(problem.values.get("expected", "")).split(" or ")]
-        read = {one.order for one in declared if one is not None and one.of == notation.of}
+        read = {date_.order for date_ in declared if date_ is not None and date_.of == notation.of}
     elif problem.code == "C302":
         read = {_POINT if decimal_mark(problem.values["locale"]) == "." else _COMMA}
     else:  # a single mark that the column does not use

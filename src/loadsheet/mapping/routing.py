@@ -56,7 +56,7 @@ class BrokenMapping(NamedTuple):
         """Whether one of its patterns matches this file."""
         bare = name.partition("/")[2] if self.shipper else name
         return any(
-            match(pattern, one) is not None for pattern in self.patterns for one in (bare, _FIX.sub(r"\1", bare))
+            match(pattern, form) is not None for pattern in self.patterns for form in (bare, _FIX.sub(r"\1", bare))
         )
 
     def waiting(self, name: str) -> Problem:
@@ -133,7 +133,7 @@ def _patterns(source: Mapping[str, Any]) -> tuple[str, ...]:
     others = list(companions.values()) if isinstance(companions, dict) else [None]
     trigger = [source["complete_when"]] if source.get("complete_when") is not None else []
     found = [*main, *others, *trigger]
-    return tuple(found) if all(isinstance(one, str) and one for one in found) else ()
+    return tuple(found) if all(isinstance(pattern, str) and pattern for pattern in found) else ()
 
 
 def _from_text(path: Path) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def _from_text(path: Path) -> tuple[str, ...]:
         return ()
     pieces = re.split(r"[,\n]", found[1].strip("[]")) if found else []
     plain = (piece.partition(" #")[0].strip().removeprefix("- ").strip(" \"'") for piece in pieces)
-    return tuple(one for one in plain if one)
+    return tuple(pattern for pattern in plain if pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def route(
     original: by the name in `fixes`, otherwise by its own name without `.fix`. It must be in a folder of that mapping.
     """
     broken = broken_mappings(mappings)
-    by_shipper: dict[str, list[CompiledMapping]] = {"": [], **{one.shipper.casefold(): [] for one in broken}}
+    by_shipper: dict[str, list[CompiledMapping]] = {"": [], **{mapping.shipper.casefold(): [] for mapping in broken}}
     for mapping in mappings:
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
     concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
@@ -270,10 +270,10 @@ def _blocked(
 ) -> Problem | None:
     """Why a file stays in the inbox: a broken mapping matches it or may match it, and no other mapping does."""
     area = _shipper_of(name, by_shipper) if broken else ""
-    near = [one for one in broken if one.shipper.casefold() == area]
-    first = next((one for one in near if one.takes(name)), None)
+    near = [mapping for mapping in broken if mapping.shipper.casefold() == area]
+    first = next((mapping for mapping in near if mapping.takes(name)), None)
     if first is None and not is_taken:
-        first = next((one for one in near if not one.all_known), None)
+        first = next((mapping for mapping in near if not mapping.all_known), None)
     return first.waiting(name) if first is not None else None
 
 

@@ -146,7 +146,7 @@ class RowReader:
             return (index,)
         if refused.code in ("C314", "C315") and self.plan.zone is not None:
             return (self.plan.zone,)
-        finish = next((one for one in self.plan.finishes if one.column.slot.index == index), None)
+        finish = next((step for step in self.plan.finishes if step.column.slot.index == index), None)
         return finish.others if finish is not None and refused.code == "C306" else ()
 
     def _convert(

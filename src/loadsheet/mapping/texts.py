@@ -339,34 +339,36 @@ def _characters(op: Any, value: Any) -> str:
         return chr(value)
     if op is ops.ANY:
         return _ANY
-    found = "".join(one for one in _TRIED if _matches(op, value, one))
+    found = "".join(letter for letter in _TRIED if _matches(op, value, letter))
     if not found:
         raise _UnknownError
-    alike = [one for one in found if (one.isdigit(), one.isupper()) == (found[0].isdigit(), found[0].isupper())]
+    alike = [
+        letter for letter in found if (letter.isdigit(), letter.isupper()) == (found[0].isdigit(), found[0].isupper())
+    ]
     return "".join(alike)
 
 
-def _matches(op: Any, value: Any, one: str) -> bool:
+def _matches(op: Any, value: Any, letter: str) -> bool:
     if op is ops.NOT_LITERAL:
-        return chr(value) != one
+        return chr(value) != letter
     if op is not ops.IN:
         raise _UnknownError
     negated = value[0][0] is ops.NEGATE
-    return negated is not any(_holds(part, inner, one) for part, inner in value[negated:])
+    return negated is not any(_holds(part, inner, letter) for part, inner in value[negated:])
 
 
-def _holds(part: Any, inner: Any, one: str) -> bool:
+def _holds(part: Any, inner: Any, letter: str) -> bool:
     if part is ops.LITERAL:
-        return chr(inner) == one
+        return chr(inner) == letter
     if part is ops.RANGE:
-        return bool(inner[0] <= ord(one) <= inner[1])
+        return bool(inner[0] <= ord(letter) <= inner[1])
     kinds: dict[Any, tuple[bool, bool]] = {
-        ops.CATEGORY_DIGIT: (one.isdigit(), True),
-        ops.CATEGORY_NOT_DIGIT: (one.isdigit(), False),
-        ops.CATEGORY_SPACE: (one.isspace(), True),
-        ops.CATEGORY_NOT_SPACE: (one.isspace(), False),
-        ops.CATEGORY_WORD: (one.isalnum() or one == "_", True),
-        ops.CATEGORY_NOT_WORD: (one.isalnum() or one == "_", False),
+        ops.CATEGORY_DIGIT: (letter.isdigit(), True),
+        ops.CATEGORY_NOT_DIGIT: (letter.isdigit(), False),
+        ops.CATEGORY_SPACE: (letter.isspace(), True),
+        ops.CATEGORY_NOT_SPACE: (letter.isspace(), False),
+        ops.CATEGORY_WORD: (letter.isalnum() or letter == "_", True),
+        ops.CATEGORY_NOT_WORD: (letter.isalnum() or letter == "_", False),
     }
     if part is not ops.CATEGORY or inner not in kinds:
         raise _UnknownError

@@ -89,7 +89,7 @@ def _plain(text: str) -> str:
     apart = unicodedata.normalize(
         "NFKD", text.replace("&", " and ").replace(".", ". " if " " in text else "").casefold()
     )
-    letters = (" " if not one.isalnum() else one for one in apart if not unicodedata.combining(one))
+    letters = (" " if not letter.isalnum() else letter for letter in apart if not unicodedata.combining(letter))
     words = "".join(letters).split()
     return " ".join("saint" if word == "st" else word for word in words)
 

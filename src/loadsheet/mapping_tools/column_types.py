@@ -102,7 +102,7 @@ def _native_type(filled: Sequence[str]) -> Guess | None:
         others = [cell for cell in filled if not isinstance(cell, Native)]
         if any(map(_DATED.search, others)):
             return None  # dates as text: their format must be detected
-        return Guess("time" if kind == "time" else "datetime", {}, evidence + _strangers(others))
+        return Guess("time" if kind == "time" else "datetime", {}, evidence + _not_dates(others))
     if not _enough(count, len(filled)):
         return None
     if kind == "flag":
@@ -126,7 +126,9 @@ def _moment_type(filled: Sequence[str], locale: str) -> Guess | None:
         return None
     evidence = f"{read} of {len(filled)} values read as {' or '.join(format_ for format_, _ in found)}"
     if not _enough(read, len(filled)):
-        evidence += _strangers([text for text in texts if all(_reads(one, None)(text) is None for one, _ in found)])
+        evidence += _not_dates(
+            [text for text in texts if all(_reads(format_, None)(text) is None for format_, _ in found)]
+        )
     evidence += f" ({native} of them are workbook dates)" if native else ""
     formats = [format_ for format_, _ in found]
     if other := _other_way(texts, formats[0], found[0][1]):
@@ -138,7 +140,7 @@ def _moment_type(filled: Sequence[str], locale: str) -> Guess | None:
     return Guess("datetime", {"formats": formats}, evidence)
 
 
-def _strangers(others: Sequence[str]) -> str:
+def _not_dates(others: Sequence[str]) -> str:
     """The remark on cells among dates that are not dates."""
     return f"; {CHECK} the cells that are not dates, such as {others[0].strip()}" if others else ""
 

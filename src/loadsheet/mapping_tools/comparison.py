@@ -159,11 +159,11 @@ def changes(old: bytes, new: bytes) -> tuple[Change, ...]:
 
 
 def _pair(old: Document | None, new: Document | None) -> Pair:
-    one = new or old
-    if one is None:
+    document = new or old
+    if document is None:
         raise ValueError("a pair needs a document")
     if old is None or new is None:
-        return Pair(one.operation, one.key, Verdict.ONLY_NEW if old is None else Verdict.ONLY_OLD)
+        return Pair(document.operation, document.key, Verdict.ONLY_NEW if old is None else Verdict.ONLY_OLD)
     if old.usable and new.usable:
         found = changes(sent(old), sent(new))
         return Pair(new.operation, new.key, Verdict.CHANGED if found else Verdict.IDENTICAL, found)
@@ -228,9 +228,9 @@ def judge(case: Case, documents: Sequence[Document | Ignored]) -> list[str]:
     got = [_decoded(_line(document), case.expected, 0) for document in documents]
     differences = []
     for place in range(max(len(wanted), len(got))):
-        one = wanted[place] if place < len(wanted) else None
-        other = got[place] if place < len(got) else None
-        differences += _difference(one, other, place + 1)
+        expected = wanted[place] if place < len(wanted) else None
+        actual = got[place] if place < len(got) else None
+        differences += _difference(expected, actual, place + 1)
     return differences
 
 
@@ -264,8 +264,8 @@ def _decoded(text: str, path: Path, line: int) -> dict[str, Any]:
 
 def _difference(wanted: dict[str, Any] | None, got: dict[str, Any] | None, place: int) -> list[str]:
     if wanted is None or got is None:
-        one = wanted or got or {}
-        return [f"document {place} ({_named(one)}) is {'not expected' if wanted is None else 'expected, but missing'}"]
+        line = wanted or got or {}
+        return [f"document {place} ({_named(line)}) is {'not expected' if wanted is None else 'expected, but missing'}"]
     head = f"document {place} ({_named(wanted)})"
     differences = [
         f"{head}: {name} is {_short(got.get(name))}, expected {_short(wanted.get(name))}"

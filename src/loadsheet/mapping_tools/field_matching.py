@@ -135,7 +135,12 @@ def best_columns(
     concepts that all of these columns may also have.
     """
     targets = list(_targets(record, operation, context=context, in_list=True))
-    pairs = [(score, one, target) for one in columns for target in targets if (score := _score(one, target)) >= _LEAST]
+    pairs = [
+        (score, column, target)
+        for column in columns
+        for target in targets
+        if (score := _score(column, target)) >= _LEAST
+    ]
     found: dict[str, Column] = {}
     for _, column, target in sorted(pairs, key=lambda pair: -pair[0]):
         if target.path not in found and all(column is not used for used in found.values()):
@@ -279,13 +284,13 @@ def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[She
 
 def code_of_event(fields: Sequence[Field]) -> Field | None:
     """The field with the event code, if the operation has one."""
-    return next((one for one in fields if {"status", "code"} <= meaning(one) and one.record is None), None)
+    return next((field for field in fields if {"status", "code"} <= meaning(field) and field.record is None), None)
 
 
 def says_event(operation: Operation, filled: Container[str]) -> bool:
     """Whether one of the filled fields gives the event of each record."""
     fields = operation.record.fields
-    return any(one.name in filled for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES)
+    return any(field.name in filled for field in fields if "status" in meaning(field) and field.kind not in DATE_SHAPES)
 
 
 def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sheet, Sets | None]:
@@ -296,7 +301,7 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     fields = match.operation.record.fields
     code, moment = (
         code_of_event(fields),
-        next((one for one in fields if {"status", "moment"} <= meaning(one) and one.kind in DATE_SHAPES), None),
+        next((field for field in fields if {"status", "moment"} <= meaning(field) and field.kind in DATE_SHAPES), None),
     )
     found = milestones(sheet)
     is_status = match.operation.action is Action.STATUS
@@ -309,11 +314,11 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     ):
         return match, sheet, None
     at, event = _at(found), _event(found)
-    rest = tuple(column for column in sheet.columns if all(column is not one for one in found))
+    rest = tuple(column for column in sheet.columns if all(column is not milestone for milestone in found))
     kept = {
         path: filled
         for path, filled in match.filled.items()
-        if path != moment.name and (filled.sheet != main or all(filled.column is not one for one in found))
+        if path != moment.name and (filled.sheet != main or all(filled.column is not milestone for milestone in found))
     }
     kept[code.name] = Filled(
         main, event, 1.0, "the codes are the headings; replace them with the codes of the exchange"
@@ -327,12 +332,13 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
 def _at(found: Sequence[Column]) -> Column:
     """One column with the moments of all milestones."""
     cells = tuple(
-        next((cell for cell in row if cell.strip()), "") for row in zip(*(one.cells for one in found), strict=True)
+        next((cell for cell in row if cell.strip()), "")
+        for row in zip(*(column.cells for column in found), strict=True)
     )
-    formats = list(dict.fromkeys(one for column in found for one in column.guess.keys.get("formats", [])))
+    formats = list(dict.fromkeys(format_ for column in found for format_ in column.guess.keys.get("formats", [])))
     evidence = f"{sum(len(column.filled) for column in found)} values under {len(found)} headings"
-    strangers = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
-    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *strangers]))
+    remarks = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
+    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *remarks]))
     return Column(
         _SET_LABEL, -1, cells, Reading(frozenset({"status", "moment"}), (), found[0].reading.languages), guess
     )

@@ -109,12 +109,12 @@ def _described(key: str, schema: Json) -> Json:
 
 def _by_table(definition: str) -> Json:
     """Entries by name for one table, or by table and name for several."""
-    one = {"$ref": f"{_DEFS}{definition}"}
+    entry = {"$ref": f"{_DEFS}{definition}"}
     return {
         "type": "object",
         "minProperties": 1,
         "additionalProperties": {
-            "anyOf": [one, {"type": "object", "minProperties": 1, "additionalProperties": one}],
+            "anyOf": [entry, {"type": "object", "minProperties": 1, "additionalProperties": entry}],
         },
     }
 

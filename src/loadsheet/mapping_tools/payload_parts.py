@@ -176,7 +176,7 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tupl
 
 def _has_clock(day: DraftColumn) -> bool:
     formats = day.keys.get("formats", [])
-    if any("%H" in one or "%I" in one for one in formats):
+    if any("%H" in format_ or "%I" in format_ for format_ in formats):
         return True
     natives = (cell for cell in day.column.filled if isinstance(cell, Native) and cell.kind == "datetime")
     return any(not cell.endswith(" 00:00:00") for cell in natives)

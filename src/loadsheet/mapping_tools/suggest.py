@@ -147,7 +147,7 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
     made = Draft(
         name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[main].path.stem))) or "draft", "-"),
         operation=found.operation,
-        likely=tuple((one.operation.name, one.total) for one in ranked[:3]),
+        likely=tuple((match_.operation.name, match_.total) for match_ in ranked[:3]),
         tables=tables,
         filled={},
         unused=[],
@@ -168,12 +168,12 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
 
 
 def _rank(name: str) -> int:
-    return list(_ACTION_WORDS).index(next(one.action for one in WRITES if one.name == name))
+    return list(_ACTION_WORDS).index(next(operation.action for operation in WRITES if operation.name == name))
 
 
 def chooser(sheet: Sheet, subject: str) -> Chooser | None:
     """The column of a sheet that chooses the operation of each row, if any. `subject` is the subject of the rows, such as order."""
-    by_action = {one.action: one for one in WRITES if one.subject == subject}
+    by_action = {operation.action: operation for operation in WRITES if operation.subject == subject}
     found = (_action_codes(column, by_action) for column in sheet.columns)
     return next((Chooser(column, codes) for column, codes in zip(sheet.columns, found, strict=True) if codes), None)
 
@@ -270,7 +270,7 @@ def _by_table(found: Match, places: dict[int, DraftTable], main: int) -> Match:
 def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
     if len(sheets) == 1:
         return "rows"
-    several = len({one.path for one in sheets}) > 1
+    several = len({other.path for other in sheets}) > 1
     return _slug(sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem) or (
         "main_rows" if is_main else "lines"
     )
@@ -385,7 +385,9 @@ def _unique(name: str, taken: set[str]) -> str:
 def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     """Let the column choose the operation, or only add a comment if the author named an operation."""
     made.chooser = choosing
-    drafted = next((one for one in made.main.columns if one.column.label == choosing.column.label), None)
+    drafted = next(
+        (candidate for candidate in made.main.columns if candidate.column.label == choosing.column.label), None
+    )
     if not by_it or drafted is None:
         return
     made.chosen_by = drafted

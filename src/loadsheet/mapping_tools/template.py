@@ -144,7 +144,7 @@ def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
     spec = column.spec
     if pattern := spec.pattern or spec.split:
         text = example_of(pattern)
-        return text if not any(isinstance(one.convert(text), CellProblem) for one in (column, *parts)) else ""
+        return text if not any(isinstance(plan.convert(text), CellProblem) for plan in (column, *parts)) else ""
     text = "A-1001" if spec.key else column.label
     text = f"{'0' * (spec.pad_left.to - 4)}1067" if spec.pad_left is not None and spec.pad_left.to > 4 else text
     return text[: spec.max_length or len(text)]

@@ -64,9 +64,9 @@ class Vocabulary:
     def value_meant(self, text: str, known: tuple[str, ...]) -> str:
         """The value of the interface that a shipper's code or word means; empty if none is similar."""
         folded = fold(text)
-        for one in known:
-            if folded == fold(one):
-                return one
+        for value in known:
+            if folded == fold(value):
+                return value
         meant = self.values.get(folded, "")
         return meant if meant in known else ""
 

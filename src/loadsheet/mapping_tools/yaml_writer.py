@@ -158,7 +158,9 @@ def _columns(draft: Draft) -> Iterator[str]:
     yield "# What the shipper sends. Comments give the evidence from this file."
     formats = _shared_formats(draft)
     unused = set(draft.unused)
-    in_use = any(one not in unused or _is_ruling(one, table) for table in draft.tables for one in table.columns)
+    in_use = any(
+        drafted not in unused or _is_ruling(drafted, table) for table in draft.tables for drafted in table.columns
+    )
     yield "columns:" if in_use else f"columns: {{}}   # {FILL_IN}: no heading is known"
     for table in draft.tables:
         pad = "  "
@@ -229,7 +231,7 @@ def _shared_formats(draft: Draft) -> list[str]:
             if drafted.keys.get("type") in {"datetime", "date"}:
                 counted |= dict.fromkeys(drafted.keys.get("formats", []))
     formats = list(counted)
-    both = any(_DAY_FIRST in one for one in formats) and any(_MONTH_FIRST in one for one in formats)
+    both = any(_DAY_FIRST in format_ for format_ in formats) and any(_MONTH_FIRST in format_ for format_ in formats)
     return [] if both else formats
 
 

@@ -135,7 +135,7 @@ def unpack(packed: bytes) -> Chunk:
         first, groups, documents, left_out, ignored = _decode(packed)
     except (msgspec.DecodeError, RecursionError) as error:  # includes ValidationError
         raise PartsLost(f"invalid chunk: {error}") from error
-    items: list[Document | Ignored] = [Document(*one) for one in documents]
+    items: list[Document | Ignored] = [Document(*fields) for fields in documents]
     for place, row in zip(left_out, ignored, strict=True):
         items.insert(place, row)
     return Chunk(first, groups, items)

@@ -45,7 +45,7 @@ class CountedTables:
         if table.at:  # a fix file: its original was checked
             return TableNotes(damage_checks.problems())
         same_sheet = (table.file, table.sheet, table.header)
-        others = [one for one in self._read.values() if (one.file, one.sheet, one.header) == same_sheet]
+        others = [other for other in self._read.values() if (other.file, other.sheet, other.header) == same_sheet]
         unused, problems = headings_of(self._mapping, table, others, damage_checks.filled)
         return TableNotes((*problems, *damage_checks.problems()), unused, damage_checks.blank_rows)
 
@@ -96,9 +96,11 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     """Check the headings of a table. `others` are the tables read from the same sheet; `filled` are the positions of columns that have
     values but no heading.
     """
-    used = {place for one in (table, *others) for place in one.columns.values()}
-    for one in (table, *others):
-        used |= {place for plan in mapping.plan.tables if plan.source == one.name for place in _by_number(plan, one)}
+    used = {place for other in (table, *others) for place in other.columns.values()}
+    for other in (table, *others):
+        used |= {
+            place for plan in mapping.plan.tables if plan.source == other.name for place in _by_number(plan, other)
+        }
     plans = [plan for plan in mapping.plan.tables if plan.source == table.name]
     free = {place: _clean(label) for place, label in enumerate(table.header) if place not in used}
     shown = {
@@ -149,7 +151,9 @@ def _misspelt(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]
     for place, shown in unused.items():
         heading = table.header[place]
         bare = fold(CONTROL.sub("", heading))
-        like = next((one for one in (bare, fold(_BRACKETED.sub("", bare))) if one in labels), "") or near(bare, labels)
+        like = next((form for form in (bare, fold(_BRACKETED.sub("", bare))) if form in labels), "") or near(
+            bare, labels
+        )
         if heading.strip() and like in labels:
             at = table.where(table.header_row, place)
             cell = at.cell or f"column {column_letters(place)}"

@@ -25,11 +25,11 @@ def mapping_named(name: str, settings: Settings) -> CompiledMapping:
     return mapping_among(load_folder(settings.mappings, settings.assumptions), name, settings)
 
 
-def mapping_among(found: LoadedMappings, name: str, settings: Settings) -> CompiledMapping:
+def mapping_among(loaded_mappings: LoadedMappings, name: str, settings: Settings) -> CompiledMapping:
     """The mapping of this name in the folder. Raises MappingError, click.BadParameter."""
-    loaded = {mapping.name: mapping for mapping in found}
+    loaded = {mapping.name: mapping for mapping in loaded_mappings}
     if name not in loaded:
-        if broken := next((one for one in found.broken if name == one.name), None):
+        if broken := next((mapping for mapping in loaded_mappings.broken if name == mapping.name), None):
             raise broken.finding
         known = ", ".join(loaded) or "none"
         raise click.BadParameter(
@@ -51,7 +51,7 @@ def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
     waiting = (mapping for mapping in loaded if name in route([name], [mapping]).waiting)
     if named := next((found.mapping for found in routes.complete), None) or next(waiting, None):
         return named
-    if broken := next((one for one in loaded.broken if one.takes(name)), None):
+    if broken := next((mapping for mapping in loaded.broken if mapping.takes(name)), None):
         raise broken.finding
     raise FileRefused({**routes.unmapped, **routes.ambiguous, **routes.blocked}[name])
 

@@ -40,8 +40,8 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     for loaded in sound:
         for note in loaded.notes:
             say(f"{loaded.path}: note: {note}")
-    files, mistakes = "" if len(paths) == 1 else "s", "" if len(findings) == 1 else "s"
-    say(f"{len(paths)} mapping file{files}, {len(findings)} mistake{mistakes}")
+    s_files, s_mistakes = "" if len(paths) == 1 else "s", "" if len(findings) == 1 else "s"
+    say(f"{len(paths)} mapping file{s_files}, {len(findings)} mistake{s_mistakes}")
     return MappingError.exit_code if findings else 0
 
 

@@ -75,32 +75,36 @@ def preview(
     shown = [make_preview(mapping, document, found.tables) for document in found.documents]
     if as_json:
         heading = {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
-        print_json({**heading, "records": [_preview_json(one) for one in shown]})
+        print_json({**heading, "records": [_preview_json(record) for record in shown]})
     elif sys.stdout.isatty():
         console = Console()
-        for one in shown:
-            console.print(_grid(one))
+        for record in shown:
+            console.print(_grid(record))
     else:
-        for one in shown:
-            click.echo("\n".join(_lines(one)))
-    return exit_codes.NEEDS_SOMEONE if any(problem.level == "error" for one in shown for problem in one.problems) else 0
+        for record in shown:
+            click.echo("\n".join(_lines(record)))
+    return (
+        exit_codes.NEEDS_SOMEONE
+        if any(problem.level == "error" for record in shown for problem in record.problems)
+        else 0
+    )
 
 
-def _grid(found: Preview) -> Grid:
-    rows = "; ".join(found.rows)
+def _grid(document: Preview) -> Grid:
+    rows = "; ".join(document.rows)
     grid = Grid("Cell", "Heading", "As sent", "", "Field", "Value", title_justify="left", header_style="bold")
-    grid.title = escape(f"{found.operation} {found.key}  ({rows})")
-    at = {str(problem.where): problem for problem in found.problems}
-    for value in found.values:
+    grid.title = escape(f"{document.operation} {document.key}  ({rows})")
+    at = {str(problem.where): problem for problem in document.problems}
+    for value in document.values:
         place, label, text = _source(value)
         style = "yellow" if place in at else "dim" if not value.cells else ""
         near = _place(value.cells[0].where) if value.cells else ""
         grid.add_row(*map(escape, (near, label, text, "->", value.path, value.value)), style=style)
-    for cell in found.unused:
-        style = "dim" if found.values else "yellow" if str(cell.where) in at else ""
-        use = "not used" if found.values else ""
+    for cell in document.unused:
+        style = "dim" if document.values else "yellow" if str(cell.where) in at else ""
+        use = "not used" if document.values else ""
         grid.add_row(*map(escape, (_place(cell.where), cell.label, _short(cell.text), "", use, "")), style=style)
-    for problem in found.problems:
+    for problem in document.problems:
         style = "bold red" if problem.level == "error" else "yellow"
         hint = f" ({problem.hint})" if problem.hint else ""
         grid.add_row(
@@ -110,13 +114,13 @@ def _grid(found: Preview) -> Grid:
     return grid
 
 
-def _lines(found: Preview) -> Iterator[str]:
-    for value in found.values:
+def _lines(document: Preview) -> Iterator[str]:
+    for value in document.values:
         place, label, text = _source(value)
-        yield f"{found.key}\t{value.path}\t{value.value}\t{place}\t{label}\t{text}"
-    for cell in found.unused:
-        yield "\t".join((found.key, "", "", str(cell.where), cell.label, _short(cell.text)))
-    yield from (f"{found.key}\t{problem}" for problem in found.problems)
+        yield f"{document.key}\t{value.path}\t{value.value}\t{place}\t{label}\t{text}"
+    for cell in document.unused:
+        yield "\t".join((document.key, "", "", str(cell.where), cell.label, _short(cell.text)))
+    yield from (f"{document.key}\t{problem}" for problem in document.problems)
 
 
 def _source(value: Explanation) -> tuple[str, str, str]:
@@ -137,17 +141,17 @@ def _short(text: str) -> str:
     return plain if len(plain) <= _SHORT else f"{plain[: _SHORT - 3]}..."
 
 
-def _preview_json(found: Preview) -> dict[str, Any]:
+def _preview_json(document: Preview) -> dict[str, Any]:
     return {
-        "operation": found.operation,
-        "key": found.key,
-        "rows": list(found.rows),
+        "operation": document.operation,
+        "key": document.key,
+        "rows": list(document.rows),
         "values": [
             {"field": value.path, "value": value.value, "cells": [_cell(cell) for cell in value.cells]}
-            for value in found.values
+            for value in document.values
         ],
-        "unused": [_cell(cell) for cell in found.unused],
-        "problems": [problem.to_json() for problem in found.problems],
+        "unused": [_cell(cell) for cell in document.unused],
+        "problems": [problem.to_json() for problem in document.problems],
     }
 
 
@@ -224,7 +228,7 @@ def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, 
     now = datetime.now(UTC)
     total = Comparison()
     for drop in _drops(files, before, after):
-        old_side, new_side = (translate_files(one, drop, settings, now=now) for one in (before, after))
+        old_side, new_side = (translate_files(mapping, drop, settings, now=now) for mapping in (before, after))
         found = compare(old_side.documents, new_side.documents)
         total.counts.update(found.counts)
         total.fields.update(found.fields)
@@ -258,14 +262,14 @@ def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileR
     return FileRefused(Problem("A101", Where(found), found, {"patterns": patterns}, hint))
 
 
-def _print(old: Mapping, new: Mapping, found: Comparison) -> None:
+def _print(old: Mapping, new: Mapping, comparison: Comparison) -> None:
     print_lines([f"{_named(old)} -> {_named(new)}"])
     for verdict in Verdict:
-        if found.counts[verdict]:
-            print_lines([f"{found.counts[verdict]:>8}  {verdict}"])
-    for path, count in found.fields.most_common():
+        if comparison.counts[verdict]:
+            print_lines([f"{comparison.counts[verdict]:>8}  {verdict}"])
+    for path, count in comparison.fields.most_common():
         print_lines([f"{count:>8}  differ in {path}"])
-    shown = [pair for pair in found.pairs if pair.verdict is not Verdict.STILL_FAILING]
+    shown = [pair for pair in comparison.pairs if pair.verdict is not Verdict.STILL_FAILING]
     for pair in shown[:_SHOWN]:
         print_lines([f"{pair.verdict}\t{pair.operation} {pair.key}"])
         for change in pair.changes:
