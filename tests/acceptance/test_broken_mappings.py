@@ -98,7 +98,7 @@ def test_of_a_mapping_that_says_no_file_names_all_stay_that_no_other_takes(house
     (house / "mappings" / "empty.yaml").write_text("mapping: empty\nversion: 1\n", encoding="utf-8")
     assert blocked(house / "mappings", "alder_1.csv", "unknown.csv") == ({"unknown.csv"}, set())
     (broken,) = [one for one in load_folder(house / "mappings", Assumptions()).broken if one.name == "empty"]
-    assert "file names cannot be read" in broken.problem.hint
+    assert "its patterns cannot be read" in broken.problem.hint
 
 
 def test_children_of_a_broken_base_are_broken_too_and_their_files_stay(house):

@@ -109,10 +109,10 @@ def test_a_wrong_rule_is_refused_with_its_place(tmp_path, written, said):
         ("totals: {begins_with: []}", "must not be empty"),
         ("totals: {begins_with: [' ']}", "must not be empty"),
         ("totals: [Total]", "must be a mapping of keys to values"),
-        ("totals: {begins_with: Total, where: 'city == \"x\"'}", "where does not go with begins_with"),
-        ("totals: {begins_with: Total, over: block}", "over does not go with begins_with"),
-        ("totals: {where: 'city == \"x\"'}", "sum is missing (write begins_with for totals to be ignored"),
-        ("totals: {sum: [city]}", "where is missing (write begins_with for totals to be ignored"),
+        ("totals: {begins_with: Total, where: 'city == \"x\"'}", "where cannot be combined with begins_with"),
+        ("totals: {begins_with: Total, over: block}", "over cannot be combined with begins_with"),
+        ("totals: {where: 'city == \"x\"'}", "sum is missing (write begins_with to ignore totals"),
+        ("totals: {sum: [city]}", "where is missing (write begins_with to ignore totals"),
         ("totals: {over: file}", "where is missing"),
     ],
 )
@@ -160,7 +160,7 @@ def test_rows_around_a_table_of_several_kinds_are_ignored_once(tmp_path):
 
 def test_what_stands_around_rows_of_several_kinds_is_said_of_the_first(tmp_path):
     text = KINDS.replace("is: D}, join", 'is: D}, comment: "#", join')
-    assert findings(tmp_path, text) == ["m.yaml:8:41: comment is said of heads"]
+    assert findings(tmp_path, text) == ["m.yaml:8:41: set comment on heads"]
 
 
 def test_what_a_workbook_hides_is_left_out_by_the_mappings_word(tmp_path):

@@ -59,7 +59,7 @@ def test_m28_without_wildcards_a_star_is_a_star_and_each_key_must_agree(tmp_path
         tmp_path, ["A", "SE", "Road", "1"], ["B", "DE", "Road", "1"], ["C", "DE", "Air", "7"], text=text
     )
     assert found.key == "A/S-One/5"
-    assert [problem.hint for problem in lacking.problems] == ["the table has no row for it together with DE and ROAD"]
+    assert [problem.hint for problem in lacking.problems] == ["the table has no row for this value with DE and ROAD"]
     assert codes(unknown) == ["C306"]
 
 
@@ -111,7 +111,7 @@ payload: {order_id: {col: order}, sender_id: {value: A}, receiver_id: {value: B}
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (", lookup_with: [land, mode]", "", "zones has 3 keys: the text of the column and 2 more (lookup_with"),
+        (", lookup_with: [land, mode]", "", "zones has 3 keys: the text of this column and 2 more (list their columns in lookup_with)"),
         ("[land, mode]", "[land]", "zones has 3 keys"),
         ("[land, mode]", "[land, mood]", 'there is no other column "mood" here (did you mean mode?)'),
         ("[land, mode]", "[land, zip]", 'there is no other column "zip" here'),

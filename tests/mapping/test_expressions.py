@@ -136,7 +136,7 @@ def test_m17_a_wall_time_that_does_not_exist_cannot_be_calculated():
     row[5] = datetime(2026, 3, 29, tzinfo=BERLIN)
     with pytest.raises(CALCULATION_ERRORS) as raised:
         value("$at(at, clock)", row=row)
-    assert reason(raised.value) == "2026-03-29 02:30 does not exist there: the clocks went forward"
+    assert reason(raised.value) == "2026-03-29 02:30 does not exist in this time zone: the clocks went forward"
 
 
 def on(day, *, at=timedelta(hours=7, minutes=30), text="at + clock", fold="error"):
@@ -163,9 +163,9 @@ def test_m17_a_date_and_a_time_of_day_are_that_time_on_the_clock_of_that_day(tex
     assert on(AUTUMN, text=text) == "2026-10-25T07:30:00+01:00"
     assert on(AUTUMN, at=HALF_PAST_TWO, text=text, fold="first") == "2026-10-25T02:30:00+02:00"
     assert on(AUTUMN, at=HALF_PAST_TWO, text=text, fold="second") == "2026-10-25T02:30:00+01:00"
-    with pytest.raises(CALCULATION_ERRORS, match=r"happens twice there: .* source.fold: first or second"):
+    with pytest.raises(CALCULATION_ERRORS, match=r"occurs twice in this time zone: .* source.fold to first or second"):
         on(AUTUMN, at=HALF_PAST_TWO, text=text)
-    with pytest.raises(CALCULATION_ERRORS, match="2026-03-29 02:30 does not exist there"):
+    with pytest.raises(CALCULATION_ERRORS, match="2026-03-29 02:30 does not exist in this time zone"):
         on(SPRING, at=HALF_PAST_TWO, text=text, fold="first")
 
 
@@ -203,7 +203,7 @@ def test_m17_days_of_the_calendar_keep_the_time_of_day_and_hours_do_not(day, tex
 def test_m17_a_day_later_may_be_a_time_that_the_clocks_skip_or_repeat():
     before = datetime(2026, 10, 24, 2, 30, tzinfo=BERLIN)
     assert on(before, text="at + t'P1D'", fold="second") == "2026-10-25T02:30:00+01:00"
-    with pytest.raises(CALCULATION_ERRORS, match="happens twice"):
+    with pytest.raises(CALCULATION_ERRORS, match="occurs twice"):
         on(before, text="at + t'P1D'")
     with pytest.raises(CALCULATION_ERRORS, match="does not exist"):
         on(datetime(2026, 3, 28, 2, 30, tzinfo=BERLIN), text="at + t'P1D'")
@@ -232,8 +232,8 @@ def test_moments_are_compared_as_instants():
     [
         ("a / (b - b)", "division by zero"),
         ("$max([r.a for r in lines])", "no values"),
-        ("rows[3].a", "there are not so many rows"),
-        ("$sum([r.maybe for r in rows if r.a > 0])", "a value is blank or of another type than the expression needs"),
+        ("rows[3].a", "there are fewer rows than the expression needs"),
+        ("$sum([r.maybe for r in rows if r.a > 0])", "a value is blank or has the wrong type"),
         ("a ** 9999999999", "the result is not a number"),
     ],
 )

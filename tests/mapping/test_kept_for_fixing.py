@@ -126,7 +126,7 @@ def test_a_mapping_that_extends_one_in_another_folder_finds_it_again(tmp_path):
 @pytest.mark.parametrize("source", [{}, {"../out.yaml": "x"}, {"in.yaml": "x", "/etc/out.yaml": "x"}])
 def test_nothing_is_put_outside_of_its_folder(tmp_path, source):
     (tmp_path / "here").mkdir()
-    with pytest.raises(ValueError, match=r"kept|leads out"):
+    with pytest.raises(ValueError, match=r"kept|is outside"):
         write_source(source, tmp_path / "here")
     assert not (tmp_path / "out.yaml").exists()
 

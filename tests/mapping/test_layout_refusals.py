@@ -7,37 +7,37 @@ from loadsheet.mapping import lint, load
 
 CASES = [
     # name of the example, what is changed, into what, the finding without the file
-    ("pairs", "sets: 3, ", "", "10:5: items takes its rows from rows: by which sets?"),
+    ("pairs", "sets: 3, ", "", "10:5: items takes its rows from rows but has no sets"),
     ("pairs", "sets: 3", "sets: 0", "10:31: sets: must be a mapping of keys to values, found 0"),
     ("pairs", "from: rows, sets: 3", "from: row, sets: 3", '10:19: "row" is not a table whose rows hold sets (did you mean rows?)'),
     ("pairs", "filled_by: [item, weight]", "filled_by: [itme]", '10:46: "itme" is not a column of the sets (did you mean item?)'),
-    ("pairs", "from: rows, sets: 3,", "from: rows, sheet: S, sets: 3,", "10:25: sheet is said of rows, from which items is made"),
+    ("pairs", "from: rows, sets: 3,", "from: rows, sheet: S, sets: 3,", "10:25: set sheet on rows, from which items is made"),
     ("pairs", '"Kg {set}", type', '"Kg", fill_down: true, type', "22:27: only cells of the file's own rows are filled from above"),
     ("pairs", "{label: ID, required: true, key: true}", '{label: "ID {set}", required: true, key: true}', "14:20: rows has no sets (write sets: under source.tables)"),
     ("pairs", "{file: depot, case: upper}", "{file: depott}", '15:19: a file\'s name has no part "depott" (did you mean depot?)'),
-    ("pairs", "{file: week}", "{file: week, part_of: place}", "16:25: part_of and file cannot both say where the cells are"),
+    ("pairs", "{file: week}", "{file: week, part_of: place}", "16:25: part_of and file cannot be combined: both locate the cells"),
     ("pairs", "{part_of: place}\n    city", "{part_of: plaec}\n    city", '18:22: "plaec" is not a column with a split (did you mean place?)'),
     ("pairs", "    zip:   {part_of: place}", "    zap:   {part_of: place}", '18:5: the split of place has no part "zap" (name the column as one of zip, city)'),
-    ("pairs", "(?P<city>.+)'", "(?P<city>.+'", "17:34: split: not a pattern: missing ): (?P<zip>[0-9]{5}) +(?P<city>.+"),
+    ("pairs", "(?P<city>.+)'", "(?P<city>.+'", "17:34: split: invalid pattern: missing ): (?P<zip>[0-9]{5}) +(?P<city>.+"),
     ("pairs", "each: items", "each: itmes", '38:20: there is no table "itmes" (did you mean items?)'),
     ("milestones", "{Loaded: L, Left: D}", "{Loaded: 1}", '9:36: Loaded takes a text, found 1 (write "1")'),
     ("milestones", '"{set}", type', '"At", type', '9:21: no label of events holds {set} (such as label: "Item {set}")'),
     ("records", "sum: [weight]", "sum: [wieght]", '11:83: "wieght" is not a column of numbers (did you mean weight?)'),
     ("records", "sum: [weight]", "sum: [item]", '11:83: "item" is not a column of numbers (known: weight)'),
-    ("records", "is: [D, T]", "is: [D, H]", '11:37: "H" is the kind of heads already'),
-    ("records", "{label: Kind, is: [D, T]}", "{label: Typ, is: [D, T]}", '11:27: the kinds of heads are told by "Kind"'),
+    ("records", "is: [D, T]", "is: [D, H]", '11:37: "H" is already a kind of heads'),
+    ("records", "{label: Kind, is: [D, T]}", "{label: Typ, is: [D, T]}", '11:27: the kind column of heads is "Kind"'),
     ("records", "{above: heads.id, required", "{above: heads.di, required", '16:21: "heads.di" is not a column of another kind of row (did you mean heads.id?)'),
     ("records", "{place: 2, required: true}", "{place: 0, required: true}", "17:21: place: must be greater than 0, found 0"),
-    ("nested", "{order: order, package: number}", "{package: number}", "12:54: the join must name the record too: order of packages"),
-    ("nested", "to: packages, on", "to: package, on", '12:40: a table is joined to the main table or to one that is, not to "package" (did you mean packages?)'),
-    ("nested", "to: packages, on", "to: cargo, on", '12:40: a table is joined to the main table or to one that is, not to "cargo" (known: orders, packages)'),
+    ("nested", "{order: order, package: number}", "{package: number}", "12:54: the join must include the record's key: order of packages"),
+    ("nested", "to: packages, on", "to: package, on", '12:40: join to the main table or to a table joined to it, not to "package" (did you mean packages?)'),
+    ("nested", "to: packages, on", "to: cargo, on", '12:40: join to the main table or to a table joined to it, not to "cargo" (known: orders, packages)'),
     ("nested", "        each: cargo", "        each: orders", "30:15: its rows do not belong to the rows of packages (join orders to packages, or write the entries out under list:)"),
     ("changes", "{col: what}", "{col: waht}", '4:15: rows has no column "waht" (did you mean what?)'),
     ("changes", "{col: what}", "{column: what}", '4:10: unknown key "column" (did you mean col?)'),
     ("changes", "{col: what}", "[tender.create]", "4:9: target takes the name of an operation, found ['tender.create']"),
     ("changes", "X: tender.delete", "X: tender.delet", '4:15: what gives "tender.delet", which is not an operation (did you mean tender.delete?)'),
-    ("changes", "X: tender.delete", "X: order.delete", "4:15: one mapping changes orders or tenders, not both, and events and quotes have one of their own"),
-    ("changes", "{label: What, required: true,", "{label: What,", "4:15: what has to be a text that is never blank (required: true, or a default)"),
+    ("changes", "X: tender.delete", "X: order.delete", "4:15: a mapping handles either orders or tenders; events and quotes need separate mappings"),
+    ("changes", "{label: What, required: true,", "{label: What,", "4:15: what must be a text that is never blank (set required: true or a default)"),
     ("changes", "  tender.update:\n", "  tender.updaet:\n", '18:3: "tender.updaet" is not an operation of this mapping (did you mean tender.update?)'),
     ("changes", "  pickup_city:", "  pickup_ctiy:", '16:3: Tender has no field "pickup_ctiy" (did you mean pickup_city?)'),
     ("override", "base/lanes.yaml\nm", "base/lane.yaml\nm", "base/lane.yaml:1:1: the file cannot be read: No such file or directory"),
@@ -86,7 +86,9 @@ def test_what_is_wrong_in_the_base_is_said_there(tmp_path):
 def test_a_base_extends_nothing(tmp_path):
     base = copied(tmp_path) / "base" / "lanes.yaml"
     changed(base, "mapping: lanes\n", "mapping: lanes\nextends: other.yaml\n")
-    assert findings(tmp_path / "override.yaml")[0].startswith("base/lanes.yaml:2:1: a mapping that others extend")
+    assert findings(tmp_path / "override.yaml")[0].startswith(
+        "base/lanes.yaml:2:1: a base mapping cannot extend another mapping"
+    )
 
 
 def test_the_hash_covers_the_base(tmp_path):

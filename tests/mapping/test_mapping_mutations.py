@@ -139,7 +139,7 @@ def test_a_field_taken_away_is_refused_where_it_is_required(folder, name):
     for loc, key, _ in shared_out(fields)[name]:
         number = key.start_mark.line
         said = findings(folder, name, "".join([*lines[:number], *lines[number + 1 :]]))
-        assert all(loc[1] in finding.text and "misses" in finding.text for finding in said) or single(name), said
+        assert all(loc[1] in finding.text and "lacks" in finding.text for finding in said) or single(name), said
 
 
 def single(name):

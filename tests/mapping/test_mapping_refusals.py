@@ -67,10 +67,10 @@ CHANGES = {
     "version: 1\n": {
         "version: one\n": "m.yaml:2:10: version: must be a whole number, found one",
         "version: 0\n": "m.yaml:2:10: version: must be greater than 0, found 0",
-        "version: 01\n": 'm.yaml:2:10: a number loses its leading zero: 01 (write "01")',
+        "version: 01\n": 'm.yaml:2:10: this number would lose its leading zero: 01 (write "01")',
         "": 'm.yaml:1:1: the key "version" is missing',
         "version: 1\nversoin: 2\n": 'm.yaml:3:1: unknown key "versoin" (did you mean version?)',
-        "version: 1\nversion: 2\n": 'm.yaml:3:1: the key "version" stands here twice (first in line 2)',
+        "version: 1\nversion: 2\n": 'm.yaml:3:1: duplicate key "version" (first used in line 2)',
         "version: 1\n<<: {a: 1}\n": "m.yaml:3:1: merge keys (<<) are not part of the format (write the keys out)",
         "version: 1\n7: x\n": 'm.yaml:3:1: a key must be a text, found 7 (write "7")',
         "version: !!python/object:os.system x\n": 'm.yaml:2:10: the tag tag:yaml.org,2002:python/object:os.system is not allowed: x (write "x")',
@@ -85,8 +85,8 @@ CHANGES = {
         "locale: 5": 'm.yaml:6:11: locale takes a text, found 5 (write "5")',
     },
     'dates: ["%d.%m.%Y %H:%M"]': {
-        'dates: ["dd.mm.yyyy hh:mm"]': "m.yaml:7:10: a date format cannot be used: dd.mm.yyyy hh:mm has no directive: write %d.%m.%Y %H:%M",
-        'dates: ["%d/%m/%Y", "%m/%d/%Y"]': "m.yaml:7:10: a date format cannot be used: %d/%m/%Y and %m/%d/%Y both read 04/05/2003, as different dates",
+        'dates: ["dd.mm.yyyy hh:mm"]': "m.yaml:7:10: invalid date format: dd.mm.yyyy hh:mm has no directive: write %d.%m.%Y %H:%M",
+        'dates: ["%d/%m/%Y", "%m/%d/%Y"]': "m.yaml:7:10: invalid date format: %d/%m/%Y and %m/%d/%Y read 04/05/2003 as different dates",
     },
     "timezone: Europe/Berlin": {
         "timezone: Europe/Berlyn": 'm.yaml:8:13: "Europe/Berlyn" is not the name of a time zone (did you mean Europe/Berlin?)',
@@ -95,27 +95,27 @@ CHANGES = {
     },
     "ignore_rows: 'tender == null'": {
         "ignore_rows: 'tendre == null'": 'm.yaml:10:25: "tendre" is neither a column nor a table here (did you mean tender?)',
-        "join: {to: orders, on: {a: b}}": "m.yaml:9:3: one table must be the main one, to which the others are joined; every table is joined to another",
+        "join: {to: orders, on: {a: b}}": "m.yaml:9:3: exactly one table must be the main table, without a join; every table is joined to another",
     },
     "{label: Tender, type: text, required: true, key: true}": {
         "{label: Tender, type: txt}": "m.yaml:12:33: type: txt is not one of text, integer, decimal, quantity, date, time, datetime, country, currency, yesno, timezone (did you mean text?)",
         "{label: Tender, from_set: true}": "m.yaml:12:37: rows has no sets (write sets: under source.tables)",
         "{label: Tender, above: Kind}": "m.yaml:12:27: above is for tables with a kind",
-        "{label: Tender, unit: kg}": "m.yaml:12:27: unit means nothing for type text",
+        "{label: Tender, unit: kg}": "m.yaml:12:27: unit does not apply to type text",
         "{label: 2026-03-01}": 'm.yaml:12:19: an unquoted date is not allowed: 2026-03-01 (write "2026-03-01")',
-        "{label: 01067}": 'm.yaml:12:19: a number loses its leading zero: 01067 (write "01067")',
-        "{label: Tender, pattern: '(?=a)'}": "m.yaml:12:36: pattern: look-around and back references are not available",
-        "{label: Tender, pattern: '(a)\\1'}": "m.yaml:12:36: pattern: look-around and back references are not available",
-        "{label: Tender, pattern: '('}": "m.yaml:12:36: pattern: not a pattern: missing ): (",
-        "{label: Tender, pattern: 'a{2000}'}": "m.yaml:12:36: pattern: not a pattern: invalid repetition size: {2000}",
-        "{label: Tender, split: '(?P<a'}": "m.yaml:12:34: split: not a pattern: invalid named capture group: (?P<a",
+        "{label: 01067}": 'm.yaml:12:19: this number would lose its leading zero: 01067 (write "01067")',
+        "{label: Tender, pattern: '(?=a)'}": "m.yaml:12:36: pattern: look-around and back references are not supported",
+        "{label: Tender, pattern: '(a)\\1'}": "m.yaml:12:36: pattern: look-around and back references are not supported",
+        "{label: Tender, pattern: '('}": "m.yaml:12:36: pattern: invalid pattern: missing ): (",
+        "{label: Tender, pattern: 'a{2000}'}": "m.yaml:12:36: pattern: invalid pattern: invalid repetition size: {2000}",
+        "{label: Tender, split: '(?P<a'}": "m.yaml:12:34: split: invalid pattern: invalid named capture group: (?P<a",
         "{label: Tender, one_of: {A: 1}}": 'm.yaml:12:39: A takes a text, found 1 (write "1")',
-        "{label: Tender, one_of: {P: a, p: b}, ignore_case: true}": "m.yaml:12:35: P and p are one code here and mean a and b (capitals make no difference with ignore_case: true)",
-        "{label: Tender, one_of: [P, p], ignore_case: true}": "m.yaml:12:35: P and p are one code here and mean P and p (capitals make no difference with ignore_case: true)",
-        "{label: Tender, one_of: {'P ': a, P: b}}": "m.yaml:12:35: P  and P are one code here and mean a and b (leave one of them out)",
-        "{label: Tender, type: yesno, yes: x, no: X}": "m.yaml:12:52: x means yes, and no is X: capitals make no difference here (say under yes: and no: which words mean which)",
-        "{label: Tender, type: yesno, yes: [x, Nein]}": "m.yaml:12:45: Nein means yes, and no is nein (the usual words): capitals make no difference here (say under yes: and no: which words mean which)",
-        "{label: Tender, type: country, one_of: [A]}": "m.yaml:12:42: one_of means nothing for type country",
+        "{label: Tender, one_of: {P: a, p: b}, ignore_case: true}": "m.yaml:12:35: P and p are the same code here but mean a and b (ignore_case: true ignores capitals)",
+        "{label: Tender, one_of: [P, p], ignore_case: true}": "m.yaml:12:35: P and p are the same code here but mean P and p (ignore_case: true ignores capitals)",
+        "{label: Tender, one_of: {'P ': a, P: b}}": "m.yaml:12:35: P  and P are the same code here but mean a and b (remove one of them)",
+        "{label: Tender, type: yesno, yes: x, no: X}": "m.yaml:12:52: x means yes and X means no, but capitals are ignored (list different words under yes: and no:)",
+        "{label: Tender, type: yesno, yes: [x, Nein]}": "m.yaml:12:45: Nein means yes and nein (the usual words) means no, but capitals are ignored (list different words under yes: and no:)",
+        "{label: Tender, type: country, one_of: [A]}": "m.yaml:12:42: one_of does not apply to type country",
         "{label: Tender, type: integer, default: x}": "m.yaml:12:51: default x is not a value of this column (write it like 1.234,5)",
     },
     "type: text, lookup: states": {
@@ -124,7 +124,7 @@ CHANGES = {
     },
     "type: quantity, unit: kg": {
         "type: quantity, unit: kgg": "m.yaml:17:49: unit: kgg is not a known unit (did you mean kg?)",
-        "type: quantity, unit: kg, from_unit: cm": "m.yaml:17:64: cm and kg do not measure the same",
+        "type: quantity, unit: kg, from_unit: cm": "m.yaml:17:64: cm and kg measure different things",
         "type: quantity": "m.yaml:17:33: quantity needs a unit (such as unit: kg)",
     },
     "file: states.csv": {
@@ -141,26 +141,26 @@ CHANGES = {
     },
     "expr: 'weight * 2'": {
         "expr: 'wieght * 2'": 'm.yaml:24:33: "wieght" is neither a column nor a table here (did you mean weight?)',
-        "expr: 'length * 2'": "m.yaml:24:33: a column that may be blank needs a value for that case: write (column ?? value): length * 2",
+        "expr: 'length * 2'": "m.yaml:24:33: a column may be blank here: write (column ?? value): length * 2",
         'expr: \'kind =~ "(a+)+$"\'': "m.yaml:24:33: =~ and !~ are not available here (use pattern: in columns)",
-        "expr: 'weight *'": "m.yaml:24:33: cannot be read at its end: weight *",
+        "expr: 'weight *'": "m.yaml:24:33: syntax error at its end: weight *",
         "expr: 'kind'": "m.yaml:24:18: double is a text, not a number",
-        "expr: 'kind == 5'": "m.yaml:24:33: a number is compared with a text, which is never equal",
+        "expr: 'kind == 5'": "m.yaml:24:33: a number never equals a text",
         "expr: '$summ([weight])'": "m.yaml:24:33: $summ is not a function (did you mean $sum?)",
         "expr: '$sum([length])'": "m.yaml:24:33: $sum of a column that may be blank (write (column ?? value), or leave blanks out with: if x != null)",
-        "expr: 'kind.__class__'": 'm.yaml:24:33: "__class__" cannot be asked of this value',
+        "expr: 'kind.__class__'": 'm.yaml:24:33: "__class__" is not available on this value',
         'expr: \'kind.encode("hex")\'': "m.yaml:24:33: $encode is not a function (known: $sum, $count, $min, $max, $earliest, $latest, $same, $any, $all, $abs, $round, $at, $join)",
     },
     "{col: tender}": {
         "{col: tendr}": 'm.yaml:26:24: "tendr": rows has no column "tendr" (did you mean tender?)',
-        "tender": "m.yaml:26:18: tender_id needs to say where its value comes from (write {value: tender})",
+        "tender": "m.yaml:26:18: tender_id has no source for its value (write {value: tender})",
         "{col: tender, round: 2}": "m.yaml:26:24: tender_id: round is for numbers, not for a text",
         "{col: tender, value: A}": "m.yaml:26:18: tender_id takes one of col, const, value, expr, utc_offset_of; it has col and value",
-        "{value: 01067}": 'm.yaml:26:26: a number loses its leading zero: 01067 (write "01067")',
+        "{value: 01067}": 'm.yaml:26:26: this number would lose its leading zero: 01067 (write "01067")',
         "{col: pickup}": "m.yaml:26:24: tender_id: a date needs a format here, such as format: '%Y-%m-%d'",
     },
     "  tender_status: {col: state.name}\n": {
-        "": "m.yaml:25:1: payload misses tender_status, which tender.create requires",
+        "": "m.yaml:25:1: payload lacks tender_status, which tender.create requires",
         "  tender_statuss: {col: state.name}\n": 'm.yaml:29:3: Tender has no field "tender_statuss" (did you mean tender_status?)',
         "  tender_status: {col: state}\n": 'm.yaml:29:24: "state": the code table gives several values; name one of name, colour',
         "  tender_status: {col: state.nam}\n": 'm.yaml:29:24: "state.nam": the code table has no column nam; it has name, colour (did you mean name?)',
@@ -176,11 +176,11 @@ CHANGES = {
         "pickup_startdatetime: {col: kind}": "m.yaml:31:31: pickup_startdatetime: it holds a date, found a text (type: datetime)",
         "pickup_startdatetime: {value: 1.3.2026}": "m.yaml:31:33: pickup_startdatetime: expected a value such as 2026-03-01 08:00:00",
         "timezone: {value: Berlin}": 'm.yaml:31:13: "Berlin": timezone must be the name of a time zone such as Europe/Berlin',
-        "tender_expiration: {value: x}": "m.yaml:31:3: tender_expiration is shown in listings only, not in tender.create (set assumptions.listing_only_fields to accept if the exchange takes it)",
+        "tender_expiration: {value: x}": "m.yaml:31:3: tender_expiration exists in listings only, not in tender.create (set assumptions.listing_only_fields to accept if the exchange accepts it)",
         "dedicated_vehicle: {col: kind, when: '$sum([r.weight for r in rows])'}": "m.yaml:31:40: the condition gives a number, not yes or no",
     },
     "{col: state.name}": {
-        "{col: pickup, format: '%I:%M'}": "m.yaml:29:24: tender_status: %I:%M has %I without %p: 2 in the morning and 2 in the afternoon look the same; write %H",
+        "{col: pickup, format: '%I:%M'}": "m.yaml:29:24: tender_status: %I:%M has %I without %p, so 2 am and 2 pm look the same; write %H",
         "{col: pickup, format: 'yyyy-mm-dd'}": "m.yaml:29:24: tender_status: yyyy-mm-dd has no directive: write %Y-%m-%d",
     },
     "each: rows": {
@@ -188,7 +188,7 @@ CHANGES = {
         "list: rows": "m.yaml:34:5: packages is a list (write {each: TABLE, item: {...}}, {list: [{...}]} or {value: []})",
     },
     "      item_name:    {col: item}\n": {
-        "": "m.yaml:35:5: payload.packages.item misses item_name, which tender.create requires",
+        "": "m.yaml:35:5: payload.packages.item lacks item_name, which tender.create requires",
     },
     "      weight:       {col: weight}": {
         "      weight:       {col: kind}": "m.yaml:38:27: weight: it holds a number, found a text (type: decimal)",
@@ -206,9 +206,9 @@ CHANGES = {
         "level: bad": "m.yaml:40:46: level: bad is not one of error, warning",
     },
     "checks:": {
-        "batch: {max_records: 5}\nchecks:": "m.yaml:39:1: tender.create takes one record in a call; batch is for order.status",
+        "batch: {max_records: 5}\nchecks:": "m.yaml:39:1: tender.create sends one record per call; only order.status supports batch",
         "changed: later\nchecks:": "m.yaml:39:10: changed: later is not one of hold, update",
-        "order: [weight]\nchecks:": "m.yaml:39:9: sorting is by text or date, Weight is a number",
+        "order: [weight]\nchecks:": "m.yaml:39:9: only texts and dates can be sorted, Weight is a number",
     },
 }  # fmt: skip
 CASES = [(old, new, said) for old, changes in CHANGES.items() for new, said in changes.items()]
@@ -314,13 +314,13 @@ payload:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("to: orders, on", "to: order, on", 'm.yaml:9:38: a table is joined to the main table or to one that is, not to "order" (did you mean orders?)'),
+        ("to: orders, on", "to: order, on", 'm.yaml:9:38: join to the main table or to a table joined to it, not to "order" (did you mean orders?)'),
         ("{order: id}", "{ordr: id}", 'lines has no column "ordr" (did you mean order?)'),
         ("{order: id}", "{order: ids}", 'orders has no column "ids" (did you mean id?)'),
         ("{file: lines,", "{file: linse,", '"linse" is not a companion, and orders is the main file (did you mean lines?)'),
-        ("{col: orders.id}", "{col: lines.item}", "lines has several rows for one record (use each: lines, or an expression over them)"),
+        ("{col: orders.id}", "{col: lines.item}", "lines has several rows for one record (use each: lines, or an expression over its rows)"),
         ("{col: orders.id}", "{col: orders.idd}", '"orders.idd": orders has no column "idd" (did you mean id?)'),
-        (", join: {to: orders, on: {order: id}}", "", "orders, lines are joined to nothing"),
+        (", join: {to: orders, on: {order: id}}", "", "orders, lines have no join"),
         ("  lines:  {order", "  linez:  {order", "columns must be given for each of the tables orders, lines"),
     ],
 )  # fmt: skip
@@ -346,7 +346,7 @@ def test_the_share_of_errors_is_written_with_its_sign(tmp_path):
     assert load(tmp_path / "m.yaml", ASSUMED).error_share_max == 0.125
     for share in ("20", "0.2", "101%", "a fifth"):
         (said,) = findings(tmp_path, wanted.replace("12.5%", share))
-        assert f"m.yaml:39:19: stop_at: must be a share such as 20%, found {share}" in said
+        assert f"m.yaml:39:19: stop_at: must be a percentage such as 20%, found {share}" in said
 
 
 # ---- other files ----

@@ -48,15 +48,15 @@ def test_a_value_that_does_not_match_the_split_is_said_once(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("lookup: both, split: '(?P<no>.).*'", "8:31: lookup both gives several values; a split takes one text apart (name one value)"),
-        ("pad_left: {to: 3, when: 'city != null'}, split: '(?P<no>.).*'", "8:58: split does not go with a condition of pad_left (pad the part instead)"),
-        ("lookup: places, one_of: [a]", "8:33: one_of and lookup both say what a code means (keep one of them)"),
-        ("case: upper, one_of: [a, B]", "8:30: no cell can be a after case (change the codes)"),
-        ("max_length: 2, one_of: [a, abc]", "8:32: no cell can be abc after max_length (change the codes)"),
-        ('blank: ["-"], one_of: ["-", b]', '8:31: "-" cannot be read: it is among the texts that count as blank (see blank:)'),
+        ("lookup: both, split: '(?P<no>.).*'", "8:31: lookup both gives several values, but split needs one text (name one value)"),
+        ("pad_left: {to: 3, when: 'city != null'}, split: '(?P<no>.).*'", "8:58: split cannot be combined with pad_left.when (pad the part instead)"),
+        ("lookup: places, one_of: [a]", "8:33: one_of and lookup cannot be combined (keep one of them)"),
+        ("case: upper, one_of: [a, B]", "8:30: no cell can match a after case (change the codes)"),
+        ("max_length: 2, one_of: [a, abc]", "8:32: no cell can match abc after max_length (change the codes)"),
+        ('blank: ["-"], one_of: ["-", b]', '8:31: "-" is also listed under blank, so no cell can have this value (remove it from one of the two)'),
         ("ignore_case: true", "8:17: ignore_case needs one_of (it compares the cell with the codes of one_of)"),
         ("on_too_long: cut_and_warn", "8:17: on_too_long needs max_length"),
-        ("pad_left: {to: 5}, max_length: 3", "8:36: pad_left makes 5 characters, max_length: 3 allows fewer (no value fits)"),
+        ("pad_left: {to: 5}, max_length: 3", "8:36: pad_left pads to 5 characters, but max_length is 3 (no value fits)"),
         ("split: '(?P<city>.).*'}\n  no: {part_of: x, split: '(?P<city>.).*'", "9:20: a part of a split cannot be split again (name all parts at x)"),
     ],
 )  # fmt: skip

@@ -144,7 +144,7 @@ def test_two_files_cannot_give_one_mapping(folder):
     loaded = folder(a=simple("same", "a.csv"), b=simple("same", "b.csv"))
     assert [mapping.path.name for mapping in loaded] == ["a.yaml"]
     (broken,) = loaded.broken  # its own files wait, and no others
-    assert (broken.path, broken.finding.text) == ("b.yaml", '"same" is the name of a.yaml already')
+    assert (broken.path, broken.finding.text) == ("b.yaml", '"same" is already the name of a.yaml')
 
 
 def test_a_shipper_with_mappings_of_its_own_is_judged_by_them_alone(tmp_path):

@@ -48,17 +48,17 @@ def test_the_mapping_that_the_senseless_ones_are_made_from_is_good(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("%Y-%m-%d %H:%M:00", "%Y-%m-%dT%H:%M:%SZ", "m.yaml:16:20: createdon: %Y-%m-%dT%H:%M:%SZ has Z as mere letters, but times are those of Europe/Berlin; write %z in place of Z"),
+        ("%Y-%m-%d %H:%M:00", "%Y-%m-%dT%H:%M:%SZ", "m.yaml:16:20: createdon: Z in %Y-%m-%dT%H:%M:%SZ is plain text, but times are those of Europe/Berlin; write %z instead of Z"),
         ("min: 5, max: 10", "min: 5, max: 4", "m.yaml:8:60: max: 4 is less than min: 5 (no value fits)"),
         ("max_length: 9", "max_length: 2", "m.yaml:6:75: max_length: 2 is less than min_length: 3 (no value fits)"),
-        ("id: light", "id: heavy", 'm.yaml:34:10: "heavy" is the id of another check already'),
-        ('"x_*.csv"', '"x_*.csv", " "', "m.yaml:4:29: a pattern of file names is blank (such as orders_*.csv)"),
-        ("x_*.csv", "../x.csv", 'm.yaml:4:18: "../x.csv" can be no file of the inbox (names count from there, such as nordic/*.csv)'),
-        ("%Y-%m-%d %H:%M:00", "%d.%m.%Y", "m.yaml:16:33: createdon would be 24.10.2026; it takes a value such as 2026-03-01 08:00:00 (leave format out: a date is written as the field takes it)"),
-        ("unit: kg,", "unit: t,", "m.yaml:17:17: total_weight is in t, but gross_weight_uom says KG (write unit: kg at the column kg, so that it is brought to that unit)"),
-        ("unit: m3", "unit: l", "m.yaml:19:17: total_volume is in l, but volume_uom says CBM (write unit: cbm at the column cube, so that it is brought to that unit)"),
-        ("length_uom: {value: cm", "length_uom: {value: IN", "m.yaml:26:15: length is in cm, but length_uom says IN (write unit: in at the column deep, so that it is brought to that unit)"),
-        ("weight_uom: {const: units.weight}", "weight_uom: {value: CBM}", "m.yaml:17:17: total_weight is in kg, but gross_weight_uom says CBM (they do not measure the same)"),
+        ("id: light", "id: heavy", 'm.yaml:34:10: "heavy" is already the id of another check'),
+        ('"x_*.csv"', '"x_*.csv", " "', "m.yaml:4:29: a file name pattern is blank (such as orders_*.csv)"),
+        ("x_*.csv", "../x.csv", 'm.yaml:4:18: "../x.csv" cannot match a file in the inbox (patterns are relative to the inbox, such as nordic/*.csv)'),
+        ("%Y-%m-%d %H:%M:00", "%d.%m.%Y", "m.yaml:16:33: createdon would be 24.10.2026; it takes a value such as 2026-03-01 08:00:00 (remove format: a date is written in the form of the field)"),
+        ("unit: kg,", "unit: t,", "m.yaml:17:17: total_weight is in t, but gross_weight_uom is KG (set unit: kg on the column kg to convert it)"),
+        ("unit: m3", "unit: l", "m.yaml:19:17: total_volume is in l, but volume_uom is CBM (set unit: cbm on the column cube to convert it)"),
+        ("length_uom: {value: cm", "length_uom: {value: IN", "m.yaml:26:15: length is in cm, but length_uom is IN (set unit: in on the column deep to convert it)"),
+        ("weight_uom: {const: units.weight}", "weight_uom: {value: CBM}", "m.yaml:17:17: total_weight is in kg, but gross_weight_uom is CBM (they measure different things)"),
     ],
 )  # fmt: skip
 def test_senseless_settings_are_refused_at_their_line(tmp_path, old, new, said):

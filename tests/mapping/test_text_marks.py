@@ -55,12 +55,12 @@ def test_declared_marks_are_read_as_they_are_declared(tmp_path, case, apart):
     ("marks", "finding"),
     [
         ("quote: \"''\"", "6:10: quote: must be one character, or none, found ''"),
-        ('quote: " "', "6:10: ' ' cannot be the quote: texts are full of it"),
-        ('escape: "\\n"', "6:11: '\\n' cannot be the escape: texts are full of it"),
-        ("escape: '\"'", '6:11: " is the quote already (a quote within a value is doubled, that needs no escape)'),
-        ("delimiter: ['\"']", "6:15: '\"' cannot be a delimiter: it is the quote or the escape already"),
+        ('quote: " "', "6:10: ' ' cannot be the quote: it is too common in texts"),
+        ('escape: "\\n"', "6:11: '\\n' cannot be the escape: it is too common in texts"),
+        ("escape: '\"'", '6:11: " is already the quote (quotes within a value are doubled and need no escape)'),
+        ("delimiter: ['\"']", "6:15: '\"' cannot be a delimiter: it is already the quote or the escape"),
         ('delimiter: [";", "\\n"]', "6:20: '\\n' cannot be a delimiter: it ends a line"),
-        ("delimiter: ['~']\n  escape: '~'", "6:15: '~' cannot be a delimiter: it is the quote or the escape already"),
+        ("delimiter: ['~']\n  escape: '~'", "6:15: '~' cannot be a delimiter: it is already the quote or the escape"),
     ],
 )
 def test_marks_that_clash_are_refused_at_load_with_their_line(tmp_path, marks, finding):

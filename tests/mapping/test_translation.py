@@ -130,7 +130,9 @@ def test_m17_source_fold_holds_for_calculated_times_as_for_written_ones(orders, 
     )
     if written is None:
         assert codes(document) == ["G407"]
-        assert "start cannot be calculated: 2026-10-25 02:30 happens twice there" in str(document.problems[0])
+        assert "start cannot be calculated: 2026-10-25 02:30 occurs twice in this time zone" in str(
+            document.problems[0]
+        )
     else:
         assert decode(document.payload)["timeoffset"] == written
 

@@ -46,7 +46,7 @@ def filled_in(text, operation):
         if FILL_IN in line and name == "timezone":
             lines.append(re.sub("timezone: null", "timezone: Europe/Berlin", line))
         elif FILL_IN in line:
-            known = re.search(r"what the codes mean: (.*)", line)
+            known = re.search(r"the meaning of the codes: (.*)", line)
             value = known[1].split(", ")[0] if known else f'"{values.get(name, "X")}"'
             lines.append(re.sub(r": null\b", f": {value}", line))
         else:
@@ -108,7 +108,7 @@ def test_a_draft_is_for_the_operation_of_its_file_and_lint_finds_marked_places_a
     assert [str(finding) for finding in findings if FILL_IN not in lines[finding.line - 1]] == []
     said = {number for number, line in enumerate(lines, 1) if "{const:" in line and FILL_IN in line}
     # as long as a column is wrong, nothing is said of the payload
-    assert "what the codes mean" in text or said <= {finding.line for finding in findings}
+    assert "the meaning of the codes" in text or said <= {finding.line for finding in findings}
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -178,11 +178,11 @@ def test_a_file_without_headings_is_refused(tmp_path):
 def test_the_command_writes_a_draft_once(tmp_path):
     first = loadsheet(tmp_path, "mapping", "suggest", INBOX / "quotes_carrier7.csv", "--out", "quotes.yaml")
     assert first.returncode == 0
-    assert "places to fill in" in first.stderr
+    assert " marked FILL IN, " in first.stderr
     assert "target: tender.quote" in (tmp_path / "quotes.yaml").read_text(encoding="utf-8")
     again = loadsheet(tmp_path, "mapping", "suggest", INBOX / "quotes_carrier7.csv", "--out", "quotes.yaml")
     assert again.returncode == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
     shown = loadsheet(tmp_path, "mapping", "suggest", INBOX / "order_deletes.csv", "--target", "order.delete")
     assert "order_id: {col: order}" in shown.stdout
 
@@ -266,8 +266,8 @@ def test_dates_and_times_become_no_companies_and_an_uncertain_column_is_marked(t
     assert line_of(text, "pickup_company") == "pickup_company: {const: pickup_company}   # FILL IN under constants"
     assert line_of(text, "delivery_company") == "delivery_company: {col: empfanger}"
     assert line_of(text, "delivery_startdatetime") == "delivery_startdatetime: {col: liefertermin}"
-    assert "CHECK those that are none, such as 28.10.2026 24:00" in line_of(text, "liefertermin")
-    assert "# CHECK: the heading says postal too" in line_of(text, "delivery_city")
+    assert "CHECK the cells that are not dates, such as 28.10.2026 24:00" in line_of(text, "liefertermin")
+    assert "# CHECK: the heading also mentions postal" in line_of(text, "delivery_city")
     assert "{expr: 'ladedatum + ladezeit'}   # CHECK" in line_of(text, "pickup_startdatetime")
     assert """{expr: 'ladedatum + ladezeit + t"PT4H"'}""" in line_of(text, "pickup_enddatetime")
     assert mistakes(tmp_path, text) == []
@@ -307,8 +307,11 @@ def test_headings_over_two_rows_are_read_as_one(tmp_path):
 def test_a_heading_that_stands_twice_is_said(tmp_path):
     sheet = "Order;Delivery date;Pcs;Weight (kg);Consignee;Delivery date\n" + "1;01.03.2026;2;3,5;Acme;02.03.2026\n" * 2
     text = suggested(tmp_path, sheet, "order.update")
-    assert "# CHECK: Delivery date heads several columns: a mapping that reads it refuses the file (R211)" in text
-    assert "CHECK: stands over columns B and F, this is the first" in line_of(text, "delivery_date")
+    assert (
+        "# CHECK: several columns have the heading Delivery date: a mapping that reads it refuses the file (R211)"
+        in text
+    )
+    assert "CHECK: columns B and F have this heading, the first is used" in line_of(text, "delivery_date")
     assert line_of(text, "delivery_company") == "delivery_company: {col: consignee}"
     assert mistakes(tmp_path, text) == []
 
@@ -323,7 +326,7 @@ def test_a_column_of_actions_chooses_the_operation(tmp_path):
     assert "order_references" not in text
     assert mistakes(tmp_path, text) == []
     named = suggested(tmp_path, CHANGES, "order.update")
-    assert "target: order.update   # CHECK: Action (C, U, X) tells new, changed and cancelled rows apart" in named
+    assert "target: order.update   # CHECK: Action (C, U, X) marks new, changed and cancelled rows" in named
 
 
 SHORT = {  # a sheet, the operation that is asked for, what the draft says and what it does not say
@@ -385,7 +388,7 @@ def test_a_file_that_is_left_out_is_said_on_stderr(tmp_path):
     (tmp_path / "orders.csv").write_text(ORDERS, encoding="utf-8")
     (tmp_path / "packages.csv").write_text("OrderID;Type\nA;EUP\nB;EUP\nC;EUP\n", encoding="utf-8")
     done = loadsheet(tmp_path, "mapping", "suggest", "orders.csv", "packages.csv")
-    said = "left out: packages.csv, which shares no key with orders: OrderID heads both, but too few of its values are the same"
+    said = "left out: packages.csv, which shares no key with orders: both have OrderID, but too few of its values match"
     assert said in done.stderr
     assert said in done.stdout
 
@@ -396,8 +399,8 @@ def test_lines_of_totals_and_notes_are_no_records(tmp_path):
         "Summe;;;19,5\nerstellt von SAP am 24.10.2026;;\n"
     )
     text = suggested(tmp_path, sheet, "order.update")
-    assert "      totals: {begins_with: [Summe]}   # CHECK: lines of totals, no records" in text
-    assert "      footer: {begins_with: [erstellt von]}   # CHECK: a note below the rows, no records" in text
+    assert "      totals: {begins_with: [Summe]}   # CHECK: total rows, not records" in text
+    assert "      footer: {begins_with: [erstellt von]}   # CHECK: a note below the rows, not records" in text
     assert "type: text, required: true, key: true}   # 2 values, 2 different" in line_of(text, "auftrag")
     assert mistakes(tmp_path, text) == []
     documents = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])

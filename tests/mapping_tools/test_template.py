@@ -233,7 +233,7 @@ def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
     assert [str(problem) for problem in document.problems] == []
     told = {row[1]: row for row in book["Guide"].iter_rows(values_only=True)}
     assert told["Pickup"][3] == "a date, such as 24.03.2026"
-    assert told["Delivery"][3] == "a date with its time, such as 24.03.2026 08:00"
+    assert told["Delivery"][3] == "a date and time, such as 24.03.2026 08:00"
     assert told["Zip and city"][3:6:2] == ("a text, made of zip, city", "1234 Abc")
 
 

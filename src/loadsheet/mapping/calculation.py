@@ -1,8 +1,7 @@
 """What the operators, functions and attributes of expressions mean: on Decimal, on texts, and on moments in a time zone.
 
-Owns: the list of everything an expression may call. Moments are added to, subtracted and compared in UTC, so that a change of the
-clocks neither adds nor loses an hour; only calendar days (`P1D`), and a time of day added to midnight, move the clock on the wall.
-Knows no syntax and no column.
+Owns: the list of everything an expression may call. Arithmetic on moments runs in UTC, so a clock change neither adds nor loses an
+hour. Only calendar days (`P1D`) and a time of day added to midnight use local time. Knows no syntax and no column.
 """
 
 import operator
@@ -25,8 +24,8 @@ class ListOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the language: what it does, its types, how many arguments it needs at least (None: all), whether a list given to
-    it may hold blanks, and whether it takes `fold`: which of two moments is meant that show the same time.
+    """A function of the language: its implementation, its types and its minimum number of arguments (None: all). Also whether a list
+    argument may hold blanks, and whether it takes `fold`, which chooses between two moments with the same local time.
     """
 
     call: Callable[..., Any]
@@ -44,7 +43,7 @@ _WHOLE_DAYS = re.compile(r"P(?:([0-9]+)W)?(?:([0-9]+)D)?(?![0-9])")  # half a da
 
 
 class NoSuchTime(ValueError):
-    """A time of day that the clocks of that day skip, or show twice."""
+    """A local time that a clock change skips or repeats."""
 
 
 def reason(error: BaseException) -> str:
@@ -54,9 +53,9 @@ def reason(error: BaseException) -> str:
     if isinstance(error, ZeroDivisionError):
         return "division by zero"
     if isinstance(error, TypeError):
-        return "a value is blank or of another type than the expression needs"
+        return "a value is blank or has the wrong type"
     if isinstance(error, LookupError):
-        return "there are not so many rows"
+        return "there are fewer rows than the expression needs"
     return "no values" if "empty" in str(error) else "the result is not a number"
 
 
@@ -64,19 +63,19 @@ def reason(error: BaseException) -> str:
 
 
 def in_utc(value: Any) -> Any:
-    """A moment in UTC; other values as they are."""
+    """A moment in UTC. Other values are returned unchanged."""
     return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 class Days(timedelta):
-    """A duration with days of the calendar in it: `whole` of them, and the `rest`. Added to a moment the days keep its time of day,
-    which 24 hours do not where the clocks change.
+    """A duration of `whole` calendar days and a `rest`. Adding calendar days keeps the local time across a clock change. Adding 24 hours
+    does not.
     """
 
     whole: int
     rest: timedelta
 
-    def __new__(cls, whole: int, rest: timedelta) -> Self:  # noqa: D102 (as the class says)
+    def __new__(cls, whole: int, rest: timedelta) -> Self:  # noqa: D102 (see the class)
         made = super().__new__(cls, whole + rest.days, rest.seconds, rest.microseconds)
         made.whole, made.rest = whole, rest
         return made
@@ -101,7 +100,7 @@ class Days(timedelta):
 
 
 def duration(text: str, length: timedelta) -> timedelta:
-    """A duration of ISO 8601, of this length, with its weeks and days as days of the calendar."""
+    """An ISO 8601 duration of this length. Its weeks and days are calendar days."""
     found = _WHOLE_DAYS.match(text)
     weeks, days = (int(part) for part in found.groups("0")) if found is not None else (0, 0)
     whole = 7 * weeks + days
@@ -113,7 +112,7 @@ def _parted(span: timedelta) -> tuple[int, timedelta]:
 
 
 def _later(moment: datetime, span: timedelta, fold: Fold) -> datetime:
-    """The moment after a duration: its days on the clock on the wall, the rest in UTC. Raises NoSuchTime."""
+    """The moment after a duration. Days are added in local time, the rest in UTC. Raises NoSuchTime."""
     whole, rest = _parted(span)
     if whole:
         moment = _shown(moment.replace(tzinfo=None) + timedelta(days=whole), moment.tzinfo, fold)
@@ -121,13 +120,13 @@ def _later(moment: datetime, span: timedelta, fold: Fold) -> datetime:
 
 
 def _shown(wall: datetime, zone: Any, fold: Fold) -> datetime:
-    """The moment at which the clock of a zone shows a date and time. Raises NoSuchTime."""
+    """The moment with this local date and time in a zone. Raises NoSuchTime."""
     localized = localize(wall.replace(fold=0), zone, fold)
     if not isinstance(localized, CellProblem):
         return localized
     if localized.code == "C314":
-        raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} does not exist there: the clocks went forward")
-    cause = "happens twice there: the clocks went back; source.fold: first or second says which is meant"
+        raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} does not exist in this time zone: the clocks went forward")
+    cause = "occurs twice in this time zone: the clocks went back; set source.fold to first or second"
     raise NoSuchTime(f"{wall:%Y-%m-%d %H:%M} {cause}")
 
 
@@ -140,8 +139,8 @@ def _add(left: Any, right: Any, fold: Fold = "error") -> Any:
 
 
 def add_time_of_day(left: Any, right: Any, fold: Fold = "error") -> Any:
-    """The sum of a moment and a time of day, in either order: that time on the day if the moment is its midnight, as dates are; a
-    moment that has a time already is that much later. Raises NoSuchTime.
+    """The sum of a moment and a time of day, in either order. If the moment is midnight (as dates are), the result is that time on the
+    same day. Otherwise the time of day is added as a duration. Raises NoSuchTime.
     """
     moment, span = (left, right) if isinstance(left, datetime) else (right, left)
     is_day = isinstance(moment, datetime) and (moment.hour, moment.minute, moment.second) == (0, 0, 0)
@@ -155,7 +154,7 @@ def _subtract(left: Any, right: Any, fold: Fold = "error") -> Any:
 
 
 CLOCKED: dict[str, Callable[..., Any]] = {"add": _add, "sub": _subtract}
-"""Arithmetic that takes `fold` beside its two values."""
+"""Operators that take `fold` as a third argument."""
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     **CLOCKED,
@@ -199,7 +198,7 @@ def _latest(moments: Sequence[datetime]) -> datetime:
 
 
 def _at(day: datetime, time: timedelta, fold: Fold = "error") -> datetime:
-    """The moment on a day at which the clock on the wall shows a time of day. Raises NoSuchTime."""
+    """The moment of a local time of day on this day. Raises NoSuchTime."""
     return _shown(day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None) + time, day.tzinfo, fold)
 
 

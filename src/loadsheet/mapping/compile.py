@@ -52,8 +52,8 @@ class CheckPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The input of `translate`. All rows of a record must agree in `one_value`. Those in `once` may be filled in the first row only and
-    blank below, as in sheets with merged cells: the mapping does not name them, and nothing is lost.
+    """The input of `translate`. All rows of a record must agree in `one_value`. Values in `once` may be blank below the first
+    row, as in sheets with merged cells. The mapping does not list them.
     """
 
     tables: tuple[TablePlan, ...]
@@ -63,7 +63,7 @@ class Plan:
     once: frozenset[int]
     checks: tuple[CheckPlan, ...]
     targets: Targets
-    key_shown: int  # how many parts of a record's key are shown
+    key_shown: int  # number of key parts that reports show
 
     @property
     def inner_joins(self) -> list[tuple[int, JoinPlan]]:
@@ -79,7 +79,7 @@ class Mapping:
     - `layouts`: by role (`main`, or the names in the tables' `file:`) the tables to read from that file
     - `operations`: the operations that its records may have, in sending order; `operation` is the first
     - `shipper`: the inbox folder it is for; empty: for all shippers without mappings of their own
-    - `error_share_max` (0 to 1): the share of invalid records at which nothing of a drop is sent; None: see the settings
+    - `error_share_max` (0 to 1): nothing of a drop is sent at this share of invalid records; None: the setting applies
     - `notes`: lines for the author that are not errors
     - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides`)
     - `source`: the files it is made of (see `yamlfile.source_texts`)
@@ -132,8 +132,8 @@ def combined_error(findings: list[MappingError]) -> MappingError:
 def examine(
     path: Path, assumptions: Assumptions, home: Path | None = None
 ) -> tuple[Mapping | None, list[MappingError]]:
-    """The compiled mapping, or None and all errors of the file. `home` is the folder of mappings: the file it extends and its code tables
-    must be inside.
+    """The compiled mapping, or None and all errors of the file. `home` is the folder of mappings. It must contain the extended file and
+    the code tables.
     """
     file = read_with_base(path, home)
     mapping = None
@@ -178,9 +178,9 @@ class _Compiler:
         if targets is None:
             return None
         slots, named = tables[0].shape.slots, spec.group.one_value if spec.group else []
-        asked = frozenset(names.first)  # without the values of checks: most checks run for each row
+        read_once = frozenset(names.first)  # taken before the checks add theirs: most checks run for each row
         checks = self._checks(names)
-        first = asked.union(*[check.needs.here for check in checks if check.position is None])
+        first = read_once.union(*[check.needs.here for check in checks if check.position is None])
         return Plan(
             tables=tables,
             joins=self._joins(tables),
@@ -193,8 +193,8 @@ class _Compiler:
         )
 
     def _one_value(self, main: TablePlan, first: frozenset[int]) -> tuple[int, ...]:
-        """The values in which all rows of a record must agree: those the mapping names, and those of which the record takes one. A derived
-        value agrees if its sources do.
+        """The values that must be equal in all rows of a record: those that the mapping lists, and those that the record takes once. The
+        sources of a derived value stand for it.
         """
         group = self._spec.group
         if group is None:
@@ -255,7 +255,7 @@ class _Compiler:
         return {path: path.read_bytes() for path in own} | {paths[name]: lookups[name].content for name in paths}
 
     def _zone(self) -> tuple[str | None, str | None]:
-        """The time zone, and the column that holds the zone of each row; None: there is none."""
+        """The time zone, and the column with the zone of each row. Either may be None."""
         value, loc = self._spec.source.timezone, ("source", "timezone")
         if value is None:
             return None, None
@@ -304,7 +304,7 @@ class _Compiler:
         ids = [check.id for check in self._spec.checks]
         for number, id_ in enumerate(ids):
             if id_ in ids[:number]:
-                self._file.refuse(("checks", number, "id"), f'"{id_}" is the id of another check already')
+                self._file.refuse(("checks", number, "id"), f'"{id_}" is already the id of another check')
         found = [self._check(check, names, ("checks", number)) for number, check in enumerate(self._spec.checks)]
         return tuple(check for check in found if check is not None)
 
@@ -349,14 +349,14 @@ class _Compiler:
             return None
         if not operation.batched:
             self._file.refuse(
-                ("batch",), f"{operation.name} takes one record in a call; batch is for order.status", at_key=True
+                ("batch",), f"{operation.name} sends one record per call; only order.status supports batch", at_key=True
             )
             return None
         most = self._assumptions.status_records_max
         if self._spec.batch.max_records > most:
             self._file.refuse(
                 ("batch", "max_records"),
-                f"{self._spec.batch.max_records} records in a call; assumptions.status_records_max is {most}",
+                f"{self._spec.batch.max_records} records per call are too many; assumptions.status_records_max is {most}",
             )
         return self._spec.batch.max_records
 

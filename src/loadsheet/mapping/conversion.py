@@ -1,8 +1,8 @@
 """Cells to values: for every column of a mapping one function, compiled at load.
 
-Values are str, Decimal, bool, datetime (aware) and timedelta (a time of day); money and weights never become a binary float. Texts are
-trimmed of all Unicode white space and brought into composed form, so `Köln` is one word however it was typed. Settings of one column
-that contradict each other are refused at load. Knows no row, no table and no file.
+Values are str, Decimal, bool, datetime (aware) and timedelta (a time of day). Money and weights never become a binary float. Texts are
+trimmed of Unicode white space and composed, so every way of typing `Köln` gives the same text. Contradictory settings of a column
+are refused at load. Knows no row, no table and no file.
 """
 
 import re
@@ -71,7 +71,7 @@ class Conventions:
 
     @property
     def by_row(self) -> bool:
-        """Whether moments are brought into their zone row by row."""
+        """Whether each row has its own time zone."""
         return self.zone_column is not None
 
 
@@ -80,15 +80,17 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     if conventions.blank:
         spec = spec.model_copy(update={"blank": [*spec.blank, *conventions.blank]})
     for key in spec.misplaced():
-        file.refuse((*loc, key), f"{key} means nothing for type {spec.type}", at_key=True)
+        file.refuse((*loc, key), f"{key} does not apply to type {spec.type}", at_key=True)
     lookup = _lookup(spec, conventions.lookups, file, loc)
     for clash in contradictions(spec, lookup):
         file.refuse((*loc, clash.key), clash.text, clash.hint, at_key=True)
     if spec.lookup_with and spec.lookup is None:
         file.refuse((*loc, "lookup_with"), "lookup_with needs a lookup", at_key=True)
     if lookup is not None and len(spec.lookup_with) != lookup.more_keys:
-        message = f"{spec.lookup} has {lookup.more_keys + 1} keys: the text of the column and {lookup.more_keys} more"
-        file.refuse((*loc, "lookup_with" if spec.lookup_with else "lookup"), message, "lookup_with names their columns")
+        message = f"{spec.lookup} has {lookup.more_keys + 1} keys: the text of this column and {lookup.more_keys} more"
+        file.refuse(
+            (*loc, "lookup_with" if spec.lookup_with else "lookup"), message, "list their columns in lookup_with"
+        )
         return None
     try:
         parse = _parse(spec, conventions, lookup)
@@ -98,13 +100,15 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         file.refuse(where, error.text, error.hint)
         return None
     for key in spec.whereabouts()[1:]:
-        file.refuse((*loc, key), f"{key} and {spec.whereabouts()[0]} cannot both say where the cells are", at_key=True)
+        file.refuse(
+            (*loc, key), f"{key} and {spec.whereabouts()[0]} cannot be combined: both locate the cells", at_key=True
+        )
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
     zoned = conventions.by_row and spec.type in {"date", "datetime"}
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     formats = spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ())
-    writes = next((one for one in formats if spec.type != "date" or not _CLOCK.search(one)), "")
+    writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
     name = str(loc[-1])
     return ColumnPlan(
         name,
@@ -125,7 +129,7 @@ def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Lo
     if spec.lookup is None or spec.lookup in lookups:
         return lookups.get(spec.lookup or "")
     known = file.values.get("lookups") or {}
-    if spec.lookup not in known:  # else it has a finding of its own
+    if spec.lookup not in known:  # an invalid table has its own finding
         hint = closest_or_known(spec.lookup, known)
         file.refuse((*loc, "lookup"), f'there is no lookup "{spec.lookup}"', hint)
     return None
@@ -219,7 +223,7 @@ def _checked_locale(locale: str | None) -> str | None:
 
 
 def _shown(read: Callable[[str], Any]) -> _Parse:
-    """A typed cell counts as the text that the shipper sees."""
+    """A parser that reads a typed cell as the text that the shipper sees."""
     return lambda cell: read((cell.shown if isinstance(cell, Native) else cell).strip())
 
 
@@ -262,7 +266,7 @@ def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, st
     if spec.unit is None:
         raise SettingError("type", "quantity needs a unit", "such as unit: kg")
     if unclear := which_ton(spec.from_unit or "", conventions.units, locale):
-        raise SettingError("from_unit", f"from_unit: {spec.from_unit} may be either of two units", unclear)
+        raise SettingError("from_unit", f"from_unit: {spec.from_unit} is ambiguous", unclear)
     names = {}
     for key, word in (("unit", spec.unit), ("from_unit", spec.from_unit or spec.unit)):
         try:
@@ -272,7 +276,7 @@ def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, st
         if not is_unit(names[key]):
             raise SettingError(key, f"{key}: {word} is not a known unit")
     if factor(names["from_unit"], names["unit"]) is None:
-        raise SettingError("from_unit", f"{spec.from_unit} and {spec.unit} do not measure the same")
+        raise SettingError("from_unit", f"{spec.from_unit} and {spec.unit} measure different things")
     return names["unit"], names["from_unit"]
 
 
@@ -351,11 +355,11 @@ def _declared(
         return formats_reader(formats, locale, "time" if spec.type == "time" else "day")
     except ValueError as error:
         key = "formats" if spec.formats else "dates"
-        raise SettingError(key, f"a date format cannot be used: {error}") from None
+        raise SettingError(key, f"invalid date format: {error}") from None
 
 
 def contradictions(spec: Column, lookup: Lookup | None) -> Iterator[SettingError]:
-    """Each setting that makes no sense together with another one of this column, with what to do."""
+    """Settings of a column that contradict each other, with what to do."""
     if spec.type == "text":
         yield from _of_codes(spec)
         yield from _of_a_split(spec, lookup)
@@ -363,14 +367,20 @@ def contradictions(spec: Column, lookup: Lookup | None) -> Iterator[SettingError
     words = spec.one_of or () if spec.type == "text" else [*spec.yes, *spec.no]
     if blank := [word for word in words if word in spec.blank]:
         key = "one_of" if spec.type == "text" else "yes" if blank[0] in spec.yes else "no"
-        yield SettingError(key, f'"{blank[0]}" cannot be read: it is among the texts that count as blank', "see blank:")
+        yield SettingError(
+            key,
+            f'"{blank[0]}" is also listed under blank, so no cell can have this value',
+            "remove it from one of the two",
+        )
 
 
 def _of_codes(spec: Column) -> Iterator[SettingError]:
     if spec.one_of is not None and spec.lookup is not None:
-        yield SettingError("one_of", "one_of and lookup both say what a code means", "keep one of them")
+        yield SettingError("one_of", "one_of and lookup cannot be combined", "keep one of them")
     if spec.ignore_case and spec.one_of is None:
-        hint = f"write it at lookups: {spec.lookup}" if spec.lookup else "it compares the cell with the codes of one_of"
+        hint = (
+            f"set it under lookups: {spec.lookup}" if spec.lookup else "it compares the cell with the codes of one_of"
+        )
         yield SettingError("ignore_case", "ignore_case needs one_of", hint)
     try:
         dead = [] if spec.one_of is None or spec.lookup is not None else _unreachable(spec)
@@ -378,11 +388,11 @@ def _of_codes(spec: Column) -> Iterator[SettingError]:
         return  # reported where the column is compiled
     if dead:
         steps = [key for key in ("case", "pad_left", "min_length", "max_length", "pattern") if getattr(spec, key)]
-        yield SettingError("one_of", f"no cell can be {some(dead)} after {' and '.join(steps)}", "change the codes")
+        yield SettingError("one_of", f"no cell can match {some(dead)} after {' and '.join(steps)}", "change the codes")
 
 
 def _unreachable(spec: Column) -> list[str]:
-    """The codes of `one_of` that no cell can match, because the steps before change the code itself."""
+    """The codes of `one_of` that no cell can match, because earlier steps change the code itself."""
     ways = [before_codes(spec, padded=padded) for padded in (False, True)]
     if spec.pad_left is None or spec.pad_left.when is None:
         ways = ways[1:]
@@ -400,14 +410,14 @@ def _of_a_split(spec: Column, lookup: Lookup | None) -> Iterator[SettingError]:
         return
     if lookup is not None and lookup.many:
         yield SettingError(
-            "split", f"lookup {spec.lookup} gives several values; a split takes one text apart", "name one value"
+            "split", f"lookup {spec.lookup} gives several values, but split needs one text", "name one value"
         )
     if spec.lookup_with:
         yield SettingError(
-            "split", "split does not go with lookup_with: the parts are needed before the row is complete"
+            "split", "split cannot be combined with lookup_with: the parts are needed before the row is complete"
         )
     if spec.pad_left is not None and spec.pad_left.when is not None:
-        yield SettingError("split", "split does not go with a condition of pad_left", "pad the part instead")
+        yield SettingError("split", "split cannot be combined with pad_left.when", "pad the part instead")
     if spec.part_of is not None:
         yield SettingError("split", "a part of a split cannot be split again", f"name all parts at {spec.part_of}")
 
@@ -416,5 +426,5 @@ def _of_lengths(spec: Column) -> Iterator[SettingError]:
     if spec.on_too_long != "error" and spec.max_length is None:
         yield SettingError("on_too_long", "on_too_long needs max_length")
     if spec.pad_left is not None and spec.max_length is not None and spec.pad_left.to > spec.max_length:
-        message = f"pad_left makes {spec.pad_left.to} characters, max_length: {spec.max_length} allows fewer"
+        message = f"pad_left pads to {spec.pad_left.to} characters, but max_length is {spec.max_length}"
         yield SettingError("max_length", message, "no value fits")

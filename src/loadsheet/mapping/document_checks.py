@@ -1,9 +1,8 @@
 """The problems of one document, each with the cell it belongs to, and the checks within one record.
 
-A problem is added for a cell (table, row, column) or for a payload path. It knows where the value stands in its file and what the
-shipper wrote there. The checks: rows that must agree, the mapping's own checks, and the contract. A contract fault that only follows
-from another problem of the document is not reported. If no other problem was reported after all, it is: a record that lacks something
-always has an error.
+A problem is added for a cell (table, row, column) or for a payload path. It holds the value's place in the file and the shipper's
+text. The checks: rows that must agree, the mapping's own checks, and the contract. A contract fault that only follows from another
+problem of the document is not reported, unless the document would then have no error.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,7 +68,10 @@ class DocumentProblems:
             if column is None:
                 where = Where(where.file, where.sheet, where.row, reader.plan.label(index))
             if index < len(reader.plan.columns) and reader.plan.columns[index].spec.place is not None:
-                values = {"column": reader.plan.label(index), **values}  # the heading there names something else
+                values = {
+                    "column": reader.plan.label(index),
+                    **values,
+                }  # the heading above this cell is another column's
         others = self._others(where, also) if problem.level == "error" else ()
         self.found.append(Problem(problem.code, where, self.cell(cell), values, problem.hint, problem.level, others))
 
@@ -99,7 +101,7 @@ class DocumentProblems:
         return view.constants.get(index, "") if column is None else row.shown[column]
 
     def to_fill(self, position: int) -> Iterable[Cell]:
-        """The cells of the first column set, for a table made from column sets that has no row: filling them makes one."""
+        """The cells of the first column set, if a table made from column sets has no rows. Filling them adds a row."""
         reader = self._readers[position]
         sets, of = reader.plan.sets, reader.plan.made_of
         if sets is None or of is None or self._group.rows[position]:
@@ -129,20 +131,20 @@ class DocumentProblems:
         for position, row, index in also:
             reader = self._readers[position]
             for column in sorted(columns_behind(reader.plan, () if index is None else (index,))):
-                for one in self._stating(position, row, column):
-                    place = reader.view.position(column, one)
+                for row_ in self._stating(position, row, column):
+                    place = reader.view.position(column, row_)
                     if place is not None:
-                        found[reader.table.where(one.number, place)] = None
+                        found[reader.table.where(row_.number, place)] = None
             if len(found) > _ALSO_MAX:
                 break
         found.pop(here, None)
         return tuple(found)
 
     def _stating(self, position: int, row: Row, index: int) -> Sequence[Row]:
-        """The rows that hold a value: all rows of the record if they must agree in it, else the row itself."""
+        """The rows that hold a value: all rows of the record if they must agree in it, otherwise the row itself."""
         if position or index not in self._one_value:
             return (row,)
-        return [one for one in self._group.rows[0] if one is row or self.cell((0, one, index)).strip()]
+        return [other for other in self._group.rows[0] if other is row or self.cell((0, other, index)).strip()]
 
     def _placed(self, reader: RowReader, nth: int, index: int, source: SourceRow) -> tuple[int | None, str]:
         """The column of a value in its row of the file, and its text."""
@@ -152,7 +154,7 @@ class DocumentProblems:
 
 
 class GroupChecks:
-    """Partners of rows, agreement of rows, and the mapping's own checks, for one record after the other."""
+    """Partners of rows, agreement of rows, and the mapping's own checks, for one record at a time."""
 
     def __init__(self, plan: compiled.Plan, problems: DocumentProblems, draft: Draft) -> None:
         self._plan, self._problems, self._draft = plan, problems, draft
@@ -160,7 +162,7 @@ class GroupChecks:
         self._incomplete: set[int] = set()  # tables with missing or refused rows in this record
 
     def begin(self, group: Group, read: Rows) -> None:
-        """Start the next record. Marks its refused values, so that nothing is made from them."""
+        """Start the next record. Marks its refused values so that they are not used."""
         self._incomplete, is_refused = set(), False
         for position, rows in enumerate(read):
             if len(group.rows[position]) > len(rows):
@@ -354,7 +356,7 @@ def join_rows(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Seq
 
 
 class ContractCheck:
-    """Checks the records of one document after the other against the contract."""
+    """Checks the records of one document at a time against the contract."""
 
     def __init__(
         self, readers: Sequence[RowReader], problems: DocumentProblems, lineage: Lineage, draft: Draft
@@ -381,7 +383,7 @@ class ContractCheck:
             else:
                 self._add_fault(fault.path, fault.text)
         for path in draft.skipped:
-            self._suppressed.setdefault(path, "has no value: a cell that it needs was refused")
+            self._suppressed.setdefault(path, "has no value because a cell that it needs was refused")
         refused = {fault.path for fault in faults}
         for path, found, known in draft.unlisted:
             if path not in refused:
@@ -389,13 +391,13 @@ class ContractCheck:
                 self._problems.add_at(path, "K502", values, level="warning")
 
     def check_complete(self) -> None:
-        """Report what is missing if no error was reported for this document."""
+        """Report the suppressed faults if this document has no other error."""
         if not (self._suppressed or self._draft.all_refused) or self._problems.has_errors:
             return
         for path, text in self._suppressed.items():
             self._add_fault(path, text)
         if self._draft.all_refused and not self._suppressed:
-            self._add_fault("", "cannot be made: a cell that it needs was refused")
+            self._add_fault("", "cannot be built because a cell that it needs was refused")
 
     def _add_fault(self, path: str, text: str) -> None:
         self._problems.add_at(path, "K501", {"path": path or "the record", "text": text})

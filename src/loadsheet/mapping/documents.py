@@ -28,8 +28,8 @@ class Document:
     - `content_hash`: SHA-256 (hex) of the record with sorted keys, so that key order does not matter
     - `rows`: all its source rows
     - `items`: the entries present in payload lists that the mapping writes out, where some were left out (and more for `locate`, see below)
-    - `instead`: what to send if the ledger knows that the record exists already
-    - `ordered`: the paths of lists whose order is content; in other lists the order is that of the sheet's rows and has no meaning
+    - `instead`: what to send if the record already exists according to the ledger
+    - `ordered`: the paths of lists whose order is content; other lists have the order of the sheet's rows, which has no meaning
     """
 
     operation: str
@@ -134,7 +134,7 @@ class ColumnGuide:
 
 
 class TableNotes(NamedTuple):
-    """What was found in a table when all its rows were read: warnings, the unused columns (by heading, else by letter), and the number of
+    """The notes on a table after all its rows were read: warnings, unused columns (by heading, otherwise by letter), and the number of
     skipped blank rows.
     """
 

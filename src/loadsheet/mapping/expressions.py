@@ -1,11 +1,10 @@
 """Expressions of mapping files: parsed and typed once at load, compiled into closures, evaluated for a row or a document.
 
-Owns: rule-engine (nothing else imports it), which parses and types. Evaluating is our own, by `calculation.py`. Regular
-expressions, attributes of Python objects and every form that is not listed here are refused at load. Knows no file and no
-conversion.
+Owns: rule-engine (no other module imports it), which parses and types. `calculation.py` evaluates. Regular expressions, attributes of
+Python objects and all unlisted forms are refused at load. Knows no file and no conversion.
 
-`expression_tables.json` holds the parser's tables, which take a third of a second to make. ply (part of rule-engine) looks for them in a
-module beside the parser and uses them only if their signature matches the grammar; else it makes new ones.
+`expression_tables.json` holds the parser's tables, which take a third of a second to generate. ply (part of rule-engine) looks for them
+in a module beside the parser. If their signature does not match the grammar, it generates new ones.
 """
 
 import sys
@@ -71,7 +70,7 @@ def _install_tables() -> None:
 
 
 def _by_state(stored: dict[str, tuple[list[int], list[int]]]) -> dict[int, dict[str, int]]:
-    """The step of each symbol in each state. The file is ordered by symbol, which is much shorter."""
+    """The action of each symbol in each state. The file is ordered by symbol, which is much shorter."""
     found: dict[int, dict[str, int]] = {}
     for symbol, (states, steps) in stored.items():
         for state, step in zip(states, steps, strict=True):
@@ -79,7 +78,7 @@ def _by_state(stored: dict[str, tuple[list[int], list[int]]]) -> dict[int, dict[
     return found
 
 
-_install_tables()  # before rule-engine is imported, which makes its parser then
+_install_tables()  # before the import of rule-engine, which creates its parser
 
 from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
 from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
@@ -89,16 +88,16 @@ _Build = Callable[[Any], Evaluate]
 _LONGEST = 2_000  # characters; the parser recurses
 
 
-# rule-engine's parser calls this; its own forgets that P1D is a day of the calendar and not 24 hours
+# Replaces rule-engine's function, which reads P1D as 24 hours instead of a calendar day.
 ast.TimedeltaExpression.from_string = lambda context, text: ast.TimedeltaExpression(
     context, duration(text, parse_timedelta(text))
 )
 
 
 def compile_expression(text: str, scope: Scope) -> Expression:
-    """Parses, types and compiles. Raises ExpressionError saying what is wrong and what comes closest."""
+    """Parse, type and compile. Raises ExpressionError with the cause and the closest valid name."""
     if len(text) > _LONGEST:
-        raise ExpressionError(f"the expression has {len(text)} characters, allowed are {_LONGEST}")
+        raise ExpressionError(f"the expression has {len(text)} characters; the limit is {_LONGEST}")
     try:
         statement = Rule(text, _context(scope)).statement.expression
     except errors.SymbolResolutionError as error:
@@ -113,10 +112,10 @@ def compile_expression(text: str, scope: Scope) -> Expression:
             closest_or_known(error.attribute_name, known),
         ) from None
     except errors.AttributeResolutionError as error:
-        raise ExpressionError(f'"{error.attribute_name}" cannot be asked of this value') from None
+        raise ExpressionError(f'"{error.attribute_name}" is not available on this value') from None
     except errors.RuleSyntaxError as error:
         at = f'at "{error.token.value}"' if error.token is not None else "at its end"
-        raise ExpressionError(f"cannot be read {at}: {text}") from None
+        raise ExpressionError(f"syntax error {at}: {text}") from None
     except errors.EngineError as error:
         raise ExpressionError(f"{_in_our_words(error.message)}: {text}") from None
     except RecursionError:
@@ -132,10 +131,10 @@ def compile_expression(text: str, scope: Scope) -> Expression:
 
 def _in_our_words(message: str) -> str:
     if "nullable" in message:
-        return "a column that may be blank needs a value for that case: write (column ?? value)"
+        return "a column may be blank here: write (column ?? value)"
     if "timedelta string" in message:
         return "a duration is written such as P1D, P2W or PT2H30M; months and years have no fixed length"
-    return message.replace("data type mismatch", "the types do not fit")
+    return message.replace("data type mismatch", "type mismatch")
 
 
 # ---- typing: our shapes as rule-engine's types ----
@@ -208,7 +207,7 @@ def _type_of(data_type: Any) -> Type:
 
 
 class _Row(NamedTuple):
-    """A node that stands for a row: how to get it, its shape, and what reading it means for lineage."""
+    """A node that evaluates to a row: its getter, its shape, and the lineage of reading it."""
 
     get: Evaluate
     shape: Shape
@@ -243,7 +242,7 @@ class _Compiler:
         }
 
     def build(self, node: Any) -> Evaluate:
-        """The closure of a node. Raises ExpressionError for a form that the language leaves out."""
+        """The closure of a node. Raises ExpressionError for an unsupported form."""
         builder = self._builders.get(type(node))
         if builder is not None:
             return builder(node)
@@ -315,7 +314,7 @@ class _Compiler:
         return lambda frame: None if (found := value(frame)) is None else function(found)
 
     def _codes(self, node: Any) -> list[str]:
-        """The columns of the code table row that a node stands for, or nothing."""
+        """The columns of the code table row that a node evaluates to; empty for any other node."""
         slot = None
         if isinstance(node, ast.SymbolExpression):
             slot = self._scope.here.slots.get(node.name)
@@ -340,8 +339,8 @@ class _Compiler:
         return partial(known, fold=self._scope.here.fold) if types & {Type.MOMENT, Type.ANY} else ARITHMETIC[node.type]
 
     def _is_time_of_day(self, node: Any) -> bool:
-        """Whether a duration is the time of a clock: a column or derived value of that type, what stands in for a blank one, or how
-        much earlier or later.
+        """Whether a duration is a time of day: a column or derived value of that type, its replacement for blanks, or its sum with a
+        duration.
         """
         if isinstance(node, (ast.AddExpression, ast.SubtractExpression)):
             return self._is_time_of_day(node.left) != self._is_time_of_day(node.right)
@@ -356,7 +355,7 @@ class _Compiler:
         types = {_type_of(node.left.result_type), _type_of(node.right.result_type)}
         if len(types) == 2 and Type.ANY not in types:
             left, right = sorted(kind.value for kind in types)
-            raise ExpressionError(f"{left} is compared with {right}, which is never equal")
+            raise ExpressionError(f"{left} never equals {right}")
         one, other, compare = self.build(node.left), self.build(node.right), COMPARISONS[node.type]
         if Type.MOMENT in types:
             return lambda frame: compare(in_utc(one(frame)), in_utc(other(frame)))
@@ -405,7 +404,7 @@ class _Compiler:
         rows = self._scope.lists.get(node.iterable.name) if isinstance(node.iterable, ast.SymbolExpression) else None
         iterable, position = self.build(node.iterable), len(self._variables)
         if rows is not None:
-            self.uses.discard(Use(rows[1].table, "", "all"))  # its columns are what is read
+            self.uses.discard(Use(rows[1].table, "", "all"))  # only its columns are read
         if position >= DEEPEST:
             raise ExpressionError("the expression is nested too deeply")
         self._variables.append((node.variable, rows[1] if rows else None))

@@ -91,7 +91,7 @@ class KeyedTable:
         is_left_out = self._reader.holds(rule, self._plan.ignore_needs, values, refused)
         return f"ignore_rows: {rule.text}" if is_left_out else ""
 
-    # ---- rows that are not simply rows of the file ----
+    # ---- rows that differ from the rows of the file ----
 
     def _expanded_rows(self) -> Iterator[KeyedRow | Ignored]:
         plan, view = self._plan, self._reader.view
@@ -134,7 +134,7 @@ class KeyedTable:
             yield self._left_out(row, why)
 
     def _totals(self, sums: "_RunningTotals", row: Row) -> KeyedRow | Ignored | None:
-        """The result for a row that states totals; None for any other row, which is added to the sums."""
+        """The result for a row with totals. None for any other row, which is added to the sums."""
         if row.problem is not None:
             sums.mark_unknown()
             return None
@@ -189,12 +189,12 @@ class _RunningTotals:
         return problem
 
     def finish(self) -> None:
-        """Raises FileRefused if the file states no totals though it should: a file cut off at the end of a row looks complete. With totals by
-        block, a file without rows needs none.
+        """Raises FileRefused if the totals are missing: a file truncated at the end of a row looks complete. With totals by block, a file
+        without rows needs none.
         """
         if self.plan.sums and not self._stated and (self._rows or not self.plan.by_block):
             rule, table = self.plan.where.text, self._reader.table
-            hint = "send the whole file again; if it is meant to have no totals, take them out of the mapping"
+            hint = "send the complete file again; if such files have no totals, remove totals from the mapping"
             raise FileRefused(Problem("G409", Where(table.file, table.sheet), values={"rule": rule}, hint=hint))
 
     def _shown(self, row: Row, index: int, stated: Decimal) -> str:

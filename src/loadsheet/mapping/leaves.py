@@ -22,7 +22,7 @@ from loadsheet.mapping.values import Evaluate, Type
 from loadsheet.mapping.yamlfile import Loc, read_part
 
 OMIT = object()
-"""Stands for a field that is left out of the record."""
+"""Marks a field that is left out of the record."""
 
 Make = Callable[[Draft], Any]
 
@@ -99,7 +99,7 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
         hint = (
             "write {value: ...}, {col: ...} or {expr: ...}" if isinstance(value, list) else f"write {{value: {value}}}"
         )
-        file.refuse(loc, f"{context.field.name} needs to say where its value comes from", hint)
+        file.refuse(loc, f"{context.field.name} has no source for its value", hint)
         return None
     leaf = read_part(Leaf, file, value, loc)
     if leaf is None:
@@ -242,9 +242,9 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     if leaf.round is not None and value.type not in (Type.NUMBER, Type.ANY):
         problem = f"round is for numbers, not for {value.type.value}"
     if kind is Kind.DATETIME_ISO and found is Type.MOMENT and not context.payload.zone_known:
-        problem = "it is sent in UTC, so source.timezone has to be set"
+        problem = "it is sent in UTC; set source.timezone"
     if found is Type.CODES:
-        problem = "a row of a code table is several values; name one"
+        problem = "a row of a code table has several values; name one"
     if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, context, loc):
         problem = "as: number is for numbers and values of a code table; the notation of a text is unknown"
     if not problem and not _type_fits(kind, found, leaf):
@@ -259,7 +259,7 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
 
 
 def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
-    """Whether the letters of a format name no zone other than that of its times; else a finding."""
+    """Whether a literal zone in a format is the zone of its times. Adds a finding if not."""
     zone = (context.payload.names.file.values or {}).get("source", {}).get("timezone")
     try:
         check_zone_word(format_, zone if isinstance(zone, str) else None)
@@ -291,7 +291,7 @@ def _type_fits(kind: Kind, found: Type, leaf: Leaf) -> bool:
         return found in _DATE_TYPES[kind] or leaf.format is not None
     if kind is Kind.NUMERIC:
         return found is Type.NUMBER or leaf.as_ == "number"
-    if kind is Kind.FLAG:  # a text may be one of the flag words by way of a code table
+    if kind is Kind.FLAG:  # a code table may turn a text into a flag word
         return found in (Type.FLAG, Type.TEXT)
     return found in (Type.TEXT, Type.NUMBER, Type.FLAG)
 
@@ -392,7 +392,7 @@ class _Spelling:
         draft.faults.append(_fault(concrete(self.context.path, draft.at), self.context.field, error))
 
     def skip(self, draft: Draft) -> Any:
-        """Leaves the field out because a cell that it needs was refused."""
+        """Leave the field out because a cell that it needs was refused."""
         draft.skipped.append(concrete(self.context.path, draft.at))
         return OMIT
 
@@ -448,14 +448,14 @@ def _fault(path: str, field: Field, error: BaseException) -> tuple[str, str, dic
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """When a value or an entry of a list is there, and its path."""
+    """The condition for sending a value or a list entry, and its path."""
 
     evaluate: Evaluate
     needs: Needs
     path: str
 
     def holds(self, draft: Draft) -> bool:
-        """Whether it is there. If that cannot be said, it is not, and the document has a problem."""
+        """Whether the condition holds. If it cannot be evaluated, the result is False and the document gets a problem."""
         if draft.all_refused and draft.lacks(self.needs):
             draft.skipped.append(concrete(self.path, draft.at))
             return False

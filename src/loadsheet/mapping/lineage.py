@@ -1,7 +1,7 @@
 """Where the values of a payload come from: from a payload path to the cells, with nothing stored per value.
 
-Patterns stand for paths. A list that has one item per row is written `packages[].weight`, one that the mapping writes out entry by entry
-`order_references[0].value`; `Document.items` says which entries a document has where some were left out.
+Paths are given as patterns. A list with one item per row is `packages[].weight`. A list with explicit entries is
+`order_references[0].value`; if some entries were left out, `Document.items` lists those that a document has.
 """
 
 import re

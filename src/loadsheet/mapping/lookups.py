@@ -1,7 +1,7 @@
 """Code tables: CSV files beside a mapping with the meanings of a shipper's codes.
 
-Keys are compared trimmed and in Unicode's composed form, with or without case. With wildcards, a key ending in `*` stands for all codes
-that begin so. A key that occurs twice with different values is refused at load, with both lines. Knows no column and no cell.
+Keys are compared trimmed and in Unicode's composed form, with or without case. With wildcards, a key ending in `*` matches all codes
+with that prefix. A key that occurs twice with different values is refused at load, with both lines. Knows no column and no cell.
 """
 
 import csv
@@ -19,7 +19,7 @@ Codes = tuple[str | None, ...]
 """The values of a key, in the order of `Lookup.columns`; None for a blank."""
 
 Form = tuple[int | None, ...]
-"""How much of each key a row compares: all of it (None), or the number of letters before its wildcard."""
+"""The compared length of each key: all of it (None), or the number of letters before its wildcard."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Dates and times as declared formats write them: text to aware datetime, or to timedelta for a time of day.
+"""Dates and times in declared formats: text to aware datetime, or to timedelta for a time of day.
 
-Formats use the listed strptime directives and are compiled once. Each must hold a whole day, or the hour of a time. Only declared
-formats count, tried in order; nothing is guessed. A time that the clocks skip is refused. A time that they repeat is refused unless the
-mapping says which of the two is meant. Two-digit years are 1969 to 2068, as in POSIX. Knows no column and no cell.
+Formats use the listed strptime directives and are compiled once. Each must hold a complete date, or the hour of a time. Declared
+formats are tried in order; nothing is guessed. A local time that a clock change skips is refused. A repeated one is refused unless
+`source.fold` chooses. Two-digit years are 1969 to 2068, as in POSIX. Knows no column and no cell.
 """
 
 import re
@@ -35,7 +35,7 @@ _OFFICE = {
     "yyyy": "%Y", "jjjj": "%Y", "aaaa": "%Y", "yy": "%y", "mmmm": "%B", "mmm": "%b", "mm": "%m", "m": "%m", "dd": "%d", "d": "%d",
     "tt": "%d", "hh": "%H", "h": "%H", "ss": "%S", "s": "%S",
 }  # fmt: skip
-"""Formats as spreadsheet programs write them, also in German and French."""
+"""Letters of spreadsheet formats, also of German and French ones."""
 _EXAMPLE_ZONE = timezone(timedelta(hours=2))
 _UTC_WORD = re.compile(r"%[HIMSfp]\s*(Z|UTC|GMT)(?![A-Za-z%])")
 _UTC = frozenset({"UTC", "Etc/UTC", "Etc/Zulu", "Zulu", "Etc/UCT", "UCT", "Universal", "Etc/Universal"})
@@ -43,8 +43,8 @@ _PIVOT = 69  # two-digit years from here on are 19xx
 
 
 def format_reader(format_: str, locale: str | None) -> Callable[[str], datetime | None]:
-    """A function from trimmed text to datetime (naive, or aware if the format has %z), None if the text is not of this format.
-    Raises ValueError for a directive that is not in DIRECTIVES or used twice.
+    """A function from trimmed text to datetime (naive, or aware if the format has %z); None if the text does not match.
+    Raises ValueError for a directive that is unsupported or used twice.
     """
     months = _month_numbers(locale)
     pattern = re.compile(_pattern(format_, months), re.IGNORECASE)
@@ -78,7 +78,7 @@ def _pattern(format_: str, months: Mapping[str, int]) -> str:
             parts.append(re.escape(plain).replace(r"\ ", r"\s+"))
             continue
         if directive != "%" and directive in used:
-            raise ValueError(f"%{directive} stands there twice")
+            raise ValueError(f"%{directive} is used twice")
         used.add(directive)
         parts.append(_piece(directive, months))
     return "".join(parts)
@@ -93,7 +93,7 @@ def _piece(directive: str, months: Mapping[str, int]) -> str:
         return f"(?P<month_name>{'|'.join(re.escape(name) for name in longest_first)})"
     others = {"p": r"(?P<half>[AaPp]\.?[Mm]\.?)", "z": r"(?P<offset>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})", "%": "%"}
     if directive not in others:
-        raise ValueError(f"%{directive} is not known; known are {DIRECTIVES}")
+        raise ValueError(f"%{directive} is not supported; use one of {DIRECTIVES}")
     return others[directive]
 
 
@@ -142,7 +142,7 @@ def formats_reader(
     for place, format_ in enumerate(formats):
         for other, reader in zip(formats[:place], readers, strict=False):
             if (text := _contradiction(format_, readers[place], reader)) is not None:
-                raise ValueError(f"{other} and {format_} both read {text}, as different dates")
+                raise ValueError(f"{other} and {format_} read {text} as different dates")
     expected = (
         " or ".join(_example(format_) for format_ in formats)
         or "a date cell of a workbook (no text format is declared)"
@@ -167,29 +167,25 @@ def check_zone_word(format_: str, zone: str | None) -> None:
     if found is not None and zone not in _UTC:
         word = found[1]
         raise ValueError(
-            f"{format_} has {word} as mere letters, but times are {'local' if zone is None else f'those of {zone}'};"
-            f" write %z in place of {word}"
+            f"{word} in {format_} is plain text, but times are {'local' if zone is None else f'those of {zone}'};"
+            f" write %z instead of {word}"
         )
 
 
 def check_written(format_: str) -> None:
-    """Raises ValueError for a format that is unfit for writing: unknown directives, no directives, or %I without %p."""
+    """Raises ValueError for a format that cannot write: unknown directives, no directives, or %I without %p."""
     used = _directives(format_)
     format_reader(format_, None)
     if "I" in used and "p" not in used:
-        raise ValueError(
-            f"{format_} has %I without %p: 2 in the morning and 2 in the afternoon look the same; write %H"
-        )
+        raise ValueError(f"{format_} has %I without %p, so 2 am and 2 pm look the same; write %H")
 
 
 def _check_whole(format_: str, parts: Mapping[str, str]) -> None:
     used = _directives(format_)
     if "I" in used and "p" not in used:
-        raise ValueError(
-            f"{format_} has %I without %p, which does not distinguish morning and afternoon; write %H, or %I with %p"
-        )
+        raise ValueError(f"{format_} has %I without %p, so am and pm look the same; write %H, or %I with %p")
     if "p" in used and "I" not in used:
-        raise ValueError(f"{format_} has %p without %I, so that AM and PM would mean nothing; write %I")
+        raise ValueError(f"{format_} has %p without %I, so am and pm have no effect; write %I")
     missing = [part for part, letters in parts.items() if used.isdisjoint(letters)]
     if missing and not used.isdisjoint(_NUMBERED.keys() | {"b", "B"}):
         raise ValueError(f"{format_} has no {' and no '.join(missing)}")
@@ -203,7 +199,7 @@ def _directives(format_: str) -> set[str]:
     meant = _from_office(format_)
     if not used and "%" in meant:
         raise ValueError(f"{format_} has no directive: write {meant}")
-    raise ValueError(f"{format_ or 'an empty format'} has no directive: write it such as %d.%m.%Y %H:%M")
+    raise ValueError(f"{format_ or 'an empty format'} has no directive: write for example %d.%m.%Y %H:%M")
 
 
 def _from_office(format_: str) -> str:
@@ -231,8 +227,8 @@ def _example(format_: str) -> str:
 
 
 def localize(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | CellProblem:
-    """A moment on the zone's clock. Naive ones are read as that clock's local time: C314 if it never showed that time, C315 if
-    it did so twice and `fold` does not say which is meant. Aware ones (an offset stood in the text) are brought into the zone.
+    """A moment in the zone. A naive one is local time there: C314 if that time does not exist, C315 if it occurs twice and `fold` does
+    not choose. An aware one (its text had an offset) is converted to the zone.
     """
     if moment.tzinfo is not None:
         return moment.astimezone(zone)
@@ -250,5 +246,5 @@ def localize(moment: datetime, zone: ZoneInfo, fold: Fold) -> datetime | CellPro
 
 
 def offset_minutes(moment: datetime) -> int:
-    """The offset from UTC at a moment of an aware datetime, in minutes, east positive."""
+    """The UTC offset of an aware datetime in minutes, east positive."""
     return int((moment.utcoffset() or timedelta()).total_seconds() // 60)

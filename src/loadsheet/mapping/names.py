@@ -1,7 +1,7 @@
-"""What a name in a mapping stands for: a column of the current row, of the main table's first row, or all rows of a table.
+"""What a name in a mapping refers to: a column of the current row, of the main table's first row, or all rows of a table.
 
-Outside of lists the current row is the first row of the main table; inside `each: packages` it is that package's
-row. `rows` are always all rows of the main table in the document. Knows no payload field.
+Outside of lists the current row is the first row of the main table. Inside `each: packages` it is the row of that package. `rows` are
+always all rows of the main table in the document. Knows no payload field.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ class Draft(Frame):
         """Reset for the next document."""
         self.row_refused = self.main_refused = self.outer_refused = frozenset()
         self.nested = {}
-        self.outer_index = 0  # which row the innermost list over rows is at
+        self.outer_index = 0  # index of the current row in the innermost list
         self.all_refused = frozenset()
         self.rows_refused = ()
         self.faults: list[tuple[str, str, dict[str, str]]] = []  # path, code, values of the message
@@ -114,11 +114,11 @@ class Names:
         return Names(self.tables, self.file, outer, self.first)
 
     def list_position(self, name: str) -> int | None:
-        """The table whose rows `each: NAME` goes through."""
+        """The position of the table that `each: NAME` iterates over."""
         return 0 if name == ROWS else self._positions.get(name)
 
     def list_names(self) -> list[str]:
-        """What `each:` may name."""
+        """The names that `each:` accepts."""
         return list(dict.fromkeys([ROWS, *self._positions]))
 
     def children(self, position: int) -> tuple[int, ...]:
@@ -126,7 +126,7 @@ class Names:
         return tuple(table.position for table in self.tables if table.belongs_to == position)
 
     def scope(self, item: int | None) -> Scope:
-        """The names that an expression may use there."""
+        """The names that an expression may use at this place."""
         main = self.tables[0]
         lists = {table.name: (table.position, table.shape) for table in self.tables[1:]}
         lists[ROWS] = (0, main.shape)
@@ -152,7 +152,7 @@ class Names:
         return found
 
     def reference(self, text: str, item: int | None, loc: Loc) -> Reference | None:
-        """What `col: TEXT` means there, or None with the finding: `column` or `table.column`, optionally followed by `.code`."""
+        """The value of `col: TEXT`, or None with the finding. The text is `column` or `table.column`, optionally with `.code`."""
         found = self.column(text, item, loc)
         if found is None:
             return None
@@ -181,7 +181,7 @@ class Names:
         return "around" if table.position == self._outer else "first"
 
     def column(self, text: str, item: int | None, loc: Loc) -> tuple[TablePlan, str, str] | None:
-        """The table and column that a text names there, and what stands behind them; or None with the finding."""
+        """The table and column that a text names, and the rest of the text; or None with the finding."""
         first, _, rest = text.partition(".")
         table, name = self.tables[item or 0], text
         if first in self._positions and rest and first not in table.shape.slots:
@@ -193,7 +193,7 @@ class Names:
             self.file.refuse(loc, f'"{text}": {table.name} has no column "{column}"', hint)
             return None
         if table.position not in (0, item, self._outer):
-            hint = f"use each: {table.name}, or an expression over them"
+            hint = f"use each: {table.name}, or an expression over its rows"
             self.file.refuse(loc, f"{table.name} has several rows for one record", hint)
             return None
         return table, column, code

@@ -1,7 +1,7 @@
 """The payload tree of a mapping, compiled against the record it fills.
 
 Owns: objects, lists (`each` row, or entries written out under `list`), which fields exist, which are required, and the lineage of
-every path. Field names come from the contract only. Lists and objects that end up empty are left out; an array that must be
+every path. Field names come from the contract only. Empty lists and objects are left out. An array that must be
 sent empty is written `{value: []}`.
 """
 
@@ -45,8 +45,8 @@ _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class PayloadPlan:
-    """The compiled payload: `make` fills a record as far as possible; `notes` are lines for the author. `ordered` are the lists that the mapping
-    calls so, `written_out` those whose entries it writes out, and `declared` is `ordered` in the form of `Document.items`
+    """The compiled payload: `make` fills a record as far as possible; `notes` are lines for the author. `ordered` are the lists with
+    `ordered: true`, `written_out` those with explicit entries, and `declared` is `ordered` in the form of `Document.items`
     (see `documents.in_order`).
     """
 
@@ -74,7 +74,7 @@ def plan_payload(spec: Mapping[str, Any], loc: Loc, operation: Operation, contex
 
 
 class _Node(NamedTuple):
-    """A compiled field: its maker, its value if that is the same in every record, and what it copies from the current row, if it does."""
+    """A compiled field: its maker, its value if it is constant, and the value of the current row that it copies, if any."""
 
     name: str
     make: Make
@@ -117,8 +117,8 @@ class _Planner:
         return fields
 
     def _check_units(self, leaves: Mapping[str, Any], item: int | None, loc: Loc) -> None:
-        """Checks each quantity of one object whose unit field is a constant: its column must be in that unit. Calculated quantities and units
-        in columns are not known before rows are read.
+        """Check quantities whose unit field is a constant: the column must have that unit. Calculated quantities and units in columns are
+        only known when rows are read.
         """
         extra = (self._file.values or {}).get("source", {}).get("units") or {}
         for name, leaf in leaves.items():
@@ -138,14 +138,12 @@ class _Planner:
             except ValueError:  # a unit of the exchange's own that cannot be compared
                 continue
             if times != 1:
-                brought = (
-                    f"write unit: {stated.lower()} at the column {column.name}, so that it is brought to that unit"
-                )
-                hint = brought if times is not None else "they do not measure the same"
-                self._file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} says {stated}", hint)
+                brought = f"set unit: {stated.lower()} on the column {column.name} to convert it"
+                hint = brought if times is not None else "they measure different things"
+                self._file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} is {stated}", hint)
 
     def _stated(self, leaf: object) -> object:
-        """The value of a leaf that is the same in every record; else nothing."""
+        """The value of a constant leaf; None for any other leaf."""
         if not isinstance(leaf, Mapping):
             return None
         return constant_at(self._context.constants, str(leaf["const"])) if "const" in leaf else leaf.get("value")
@@ -158,10 +156,8 @@ class _Planner:
             self._file.refuse(loc, f'{record.name} has no field "{name}"', hint, at_key=True)
             return None
         if found.when is When.LISTED and self._assumptions.listing_only_fields == "reject":
-            hint = "set assumptions.listing_only_fields to accept if the exchange takes it"
-            self._file.refuse(
-                loc, f"{name} is shown in listings only, not in {self._operation.name}", hint, at_key=True
-            )
+            hint = "set assumptions.listing_only_fields to accept if the exchange accepts it"
+            self._file.refuse(loc, f"{name} exists in listings only, not in {self._operation.name}", hint, at_key=True)
             return None
         return found
 
@@ -177,7 +173,7 @@ class _Planner:
             if needed and wanted.name not in given:
                 where = ".".join(str(step) for step in loc)
                 self._file.refuse(
-                    loc, f"{where} misses {wanted.name}, which {self._operation.name} requires", at_key=True
+                    loc, f"{where} lacks {wanted.name}, which {self._operation.name} requires", at_key=True
                 )
 
     def _node(self, name: str, value: Any, context: LeafContext, loc: Loc) -> _Node | None:
@@ -202,11 +198,11 @@ class _Planner:
         return _Node(name, leaf.make, leaf.constant if leaf.is_fixed else OMIT, leaf.copied)
 
     def _check_format(self, format_: str, found: Field, loc: Loc) -> None:
-        """Checks that the field accepts what a format writes; else every record would be refused."""
+        """Check that the field accepts what a format writes. Otherwise every record would be refused."""
         sample = _SAMPLE.strftime(format_)
         if not in_date_shape(found.kind, sample):
             text = f"{found.name} would be {sample}; it takes {EXPECTED[found.kind]}"
-            self._file.refuse(loc, text, "leave format out: a date is written as the field takes it")
+            self._file.refuse(loc, text, "remove format: a date is written in the form of the field")
 
     def _note_constant(self, constant: object, found: Field, path: str, loc: Loc) -> None:
         line = self._file.marks.get(loc, (0, 0))[0]
@@ -218,7 +214,7 @@ class _Planner:
             self._fixed[path] = constant
 
     def check_constants(self, loc: Loc) -> None:
-        """Check the top-level constants against the contract, so that they are refused once and not in each document."""
+        """Check the top-level constants against the contract once, instead of in each document."""
         for fault in check(self._operation, self._fixed, self._assumptions):
             if fault.path in self._fixed:
                 self._file.refuse((*loc, fault.path), f'"{self._fixed[fault.path]}": {fault.path} {fault.text}')
@@ -291,7 +287,7 @@ class _Planner:
 
 
 def _object(fields: Sequence[_Node]) -> Make:
-    """Copies the constants and the values of the current row, and fills in the rest, in the order of the mapping."""
+    """Copy the constants and the values of the current row, then fill in the rest, in the order of the mapping."""
     template = {node.name: node.constant for node in fields}
     copied = tuple((node.name, *node.copied) for node in fields if node.copied is not None)
     filled = tuple((node.name, node.make) for node in fields if node.constant is OMIT and node.copied is None)
@@ -323,7 +319,7 @@ def _or_nothing(make: Make) -> Make:
 
 
 def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
-    """One item for each row of a table. Within it, tables that belong to its rows show only the rows of that row."""
+    """One item for each row of a table. Inside an item, child tables are limited to the rows of that row."""
 
     def made(draft: Draft) -> Any:
         row, row_refused, everything = draft.row, draft.row_refused, draft.lists
@@ -346,7 +342,7 @@ def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:
 
 
 def _each_inner_row(make: Make, position: int, path: str) -> Make:
-    """One item for each row that belongs to the row of the surrounding list."""
+    """One item for each child row of the row of the surrounding list."""
 
     def made(draft: Draft) -> Any:
         row, row_refused, outer, outer_refused = draft.row, draft.row_refused, draft.outer, draft.outer_refused
@@ -368,7 +364,7 @@ def _each_inner_row(make: Make, position: int, path: str) -> Make:
 
 
 def _entries(entries: Sequence[tuple[Make, Condition | None]], path: str) -> Make:
-    """The entries of a list that the mapping writes out."""
+    """The explicit entries of a list."""
 
     def made(draft: Draft) -> Any:
         items: list[Any] = []

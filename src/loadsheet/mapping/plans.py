@@ -83,7 +83,7 @@ class SetsPlan:
 @dataclass(frozen=True, slots=True)
 class KindPlan:
     """The rows of one kind: the heading of the kind column, the texts of this kind, and the texts of all kinds. The table with `others` set
-    handles rows of no kind. `above` are cells from the last row above of another kind, as (its texts, the column's layout name).
+    handles rows of unknown kinds. `above` are cells from the last row above of another kind, as (its texts, the column's layout name).
     """
 
     label: str
@@ -120,11 +120,11 @@ class TablePlan:
     """One compiled table.
 
     - `zone`: the column with each row's time zone
-    - `key`: the columns of the record's key; `fills_by`: those that name the record even if each row is its own record
+    - `key`: the columns of the record's key; `fills_by`: those that name the record even if each row is a separate record
     - `order`: the columns it is sorted by
     - `ignore`: the rule for rows to leave out; `ignore_needs`: the columns it reads
-    - `source`: the table of the file its rows are read from; `prefix` stands before its column names there
-    - `made_of`: the position of the table whose rows hold its column sets; `joined_to`: of the table it is joined to
+    - `source`: the table of the file its rows are read from; `prefix` is put before its column names there
+    - `made_of`: the position of the table whose rows hold its column sets; `joined_to`: the position of the table it is joined to
     - `patterns`: the patterns of the file's name
     """
 

@@ -1,11 +1,11 @@
 """Plausibility checks on documents that loaded: columns read in the wrong notation, and dates far from today.
 
-A refused value can prove that a column is read wrongly: `13/04/2026` in a column that is read as month/day. Then `03/04/2026` was
-read as another day, and nobody would notice. If no value of the column proves the opposite, it is a problem of the file. A column is
-read again only where such a value was refused.
+A refused value can prove that a column is read wrongly, such as `13/04/2026` in a column read as month/day. Then `03/04/2026` was
+silently read as the wrong day. Unless another value of the column proves the opposite, this is a problem of the file. Only columns
+with such a refused value are read again.
 
-A pickup in 1900 is the number 1 in a cell that shows dates, and a delivery in 2206 is a typing error. The dates of finished records
-are checked, so it does not matter how their values were made.
+A pickup in 1900 is the number 1 in a date cell, and a delivery in 2206 is a typing error. The check reads the dates of finished
+records, so it covers every way of making them.
 """
 
 import re
@@ -71,7 +71,7 @@ class NotationCheck:
             self._proofs.setdefault(proof, problem.found)
 
     def problems(self, tables: Mapping[str, Table]) -> list[Problem]:
-        """One problem for each column read wrongly, at its first accepted value that means something else."""
+        """One problem for each column read wrongly, at its first accepted value with another meaning."""
         found = [
             problem
             for proof, value in self._proofs.items()
@@ -84,7 +84,9 @@ class NotationCheck:
 
     def _judge(self, proof: _Proof, value: str, table: Table) -> Problem | None:
         either = proof._replace(notation=Notation(proof.notation.of, _EITHER))
-        if either in self._proofs or table.header.count(proof.column) != 1:  # values that fit both were refused as well
+        if (
+            either in self._proofs or table.header.count(proof.column) != 1
+        ):  # values that fit both notations were refused too
             return None
         position, count, first = table.header.index(proof.column), 0, None
         for row in table.rows():
@@ -104,8 +106,8 @@ class NotationCheck:
 
 def _hint(file: str) -> str:
     return (
-        "say in the mapping how the column is written (dates: or locale:), or have it written in one way, and drop the file again; "
-        f"if all else is right as it is read: loadsheet retry --file {file}"
+        "set dates: or locale: in the mapping, or have the shipper write the column in one way, and drop the file again; "
+        f"if all other values are read correctly: loadsheet retry --file {file}"
     )
 
 
@@ -148,10 +150,10 @@ def _refused_notation(problem: Problem) -> Notation | None:
         return None
     if problem.code == "C304":
         declared = [_date(example) for example in str(problem.values.get("expected", "")).split(" or ")]
-        read = {one.order for one in declared if one is not None and one.of == notation.of}
+        read = {date_.order for date_ in declared if date_ is not None and date_.of == notation.of}
     elif problem.code == "C302":
         read = {_POINT if decimal_mark(problem.values["locale"]) == "." else _COMMA}
-    else:  # a single mark is not the column's
+    else:  # a single mark that the column does not use
         read = {_OTHER.get(notation.order, "")} if len(re.findall("[.,]", problem.found)) == 1 else set()
     return notation if notation.order == _EITHER or read == {_OTHER[notation.order]} else None
 
@@ -169,7 +171,7 @@ class DateRangeCheck:
 
     @classmethod
     def around(cls, now: datetime, *, years_back: int, years_ahead: int) -> "DateRangeCheck":
-        """Bounds in years around the day of a run; 0: no bound on that side."""
+        """Bounds in years before and after the day of a run; 0: no bound."""
         first = _moved(now.date(), -years_back) if years_back else ""
         return cls(first, _moved(now.date(), years_ahead) if years_ahead else "9999-99-99")
 
@@ -180,7 +182,7 @@ class DateRangeCheck:
         for document in documents:
             if isinstance(document, Document) and (far := self._far(document)):
                 warnings = [self._warning(document, path, day, lineage, tables) for path, day in far]
-                document = replace(document, problems=(*document.problems, *warnings))  # noqa: PLW2901 (the same with more)
+                document = replace(document, problems=(*document.problems, *warnings))  # noqa: PLW2901 (adds warnings)
             yield document
 
     def _far(self, document: Document) -> list[tuple[str, str]]:

@@ -1,9 +1,9 @@
-"""Numbers as a locale writes them, and amounts with their unit: text to exact Decimal.
+"""Numbers in the notation of a locale, and amounts with their unit: text to exact Decimal.
 
 Numbers are read by Babel's parser, always strict. A text in another notation is never guessed: with `de_DE`, `1.5` is refused with both
-readings (15 or 1,5). Common units are known by their aliases and sizes (pint knows none of KGS, LBS, CBM, Ton). pint, on Decimal, is
-loaded only for other units. `Ton` is the metric ton, as beside KG in the interface. A mapping that means another ton declares it under
-`source.units`; for sheets of the United States it must. Knows no column and no cell.
+readings (15 or 1,5). Common units have their own aliases and sizes (pint does not know KGS, LBS, CBM and Ton). pint is loaded only for
+other units and calculates with Decimal. `Ton` is the metric ton, as in the interface. Another ton is declared under `source.units`;
+for a US sheet this is required. Knows no column and no cell.
 """
 
 import re
@@ -46,8 +46,8 @@ def decimal_mark(locale: str) -> str:
 
 
 def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
-    """A function from trimmed text to Decimal, or to CellProblem with C302 or C316. Digits are 0-9 only; a group separator stands
-    between every three digits (or as the locale groups) or nowhere; no exponent. Raises babel.UnknownLocaleError.
+    """A function from trimmed text to Decimal, or to CellProblem with C302 or C316. Digits are 0-9 only. Group separators
+    are complete (as the locale groups) or absent. No exponent. Raises babel.UnknownLocaleError.
     """
     language = Locale.parse(locale)
     group, point = get_group_symbol(language), get_decimal_symbol(language)
@@ -55,7 +55,7 @@ def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
     allowed = re.compile(rf"[0-9{re.escape(group + point)}.,]*[0-9][0-9{re.escape(group + point)}.,]*")
     example = f"write it like {format_decimal(Decimal('1234.5'), locale=language)}"
     not_a_number = CellProblem("C302", {"locale": locale}, example)
-    foreign = {".", ","} - {group, point}  # Babel would take a dot for the point of a locale that has another one
+    foreign = {".", ","} - {group, point}  # Babel would accept a dot in a locale with another decimal mark
 
     def exact(digits: str) -> Decimal | None:
         try:
@@ -72,7 +72,7 @@ def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
         signed, digits, sign = (
             (Decimal.copy_negate, text[1:].lstrip(), "-")
             if text[:1] in _MINUS
-            else (Decimal.copy_abs, text.removeprefix("+"), "")  # neither rounds, as a product would
+            else (Decimal.copy_abs, text.removeprefix("+"), "")  # unlike a product, neither rounds
         )
         plain = simple.fullmatch(digits)
         if plain is not None:
@@ -158,8 +158,8 @@ ALIASES: dict[str, str] = {
     }.items()
     for alias in aliases.split()
 }
-"""What is written, folded to lower case and without spaces and dots -> pint's name. Beside everyday words the codes of UN/ECE
-Recommendation 20, as EDI systems export them (KGM, LBR, MTQ ...).
+"""Unit words, folded to lower case and without spaces and dots -> pint's name. Includes the codes of UN/ECE Recommendation 20 from EDI
+systems (KGM, LBR, MTQ ...).
 """
 
 
@@ -174,18 +174,18 @@ _SIZES: dict[str, dict[str, str]] = {
     },
     "meter": {"meter": "1", "centimeter": "0.01", "millimeter": "0.001", "foot": "0.3048", "inch": "0.0254"},
 }
-"""What is measured, and how much of it one of each unit above is: exact by definition."""
+"""The measure of each unit above, and its exact size in that measure's base unit."""
 
 _MEASURES = {unit: (measure, Decimal(size)) for measure, sizes in _SIZES.items() for unit, size in sizes.items()}
 _CALLED = {"kilogram": "a weight", "meter**3": "a volume", "meter": "a length"}
 _TONS = frozenset({"ton", "tons", "tn"})
-"""What an American writes for 2,000 pounds, and others for 1,000 kilograms."""
+"""Words for 2,000 pounds in the United States and for 1,000 kilograms elsewhere."""
 _WHICH_TON = "in the United States a ton is 2,000 lb, elsewhere 1,000 kg: say which under source.units: {ton: short_ton} or {ton: tonne}"
 _SPACED = re.compile(r"[\s.]")
 _UNIT = re.compile(r"[^\W\d_]|[\"'″](?![0-9])")
 _SHOWN = re.compile(r"(?P<before>\D*?)-?(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<after>.*)", re.DOTALL)
 _THOUSANDS_MAX = 4
-_CLEAN = Context(prec=22)  # pint goes through thirds of a yard: the last of 28 digits is off
+_CLEAN = Context(prec=22)  # pint converts via thirds of a yard, so the last of 28 digits is wrong
 
 
 @cache
@@ -230,7 +230,7 @@ def _is_known(name: str) -> bool:
 
 
 def which_ton(word: str, extra: Mapping[str, str], locale: str | None) -> str:
-    """The hint to declare which ton is meant, if a US sheet leaves it open; else empty."""
+    """The hint to declare the kind of ton if a US sheet does not define it; otherwise empty."""
     is_open = _folded(word) in _TONS and _declared(word, extra) is None
     return _WHICH_TON if is_open and locale is not None and Locale.parse(locale).territory == "US" else ""
 
@@ -242,7 +242,7 @@ def is_unit(name: str) -> bool:
 
 @cache
 def factor(of: str, to: str) -> Decimal | None:
-    """How many `to` one `of` is, exact; None if they measure different things. Both are pint's names."""
+    """The exact factor from `of` to `to`, or None if they measure different things. Both are pint's names."""
     if of == to:
         return Decimal(1)
     if of not in _MEASURES or to not in _MEASURES:
@@ -252,7 +252,7 @@ def factor(of: str, to: str) -> Decimal | None:
 
 
 def factor_by_pint(of: str, to: str) -> Decimal | None:
-    """The same as pint knows it, for any of its units."""
+    """The factor by pint, for any of its units."""
     from pint import DimensionalityError
 
     try:
@@ -265,8 +265,8 @@ def factor_by_pint(of: str, to: str) -> Decimal | None:
 class Quantity:
     """Reads amounts in `unit`: from trimmed text such as `12,5 kg`, and from workbook numbers, whose format may hold the unit.
 
-    Without a unit, `assumed` is used. Units are pint's names, `extra` holds further words for them. Unknown and incompatible units are
-    C307, and so are tons in US sheets that `extra` does not explain.
+    Without a unit, `assumed` is used. Units are pint's names, `extra` holds further words for them. Unknown and incompatible units
+    give C307, as do tons in US sheets that `extra` does not define.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class Quantity:
         extra: Mapping[str, str],
         locale: str | None = None,
     ) -> None:
-        """`read_number` reads the number of a text as the sheet writes it."""
+        """`read_number` reads a number in the notation of the sheet."""
         self._read_number, self._unit, self._extra, self._locale = read_number, unit, extra, locale
         self._per_assumed = factor(assumed, unit) or Decimal(1)
         self._wrong = CellProblem("C307", {"expected": _expected(unit)})
@@ -331,13 +331,11 @@ def _words_for(unit: str, extra: Mapping[str, str]) -> dict[str, str]:
 def _another_measure(word: str, pint_name: str, unit: str) -> str:
     measures = [_CALLED[_MEASURES[name][0]] if name in _MEASURES else "something else" for name in (pint_name, unit)]
     name = f"cubic {pint_name.removesuffix('**3')}" if pint_name.endswith("**3") else pint_name
-    return f"{word} is known as {name}, which measures {measures[0]}" + (
-        f", not {measures[1]}" if unit in _MEASURES else ""
-    )
+    return f"{word} means {name}, which measures {measures[0]}" + (f", not {measures[1]}" if unit in _MEASURES else "")
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The number, and the unit behind it: what begins with a letter, or with a quote that no digit follows (1'234 is one number).
+    """The number and the unit after it. The unit begins with a letter, or with a quote that no digit follows (1'234 is one number).
     Without a digit the number is empty.
     """
     found = _UNIT.search(text)

@@ -1,12 +1,12 @@
 """Which mapping a dropped file belongs to, and which files make one drop.
 
-Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions and trigger files, and the folders of shippers: the mappings
-in `mappings/nordic/` are for the files below `inbox/nordic/`, those files are for no other mapping, and patterns in there count from
-that folder; what others extend lies in `mappings/base/`, which is no shipper's. Never a first match: a file that two mappings name
-is refused. A fix file that is a text goes where its original went. Knows names only, no content.
+Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions, trigger files and the folders of shippers. The mappings in
+`mappings/nordic/` take the files below `inbox/nordic/`, and no other mapping takes them. Their patterns are relative to that folder.
+`mappings/base/` holds files that other mappings extend. A file that matches two mappings is refused. A fix file in text form goes to
+the mapping of its original. Knows names only, no content.
 
-The files of a mapping that does not load stay in the inbox. Its patterns are read as far as possible: from the YAML values, else from the
-text after `files:`. If no pattern can be read, any file that no other mapping takes may belong to it.
+The files of a mapping that does not load stay in the inbox. Its patterns are read as far as possible: from the YAML values, otherwise
+from the text after `files:`. If no pattern can be read, any file that no other mapping takes may belong to it.
 """
 
 import re
@@ -34,8 +34,8 @@ _FIX = re.compile(r"\.fix(\.[^./]+)$", re.IGNORECASE)
 
 
 class BrokenMapping(NamedTuple):
-    """A mapping file that does not load: its path in the folder, its shipper's folder (empty: none), its name as far as readable, the first
-    finding, the patterns of its files, and whether these are all.
+    """A mapping file that does not load: its path in the folder, its shipper's folder (empty: none), its name if readable, the first finding,
+    the patterns of its files, and whether the patterns are complete.
     """
 
     path: str
@@ -48,20 +48,20 @@ class BrokenMapping(NamedTuple):
     @property
     def problem(self) -> Problem:
         """The problem that a run reports for it, with or without files in the inbox."""
-        values = {"mapping": self.path, "reason": self._reason, "count": 0}  # it is not a file of the inbox
-        hint = f"correct it (loadsheet mapping lint lists everything); its files stay in the inbox: {self._files}"
+        values = {"mapping": self.path, "reason": self._reason, "count": 0}  # counts no files of the inbox
+        hint = f"correct it (loadsheet mapping lint lists all errors); its files stay in the inbox: {self._files}"
         return Problem("A115", Where(self.path), values=values, hint=hint)
 
     def takes(self, name: str) -> bool:
         """Whether one of its patterns matches this file."""
         bare = name.partition("/")[2] if self.shipper else name
         return any(
-            match(pattern, one) is not None for pattern in self.patterns for one in (bare, _FIX.sub(r"\1", bare))
+            match(pattern, form) is not None for pattern in self.patterns for form in (bare, _FIX.sub(r"\1", bare))
         )
 
     def waiting(self, name: str) -> Problem:
         """The problem of a file that stays in the inbox because of it."""
-        claim = "names it" if self.takes(name) else "may name it (its file names cannot be read)"
+        claim = "matches it" if self.takes(name) else "may match it (its patterns cannot be read)"
         values = {"mapping": self.path, "reason": self._reason, "claim": claim}
         return Problem("A116", Where(name), name, values, "correct the mapping: loadsheet mapping lint")
 
@@ -75,7 +75,7 @@ class BrokenMapping(NamedTuple):
     @property
     def _files(self) -> str:
         known = ", ".join(self.patterns)
-        more = "whatever no other mapping takes, as its file names cannot be read"
+        more = "any file that no other mapping takes (its patterns cannot be read)"
         return known if self.all_known else f"{known}, and {more}" if known else more
 
 
@@ -133,7 +133,7 @@ def _patterns(source: Mapping[str, Any]) -> tuple[str, ...]:
     others = list(companions.values()) if isinstance(companions, dict) else [None]
     trigger = [source["complete_when"]] if source.get("complete_when") is not None else []
     found = [*main, *others, *trigger]
-    return tuple(found) if all(isinstance(one, str) and one for one in found) else ()
+    return tuple(found) if all(isinstance(pattern, str) and pattern for pattern in found) else ()
 
 
 def _from_text(path: Path) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def _from_text(path: Path) -> tuple[str, ...]:
         return ()
     pieces = re.split(r"[,\n]", found[1].strip("[]")) if found else []
     plain = (piece.partition(" #")[0].strip().removeprefix("- ").strip(" \"'") for piece in pieces)
-    return tuple(one for one in plain if one)
+    return tuple(pattern for pattern in plain if pattern)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    """Where each name goes: into a complete route, or with a problem into one of the others. A `blocked` file stays in the inbox because its
-    mapping does not load.
+    """The result for each name: part of a complete route, or a problem. A `blocked` file stays in the inbox because its mapping does not
+    load.
     """
 
     complete: tuple[Route, ...] = ()
@@ -169,8 +169,8 @@ class Routes:
 
 
 def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
-    """Every mapping of a folder (`*.yaml`, `*.yml`) that loads, by file name, and those of the shippers in the folders below it; those
-    that do not load, or take the name of another, are `broken`. Raises one MappingError if none loads, or if there is no such folder.
+    """The mappings of a folder (`*.yaml`, `*.yml`) by file name, and those in the shippers' folders below it. Mappings that do not load or
+    have the name of another are `broken`. Raises one MappingError if none loads or the folder does not exist.
     """
     if not folder.is_dir():
         raise MappingError(
@@ -182,8 +182,8 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
     findings: list[MappingError] = []
     for path, mapping, found in examined:
         if mapping is not None and mapping.name in mappings:
-            message = f'"{mapping.name}" is the name of {mappings[mapping.name].path.name} already'
-            found = [MappingError(message, file=str(path))]  # noqa: PLW2901 (one more finding)
+            message = f'"{mapping.name}" is already the name of {mappings[mapping.name].path.name}'
+            found = [MappingError(message, file=str(path))]  # noqa: PLW2901 (adds a finding)
         elif mapping is not None:
             mappings[mapping.name] = mapping if path.parent == folder else of_shipper(mapping, path.parent.name)
         findings += found
@@ -194,7 +194,7 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
 
 
 def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
-    """The mapping for the files below a shipper's folder. Parts of file names in its columns count from there as well."""
+    """The mapping for the files below a shipper's folder. Parts of file names in its columns are relative to it too."""
     tables = tuple(
         replace(
             table, patterns=tuple(f"{shipper}/{pattern}" if "/" in pattern else pattern for pattern in table.patterns)
@@ -205,8 +205,8 @@ def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
 
 
 def mapping_files(folder: Path) -> list[Path]:
-    """The mapping files of a folder, by name, and then those of each folder of a shipper below it; not those in `base`, which are
-    there to be extended.
+    """The mapping files of a folder by name, then those in each shipper's folder below it. Files in `base` are excluded: they are only
+    extended.
     """
     entries = sorted(folder.iterdir())
     own = [path for path in entries if path.suffix in {".yaml", ".yml"} and path.is_file()]
@@ -227,12 +227,12 @@ class FixOf(NamedTuple):
 def route(
     names: Sequence[str], mappings: Sequence[CompiledMapping], fixes: Mapping[str, FixOf] = MappingProxyType({})
 ) -> Routes:
-    """Sorts the names of finished files (relative to the inbox, with slashes) into routes. Patterns match without case; one without a
-    slash matches the bare file name in any folder. `names` are all that is there: companions are looked for among them. A fix file
-    goes where its original went, by the name in `fixes`, else by its own without `.fix`; it lies where files of that mapping lie.
+    """Sort the names of finished files (relative to the inbox, with slashes) into routes. Patterns ignore case. A pattern without a slash
+    matches the bare file name in any folder. `names` are all files present, companions included. A fix file goes to the mapping of its
+    original: by the name in `fixes`, otherwise by its own name without `.fix`. It must be in a folder of that mapping.
     """
     broken = broken_mappings(mappings)
-    by_shipper: dict[str, list[CompiledMapping]] = {"": [], **{one.shipper.casefold(): [] for one in broken}}
+    by_shipper: dict[str, list[CompiledMapping]] = {"": [], **{mapping.shipper.casefold(): [] for mapping in broken}}
     for mapping in mappings:
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
     concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
@@ -268,12 +268,12 @@ def route(
 def _blocked(
     name: str, broken: Sequence[BrokenMapping], by_shipper: Mapping[str, object], *, is_taken: bool
 ) -> Problem | None:
-    """Why a file stays in the inbox: a mapping that does not load matches it, or may, and no other does."""
+    """Why a file stays in the inbox: a broken mapping matches it or may match it, and no other mapping does."""
     area = _shipper_of(name, by_shipper) if broken else ""
-    near = [one for one in broken if one.shipper.casefold() == area]
-    first = next((one for one in near if one.takes(name)), None)
+    near = [mapping for mapping in broken if mapping.shipper.casefold() == area]
+    first = next((mapping for mapping in near if mapping.takes(name)), None)
     if first is None and not is_taken:
-        first = next((one for one in near if not one.all_known), None)
+        first = next((mapping for mapping in near if not mapping.all_known), None)
     return first.waiting(name) if first is not None else None
 
 
@@ -292,17 +292,17 @@ class _Claim:
 
 
 _TRIGGER = "(trigger)"
-_FIXED, _ORIGINAL = "(fixed)", "no"  # stands among the placeholders: originals and fix files do not make a set
+_FIXED, _ORIGINAL = "(fixed)", "no"  # a placeholder value: originals and fix files never form a set
 
 
 def _shipper_of(name: str, by_shipper: Mapping[str, object]) -> str:
-    """The shipper whose folder a file lies in, if that shipper has mappings of its own."""
+    """The shipper whose folder contains a file, if that shipper has its own mappings."""
     folder, slash, _ = name.partition("/")
     return folder.casefold() if slash and folder.casefold() in by_shipper else ""
 
 
 def is_for(mapping: CompiledMapping, name: str, mappings: Sequence[CompiledMapping]) -> bool:
-    """Whether a mapping takes files that lie where this one does: those of its shipper, or of all who have no mappings of their own."""
+    """Whether a mapping takes files in the folder of this one: those of its shipper, or of all shippers without their own mappings."""
     shippers = dict.fromkeys(other.shipper.casefold() for other in (*mappings, mapping))
     shippers |= dict.fromkeys(other.shipper.casefold() for other in broken_mappings(mappings))
     return _shipper_of(name, shippers) == mapping.shipper.casefold()
@@ -359,14 +359,14 @@ def _sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[tuple
 
 
 def _others(mapping: CompiledMapping, claim: _Claim) -> list[tuple[str, str]]:
-    """The roles that a main file waits for, with their patterns; a fix file is whole when it is there."""
+    """The roles that a main file waits for, with their patterns. A fix file waits for none."""
     waits = mapping.complete_when is not None and not claim.is_fixed
     trigger = [(_TRIGGER, mapping.complete_when or "")] if waits else []
     return [*mapping.companions.items(), *trigger]
 
 
 class _Partners:
-    """The files of one mapping by role and placeholder values; each is given out once."""
+    """The files of one mapping by role and placeholder values. Each is used once."""
 
     def __init__(self, own: Mapping[str, _Claim]) -> None:
         self._by_role: dict[str, list[tuple[str, dict[str, str]]]] = {}
@@ -376,7 +376,7 @@ class _Partners:
         self._taken: set[str] = set()
 
     def take(self, role: str, claim: _Claim) -> str | None:
-        """The first file left of a role for which the placeholders that both have stand for the same; None if there is none."""
+        """The first unused file of a role with the same values in the shared placeholders, or None."""
         mine, there = dict(claim.values), self._by_role.get(role)
         if not there:
             return None

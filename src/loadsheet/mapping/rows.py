@@ -139,14 +139,14 @@ class RowReader:
         return self.holds(rule, self.plan.ignore_needs, values, refused)
 
     def decided_by(self, index: int, refused: CellProblem) -> Sequence[int]:
-        """The other columns involved in a refused value: the sources of a derived value, the further keys of a code table, the time zone of
-        a moment.
+        """The other columns involved in a refused value: the sources of a derived value, the further keys of a code table, or the time zone
+        of a moment.
         """
         if index >= len(self.plan.columns):
             return (index,)
         if refused.code in ("C314", "C315") and self.plan.zone is not None:
             return (self.plan.zone,)
-        finish = next((one for one in self.plan.finishes if one.column.slot.index == index), None)
+        finish = next((step for step in self.plan.finishes if step.column.slot.index == index), None)
         return finish.others if finish is not None and refused.code == "C306" else ()
 
     def _convert(
@@ -244,7 +244,7 @@ def _texts_of(cells: Sequence[_Cell]) -> Callable[[Sequence[str]], list[Any]]:
     """A generated function for all values of a row of texts. A list literal is twice as fast as a loop."""
     given = {f"texts{place}": cell.texts for place, cell in enumerate(cells)}
     values = ", ".join(f"texts{place}[row[{cell.position}]]" for place, cell in enumerate(cells))
-    found: Callable[[Sequence[str]], list[Any]] = eval(f"lambda row: [{values}]", given)  # noqa: S307 (made of numbers alone)
+    found: Callable[[Sequence[str]], list[Any]] = eval(f"lambda row: [{values}]", given)  # noqa: S307 (contains only numbers)
     return found
 
 

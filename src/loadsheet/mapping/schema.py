@@ -23,10 +23,10 @@ def _as_decimal(value: object) -> object:
 
 
 def _as_share(value: object) -> object:
-    """`20%` is 0.2. A plain number is refused: 1 could mean all or one in a hundred."""
+    """`20%` is 0.2. A plain number is refused: 1 could mean 100% or 1%."""
     found = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if found is None or Decimal(found[1]) > 100:
-        raise PydanticCustomError("share", "must be a share such as 20%")
+        raise PydanticCustomError("share", "must be a percentage such as 20%")
     return Decimal(found[1]) / 100
 
 
@@ -51,7 +51,7 @@ Level = Literal["error", "warning"]
 
 
 class Part(BaseModel):
-    """One section. Unknown keys and values of another type are findings, never ignored."""
+    """One section. Unknown keys and values of the wrong type are findings, never ignored."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -73,8 +73,8 @@ SET = "{set}"
 
 
 class Kind(Part):
-    """The rows of one kind in a file that mixes several: `label` heads the column that tells, `is` are the texts that mean this
-    kind; `others`: rows of a kind that no table takes.
+    """The rows of one kind in a file with several kinds. `label` is the heading of the kind column, `is` lists the texts of this kind,
+    `others` handles rows of kinds that no table takes.
     """
 
     label: str
@@ -83,9 +83,9 @@ class Kind(Part):
 
 
 class Totals(Part):
-    """Rows that state sums, found in one of two ways. By `begins_with`: the first words of their first text, as whole words, in any case;
-    such rows are ignored. By `where`: there each of the `sum` columns must be the sum of its cells in the rows above, of all of them
-    or of those since the last such row (`over: block`). A file without any such row is refused, as its end seems to be cut off.
+    """Rows with totals, found in one of two ways. `begins_with`: their first text begins with these whole words, in any case. Such rows
+    are ignored. `where`: each `sum` column must be the sum of its cells in all rows above, or in those since the last such row
+    (`over: block`). A file without such a row is refused as truncated.
     """
 
     begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField([], min_length=1)
@@ -95,8 +95,8 @@ class Totals(Part):
 
 
 class Join(Part):
-    """Rows of this table belong to the rows of `to` whose columns agree: `on` is {column here: column there}.
-    `missing`: a row there without partner here; `extra`: a row here without partner there.
+    """Rows of this table belong to the rows of `to` with equal columns: `on` is {column here: column there}.
+    `missing`: a row there without a partner here. `extra`: a row here without a partner there.
     """
 
     to: str
@@ -106,24 +106,22 @@ class Join(Part):
 
 
 class Beginnings(Part):
-    """Rows found by the first words of their first text, as whole words, in any case."""
+    """Rows whose first text begins with these whole words, in any case."""
 
     begins_with: Annotated[list[Text], BeforeValidator(_as_list)] = ModelField(min_length=1)
 
 
 class TableSpec(Part):
-    """Where one table is found. `file` is a role of `source.companions`, or a name for the main file.
+    """The place of one table. `file` is a role of `source.companions`, or a name for the main file.
 
-    With `sets`, each row gives one row for every filled set of columns: a label `Item {set}` stands for `Item 1`, `Item 2` ...;
-    `from` takes those sets from the rows of another table, to which they then belong. With `filled_by`, only these columns and those
-    that are `required` make a set count as filled: optional ones, and zeros, may be filled in beforehand. With `kind`, the table is the
-    rows of one kind.
+    With `sets`, each row gives one row for every filled set of columns: a label `Item {set}` means `Item 1`, `Item 2` ... `from` takes
+    the sets from the rows of another table; the new rows belong to them. With `filled_by`, only these columns and `required` ones make a
+    set count as filled, so optional columns and zeros may be prefilled. With `kind`, the table has the rows of one kind.
 
-    `header_rows`: over how many rows the labels are spread. Rows that are none of the table's, ignored and counted:
-    `units_row` (true: the first row under the header; auto: if it holds nothing but units), `comment` (what comments begin with),
-    `totals` (wherever they stand), `footer` (this row and all below), `stop_at_blank` (all below the first blank row), `hidden_rows`
-    (ignore: those that a workbook hides), and those for which the expression `ignore_rows` holds. With `hidden_columns: ignore`
-    no label is looked for in columns that a workbook hides.
+    `header_rows` is the number of rows with labels. These rows are ignored and counted: `units_row` (true: the first row under the
+    header; auto: only if all its cells are units), `comment` (rows that begin with this text), `totals` (anywhere), `footer` (this row
+    and all below), `stop_at_blank` (all below the first blank row), `hidden_rows` (ignore: rows that a workbook hides), and rows for which
+    the expression `ignore_rows` holds. With `hidden_columns: ignore`, labels in hidden columns of a workbook do not count.
     """
 
     file: str | None = None
@@ -153,11 +151,11 @@ class ZoneSpec(Part):
 
 
 class Source(Part):
-    """The files, and how their texts are to be read.
+    """The files and their notation.
 
-    Text files: `encoding` and `delimiter` are found among those that are named (or the usual ones); `quote` is what values are quoted
-    with, doubled within them (none: nothing is; default: the double quote), `escape` what makes the character after it an
-    ordinary one. `locale` says how decimals and groups of digits are marked. `blank` are texts that mean nothing, in any file and column.
+    Text files: `encoding` and `delimiter` are detected among the listed ones (default: the usual ones). `quote` encloses values and is
+    doubled inside them (none: no quotes; default: the double quote). `escape` makes the next character an ordinary one. `locale` sets
+    the decimal mark and the group separator. `blank` lists texts that count as blank in any file and column.
     """
 
     files: Names = ModelField(min_length=1)
@@ -177,7 +175,7 @@ class Source(Part):
 
 
 class Pad(Part):
-    """Restores what a program took away: characters put before a text until it has `to` of them, where `when` holds."""
+    """Pads a text on the left to `to` characters where `when` holds, such as for lost leading zeros."""
 
     to: PositiveInt
     with_: Letter = ModelField("0", alias="with")
@@ -220,13 +218,13 @@ _KEYS_OF_TYPE: dict[str, frozenset[str]] = {
 
 
 WHERE_CELLS_ARE = ("file", "part_of", "from_set", "above", "place")
-"""The keys of a column that stand for a heading: its cells are found otherwise."""
+"""The keys that locate the cells of a column without a heading."""
 
 
 class Column(Part):
-    """One column as the shipper sees it: its heading, and how its cells become values.
+    """One column as the shipper sees it: its heading and the conversion of its cells.
 
-    Instead of under a heading its cells may be: a part of the file's name (`file`: name, stem, folder or a placeholder of `files`), a
+    Without a heading, its cells are one of these: a part of the file's name (`file`: name, stem, folder or a placeholder of `files`), a
     named group of another column's `split` (`part_of`), the word of the column set (`from_set`), a cell of the last row above of
     another kind (`above: table.column`), or the cell at a `place` counted from 1.
     """
@@ -269,19 +267,19 @@ class Column(Part):
     no: Names = []
 
     def misplaced(self) -> list[str]:
-        """The keys that are set but mean nothing for this type."""
+        """The keys that are set but do not apply to this type."""
         allowed = _EVERY_TYPE | _KEYS_OF_TYPE.get(self.type, frozenset())
         return sorted(self.model_fields_set - allowed)
 
     def whereabouts(self) -> list[str]:
-        """The keys that say where its cells are, other than its label."""
+        """The keys other than `label` that locate its cells."""
         return [key for key in WHERE_CELLS_ARE if getattr(self, key)]
 
 
 class LookupSpec(Part):
-    """A code table: a CSV file beside the mapping. `key` is the column that holds the codes, or a list of columns of which each must
-    agree; `value` the column looked up, or a list of columns. With `wildcards`, `*` at the end of a key stands for any text: the row with
-    most of the key counts, the first key before the second.
+    """A code table: a CSV file beside the mapping. `key` is the column with the codes, or a list of columns that must all
+    match. `value` is the column looked up, or a list of columns. With `wildcards`, `*` at the end of a key matches any text. The row with
+    the longest match wins; the first key counts before the second.
     """
 
     file: str
@@ -293,8 +291,8 @@ class LookupSpec(Part):
 
 
 class Group(Part):
-    """The rows that agree in `by` make one record, wherever they stand. `one_value` columns must agree in all of them, and so must those
-    of which the record takes one value outside of lists; an expression over `rows` says otherwise, such as `[r.city for r in rows][0]`.
+    """All rows with equal `by` columns form one record. `one_value` columns must be equal in all of them, as must columns that the record
+    uses outside of lists. To use one of several values, write an expression over `rows`, such as `[r.city for r in rows][0]`.
     """
 
     by: Names = ModelField(min_length=1)
@@ -309,7 +307,7 @@ class Derived(Part):
 
 
 class Check(Part):
-    """What has to hold. `rule` is an expression, `say` what the shipper reads when it does not, `columns` the cells meant."""
+    """A condition for records. `rule` is an expression, `say` the message for the shipper if it fails, `columns` the cells concerned."""
 
     id: Name
     rule: str
@@ -326,13 +324,13 @@ class Batch(Part):
 
 
 class Errors(Part):
-    """How many records of a drop may be invalid before nothing of it is sent."""
+    """The share of invalid records at which nothing of a drop is sent."""
 
     stop_at: Share
 
 
 class Leaf(Part):
-    """One value of the payload: exactly one of the first five keys says where it comes from, the others how it is written."""
+    """One value of the payload. Exactly one of the first five keys gives its source; the others set its form."""
 
     col: str | None = None
     const: str | None = None
@@ -351,13 +349,13 @@ SOURCES_OF_A_VALUE = ("col", "const", "value", "expr", "utc_offset_of")
 
 
 class Target(Part):
-    """The operation chosen for each record: the column's values are names of operations, by its `one_of` or code table."""
+    """The operation of each record, chosen by a column. Its `one_of` or code table gives the operation's name."""
 
     col: str
 
 
 class MappingSpec(Part):
-    """The whole file, except for the parts whose shape depends on others: columns, derived and payload stay plain here."""
+    """The whole file. Parts whose shape depends on others (columns, derived, payload) are plain values here."""
 
     mapping: Name
     version: PositiveInt
@@ -376,4 +374,4 @@ class MappingSpec(Part):
     batch: Batch | None = None
     order: Names = []
     errors: Errors | None = None
-    changed: Literal["hold", "update"] = "hold"  # a create whose record was accepted before with other content
+    changed: Literal["hold", "update"] = "hold"  # for a create whose record was accepted before with other content

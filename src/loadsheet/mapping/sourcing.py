@@ -1,7 +1,7 @@
 """Where the rows of a table come from, compiled: names of files, kinds of rows, column sets, cells without a heading, totals.
 
-Patterns of file names are such as `acme_*.xlsx` or `nordic/{batch}/orders.csv`; columns may hold parts of a name. Checks which settings
-go together. `views.py` binds the result to a file.
+Patterns of file names look like `acme_*.xlsx` or `nordic/{batch}/orders.csv`; columns may hold parts of a name. Contradictory settings
+are refused. `views.py` binds the result to a file.
 """
 
 import re
@@ -61,7 +61,7 @@ def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
 PARTS = ("name", "stem", "folder")
-"""The parts of every name: all behind the last slash, the same without its ending, and the folder right above."""
+"""The parts of every name: the name after the last slash, the same without its ending, and the parent folder."""
 
 
 def match(pattern: str, name: str) -> dict[str, str] | None:
@@ -73,13 +73,13 @@ def match(pattern: str, name: str) -> dict[str, str] | None:
 
 
 def placeholders(patterns: Iterable[str]) -> list[str]:
-    """The names of the placeholders that every one of these patterns has."""
+    """The names of the placeholders that all these patterns have."""
     each = [PLACEHOLDER.findall(pattern) for pattern in patterns]
     return [name for name in dict.fromkeys(each[0] if each else []) if all(name in names for names in each)]
 
 
 def part_of(name: str, part: str, patterns: Iterable[str]) -> str:
-    """A part of a file's name (relative to the inbox, with slashes) as it is written there; empty if the name has no such part."""
+    """A part of a file's name (relative to the inbox, with slashes), in its original case; empty if the name has no such part."""
     folders, _, bare = name.rpartition("/")
     if part in PARTS:
         return {"name": bare, "stem": bare.rpartition(".")[0] or bare, "folder": folders.rpartition("/")[2]}[part]
@@ -112,9 +112,13 @@ def check_files(source: FileSource, file: YamlFile) -> None:
     patterns |= {("source", "companions", role): text for role, text in source.companions.items()}
     for loc, pattern in patterns.items():
         if not pattern.strip():
-            file.refuse(loc, "a pattern of file names is blank", "such as orders_*.csv")
+            file.refuse(loc, "a file name pattern is blank", "such as orders_*.csv")
         elif pattern.startswith("/") or not {".", ".."}.isdisjoint(pattern.split("/")):
-            file.refuse(loc, f'"{pattern}" can be no file of the inbox', "names count from there, such as nordic/*.csv")
+            file.refuse(
+                loc,
+                f'"{pattern}" cannot match a file in the inbox',
+                "patterns are relative to the inbox, such as nordic/*.csv",
+            )
 
 
 # ---- marks of text files ----
@@ -131,14 +135,14 @@ def check_marks(source: FileSource, file: YamlFile) -> None:
     quote, escape = marks_of(source)
     for number, delimiter in enumerate(source.delimiter or ()):
         if delimiter in ("\r", "\n", quote, escape):
-            what = "ends a line" if delimiter in "\r\n" else "is the quote or the escape already"
+            what = "ends a line" if delimiter in "\r\n" else "is already the quote or the escape"
             file.refuse(("source", "delimiter", number), f"{delimiter!r} cannot be a delimiter: it {what}")
     for key, mark in (("quote", quote), ("escape", escape)):
         if mark in ("\r", "\n", " "):
-            file.refuse(("source", key), f"{mark!r} cannot be the {key}: texts are full of it")
+            file.refuse(("source", key), f"{mark!r} cannot be the {key}: it is too common in texts")
     if escape and quote == escape:
-        hint = "a quote within a value is doubled, that needs no escape"
-        file.refuse(("source", "escape"), f"{escape} is the quote already", hint)
+        hint = "quotes within a value are doubled and need no escape"
+        file.refuse(("source", "escape"), f"{escape} is already the quote", hint)
 
 
 # ---- rows ----
@@ -174,7 +178,7 @@ class Sourcing:
         return plan
 
     def check_tables(self, main: str) -> bool:
-        """Whether the tables' `from` name tables of the file."""
+        """Whether every `from` names a table of the file."""
         fine = True
         for name, spec in self._tables.items():
             loc: Loc = ("source", "tables", name)
@@ -185,15 +189,13 @@ class Sourcing:
                 self._file.refuse((*loc, "from"), f'"{spec.from_}" is not a table whose rows hold sets', hint)
                 fine = False
             if spec.from_ is not None and spec.sets is None:
-                self._file.refuse(loc, f"{name} takes its rows from {spec.from_}: by which sets?", at_key=True)
+                self._file.refuse(loc, f"{name} takes its rows from {spec.from_} but has no sets", at_key=True)
                 fine = False
             if spec.from_ is not None:
                 for key in sorted(spec.model_fields_set & {"file", "join", "kind", "totals", *_OF_THE_SHEET}):
-                    self._file.refuse(
-                        (*loc, key), f"{key} is said of {spec.from_}, from which {name} is made", at_key=True
-                    )
+                    self._file.refuse((*loc, key), f"set {key} on {spec.from_}, from which {name} is made", at_key=True)
             if spec.sets is not None and spec.totals is not None and not spec.totals.begins_with:
-                self._file.refuse((*loc, "totals"), "totals are of tables without sets", at_key=True)
+                self._file.refuse((*loc, "totals"), "totals need a table without sets", at_key=True)
             if spec.filled_by and spec.sets is None:
                 self._file.refuse((*loc, "filled_by"), "filled_by needs sets", at_key=True)
         if main not in self._tables:
@@ -206,7 +208,7 @@ class Sourcing:
         return tuple(self._source.files) if companion is None else (companion,)
 
     def _alike(self, name: str) -> list[str]:
-        """The tables whose kinds of rows share one file and sheet with this one, in order."""
+        """The tables with kinds of rows in the same file and sheet as this one, in order."""
         spec = self._tables[name]
         if spec.kind is None:
             return [name]
@@ -271,19 +273,19 @@ class Sourcing:
         same_place = self._alike(plan.name)
         first = self._tables[same_place[0]].kind
         if first is not None and spec.kind.label != first.label:
-            self._file.refuse((*loc, "kind", "label"), f'the kinds of {same_place[0]} are told by "{first.label}"')
+            self._file.refuse((*loc, "kind", "label"), f'the kind column of {same_place[0]} is "{first.label}"')
         for other in same_place[: same_place.index(plan.name)]:
             its = self._tables[other].kind
             for word in spec.kind.is_ if its is not None else []:
                 if its is not None and word in its.is_:
-                    self._file.refuse((*loc, "kind", "is"), f'"{word}" is the kind of {other} already')
+                    self._file.refuse((*loc, "kind", "is"), f'"{word}" is already a kind of {other}')
         known = tuple(word for other in same_place if (its := self._tables[other].kind) is not None for word in its.is_)
         others: Literal["error", "ignore"] | None = spec.kind.others if same_place[0] == plan.name else None
         if others is None and "others" in spec.kind.model_fields_set:
-            self._file.refuse((*loc, "kind", "others"), f"others is said of {same_place[0]}", at_key=True)
+            self._file.refuse((*loc, "kind", "others"), f"set others on {same_place[0]}", at_key=True)
         for key in sorted(spec.model_fields_set & _AROUND) if others is None else ():
             if key != "totals" or (spec.totals is not None and spec.totals.begins_with):
-                self._file.refuse((*loc, key), f"{key} is said of {same_place[0]}", at_key=True)
+                self._file.refuse((*loc, key), f"set {key} on {same_place[0]}", at_key=True)
         above = [self._above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
         found = dict.fromkeys(place for place in above if place is not None)
         return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, tuple(found))
@@ -307,7 +309,7 @@ class Sourcing:
             return None
         spec = section[name]
         if isinstance(spec, Mapping) and any(key in spec for key in WHERE_CELLS_ARE):
-            self._file.refuse(loc, f"{text} does not stand under a heading")
+            self._file.refuse(loc, f"{text} has no heading")
             return None
         return frozenset(kind.is_), text
 
@@ -332,17 +334,20 @@ class Sourcing:
         return TotalsPlan(where, needs, tuple(sums), spec.totals.over == "block")
 
     def _are_checked(self, totals: Totals, loc: Loc) -> bool:
-        """Whether totals are found by an expression and checked. If not, they are found by their first words and ignored."""
+        """Whether totals are found by an expression and checked. Otherwise they are found by their first words and ignored."""
         set_keys = totals.model_fields_set
         if "begins_with" in set_keys:
             for key in sorted(set_keys - {"begins_with"}):
                 self._file.refuse(
-                    (*loc, key), f"{key} does not go with begins_with", "write where and sum instead", at_key=True
+                    (*loc, key),
+                    f"{key} cannot be combined with begins_with",
+                    "write where and sum instead",
+                    at_key=True,
                 )
             return False
         for key in ("where", "sum"):
             if key not in set_keys or getattr(totals, key) is None:
-                hint = "write begins_with for totals to be ignored, where and sum for totals to be checked"
+                hint = "write begins_with to ignore totals, or where and sum to check them"
                 self._file.refuse(loc, f"{key} is missing", hint, at_key=True)
                 return False
         return True

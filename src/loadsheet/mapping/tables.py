@@ -1,7 +1,7 @@
 """The tables of a mapping, compiled: columns, derived values, keys, joins, sorting and the rule for rows to leave out.
 
-The main table is the one that is joined to no other. The key of a record is made of the columns of `group.by`, else of the join, else
-of those that fill the record's key, else of those marked `key: true`. Knows nothing else of the payload.
+The main table has no join. The key of a record consists of the first of these that exist: the columns of `group.by`, of the join, those
+that fill the record's key, those marked `key: true`. Knows nothing else of the payload.
 """
 
 import re
@@ -68,10 +68,8 @@ class _Planner:
             self._check_name(name, (*loc, name))
         mains = [name for name, spec in specs.items() if spec.join is None and spec.from_ is None]
         if len(mains) != 1:
-            problem = "every table is joined to another" if not mains else f"{some(mains)} are joined to nothing"
-            self._file.refuse(
-                loc, f"one table must be the main one, to which the others are joined; {problem}", at_key=True
-            )
+            problem = "every table is joined to another" if not mains else f"{some(mains)} have no join"
+            self._file.refuse(loc, f"exactly one table must be the main table, without a join; {problem}", at_key=True)
             return None
         if not self._sourcing.check_tables(mains[0]):
             return None
@@ -96,7 +94,7 @@ class _Planner:
         hint = did_you_mean(join.to, known) if join.to not in specs else ""
         self._file.refuse(
             ("source", "tables", name, "join", "to"),
-            f'a table is joined to the main table or to one that is, not to "{join.to}"',
+            f'join to the main table or to a table joined to it, not to "{join.to}"',
             hint or f"known: {some(known)}",
         )
         return False
@@ -127,7 +125,7 @@ class _Planner:
         return self._with_ignore(plan, self._spec.source.tables[name])
 
     def _section(self, section: Mapping[str, Any], title: str, name: str, tables: int) -> tuple[Any, Loc]:
-        """Columns stand directly under `columns:` for one table, under the table's name for several."""
+        """The entries of a table and their place: directly under the section for one table, under the table's name for several."""
         if tables > 1 or (list(section) == [name] and not _is_column(section[name])):
             return section.get(name), (title, name)
         return section, (title,)
@@ -178,7 +176,7 @@ class _Planner:
                 else None
             )
             if name in slots:
-                self._file.refuse(here, f'there is a column "{name}" already', at_key=True)
+                self._file.refuse(here, f'there is already a column "{name}"', at_key=True)
             if spec is None or expression is None:
                 slots[name] = Slot(len(slots), Type.ANY, blank=True)
                 continue
@@ -227,7 +225,7 @@ class _Planner:
             elif other.slot.type is not Type.TEXT:
                 self._file.refuse((*loc, number), f"{name} is {other.slot.type.value}; a key of a code table is a text")
             elif other.finish is not None and other.slot.index > column.slot.index:
-                self._file.refuse((*loc, number), f"{name} is looked up itself: write it above {column.name}")
+                self._file.refuse((*loc, number), f"{name} uses a code table itself: move it above {column.name}")
             else:
                 found.append(other.slot.index)
         return tuple(found)
@@ -258,7 +256,7 @@ class _Planner:
     def with_keys(
         self, table: TablePlan, main: TablePlan, known: Mapping[str, TablePlan], operation: Operation | None
     ) -> TablePlan:
-        """The table with the columns that say which record its rows belong to. `known` are those nearer to the main one."""
+        """The table with the columns that link its rows to a record. `known` are the tables nearer to the main one."""
         if table.position == 0:
             key = self._main_key(main, operation)
             naming = self._naming(main, operation) if operation is not None else []
@@ -281,13 +279,13 @@ class _Planner:
         return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in theirs], loc)))
 
     def _with_inner_key(self, table: TablePlan, to: TablePlan, join: Join, loc: Loc) -> TablePlan:
-        """The key of a table that is joined to a joined one: it has to name the record as well."""
+        """The key of a table that is joined to a joined one. It must include the record's key."""
         wanted = [to.columns[index].name for index in to.key]
         by_theirs = {there: here for here, there in join.on.items()}
         missing = [name for name in wanted if name not in by_theirs]
         self._indexes(to, list(join.on.values()), loc)
         if missing:
-            self._file.refuse(loc, f"the join must name the record too: {some(missing)} of {to.name}")
+            self._file.refuse(loc, f"the join must include the record's key: {some(missing)} of {to.name}")
             return table
         self._indexes(table, list(join.on), loc)
         return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in wanted], loc)))
@@ -307,7 +305,7 @@ class _Planner:
         return (*self._indexes(main, self._naming(main, operation), ("columns",)), *self._choosing(main))
 
     def _naming(self, main: TablePlan, operation: Operation) -> list[str]:
-        """The columns that name the record: those that fill its key, or are marked so."""
+        """The columns that identify the record: those that fill its key or have `key: true`."""
         marked = [column.name for column in main.columns if column.spec.key]
         filling = self._filling(operation, main)
         return filling if len(filling) == len(operation.record.key) else marked or filling
@@ -324,7 +322,7 @@ class _Planner:
         return [name for name in columns if name in main.shape.slots]
 
     def _calculating(self, main: TablePlan, operation: Operation) -> list[str]:
-        """The values that stand in the expressions of the record's key fields."""
+        """The values used in the expressions of the record's key fields."""
         leaves = [self._spec.payload.get(name) for name in operation.record.key]
         expressions = " ".join(str(leaf["expr"]) for leaf in leaves if isinstance(leaf, dict) and "expr" in leaf)
         return [name for name in main.shape.slots if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expressions)]
@@ -357,7 +355,9 @@ class _Planner:
         for number, index in enumerate(indexes):
             kind = main.columns[index].slot.type
             if kind not in (Type.TEXT, Type.MOMENT):
-                self._file.refuse(("order", number), f"sorting is by text or date, {main.label(index)} is {kind.value}")
+                self._file.refuse(
+                    ("order", number), f"only texts and dates can be sorted, {main.label(index)} is {kind.value}"
+                )
         return tuple(indexes)
 
 

@@ -60,7 +60,7 @@ class Targets:
 
 
 def read_target(value: object, file: YamlFile) -> TargetPlan | None:
-    """Read `target`; None with the finding if it is invalid. For a chosen operation, one stands in until the columns are compiled."""
+    """Read `target`; None with the finding if it is invalid. For a chosen operation, a placeholder is used until the columns are compiled."""
     loc: Loc = ("target",)
     if isinstance(value, dict):
         spec = read_part(Target, file, value, loc)
@@ -77,7 +77,7 @@ def read_target(value: object, file: YamlFile) -> TargetPlan | None:
 
 
 def _most_like(payload: object) -> Operation:
-    """The create operation whose record has most of the payload's fields. All operations to choose from have the same key."""
+    """The create operation whose record has most of the payload's fields. All operations that a column can choose have the same key."""
     fields = payload if isinstance(payload, dict) else {}
     creations = [_operations(name)[0] for name in _NAMES if name.endswith(_UPSERT)]
     return max(creations, key=lambda operation: sum(operation.record.field(str(name)) is not None for name in fields))
@@ -128,7 +128,7 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
         return []
     spec = main.columns[slot.index].spec
     if slot.type is not Type.TEXT or slot.blank:
-        file.refuse(loc, f"{column} has to be a text that is never blank", "required: true, or a default")
+        file.refuse(loc, f"{column} must be a text that is never blank", "set required: true or a default")
         return []
     values: list[str | None] = []
     if isinstance(spec.one_of, dict):
@@ -146,7 +146,7 @@ def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: Y
     found = [value for value in values if value is not None and value not in wrong]
     kinds = {_operations(value)[0].subject for value in found}
     if len(kinds) > 1 or any(_operations(value)[0].repeatable for value in found if len(set(found)) > 1):
-        file.refuse(loc, "one mapping changes orders or tenders, not both, and events and quotes have one of their own")
+        file.refuse(loc, "a mapping handles either orders or tenders; events and quotes need separate mappings")
     return [] if wrong else found
 
 
@@ -196,6 +196,6 @@ class _Planner:
         if len(sharing) > 1:
             known = {name for name in tree if any(other.record.field(name) is not None for other in sharing)}
             mine = {name for name in tree if operation.record.field(name) is not None}
-            unknown = set(tree) - known if operation is sharing[0] else set()  # reported once
+            unknown = set(tree) - known if operation is sharing[0] else set()  # report it once
             tree = {name: value for name, value in tree.items() if name in mine | unknown}
         return tree, ("payload",)

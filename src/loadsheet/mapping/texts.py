@@ -3,16 +3,16 @@
 `mappings/README.md` states the order of these steps. Two steps wait until the whole row is read: padding with a condition, and code
 tables with several keys. Knows no row, no number and no date.
 
-Patterns (`pattern` and `split`) are matched by RE2, which needs time linear in the text. Look-around and back references cannot be
-matched that way, so they are refused when the mapping is loaded. People never see a pattern as it is written: they see the names of
-its parts and an example. A pattern that Python's parser does not know has no example.
+Patterns (`pattern` and `split`) are matched by RE2 in time linear in the text. RE2 has no look-around and no back references, so these
+are refused at load. Messages never show a pattern, only the names of its parts and an example. A pattern that Python's parser cannot
+read has no example.
 """
 
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from re import _constants as ops  # type: ignore[attr-defined]  # typeshed has it not
+from re import _constants as ops  # type: ignore[attr-defined]  # missing in typeshed
 from re import _parser as parser  # type: ignore[attr-defined]  # as above
 from typing import Any
 
@@ -30,8 +30,8 @@ _Parse = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Completes a text when its row is read: pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then calls
-    `finish` with the text and the values of the columns `others`.
+    """Completes a text when its row is read. Pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then
+    calls `finish` with the text and the values of the columns `others`.
     """
 
     finish: Callable[[str, Sequence[str]], Any]
@@ -53,10 +53,10 @@ def takes_any(spec: Column, lookup: Lookup | None) -> bool:
 
 
 def text_reader(spec: Column, lookup: Lookup | None) -> _Parse:
-    """A function from a cell that is not blank to its text, as far as the cell alone allows."""
+    """A function from a cell that is not blank to its text. Steps that need the row are left to `finish_by_row`."""
     start = _start(spec)
     if spec.lookup_with or (spec.pad_left is not None and spec.pad_left.when is not None):
-        return start  # finished by the row
+        return start  # the row finishes it
     finish = _in_turn([*_checks(spec), *_codes(spec, lookup), *_split(spec)])
     if spec.pad_left is not None:
         to, letter = spec.pad_left.to, spec.pad_left.with_
@@ -206,13 +206,13 @@ def _codes(spec: Column, lookup: Lookup | None) -> list[_Parse]:
 
 
 def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]:
-    """The meanings by folded code. Raises SettingError for two codes that fold to one but differ in meaning."""
+    """The meanings by folded code. Raises SettingError for two codes that fold to the same text but differ in meaning."""
     first: dict[str, str] = {}
     for word, meaning in meanings.items():
         known = first.setdefault(folded(word, ignore_case=ignore_case), word)
         if meanings[known] != meaning:
-            values = f"{known} and {word} are one code here and mean {meanings[known]} and {meaning}"
-            hint = "capitals make no difference with ignore_case: true" if ignore_case else "leave one of them out"
+            values = f"{known} and {word} are the same code here but mean {meanings[known]} and {meaning}"
+            hint = "ignore_case: true ignores capitals" if ignore_case else "remove one of them"
             raise SettingError("one_of", values, hint)
     return {key: meanings[word] for key, word in first.items()}
 
@@ -234,7 +234,7 @@ def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:
 
 def _why_missing(lookup: Lookup, text: str, others: Sequence[str]) -> str:
     if lookup.knows(text):
-        return f"the table has no row for it together with {' and '.join(other or 'a blank' for other in others)}"
+        return f"the table has no row for this value with {' and '.join(other or 'a blank' for other in others)}"
     return did_you_mean_value(text, lookup.keys)
 
 
@@ -277,8 +277,8 @@ def _compiled(pattern: str) -> Any:
         detail = error.args[0]
         text = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
         if "perl operator" in text or "escape sequence: \\" in text:
-            raise PatternError("look-around and back references are not available") from None
-        raise PatternError(f"not a pattern: {text}") from None
+            raise PatternError("look-around and back references are not supported") from None
+        raise PatternError(f"invalid pattern: {text}") from None
 
 
 _TRIED = "1234567890ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz -./_"  # in order of preference
@@ -339,34 +339,36 @@ def _characters(op: Any, value: Any) -> str:
         return chr(value)
     if op is ops.ANY:
         return _ANY
-    found = "".join(one for one in _TRIED if _matches(op, value, one))
+    found = "".join(letter for letter in _TRIED if _matches(op, value, letter))
     if not found:
         raise _UnknownError
-    alike = [one for one in found if (one.isdigit(), one.isupper()) == (found[0].isdigit(), found[0].isupper())]
+    alike = [
+        letter for letter in found if (letter.isdigit(), letter.isupper()) == (found[0].isdigit(), found[0].isupper())
+    ]
     return "".join(alike)
 
 
-def _matches(op: Any, value: Any, one: str) -> bool:
+def _matches(op: Any, value: Any, letter: str) -> bool:
     if op is ops.NOT_LITERAL:
-        return chr(value) != one
+        return chr(value) != letter
     if op is not ops.IN:
         raise _UnknownError
     negated = value[0][0] is ops.NEGATE
-    return negated is not any(_holds(part, inner, one) for part, inner in value[negated:])
+    return negated is not any(_holds(part, inner, letter) for part, inner in value[negated:])
 
 
-def _holds(part: Any, inner: Any, one: str) -> bool:
+def _holds(part: Any, inner: Any, letter: str) -> bool:
     if part is ops.LITERAL:
-        return chr(inner) == one
+        return chr(inner) == letter
     if part is ops.RANGE:
-        return bool(inner[0] <= ord(one) <= inner[1])
+        return bool(inner[0] <= ord(letter) <= inner[1])
     kinds: dict[Any, tuple[bool, bool]] = {
-        ops.CATEGORY_DIGIT: (one.isdigit(), True),
-        ops.CATEGORY_NOT_DIGIT: (one.isdigit(), False),
-        ops.CATEGORY_SPACE: (one.isspace(), True),
-        ops.CATEGORY_NOT_SPACE: (one.isspace(), False),
-        ops.CATEGORY_WORD: (one.isalnum() or one == "_", True),
-        ops.CATEGORY_NOT_WORD: (one.isalnum() or one == "_", False),
+        ops.CATEGORY_DIGIT: (letter.isdigit(), True),
+        ops.CATEGORY_NOT_DIGIT: (letter.isdigit(), False),
+        ops.CATEGORY_SPACE: (letter.isspace(), True),
+        ops.CATEGORY_NOT_SPACE: (letter.isspace(), False),
+        ops.CATEGORY_WORD: (letter.isalnum() or letter == "_", True),
+        ops.CATEGORY_NOT_WORD: (letter.isalnum() or letter == "_", False),
     }
     if part is not ops.CATEGORY or inner not in kinds:
         raise _UnknownError

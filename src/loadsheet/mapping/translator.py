@@ -1,8 +1,8 @@
 """Stage 3: mapping. Tables of cells and a compiled mapping in, documents out, streaming.
 
 The steps for one document: read its rows, apply the grouping rules, run the checks, build the payload, check it against the contract.
-All problems of a document are found in one pass. A problem that only follows from another one is not reported. Money and weights are
-Decimal up to the encoder. Knows no network, no ledger and no clock: the time is passed in.
+All problems of a document are found in one pass. A problem that only follows from another one is not reported. Money and weights
+stay Decimal up to the encoder. Knows no network, no ledger and no clock: the time is passed in.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
 
 Nested = Mapping[int, Sequence[Sequence[int]]]
-"""Position of a table -> for each row of the table it belongs to, the indexes of its own rows."""
+"""Position of a child table -> for each row of its parent table, the indexes of the child rows."""
 
 Items = dict[str, tuple[int, ...]]
 """See `Document.items`."""
@@ -47,7 +47,7 @@ def translate(
 
     Every row of every table is in exactly one document or is ignored. A document that may not be sent carries its rows, its
     problems and, if known, its key. See `gather` for `memory_rows` and `spill_folder`. Raises KeyError for a missing table, and
-    whatever the tables' `rows()` raise.
+    any error of the tables' `rows()`.
     """
     by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
     for results in by_group:
@@ -62,8 +62,8 @@ def translate_by_group(
     memory_rows: int = MEMORY_ROWS,
     spill_folder: Path | None = None,
 ) -> Iterator[Iterable[Document | Ignored]]:
-    """Like `translate`, with one iterable of results for each group of rows. Iterate it before the next group: its documents are made only
-    then, so a group that is skipped costs only its reading. The groups and their order are the same every time.
+    """Like `translate`, with one iterable of results for each group of rows. Iterate it before the next group. Documents are made on
+    iteration, so a skipped group costs only its reading. The groups and their order are the same every time.
     """
     draft = Draft(now)
     draft.clear()
@@ -75,7 +75,7 @@ def translate_by_group(
 
 
 class _DocumentBuilder:
-    """Makes the document of one group of rows after the other."""
+    """Makes the documents of groups, one group at a time."""
 
     def __init__(self, mapping: compiled.Mapping, readers: Sequence[RowReader], draft: Draft) -> None:
         self._plan = mapping.plan
@@ -90,7 +90,7 @@ class _DocumentBuilder:
         self._ignores_extra = any(join.extra == "ignore" for _, join in self._plan.inner_joins)
 
     def build(self, group: Group) -> Iterator[Document | Ignored]:
-        """The document of a group; its rows as ignored where the mapping ignores rows without a partner."""
+        """The document of a group, and the rows that the mapping ignores because they have no partner."""
         nested: Nested = {}
         if not self._is_plain:
             rows, nested = self._with_sets(group.rows)
@@ -130,7 +130,7 @@ class _DocumentBuilder:
         variant = self._variant(read[0])
         if not read[0]:
             return self._invalid_document(group, variant, {})
-        if self._plan.targets.chooser in draft.main_refused:  # which fields may be missing depends on the operation
+        if self._plan.targets.chooser in draft.main_refused:  # the operation decides which fields may be missing
             return self._invalid_document(group, variant, variant.payload.make(draft), is_chosen=False)
         checks.run_checks(read)
         payload, instead = self._record(variant)
@@ -139,14 +139,14 @@ class _DocumentBuilder:
         return self._valid_document(variant, payload, instead)
 
     def _variant(self, main: Sequence[ReadRow]) -> Variant:
-        """The variant of the record's operation. If the operation cannot be read, its problem is reported already."""
+        """The variant of the record's operation. If the operation cannot be read, a problem was already reported."""
         targets = self._plan.targets
         if targets.chooser is None or not main:
             return targets.fixed
         return targets.by_name.get(main[0].values[targets.chooser], targets.fixed)
 
     def _record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
-        """The record and its update form. The problems of both count, as either may be sent."""
+        """The record and its update form. The problems of both count, because either may be sent."""
         draft, instead = self._draft, None
         payload = variant.payload.make(draft)
         if variant.instead is not None:
@@ -232,8 +232,8 @@ class _DocumentBuilder:
     # ---- rows of the file behind the rows of the tables ----
 
     def _with_sets(self, gathered: Sequence[Sequence[Row]]) -> tuple[list[Sequence[Row]], dict[int, list[list[int]]]]:
-        """All rows of a document by table position, including tables made from column sets (`from`); and for those, which of their rows
-        came from each row of the other table.
+        """All rows of a document by table position, including tables made from column sets (`from`). For those also the rows that came from
+        each row of the other table.
         """
         left = iter(gathered)
         found = [() if reader.plan.made_of is not None else next(left) for reader in self._readers]
@@ -254,7 +254,7 @@ class _DocumentBuilder:
         return found, nested
 
     def _source_rows(self, rows: Sequence[Sequence[Row]]) -> tuple[tuple[SourceRow, ...], Items]:
-        """The file rows behind the rows of a document, each once; and for kind and set tables, which row of the document is which of these."""
+        """The file rows behind the rows of a document, each once. For kind and set tables also the file row of each row."""
         if self._is_plain:
             view_rows = zip(self._readers, rows, strict=True)
             return tuple([reader.view.source(row) for reader, own in view_rows for row in own]), {}

@@ -1,6 +1,6 @@
-"""The values of cells and rows: their types, the problems that stand in place of a value, and what an expression reads.
+"""The values of cells and rows: their types, the problems that replace a value, and the input of expressions.
 
-Nothing here parses, converts or calculates. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
+Parses, converts and calculates nothing. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
 attributes of a `Frame` row by row and evaluates.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 from loadsheet.problems import Level
 
 Fold = Literal["error", "first", "second"]
-"""Which of two moments is meant that show the same local time."""
+"""Which of two moments with the same local time to use."""
 
 
 class Type(StrEnum):
-    """What a value is, as far as expressions and payload fields care."""
+    """The type of a value in expressions and payload fields."""
 
     TEXT = "a text"
     NUMBER = "a number"
@@ -45,7 +45,7 @@ class ValueWithWarning(NamedTuple):
 
 
 CONSEQUENCE = CellProblem("")
-"""Stands for a value that needs a refused one. The problem is reported once, at the refused value."""
+"""Replaces a value that needs a refused one. The problem is reported once, at the refused value."""
 
 
 class SettingError(Exception):
@@ -81,8 +81,8 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The names an expression may use: bare ones are values of the row at hand (`here`); `main` is the first row of the main
-    table under the main table's name; `lists` are all rows of a table in the document: name -> (position in Frame.lists, shape).
+    """The names an expression may use. Bare names are values of the current row (`here`). `main` is the first row of the main table, under
+    that table's name. `lists` are all rows of a table in the document: name -> (position in Frame.lists, shape).
     """
 
     here: Shape
@@ -105,8 +105,8 @@ class Frame:
 
 
 class Use(NamedTuple):
-    """A value that is read: of the row at hand, the main table's first row, the row of the list around, or all rows of a table. An
-    empty column means the rows themselves, such as their number.
+    """A value that is read: of the current row, the main table's first row, the row of the surrounding list, or all rows of a table. An
+    empty column means the rows themselves, for example to count them.
     """
 
     table: str

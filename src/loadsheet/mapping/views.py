@@ -1,8 +1,8 @@
 """Rows of a file as rows of a table: rows of one kind among others, one row for each filled set of columns, cells from above.
 
-Finds the cells of a compiled table in one file, and the way back. Where a row of the table is not simply a row of the file, more cells
-are appended to it (cells from above, cells of the set, the set's word and number). So it can be sorted on disk like any other row, and
-its problems find their cells. Converts nothing.
+Finds the cells of a compiled table in one file, and maps rows back to the file. Where a row of the table differs from the row of the
+file, cells are appended to it (cells from above, cells of the set, the set's word and number). So it can be sorted on disk like any
+other row, and its problems find their cells. Converts nothing.
 """
 
 import re
@@ -145,7 +145,7 @@ class View:
                 problem = _true_problem(row) or Problem("C306", table.where(row.number, place), kind_text, values)
                 yield UnknownKindRow(Row(row.number, (*row.cells, *last), problem))
             elif kind_text not in kind.known and kind.others == "ignore":
-                yield Ignored(self.source(row), "others: ignore (a kind of row not used)")
+                yield Ignored(self.source(row), "others: ignore (unused kind of row)")
 
     def expand(self, row: Row) -> Iterator[SetRow]:
         """The rows made from the filled column sets of a row; one blank row for a refused row."""
@@ -174,11 +174,11 @@ class View:
 
     @property
     def unfilled(self) -> str:
-        """The rule by which a row without a filled set is left out, in words."""
+        """The rule that leaves out a row without a filled set, in words."""
         words = [word for word, _ in self._plan.sets.words] if self._plan.sets is not None else []
-        return f"sets: nothing is filled in for any of {some(words)}"
+        return f"sets: none of {some(words)} is filled in"
 
-    # ---- the way back ----
+    # ---- back to the file ----
 
     def position(self, index: int, row: Row) -> int | None:
         """The position of a column's cell in the file's row; None if it has none there."""
@@ -220,7 +220,7 @@ def is_first(row: Row) -> bool:
 
 
 def _true_problem(row: Row) -> Problem | None:
-    """The problem of a row among other kinds of rows. Being shorter than the header is not one."""
+    """The problem of a row among other kinds of rows. A row shorter than the header has none."""
     problem = row.problem
     if problem is None or problem.code != "R205":
         return problem

@@ -15,9 +15,9 @@ from babel.core import get_global
 from loadsheet.mapping.suggestions import did_you_mean_value
 from loadsheet.mapping.values import CellProblem, SettingError
 
-_NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are none
+_NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
 _CODE = 3  # letters
-_SIGNS = {  # of one currency only
+_SIGNS = {  # signs of one currency only
     "€": "EUR", "zł": "PLN", "Kč": "CZK", "₹": "INR", "₺": "TRY", "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB",
     "US$": "USD", "A$": "AUD", "C$": "CAD", "S$": "SGD", "HK$": "HKD", "NZ$": "NZD", "R$": "BRL",
 }  # fmt: skip
@@ -45,7 +45,7 @@ _PARTS = {
     "GB": "england, scotland, schottland, wales, northern ireland, nordirland, angleterre, inghilterra, inglaterra, anglia",
     "US": "america, amerika", "CH": "swiss", "KR": "korea",
 }  # fmt: skip
-"""Names that may mean less or more than a country: proposed, never accepted."""
+"""Ambiguous names, smaller or larger than a country: proposed, never accepted."""
 _YES_NO = {
     "en": ("yes y true 1", "no n false 0"),
     "cs": ("ano", "ne"),
@@ -89,7 +89,7 @@ def _plain(text: str) -> str:
     apart = unicodedata.normalize(
         "NFKD", text.replace("&", " and ").replace(".", ". " if " " in text else "").casefold()
     )
-    letters = (" " if not one.isalnum() else one for one in apart if not unicodedata.combining(one))
+    letters = (" " if not letter.isalnum() else letter for letter in apart if not unicodedata.combining(letter))
     words = "".join(letters).split()
     return " ".join("saint" if word == "st" else word for word in words)
 
@@ -99,15 +99,15 @@ def _named(text: str) -> str:
 
 
 def _turned(text: str) -> str:
-    """A name with the part behind its comma moved to the front: `Korea, Republic of` is `Republic of Korea`."""
+    """A name with the part after its comma moved to the front: `Korea, Republic of` is `Republic of Korea`."""
     name, _, before = text.partition(",")
     return f"{before} {name}"
 
 
 @cache
 def _plainly(locale: str | None) -> dict[str, str]:
-    """The countries by their names without case, accents and punctuation, other names included; never a code of two letters, as `D.E.`
-    may be anything. A name that would mean two countries means none.
+    """The countries by their names without case, accents and punctuation, other names included. Excludes two-letter codes, as `D.E.` is
+    ambiguous, and names of two countries.
     """
     found: dict[str, set[str]] = {}
     for code, words in _ALIASES.items():
@@ -158,14 +158,14 @@ def _currencies(locale: str | None) -> dict[str, str]:
 
 @cache
 def _tender() -> frozenset[str]:
-    """The currencies that are legal tender somewhere today: names of others are not read, so that `Franc` is nobody's guess."""
+    """The currencies that are legal tender today. Names of other currencies are not read, so `Franc` is not ambiguous."""
     uses = (use for some in get_global("territory_currencies").values() for use in some)
     return frozenset(code for code, _, until, tender in uses if tender and until is None)
 
 
 @cache
 def zone_names() -> frozenset[str]:
-    """Every time zone name of the IANA database at hand."""
+    """Every time zone name of the installed IANA database."""
     return frozenset(available_timezones())
 
 
@@ -181,8 +181,8 @@ def zone_reader() -> Callable[[str], str | CellProblem]:
 
 
 def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> Callable[[str], bool | CellProblem]:
-    """A function from text to bool: the given words, or if there are none those of the locale's language and of English; C310. Raises
-    SettingError for a word that would mean both.
+    """A function from text to bool: by the given words, or by default those of the locale's language and of English; C310 otherwise. Raises
+    SettingError for a word that means both.
     """
     language = Locale.parse(locale).language if locale else "en"
     given_yes, given_no = list(yes), list(no)
@@ -190,8 +190,8 @@ def yes_no_reader(locale: str | None, yes: Iterable[str], no: Iterable[str]) -> 
     denials = _by_fold(given_no or _usual(language, 1))
     if both := [word for word in denials if word in words]:
         denied = denials[both[0]] if given_no else f"{denials[both[0]]} (the usual words)"
-        message = f"{words[both[0]]} means yes, and no is {denied}: capitals make no difference here"
-        raise SettingError("no" if given_no else "yes", message, "say under yes: and no: which words mean which")
+        message = f"{words[both[0]]} means yes and {denied} means no, but capitals are ignored"
+        raise SettingError("no" if given_no else "yes", message, "list different words under yes: and no:")
     meanings = {**dict.fromkeys(words, True), **dict.fromkeys(denials, False)}
 
     def read(text: str) -> bool | CellProblem:

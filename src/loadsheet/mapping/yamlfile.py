@@ -1,14 +1,13 @@
 """The files of a mapping: YAML 1.2 as plain values with line and column, `extends`, and the texts that the ledger keeps.
 
-Numbers with a decimal point become Decimal, so that no binary float enters a mapping. What YAML would change silently is refused with
-the hint to quote it: `01067` (a number without its zero), `2026-03-01` (a date). Tags (`!!python/...`), merge keys and duplicate keys
-are refused.
+Numbers with a decimal point become Decimal, so that no binary float enters a mapping. Values that YAML would change silently are refused
+with the hint to quote them: `01067` (a number without its zero), `2026-03-01` (a date). Tags (`!!python/...`), merge keys and duplicate
+keys are refused too.
 
-A mapping may extend another one: `extends: base/acme.yaml`. Sections are merged key by key, any other value (also a list) replaces the
-base's value, and an empty key (`note:`) removes it. There is one level: a base extends nothing. Findings stand at the file and line of
-the key.
+A mapping may extend another one: `extends: base/acme.yaml`. Sections are merged key by key. Any other value (also a list) replaces the
+base's value, and an empty key (`note:`) removes it. A base cannot extend another file. A finding has the file and line of its key.
 
-`read_part` reads one section as its model, with a finding at each wrong key and value that names the closest one that exists.
+`read_part` reads one section as its model. Each wrong key and value becomes a finding that names the closest valid one.
 """
 
 import os
@@ -45,7 +44,7 @@ _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 @dataclass(slots=True)
 class YamlFile:
     """The values of a file and its findings. Positions count from 1, as in editors. `base` is the file that it extends, `owners` the places
-    whose values and marks come from there; `home` is the folder that other files may be read from.
+    whose values and positions come from the base. Other files are read only from the folder `home`.
     """
 
     path: Path
@@ -58,8 +57,8 @@ class YamlFile:
     home: Path | None = None
 
     def beside(self, named: str, loc: Loc) -> Path | None:
-        """The path of a file that a value names, relative to the file that the value is from; None, with the finding, if it leads out of
-        the folder of mappings (links followed) or is not a regular file.
+        """The path of a file that a value names, relative to the file with that value. None, with the finding, if it is outside the folder
+        of mappings (links followed) or not a regular file.
         """
         folder = self.owner(loc).parent
         home = folder.parent if self.home is None else self.home
@@ -79,7 +78,7 @@ class YamlFile:
         return path
 
     def refuse(self, loc: Loc, text: str, hint: str = "", *, at_key: bool = False) -> None:
-        """Add a finding at a value (or at its key). A place that is not in the file is moved to its nearest parent."""
+        """Add a finding at a value (or at its key). A place that is missing in the file is replaced by its nearest parent."""
         marks = self.key_marks if at_key else self.marks
         while loc and loc not in marks:
             loc, marks = loc[:-1], self.marks
@@ -105,12 +104,12 @@ def _compose(text: str) -> Node | None:
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Read a file. Errors are in `findings`; `values` is None if it is not YAML at all."""
+    """Read a file. Errors are in `findings`; `values` is None if it is not YAML."""
     file = YamlFile(path)
     try:
         content = path.read_bytes()
         if len(content) > _LARGEST_BYTES:
-            file.refuse((), f"the file has {len(content)} bytes, allowed are {_LARGEST_BYTES}")
+            file.refuse((), f"the file has {len(content)} bytes; the limit is {_LARGEST_BYTES}")
             return file
         node = _compose(content.decode("utf-8-sig"))
     except OSError as error:
@@ -179,7 +178,7 @@ class _Reader:
             if key in values:
                 first = self._file.key_marks[here][0]
                 self._file.marks[(*here, "again")] = mark.line + 1, mark.column + 1
-                self._file.refuse((*here, "again"), f'the key "{key}" stands here twice', f"first in line {first}")
+                self._file.refuse((*here, "again"), f'duplicate key "{key}"', f"first used in line {first}")
                 continue
             self._file.key_marks[here] = mark.line + 1, mark.column + 1
             values[key] = self.value(value_node, here)
@@ -203,7 +202,7 @@ class _Reader:
             self._file.refuse(loc, f"{what} is not allowed: {raw}", f'write "{raw}"')
             return None
         if kind == "int" and _LEADING_ZERO.fullmatch(raw):
-            self._file.refuse(loc, f"a number loses its leading zero: {raw}", f'write "{raw}"')
+            self._file.refuse(loc, f"this number would lose its leading zero: {raw}", f'write "{raw}"')
             return None
         value = read(raw)
         if isinstance(value, Decimal) and not value.is_finite():
@@ -246,13 +245,13 @@ def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
     elif place := file.beside(named, (KEY,)):
         base = read_yaml(place)
         if isinstance(base.values, dict) and KEY in base.values:
-            text = f"a mapping that others extend cannot extend one itself (it is extended by {path.name})"
+            text = f"a base mapping cannot extend another mapping ({path.name} extends it)"
             base.refuse((KEY,), text, at_key=True)
         elif base.values is not None and not isinstance(base.values, dict):
             base.refuse((), "must be a mapping of keys to values")
         file.findings += base.findings
     if base is None or not isinstance(base.values, dict) or KEY in base.values:
-        file.values = None  # half a mapping: further findings would only follow from this
+        file.values = None  # half a mapping: further findings would only be consequences
         return file
     file.base = base.path
     _merge(file, base, ())
@@ -260,7 +259,7 @@ def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
 
 
 def _merge(file: YamlFile, base: YamlFile, loc: Loc) -> None:
-    """Add what only the base has to the file's section at `loc`."""
+    """Add the keys that only the base has to the file's section at `loc`."""
     own, theirs = _at(file.values, loc), _at(base.values, loc)
     for key, value in theirs.items():
         here = (*loc, key)
@@ -301,10 +300,10 @@ def _at(values: Any, loc: Loc) -> dict[str, Any]:
 
 
 def source_texts(used: Mapping[Path, bytes]) -> dict[str, str]:
-    """The texts of a mapping's files (UTF-8, byte for byte), the mapping first, by their paths with slashes from the folder that holds
-    them all; empty if no folder does, as when they lie on two drives.
+    """The texts of a mapping's files (UTF-8, byte for byte), the mapping first, by their paths with slashes from their common folder;
+    empty without a common folder, such as on two drives.
     """
-    paths = [os.path.abspath(path) for path in used]  # noqa: PTH100 (Path.resolve would follow links, and lead elsewhere)
+    paths = [os.path.abspath(path) for path in used]  # noqa: PTH100 (Path.resolve would follow links)
     try:
         root = os.path.commonpath([os.path.dirname(path) for path in paths])  # noqa: PTH120 (as above)
     except ValueError:
@@ -317,15 +316,15 @@ def source_texts(used: Mapping[Path, bytes]) -> dict[str, str]:
 
 def write_source(source: Mapping[str, str], folder: Path) -> Path:
     """Write the files from `source_texts` into an empty folder and return the path of the mapping. Raises OSError, and ValueError for paths
-    that lead out of the folder, or if there is nothing to write.
+    outside the folder or without any files.
     """
     if not source:
-        raise ValueError("nothing of the mapping was kept")
+        raise ValueError("no files of the mapping were kept")
     root = folder.resolve()
     for name, text in source.items():
         path = (root / name).resolve()
         if not path.is_relative_to(root):
-            raise ValueError(f"{name} leads out of the folder")
+            raise ValueError(f"{name} is outside the folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
     return root / next(iter(source))
@@ -387,7 +386,7 @@ _WORDS = {
 
 
 def _real_steps(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> Loc:
-    """Pydantic's location without the names of union branches and key markers it puts in between."""
+    """Pydantic's location without the names of union branches and key markers."""
     steps: Loc = base
     for position, step in enumerate(found):
         is_last = position == len(found) - 1
@@ -405,7 +404,7 @@ def _is_branch(step: int | str) -> bool:
 
 
 def _keys_of(model: type[BaseModel], steps: Loc) -> list[str]:
-    """The keys that a section knows, found by following `steps` from the model through fields, dicts and lists."""
+    """The keys of a section, found by following `steps` from the model through fields, dicts and lists."""
     for step in steps:
         info = model.model_fields.get(str(step))
         nested = [part for part in _flatten(info.annotation) if issubclass(part, BaseModel)] if info else []

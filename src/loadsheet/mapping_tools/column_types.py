@@ -1,7 +1,7 @@
-"""What the cells of a column can be read as, with the count as evidence: type, date formats, unit, and the number locale of a file.
+"""Guesses about the cells of a column, with counts as evidence: type, date formats, unit, and the number locale of a file.
 
-Every guess is an observation ("412 of 412 values read as %d.%m.%Y") and never more; who drafts a mapping decides. Values are read by the
-very readers that a mapping will use.
+A guess is only an observation ("412 of 412 values read as %d.%m.%Y"); the author of the mapping decides. Values are read by the same
+readers as in a mapping.
 """
 
 import re
@@ -17,8 +17,8 @@ from loadsheet.mapping.words import country_reader, currency_reader, yes_no_read
 from loadsheet.mapping_tools.vocabulary import Reading, vocabulary
 from loadsheet.reading import Native
 
-CHECK = "CHECK"  # marks what the sheet alone does not prove
-TOLERATED = 10  # one value in so many may be unreadable, and one in any case: real sheets hold typing errors
+CHECK = "CHECK"  # marks a guess that the sheet does not prove
+TOLERATED = 10  # one value in ten may be unreadable, and at least one: real sheets have typing errors
 MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
 
 _DATES = (
@@ -40,10 +40,10 @@ _FORMATS = tuple(f"{day}{clock}" for day in _DATES for clock in _CLOCKS)
 _TIMES = ("%H:%M", "%H:%M:%S")
 _DATED = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}|^[0-9]{8}|[0-9][ -][^\W\d]{3}|[0-9]:[0-9]{2}")
 _QUANTITY = re.compile(r"([+-]?[0-9][0-9.,'\s]*)([^\W\d_][\w.³*]*)?")
-"""A number, and the unit behind it."""
+"""A number and the unit after it."""
 
 _LOCALES = ("en_GB", "de_DE", "fr_FR", "sv_SE", "de_CH", "en_IN")
-_LOCALE_ROWS, _LOCALE_NUMBERS = 2_000, 5_000  # looked at, at most
+_LOCALE_ROWS, _LOCALE_NUMBERS = 2_000, 5_000  # limits of the search
 
 Cells = tuple[Sequence[str], Sequence[tuple[int, tuple[str, ...]]]]
 """The labels of a table, and its rows."""
@@ -52,7 +52,7 @@ Parse = Callable[[str], Any]
 
 
 class Guess(NamedTuple):
-    """What a column's cells can be read as: a type of the mapping language, its keys, and the evidence in words."""
+    """A guess for a column: a type of the mapping language, its keys, and the evidence in words."""
 
     type: str
     keys: dict[str, Any]
@@ -60,12 +60,12 @@ class Guess(NamedTuple):
 
 
 def _enough(read: int, of: int) -> bool:
-    """Whether so many readable values make a guess."""
+    """Whether enough values are readable for a guess."""
     return read * 2 >= of and read > 0 and of - read <= max(1, of // TOLERATED)
 
 
 def guess_type(cells: Sequence[str], reading: Reading, unit: str, locale: str) -> Guess:
-    """What cells can be read as, below a heading that means `reading`, with this unit (empty: none) and numbers of this locale."""
+    """A guess for the cells below a heading that means `reading`, with this unit (empty: none) and numbers of this locale."""
     filled = [cell for cell in cells if cell.strip()]
     if not filled:
         return Guess("text", {}, "all cells are blank")
@@ -82,7 +82,7 @@ def guess_type(cells: Sequence[str], reading: Reading, unit: str, locale: str) -
 
 
 def _is_text(reading: Reading, filled: Sequence[str]) -> bool:
-    """Whether digits in this column are a name and no amount: identifiers, postcodes, telephone numbers, leading zeros."""
+    """Whether digits in this column are text, not an amount: identifiers, postcodes, telephone numbers, leading zeros."""
     names = {"id", "order", "tender", "reference", "postal", "phone", "address", "second", "code"}
     zeros = any(len(cell) > 1 and cell[0] == "0" and cell[1].isdigit() for cell in filled)
     return (bool(names & reading.concepts) and "count" not in reading.concepts) or zeros
@@ -94,15 +94,15 @@ def _text_type(filled: Sequence[str]) -> Guess:
 
 
 def _native_type(filled: Sequence[str]) -> Guess | None:
-    """Cells that a workbook holds as dates, flags or numbers already."""
+    """A guess for cells that a workbook stores as dates, flags or numbers."""
     kinds = Counter(cell.kind if isinstance(cell, Native) else "text" for cell in filled)
     kind, count = max(kinds.items(), key=lambda item: (item[1], item[0] != "text"))
-    evidence = f"{count} of {len(filled)} values are {kind}s of the workbook"
+    evidence = f"{count} of {len(filled)} values are workbook {kind}s"
     if kind in {"datetime", "date", "time"} and count * 2 >= len(filled):
         others = [cell for cell in filled if not isinstance(cell, Native)]
         if any(map(_DATED.search, others)):
-            return None  # dates that are texts: their format has to be found
-        return Guess("time" if kind == "time" else "datetime", {}, evidence + _strangers(others))
+            return None  # dates as text: their format must be detected
+        return Guess("time" if kind == "time" else "datetime", {}, evidence + _not_dates(others))
     if not _enough(count, len(filled)):
         return None
     if kind == "flag":
@@ -126,8 +126,10 @@ def _moment_type(filled: Sequence[str], locale: str) -> Guess | None:
         return None
     evidence = f"{read} of {len(filled)} values read as {' or '.join(format_ for format_, _ in found)}"
     if not _enough(read, len(filled)):
-        evidence += _strangers([text for text in texts if all(_reads(one, None)(text) is None for one, _ in found)])
-    evidence += f" ({native} of them are dates of the workbook)" if native else ""
+        evidence += _not_dates(
+            [text for text in texts if all(_reads(format_, None)(text) is None for format_, _ in found)]
+        )
+    evidence += f" ({native} of them are workbook dates)" if native else ""
     formats = [format_ for format_, _ in found]
     if other := _other_way(texts, formats[0], found[0][1]):
         if _span(texts, other) < _span(texts, formats[0]):
@@ -138,13 +140,13 @@ def _moment_type(filled: Sequence[str], locale: str) -> Guess | None:
     return Guess("datetime", {"formats": formats}, evidence)
 
 
-def _strangers(others: Sequence[str]) -> str:
-    """What is remarked about cells among dates that are none."""
-    return f"; {CHECK} those that are none, such as {others[0].strip()}" if others else ""
+def _not_dates(others: Sequence[str]) -> str:
+    """The remark on cells among dates that are not dates."""
+    return f"; {CHECK} the cells that are not dates, such as {others[0].strip()}" if others else ""
 
 
 def _span(texts: Sequence[str], format_: str) -> float:
-    """Seconds between the first and the last date under a format: dates of one file mostly lie close together."""
+    """Seconds between the first and the last date under a format: dates of one file are mostly close together."""
     moments = [moment.replace(tzinfo=None) for text in texts if (moment := _reads(format_, None)(text)) is not None]
     return float((max(moments) - min(moments)).total_seconds()) if moments else 0.0
 
@@ -181,7 +183,7 @@ def _share(texts: Sequence[str], formats: Sequence[str], locale: str | None) -> 
 
 
 def _other_way(texts: Sequence[str], format_: str, read: int) -> str:
-    """The format with day and month changed, if it reads as many texts: then the sheet alone cannot tell."""
+    """The format with day and month swapped, if it reads as many texts. The sheet is then ambiguous."""
     other = format_.replace("%d", "%?").replace("%m", "%d").replace("%?", "%m")
     if other == format_ or other not in _FORMATS:
         return ""
@@ -206,7 +208,7 @@ def _quantity(filled: Sequence[str], measure: str, unit: str, locale: str) -> Gu
     if unit and unit != unit_named(measure, {}):
         keys["from_unit"] = next(alias for alias, name in ALIASES.items() if name == unit)
     if not unit:
-        evidence += f"; {CHECK} the unit: nothing in the heading says {measure}"
+        evidence += f"; {CHECK} the unit {measure}: the heading has none"
     return Guess("quantity", keys, evidence)
 
 
@@ -241,7 +243,7 @@ def _number_type(filled: Sequence[str], locale: str) -> Guess | None:
 
 
 def locale_by(tables: Sequence[Cells], language: str) -> tuple[str, str]:
-    """The locale that reads most of what looks like a decimal number, and the evidence; among equals the one of `language`."""
+    """The locale that reads most of the decimal numbers, and the evidence. `language` decides a tie."""
     texts = _decimals(tables)
     own = vocabulary().habits[language]["locale"]
     others = [*_LOCALES, *(known["locale"] for known in vocabulary().habits.values())]
@@ -254,11 +256,9 @@ def locale_by(tables: Sequence[Cells], language: str) -> tuple[str, str]:
         else dict.fromkeys(candidates, 0)
     )
     best = max(candidates, key=lambda locale: (numbers[locale], named[locale], -candidates.index(locale)))
-    evidence = (
-        f"{numbers[best]} of {len(texts[:_LOCALE_NUMBERS])} numbers with a decimal mark read as {best} writes them"
-    )
+    evidence = f"{numbers[best]} of {len(texts[:_LOCALE_NUMBERS])} numbers with a decimal mark are in {best} notation"
     if not texts:
-        evidence = f"no number with a decimal mark tells; the headings are {language}"
+        evidence = f"no number has a decimal mark; heading language: {language}"
     if countries and named[best] > named["en_GB"]:
         evidence += f", and {named[best]} of {len(countries)} countries"
     return best, evidence

@@ -1,15 +1,15 @@
-"""What differs between two translations of the same files, field by field: by two mappings, or a mapping and its golden case.
+"""Differences between two translations of the same files, field by field: by two mappings, or by a mapping and its golden case.
 
-A golden case lies beside the mapping: files with rows, and what has to become of them.
+A golden case is stored beside the mapping: input files and the expected documents.
 
     mappings/tests/acme-flat/umlauts.csv                 a case of mapping acme-flat
-    mappings/tests/acme-flat/umlauts.expected.jsonl      what it has to come to
+    mappings/tests/acme-flat/umlauts.expected.jsonl      its expected documents
     mappings/tests/nordic-join/late-night/*.csv          a case of several files is a folder
     mappings/tests/nordic-join/late-night.expected.jsonl
 
-Owns: the sink that keeps documents, the pairing of documents and the verdicts, where cases lie, and how expectations are written: first a
-line with mapping, version and the moment that `$now` means, then a line for each document in its order. Numbers are compared as they are
-written on the wire (`12.50` is not `12.5`), because that is what the exchange gets.
+Owns: the sink that keeps documents, the pairing of documents, the verdicts, and the files of cases. An expectation has a first line with
+mapping, version and the value of `$now`, then a line for each document in order. Numbers are compared as sent (`12.50` is not
+`12.5`), because the exchange gets that form.
 """
 
 from collections import Counter, defaultdict
@@ -34,13 +34,13 @@ from loadsheet.reading import Table
 FOLDER = "tests"
 ENDING = ".expected.jsonl"
 
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers stay as they are written
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers keep their written form
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class CompareSink(FilesInPlace):
-    """Keeps what a drop becomes: its tables, and its documents and ignored rows in order, up to `documents_max` documents. A file that
-    cannot be used raises FileRefused.
+    """Keeps the tables of a drop, and its documents and ignored rows in order, up to `documents_max` documents. An unusable file raises
+    FileRefused.
     """
 
     def __init__(self, documents_max: int | None = None) -> None:
@@ -58,7 +58,7 @@ class CompareSink(FilesInPlace):
         raise FileRefused(problem)
 
     def take(self, drop: ReadDrop) -> None:
-        """Keep the documents, without warnings for dates far from now: a comparison gives the same on every day. Raises FileRefused."""
+        """Keep the documents, without warnings for dates far from now, so that a comparison does not depend on the day. Raises FileRefused."""
         self.tables |= drop.tables
         for item in drop.documents(far_dates=False):
             self.items.append(item)
@@ -72,7 +72,7 @@ class CompareSink(FilesInPlace):
 
 
 class Verdict(StrEnum):
-    """What became of a document from the old to the new."""
+    """The change of a document from the old to the new translation."""
 
     IDENTICAL = "identical"
     CHANGED = "changed"
@@ -115,7 +115,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether every document is what it was: sent with the same payload, or refused before and after."""
+        """Whether every document is unchanged: sent with the same payload, or refused before and after."""
         return set(self.counts) <= HARMLESS
 
     def add(self, pair: Pair) -> None:
@@ -127,7 +127,7 @@ class Comparison:
 
 
 def compare(old: Iterable[Document], new: Iterable[Document]) -> Comparison:
-    """Old against new. Documents are paired by operation and key; of several with one key the first with the first, and so on."""
+    """Compare old with new. Documents are paired by operation and key; documents with the same key are paired in order."""
     waiting: dict[tuple[str, str], list[Document]] = defaultdict(list)
     for document in old:
         waiting[document.operation, document.key].append(document)
@@ -142,7 +142,7 @@ def compare(old: Iterable[Document], new: Iterable[Document]) -> Comparison:
 
 
 def sent(document: Document) -> bytes:
-    """What a document sends; one that would be an update where the record exists already shows that payload as well."""
+    """The payload of a document. A document with an update form for an existing record shows that payload too."""
     if document.instead is None:
         return document.payload
     instead = {"operation": document.instead.operation, "payload": msgspec.Raw(document.instead.payload)}
@@ -150,7 +150,7 @@ def sent(document: Document) -> bytes:
 
 
 def changes(old: bytes, new: bytes) -> tuple[Change, ...]:
-    """The paths in which two payloads differ, in the order of the old one, then what only the new one has."""
+    """The paths in which two payloads differ, in the order of the old one, then those that only the new one has."""
     before, after = flat(old), flat(new)
     paths = [*before, *(path for path in after if path not in before)]
     return tuple(
@@ -159,11 +159,11 @@ def changes(old: bytes, new: bytes) -> tuple[Change, ...]:
 
 
 def _pair(old: Document | None, new: Document | None) -> Pair:
-    one = new or old
-    if one is None:
+    document = new or old
+    if document is None:
         raise ValueError("a pair needs a document")
     if old is None or new is None:
-        return Pair(one.operation, one.key, Verdict.ONLY_NEW if old is None else Verdict.ONLY_OLD)
+        return Pair(document.operation, document.key, Verdict.ONLY_NEW if old is None else Verdict.ONLY_OLD)
     if old.usable and new.usable:
         found = changes(sent(old), sent(new))
         return Pair(new.operation, new.key, Verdict.CHANGED if found else Verdict.IDENTICAL, found)
@@ -192,7 +192,7 @@ class Case:
 
 
 def find_cases(folder: Path) -> list[Case]:
-    """Every case below `folder` (such as `mappings/tests`), by mapping and name. Hidden files are passed over."""
+    """Every case below `folder` (such as `mappings/tests`), by mapping and name. Hidden files are skipped."""
     found = []
     for own in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")):
         for path in sorted(own.iterdir()):
@@ -205,7 +205,7 @@ def find_cases(folder: Path) -> list[Case]:
 
 
 def moment_of(case: Case) -> datetime:
-    """The moment that `$now` means in a case: what its expectation says, or this minute for a case that has none yet."""
+    """The value of `$now` in a case: from its expectation, or this minute if it has none yet."""
     if not case.expected.is_file():
         return datetime.now(UTC).replace(second=0, microsecond=0)
     with case.expected.open(encoding="utf-8") as file:
@@ -214,23 +214,23 @@ def moment_of(case: Case) -> datetime:
 
 
 def written(mapping: CompiledMapping, now: datetime, documents: Iterable[Document | Ignored]) -> str:
-    """The expectation for what a case came to, as the text of its file."""
+    """The documents of a case as the text of its expectation file."""
     head = {"mapping": mapping.name, "version": mapping.version, "now": now.isoformat()}
     return "".join(f"{line}\n" for line in [_encoded(head), *map(_line, documents)])
 
 
 def judge(case: Case, documents: Sequence[Document | Ignored]) -> list[str]:
-    """What is not as expected, a sentence each; nothing if the case holds. Raises MappingError for an unreadable expectation."""
+    """The differences from the expectation, one sentence each; empty if the case passes. Raises MappingError for an invalid expectation."""
     if not case.expected.is_file():
-        return [f"there is no {case.expected.name}; --update writes it"]
+        return [f"{case.expected.name} does not exist; --update writes it"]
     texts = case.expected.read_text(encoding="utf-8").splitlines()[1:]
     wanted = [_decoded(text, case.expected, line) for line, text in enumerate(texts, 2) if text.strip()]
     got = [_decoded(_line(document), case.expected, 0) for document in documents]
     differences = []
     for place in range(max(len(wanted), len(got))):
-        one = wanted[place] if place < len(wanted) else None
-        other = got[place] if place < len(got) else None
-        differences += _difference(one, other, place + 1)
+        expected = wanted[place] if place < len(wanted) else None
+        actual = got[place] if place < len(got) else None
+        differences += _difference(expected, actual, place + 1)
     return differences
 
 
@@ -264,8 +264,8 @@ def _decoded(text: str, path: Path, line: int) -> dict[str, Any]:
 
 def _difference(wanted: dict[str, Any] | None, got: dict[str, Any] | None, place: int) -> list[str]:
     if wanted is None or got is None:
-        one = wanted or got or {}
-        return [f"document {place} ({_named(one)}) is {'not expected' if wanted is None else 'expected, but missing'}"]
+        line = wanted or got or {}
+        return [f"document {place} ({_named(line)}) is {'not expected' if wanted is None else 'expected, but missing'}"]
     head = f"document {place} ({_named(wanted)})"
     differences = [
         f"{head}: {name} is {_short(got.get(name))}, expected {_short(wanted.get(name))}"
@@ -279,7 +279,7 @@ def _difference(wanted: dict[str, Any] | None, got: dict[str, Any] | None, place
         ]
     elif wanted.get("payload") is not None or got.get("payload") is not None:
         differences.append(
-            f"{head}: {'is refused' if got.get('payload') is None else 'is accepted, but was to be refused'}"
+            f"{head}: {'is refused' if got.get('payload') is None else 'is accepted, but should be refused'}"
         )
     return differences
 

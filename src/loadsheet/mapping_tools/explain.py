@@ -1,8 +1,8 @@
-"""Values explained backwards: payload path <- leaf of the mapping <- what was converted <- cells as their sender wrote them.
+"""Values explained backwards: payload path <- leaf of the mapping <- converted value <- cells as the sender wrote them.
 
-Owns: payloads as paths and values, the explanation of one value, and the preview of a document (its cells beside the fields they became).
-Everything comes from what a document keeps (rows, lineage) and from the mapping file, if the one at hand is still the one the document
-was made with; nothing is stored for it. Knows no ledger.
+Owns: payloads as paths and values, the explanation of a value, and the preview of a document (its cells beside their fields).
+The sources are the document itself (rows, lineage) and the mapping file, if that is still the version the document was made with.
+Nothing is stored for it. Knows no ledger.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ from loadsheet.reading import Table, fold
 
 _CELLS_SHOWN = 50
 
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers stay as they are written
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers keep their written form
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def flat(payload: bytes) -> dict[str, str]:
-    """A payload as paths (`packages[0].weight`) with their values as JSON; empty lists and objects stand as such."""
+    """A payload as paths (`packages[0].weight`) with their values as JSON; empty lists and objects are kept."""
     return dict(_leaves(_decode(payload), "")) if payload else {}
 
 
@@ -53,7 +53,7 @@ def pattern(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell behind a value: where it is, its heading, its text as it was sent, how it is read, and the code row it led to."""
+    """A cell behind a value: its place, its heading, its text as sent, how it is read, and the code row it matched."""
 
     where: Where
     label: str
@@ -64,8 +64,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One value of a payload: its path, the value as JSON, its cells (none: the mapping supplies it), how many there are in all,
-    and the place and text of the mapping's leaf.
+    """One value of a payload: its path, the value as JSON, its cells (none: the mapping supplies it), the total number of cells, and the
+    place and text of the mapping's leaf.
     """
 
     path: str
@@ -78,8 +78,9 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is kept of a document: its payload, rows and items (see `Document`), and the lineage of its mapping. `columns` says for
-    a table at which position a column (the mapping's name for it) stood, `headers` its headings; `place` says where a cell is: table, row number, position.
+    """The stored parts of a document: its payload, rows and items (see `Document`), and the lineage of its mapping. By table, `columns`
+    has the position of each column (by the mapping's name), and `headers` has the headings. `place` gives the place of a cell from
+    table, row number and position.
     """
 
     payload: bytes
@@ -92,8 +93,8 @@ class Origin:
 
 
 def fields_named(payload: bytes, wanted: str) -> list[str]:
-    """The payload paths that a person means: the path itself, all places of a pattern (`packages[].weight`), all below an object
-    or list (`packages[1]`), or all fields of that name. Raises KeyError with what there is.
+    """The payload paths that match an input: the path itself, all places of a pattern (`packages[].weight`), all below an object or list
+    (`packages[1]`), or all fields of that name. Raises KeyError with the existing fields.
     """
     paths = list(flat(payload))
     tests: tuple[Callable[[str], bool], ...] = (
@@ -110,7 +111,7 @@ def fields_named(payload: bytes, wanted: str) -> list[str]:
 
 
 def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | None) -> list[Explanation]:
-    """The story of each of these payload paths; without a mapping the cells alone."""
+    """The explanation of each payload path; without a mapping only the cells."""
     values = flat(origin.payload)
     file = read_with_base(mapping.path) if mapping is not None else None
     columns = (
@@ -132,7 +133,7 @@ def explain(origin: Origin, paths: Sequence[str], mapping: CompiledMapping | Non
 def _cell(origin: Origin, place: Place, column: ColumnPlan | None, file: YamlFile | None) -> Cell:
     row = origin.rows[place.row]
     index = origin.columns.get(row.table, {}).get(place.column)
-    if index is None:  # a column of a set, whose heading is another one in each
+    if index is None:  # a column of a set has a different heading in each set
         labels = [fold(label) for label in origin.headers.get(row.table, ())]
         index = labels.index(fold(place.label)) if fold(place.label) in labels else None
     text = row.cells[index] if index is not None and index < len(row.cells) else ""
@@ -143,7 +144,7 @@ def _cell(origin: Origin, place: Place, column: ColumnPlan | None, file: YamlFil
 
 
 def _reading(column: ColumnPlan, file: YamlFile | None) -> str:
-    """How a column reads its cells, in the mapping's own keys, with what the whole file says about numbers and dates."""
+    """How a column reads its cells, in the mapping's keys, with the file's settings for numbers and dates."""
     spec = column.spec
     keys = [key for key in type(spec).model_fields if key in spec.model_fields_set and key not in _NOT_READING]
     ways = [f"{key} {_plain(getattr(spec, key))}" for key in keys if getattr(spec, key) not in (None, [], "", False)]
@@ -153,7 +154,7 @@ def _reading(column: ColumnPlan, file: YamlFile | None) -> str:
     return ", ".join([spec.type, *ways])
 
 
-_HABITS = {  # keys of `source` that say how a type is read
+_HABITS = {  # keys of `source` that affect how a type is read
     **dict.fromkeys(("integer", "decimal", "quantity", "country", "yesno"), ("locale",)),
     **dict.fromkeys(("date", "datetime"), ("dates", "timezone")),
 }
@@ -169,7 +170,7 @@ def _plain(value: Any) -> str:
 
 
 def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
-    """The row of a code table, or the pair of a code list, that a text led to."""
+    """The row of a code table, or the pair of a code list, that a text matched."""
     spec = column.spec
     if isinstance(spec.one_of, dict):
         found = next(
@@ -198,7 +199,7 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
 
 
 def _leaf(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> tuple[str, str]:
-    """The leaf that fills a path: its text as it stands in the file, and `file:line`."""
+    """The leaf that fills a path: its text in the file, and `file:line`."""
     for loc in _locs(file, path, items):
         if loc in file.marks and loc[-1] != "payload":
             line, column = file.marks[loc]
@@ -209,7 +210,7 @@ def _leaf(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> tu
 
 
 def _locs(file: YamlFile, path: str, items: Mapping[str, tuple[int, ...]]) -> Iterator[Loc]:
-    """Places in the file to look for a path's leaf: as far down as the mapping writes it out."""
+    """Possible places of a path's leaf in the file, the deepest first."""
     loc: Loc = ("payload",)
     walked = ""
     for step in path.replace("[", ".[").split("."):
@@ -270,12 +271,12 @@ def preview(mapping: CompiledMapping, document: Document, tables: Mapping[str, T
 
 
 def _unused(mapping: CompiledMapping, document: Document, tables: Mapping[str, Table]) -> list[Cell]:
-    """Cells of the document's first rows whose column fills no field of any record, with the header's own words; of a refused
-    document all of them.
+    """Cells of the document's first rows whose column fills no field of any record, with the header's words. For a refused document all
+    cells.
     """
     lineage = mapping.lineage if document.payload else {}
     used = {fold(source.label) for sources in lineage.values() for source in sources}
-    for table in mapping.plan.tables:  # under an alias a column is the same column
+    for table in mapping.plan.tables:  # a column is the same under an alias
         for column in table.columns:
             own = {fold(label) for label in (column.label, *column.spec.aliases)}
             used |= own if own & used else set()

@@ -1,8 +1,8 @@
-"""Which column of a sheet fills which field of the interface: by what headings and help texts mean, and by what the values are.
+"""Assigns the columns of a sheet to the fields of the interface, by the meaning of headings and help texts and by the values.
 
-Owns: the score of a column for a field, the assignment, which operation a sheet is probably meant for, and which columns are milestones:
-the sets of the mapping language make an event of each that is filled. Fields are known by their
-meaning, kind and named values in the contract; no field name stands here.
+Owns: the score of a column for a field, the assignment, the probable operation of a sheet, and the milestone columns. Column sets turn
+each filled milestone into an event. Fields are identified by meaning, kind and named values in the contract; this module contains no
+field names.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -23,17 +23,15 @@ _SIDES = frozenset({"pickup", "delivery"})
 _HARD = frozenset(
     {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "unused"}
 )  # a heading and a field have both or neither
-_PLANNED = frozenset(
-    {"moment", "estimated", "early", "late"}
-)  # the heading of a moment that is set, rather than of an event
+_PLANNED = frozenset({"moment", "estimated", "early", "late"})  # headings of planned moments, not of events
 _TIMES = frozenset({"early", "late", "moment"})
 _NAMED_IN_WORDS = frozenset({"company", "contact", "city", "province", "location", "address", "pickup", "delivery"})
 _MADE_OF_DIGITS = frozenset({"postal", "phone", "id", "reference"})
 _LEAST = 0.3
-_SET_LABEL = "{set}"  # what stands in a heading where the word of each set stands in the sheet
-_SET_LEAST = 2  # one date alone is a moment of the record
-_EVENTS = 3  # milestones with their dates: a sheet that tracks
-_MANY = 8  # fields with a column: a sheet that describes records, not changes to them
+_SET_LABEL = "{set}"  # placeholder in a heading for the word of each set
+_SET_LEAST = 2  # a single date is a moment of the record
+_EVENTS = 3  # milestones with dates in a tracking sheet
+_MANY = 8  # fields with a column in a sheet of whole records, not of changes
 _VERBS = {
     Action.DELETE: {"delete", "deletes", "deleted", "cancel", "cancelled", "cancellations", "withdrawal", "withdrawals", "storno", "anulacion", "annulation"},
     Action.UPDATE: {"update", "updates", "change", "changes", "amend", "anderung", "anderungen", "modif", "cambios", "wijziging"},
@@ -46,7 +44,7 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A field that a column may fill: its path pattern, what must be meant, what may be meant besides, and whether it is needed."""
+    """A field that a column may fill: its path pattern, its required and optional concepts, and whether it is needed."""
 
     path: str
     field: Field
@@ -58,7 +56,7 @@ class Target:
 
 
 class Filled(NamedTuple):
-    """A column that fills a field: the number of its sheet, the column, how well it fits (1 is a perfect match), and why it may not."""
+    """A column that fills a field: the number of its sheet, the column, its score (1 is a perfect match), and the doubt about it."""
 
     sheet: int
     column: Column
@@ -77,7 +75,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """The sets of a table: the headings with the code of each, and the two columns that they are read through."""
+    """The sets of a table: the code of each heading, and the two columns that read the sets."""
 
     codes: dict[str, str]
     at: Column
@@ -85,17 +83,17 @@ class Sets:
 
 
 def meaning(field: Field) -> frozenset[str]:
-    """What a field means, by the help text of the contract."""
+    """The concepts of a field, from the help text of the contract."""
     return vocabulary().read(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
 
 
 def is_needed(field: Field, operation: Operation) -> bool:
-    """Whether the field has to be in every record of this operation."""
+    """Whether the field is required in every record of this operation."""
     return field.when is When.ALWAYS or (operation.creates and field.when is When.ON_CREATE)
 
 
 def milestones(sheet: Sheet) -> list[Column]:
-    """The columns that hold when an event happened."""
+    """The columns with the time of an event."""
     return [
         column
         for column in sheet.columns
@@ -106,7 +104,7 @@ def milestones(sheet: Sheet) -> list[Column]:
 
 
 def best_operation(sheets: Sequence[Sheet]) -> list[Match]:
-    """What the sheets may be meant for, the likeliest first."""
+    """The possible operations of the sheets, the most likely first."""
     return sorted((match(sheets, operation) for operation in WRITES), key=lambda found: -found.total)
 
 
@@ -133,11 +131,16 @@ def match(sheets: Sequence[Sheet], operation: Operation) -> Match:
 def best_columns(
     columns: Sequence[Column], record: Record, operation: Operation, context: frozenset[str]
 ) -> dict[str, Column]:
-    """The columns that fill the fields of one record within another, by the fields' names: the best pairs first, each once. `context` is
-    what all of these columns may mean besides.
+    """The columns that fill the fields of one record within another, by the fields' names: the best pairs first, each once. `context` are
+    concepts that all of these columns may also have.
     """
     targets = list(_targets(record, operation, context=context, in_list=True))
-    pairs = [(score, one, target) for one in columns for target in targets if (score := _score(one, target)) >= _LEAST]
+    pairs = [
+        (score, column, target)
+        for column in columns
+        for target in targets
+        if (score := _score(column, target)) >= _LEAST
+    ]
     found: dict[str, Column] = {}
     for _, column, target in sorted(pairs, key=lambda pair: -pair[0]):
         if target.path not in found and all(column is not used for used in found.values()):
@@ -191,25 +194,25 @@ def _score(column: Column, target: Target) -> float:
         return 0.0
     telling = target.core - _SIDES - _TIMES
     if telling and not telling & label and recognised < 0.5:
-        return 0.0  # that it is about the delivery does not make it the city
+        return 0.0  # the concept "delivery" alone does not make it the city
     missed = len(target.core - label)
     surplus = len(label - target.core - target.soft - _of_lines(target))
     score = hits / (hits + missed + 0.7 * surplus + 0.1 * len(column.reading.unknown)) if hits else 0.0
     score += 0.05 * len(label & meaning(target.field) & target.soft)
     score += 0.4 * recognised if recognised else -0.3 * bool(target.field.known)
-    score += 0.1 * (target.is_key and "id" in label)  # of an order's columns its number, rather than its customer
+    score += 0.1 * (target.is_key and "id" in label)  # prefer an order's number to its customer
     score += 0.1 * target.needed + 0.06 * ("delivery" in target.core and not label & _SIDES)
     return max(score, 0.0)
 
 
 def _of_lines(target: Target) -> frozenset[str]:
-    """What a heading may say besides of anything in a list of packages: `Ware / Anzahl`."""
+    """The concepts that any heading in a list of packages may add: `Ware / Anzahl`."""
     lines = frozenset({"item", "package"})
     return lines if target.in_list and target.core - lines else frozenset()
 
 
 def _named_values(column: Column, field: Field) -> float:
-    """The share of the different values that mean one which the interface names."""
+    """The share of distinct values that match a value named by the interface."""
     if not field.known or column.guess.type != "text":
         return 0.0
     distinct = set(column.filled)
@@ -235,7 +238,7 @@ def _type_fits(column: Column, field: Field) -> bool:
 
 
 def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
-    """Whether the cells can be what a text field means: no dates as names, and no numbers as companies or places."""
+    """Whether the cells suit the meaning of a text field: no dates as names, no numbers as companies or places."""
     if concepts & _MADE_OF_DIGITS or "moment" in concepts:
         return True
     if "item" in concepts and column.guess.type in {"decimal", "quantity"}:
@@ -244,16 +247,16 @@ def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
 
 
 def _doubt(column: Column, target: Target) -> str:
-    """What in a heading speaks against the field that it fills; empty if nothing does."""
+    """The reason to doubt that a heading matches its field; empty if there is none."""
     surplus = column.concepts - target.core - target.soft - meaning(target.field) - _of_lines(target)
     words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), CellProblem)]
     if words:
         return f'what is "{" ".join(words)}" in the heading?'
     if surplus:
-        return f"the heading says {' and '.join(sorted(surplus))} too"
+        return f"the heading also mentions {' and '.join(sorted(surplus))}"
     if missing := target.core - column.concepts - _SIDES - _TIMES - _of_lines(target) - {"total"}:
-        return f"the heading does not say {' and '.join(sorted(missing))}"
-    return "the heading says nothing of the pickup" if "pickup" in target.core - column.concepts else ""
+        return f"the heading does not mention {' and '.join(sorted(missing))}"
+    return "the heading does not mention the pickup" if "pickup" in target.core - column.concepts else ""
 
 
 def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[Sheet]) -> float:
@@ -280,25 +283,25 @@ def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[She
 
 
 def code_of_event(fields: Sequence[Field]) -> Field | None:
-    """The field that says which event a record is, where the operation has one."""
-    return next((one for one in fields if {"status", "code"} <= meaning(one) and one.record is None), None)
+    """The field with the event code, if the operation has one."""
+    return next((field for field in fields if {"status", "code"} <= meaning(field) and field.record is None), None)
 
 
 def says_event(operation: Operation, filled: Container[str]) -> bool:
-    """Whether one of the fields that are filled says what each record's event is."""
+    """Whether one of the filled fields gives the event of each record."""
     fields = operation.record.fields
-    return any(one.name in filled for one in fields if "status" in meaning(one) and one.kind not in DATE_SHAPES)
+    return any(field.name in filled for field in fields if "status" in meaning(field) and field.kind not in DATE_SHAPES)
 
 
 def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sheet, Sets | None]:
-    """The match and the main sheet with the milestone columns gathered in sets; both as they are where the sheet has no such columns,
-    another column says the event, or the operation knows none.
+    """The match and the main sheet with the milestone columns combined into sets. Both are unchanged if the sheet has no such columns,
+    another column gives the event, or the operation has no events.
     """
     sheet = sheets[main]
     fields = match.operation.record.fields
     code, moment = (
         code_of_event(fields),
-        next((one for one in fields if {"status", "moment"} <= meaning(one) and one.kind in DATE_SHAPES), None),
+        next((field for field in fields if {"status", "moment"} <= meaning(field) and field.kind in DATE_SHAPES), None),
     )
     found = milestones(sheet)
     is_status = match.operation.action is Action.STATUS
@@ -311,13 +314,15 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     ):
         return match, sheet, None
     at, event = _at(found), _event(found)
-    rest = tuple(column for column in sheet.columns if all(column is not one for one in found))
+    rest = tuple(column for column in sheet.columns if all(column is not milestone for milestone in found))
     kept = {
         path: filled
         for path, filled in match.filled.items()
-        if path != moment.name and (filled.sheet != main or all(filled.column is not one for one in found))
+        if path != moment.name and (filled.sheet != main or all(filled.column is not milestone for milestone in found))
     }
-    kept[code.name] = Filled(main, event, 1.0, "the codes are the headings; what does the exchange call these events?")
+    kept[code.name] = Filled(
+        main, event, 1.0, "the codes are the headings; replace them with the codes of the exchange"
+    )
     kept[moment.name] = Filled(main, at, 1.0)
     codes = {column.label: "_".join(words_of(column.label)).upper() for column in found}
     sets = Sets(codes, at, event)
@@ -325,14 +330,15 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
 
 
 def _at(found: Sequence[Column]) -> Column:
-    """The moments of all milestones as one column."""
+    """One column with the moments of all milestones."""
     cells = tuple(
-        next((cell for cell in row if cell.strip()), "") for row in zip(*(one.cells for one in found), strict=True)
+        next((cell for cell in row if cell.strip()), "")
+        for row in zip(*(column.cells for column in found), strict=True)
     )
-    formats = list(dict.fromkeys(one for column in found for one in column.guess.keys.get("formats", [])))
+    formats = list(dict.fromkeys(format_ for column in found for format_ in column.guess.keys.get("formats", [])))
     evidence = f"{sum(len(column.filled) for column in found)} values under {len(found)} headings"
-    strangers = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
-    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *strangers]))
+    remarks = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
+    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *remarks]))
     return Column(
         _SET_LABEL, -1, cells, Reading(frozenset({"status", "moment"}), (), found[0].reading.languages), guess
     )

@@ -1,8 +1,8 @@
 """The JSON Schema of the mapping format (draft 2020-12), made from the models that read a mapping and from the contract.
 
-Owns: how the two become one schema that editors understand: keys, types and words of `mapping/schema.py` with their meaning, and under
-`payload:` the fields of the record that `target` names. It is as strict as a schema can be; what needs the sections together (does
-this column exist?) only `lint` can say.
+Owns: the combination of both into one schema for editors: keys, types and words of `mapping/schema.py` with their meaning, and under
+`payload:` the fields of the record that `target` names. The schema is as strict as possible. Checks across sections (does this column
+exist?) need `lint`.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _SETS: Json = {
         {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
     ]
 }
-_NUMBER_TEXT = "pattern"  # pydantic offers a Decimal as a patterned text as well; a mapping writes a number
+_NUMBER_TEXT = "pattern"  # pydantic also allows a Decimal as text with a pattern; a mapping has a number
 
 
 def mapping_schema() -> Json:
@@ -46,12 +46,12 @@ def mapping_schema() -> Json:
     names = {"type": "string", "enum": [*(operation.name for operation in WRITES), *upserts]}
     properties["target"] = _described("MappingSpec.target", {"anyOf": [names, {"$ref": f"{_DEFS}Target"}]})
     defs["TableSpec"]["properties"]["sets"] = _described("TableSpec.sets", _SETS)
-    whole = {"required": schema.pop("required")}  # a mapping that extends another says only what is different
+    whole = {"required": schema.pop("required")}  # a mapping that extends another has only the differences
     branches = [{"if": {"required": ["extends"]}, "else": whole}, *(_branch(operation, defs) for operation in WRITES)]
     return {
         "$schema": DIALECT,
         "title": "loadsheet mapping",
-        "description": "What a shipper's sheet holds (columns) and what the exchange gets (payload).",
+        "description": "The columns of a shipper's sheet and the payload for the exchange.",
         **schema,
         "allOf": branches,
         "$defs": dict(sorted(defs.items())),
@@ -59,7 +59,7 @@ def mapping_schema() -> Json:
 
 
 def _branch(operation: Operation, defs: Json) -> Json:
-    """The payload of a mapping for one operation, where it is written out whole in this file."""
+    """The payload of a mapping for one operation, if this file contains it completely."""
     names = [operation.name, *([f"{operation.subject}{UPSERT}"] if operation.creates else [])]
     name = _record(operation.record, defs, creates=operation.creates)
     here = {"properties": {"target": {"enum": names}}, "required": ["target"], "not": {"required": ["extends"]}}
@@ -67,7 +67,7 @@ def _branch(operation: Operation, defs: Json) -> Json:
 
 
 def _model(model: type[BaseModel], defs: Json) -> Json:
-    """A section as it is written in the file; the sections inside it become definitions."""
+    """The schema of a section. The sections inside it become definitions."""
     found = model.model_json_schema(by_alias=True, ref_template=_DEFS + "{model}", mode="validation")
     for name, inner in found.pop("$defs", {}).items():
         defs[name] = _written(inner, name)
@@ -75,7 +75,7 @@ def _model(model: type[BaseModel], defs: Json) -> Json:
 
 
 def _written(schema: Json, owner: str) -> Json:
-    """A model's schema without pydantic's titles and defaults, with our meanings, and with the short forms that are allowed."""
+    """A model's schema without pydantic's titles and defaults, with our descriptions and the allowed short forms."""
     properties = {name: _described(f"{owner}.{name}", _loosened(value)) for name, value in schema["properties"].items()}
     return {
         "type": "object",
@@ -109,12 +109,12 @@ def _described(key: str, schema: Json) -> Json:
 
 def _by_table(definition: str) -> Json:
     """Entries by name for one table, or by table and name for several."""
-    one = {"$ref": f"{_DEFS}{definition}"}
+    entry = {"$ref": f"{_DEFS}{definition}"}
     return {
         "type": "object",
         "minProperties": 1,
         "additionalProperties": {
-            "anyOf": [one, {"type": "object", "minProperties": 1, "additionalProperties": one}],
+            "anyOf": [entry, {"type": "object", "minProperties": 1, "additionalProperties": entry}],
         },
     }
 
@@ -127,7 +127,7 @@ def _record(record: Record, defs: Json, *, creates: bool) -> str:
     asks_for_more = any(field.when is When.ON_CREATE for field in record.fields)
     name = f"payload.{record.name.replace(' ', '')}{'OnCreate' if creates and asks_for_more else ''}"
     if name not in defs:
-        defs[name] = {}  # a record that holds itself would end here
+        defs[name] = {}  # ends the recursion for a record that contains itself
         required: list[str] = []
         properties: Json = {}
         for field in record.fields:
@@ -157,7 +157,7 @@ def _field(field: Field, defs: Json, *, creates: bool) -> Json:
 def _list_of(item: Json, record: Record, defs: Json) -> Json:
     """The three ways to write a list: an item for each row, entries written out, or none."""
     entry = {**defs[item["$ref"].removeprefix(_DEFS)]}
-    when = {"type": "string", "description": "The entry is there where this condition holds."}
+    when = {"type": "string", "description": "The entry is sent if this condition holds."}
     name = f"payload.{record.name.replace(' ', '')}.entry"
     defs[name] = {**entry, "properties": {"when": when, **entry["properties"]}}
     each = {
@@ -166,7 +166,7 @@ def _list_of(item: Json, record: Record, defs: Json) -> Json:
             "each": {"type": "string", "description": "A table: one item for each of its rows."},
             "ordered": {
                 "type": "boolean",
-                "description": "The order of the rows is content: another order is a change.",
+                "description": "The order of the rows is content: a different order is a change.",
             },
             "item": item,
         },
@@ -188,66 +188,66 @@ def _list_of(item: Json, record: Record, defs: Json) -> Json:
     return {"anyOf": [each, entries, none]}
 
 
-# ---- what the keys mean ----
+# ---- descriptions of the keys ----
 
 
 MEANINGS: dict[str, str] = {
-    "MappingSpec.mapping": "The name of this mapping; documents, reports and the ledger carry it.",
-    "MappingSpec.version": "Counts up with every change that matters; it travels with every document beside the content hash.",
-    "MappingSpec.description": "Whose sheet it is, in words.",
+    "MappingSpec.mapping": "The name of this mapping in documents, reports and the ledger.",
+    "MappingSpec.version": "Increase it with every relevant change. It is stored with every document beside the content hash.",
+    "MappingSpec.description": "The owner and purpose of the sheet.",
     "MappingSpec.target": "The operation that each record becomes.",
-    "MappingSpec.source": "The files, and how their texts are to be read.",
-    "MappingSpec.columns": "What the shipper sees: columns by name; with several tables by table and name.",
+    "MappingSpec.source": "The files and their notation.",
+    "MappingSpec.columns": "The shipper's columns by name; with several tables by table and name.",
     "MappingSpec.lookups": "Code tables: CSV files beside the mapping.",
-    "MappingSpec.group": "Which rows together make one record. Without it each row of the main table is one.",
-    "MappingSpec.constants": "Values that the payload names with const; they may be nested.",
+    "MappingSpec.group": "The rows that form one record. Without it, each row of the main table is a record.",
+    "MappingSpec.constants": "Values that the payload uses with const; they may be nested.",
     "MappingSpec.derived": "Values computed for every row and used like columns.",
-    "MappingSpec.payload": "What the exchange gets: its record with its own field names.",
-    "MappingSpec.checks": "Rules that must hold, with what the shipper reads when one does not.",
-    "MappingSpec.batch": "How many records travel in one call.",
+    "MappingSpec.payload": "The record for the exchange, with the exchange's field names.",
+    "MappingSpec.checks": "Rules for records, with the message for the shipper if a rule fails.",
+    "MappingSpec.batch": "The number of records in one call.",
     "MappingSpec.order": "Columns by which records are sorted before they are sent.",
     "Source.files": "Patterns of file names: * ? and {placeholder}; one without a slash matches in any folder.",
-    "Source.companions": "Files that belong to each main file, by role: the same {placeholder} means the same set.",
-    "Source.complete_when": "A trigger file: nothing of the set is read before it is there.",
+    "Source.companions": "Files that belong to each main file, by role: files with the same {placeholder} value form a set.",
+    "Source.complete_when": "A trigger file: the set is read only when this file exists.",
     "Source.encoding": "Encodings of text files, tried in order.",
-    "Source.delimiter": "Delimiters of text files; the one that shows most columns is taken.",
-    "Source.quote": "What values of text files are quoted with, doubled within them; none if nothing is.",
-    "Source.escape": "What makes the character after it an ordinary one in text files.",
-    "Source.blank": "Texts that mean nothing in every column, such as n/a.",
-    "Source.locale": "How numbers, month names and countries are written, such as de_DE.",
-    "Source.dates": "Formats of dates that are texts, tried in order; real dates of a workbook need none.",
-    "Source.timezone": "The time zone of the file's local times: a name, or {col, default} where a column names it.",
-    "Source.fold": "Which of the two is meant where clocks go back and a time happens twice.",
+    "Source.delimiter": "Delimiters of text files; the one that finds most columns is used.",
+    "Source.quote": "The quote character of text files, doubled inside values; none if values are not quoted.",
+    "Source.escape": "The escape character of text files.",
+    "Source.blank": "Texts that count as blank in every column, such as n/a.",
+    "Source.locale": "The locale of numbers, month names and countries, such as de_DE.",
+    "Source.dates": "Formats of text dates, tried in order; date cells of a workbook need none.",
+    "Source.timezone": "The time zone of the file's local times: a name, or {col, default} if a column has it.",
+    "Source.fold": "Which of two equal local times to use when clocks go back.",
     "Source.units": "Further words for units, such as {colis: kg}.",
-    "Source.tables": "The tables of the files by name; one of them is the main one, the others are joined to it.",
-    "TableSpec.file": "The role of the file that holds this table.",
-    "TableSpec.sheet": "Names of the sheet; the first that exists is read.",
-    "TableSpec.header_row": "The row that holds the headings, or auto: the first that holds every required one.",
-    "TableSpec.ignore_rows": "A condition; rows for which it holds are left out and counted as ignored.",
-    "TableSpec.join": "How rows of this table belong to the main one.",
+    "Source.tables": "The tables of the files by name. One is the main table; the others are joined to it.",
+    "TableSpec.file": "The role of the file with this table.",
+    "TableSpec.sheet": "Possible names of the sheet; the first one that exists is read.",
+    "TableSpec.header_row": "The row with the headings, or auto: the first row with all required headings.",
+    "TableSpec.ignore_rows": "A condition; rows that meet it are left out and counted as ignored.",
+    "TableSpec.join": "How rows of this table relate to the main table.",
     "Join.to": "The main table.",
-    "Join.on": "Columns here and the columns there that they must equal.",
-    "Join.missing": "What a row of the main table without a partner here is.",
-    "Join.extra": "What a row here without a partner in the main table is.",
-    "ZoneSpec.col": "The column of type timezone that names each row's zone.",
-    "ZoneSpec.default": "The zone where that column is blank.",
+    "Join.on": "Columns of this table and the equal columns of the other table.",
+    "Join.missing": "The result for a row of the main table without a partner in this table.",
+    "Join.extra": "The result for a row of this table without a partner in the main table.",
+    "ZoneSpec.col": "The column of type timezone with each row's zone.",
+    "ZoneSpec.default": "The zone if that column is blank.",
     "Column.label": "The heading in the sheet; compared without case, accents and punctuation around it.",
-    "Column.aliases": "Further headings under which the column may come.",
-    "Column.type": "What the cells hold.",
+    "Column.aliases": "Other accepted headings of the column.",
+    "Column.type": "The type of the cells.",
     "Column.required": "A blank cell is an error.",
-    "Column.key": "Part of what tells records apart.",
+    "Column.key": "The column is part of the record's key.",
     "Column.default": "The value of a blank cell.",
-    "Column.blank": "Texts that mean nothing, such as n/a.",
-    "Column.control_total": "The column is summed up, and the sums stand in the report.",
-    "Column.example": "A cell as the shipper would fill it; the template shows it.",
-    "Column.note": "What the shipper should know about the column; the template shows it.",
-    "Column.lookup": "The code table that says what a cell means.",
-    "Column.lookup_with": "The columns that hold the further keys of a code table with several.",
-    "LookupSpec.wildcards": "Whether a * at the end of a key stands for any text.",
+    "Column.blank": "Texts that count as blank, such as n/a.",
+    "Column.control_total": "The column is summed up, and the report shows the sums.",
+    "Column.example": "An example cell for the template.",
+    "Column.note": "A note for the shipper in the template.",
+    "Column.lookup": "The code table that translates the cells.",
+    "Column.lookup_with": "The columns with the other keys of a code table with several keys.",
+    "LookupSpec.wildcards": "Whether a * at the end of a key matches any text.",
     "Column.one_of": "The allowed texts, or {text: meaning}.",
-    "Column.ignore_case": "Texts are compared without case.",
-    "Column.case": "Brings the text into upper or lower case.",
-    "Column.pad_left": "Puts back characters that a program took away, such as leading zeros.",
+    "Column.ignore_case": "Comparison ignores case.",
+    "Column.case": "Converts the text to upper or lower case.",
+    "Column.pad_left": "Restores lost leading characters, such as zeros.",
     "Column.min_length": "The fewest characters.",
     "Column.max_length": "The most characters.",
     "Column.on_too_long": "Whether a longer text is an error, or is cut with a warning.",
@@ -255,73 +255,73 @@ MEANINGS: dict[str, str] = {
     "Column.min": "The smallest number, in the column's unit.",
     "Column.max": "The largest number, in the column's unit.",
     "Column.places": "The most digits after the decimal point.",
-    "Column.unit": "The unit that values are brought to, and read in where a cell names none.",
-    "Column.from_unit": "The unit of cells that name none, if it is another one.",
-    "Column.locale": "How this column's texts are written, where it differs from the file's.",
-    "Column.formats": "Formats of this column's dates or times, where they differ from the file's.",
+    "Column.unit": "The unit of the values, and the default unit of cells.",
+    "Column.from_unit": "The unit of cells without one, if it differs from unit.",
+    "Column.locale": "The locale of this column, if it differs from the file's.",
+    "Column.formats": "Formats of this column's dates or times, if they differ from the file's.",
     "Column.yes": "The words for yes.",
     "Column.no": "The words for no.",
-    "Pad.to": "So many characters in the end.",
-    "Pad.with": "The character to put before the text.",
-    "Pad.when": "A condition on the row; without it every text is padded.",
+    "Pad.to": "The length after padding.",
+    "Pad.with": "The padding character.",
+    "Pad.when": "A condition on the row. Without it, every text is padded.",
     "LookupSpec.file": "The CSV file, beside the mapping.",
-    "LookupSpec.key": "The column of the CSV file that holds the codes.",
-    "LookupSpec.value": "The column that holds what a code means, or a list of columns, then used as column.name.",
-    "LookupSpec.ignore_case": "Codes are compared without case.",
-    "LookupSpec.missing": "What becomes of a code that is not in the table.",
-    "Group.by": "Rows that agree in these columns make one record.",
-    "Group.one_value": "Columns that must say the same in all rows of a record.",
+    "LookupSpec.key": "The column of the CSV file with the codes.",
+    "LookupSpec.value": "The column with the meaning of a code, or a list of columns, used as column.name.",
+    "LookupSpec.ignore_case": "Comparison of codes ignores case.",
+    "LookupSpec.missing": "The result for a code that is not in the table.",
+    "Group.by": "Rows with equal values in these columns form one record.",
+    "Group.one_value": "Columns with one value in all rows of a record.",
     "Derived.expr": "The expression over the row's columns.",
-    "Derived.type": "What the expression gives.",
+    "Derived.type": "The type of the result.",
     "Check.id": "A short name, for reports.",
     "Check.rule": "The expression that must be true.",
-    "Check.say": "What the shipper reads when it is not.",
-    "Check.columns": "The cells that are meant, the most telling first.",
+    "Check.say": "The message for the shipper if it is false.",
+    "Check.columns": "The cells concerned, the most relevant first.",
     "Check.level": "Whether the record is refused, or sent with a warning.",
-    "Check.each": "The table for whose every row the rule is checked; without it once a record.",
+    "Check.each": "The table whose rows are checked one by one. Without it, the rule is checked once for each record.",
     "Batch.max_records": "The most records in one call.",
-    "Leaf.col": "A column; several tables: table.column; a code table of several values: column.value.",
+    "Leaf.col": "A column: column, table.column for several tables, or column.value for a code table with several values.",
     "Leaf.const": "A name under constants.",
     "Leaf.value": "The value itself.",
     "Leaf.expr": "An expression over columns.",
-    "Leaf.utc_offset_of": "A date column: its offset from UTC in the form that the field demands.",
-    "Leaf.default": "The value where there is none.",
-    "Leaf.round": "So many digits after the point, half away from zero.",
-    "Leaf.format": "How a date is written, where it is not the field's own form.",
+    "Leaf.utc_offset_of": "A date column: its UTC offset in the form of the field.",
+    "Leaf.default": "The value if the source is blank.",
+    "Leaf.round": "The number of digits after the point; half is rounded away from zero.",
+    "Leaf.format": "The date format, if it differs from the field's form.",
     "Leaf.as": "The form in which it is sent.",
-    "Leaf.when": "The field is there where this condition holds.",
-    "Leaf.unless_blank": "The field is left out where the value is blank.",
-    "MappingSpec.extends": "A mapping file that this one takes everything from which it does not say itself.",
-    "MappingSpec.payload_of": "Fields that one of several operations takes otherwise, by the operation's name.",
-    "Target.col": "The column whose values say which operation each record becomes.",
-    "MappingSpec.errors": "When a drop has too many errors for any of it to be sent.",
-    "Errors.stop_at": "The share of invalid records, such as 20%, above which nothing of a drop is sent.",
-    "MappingSpec.changed": "What becomes of a record that was accepted before with other content: held for a person, or sent as an update.",
-    "TableSpec.header_rows": "Over how many rows the headings are spread.",
-    "TableSpec.units_row": "Whether the first row under the headings holds units; auto: if it holds nothing else.",
-    "TableSpec.comment": "What rows with comments begin with; they are ignored.",
-    "TableSpec.totals": "Rows that state sums: ignored by what they begin with, or each sum compared with the rows above; a file without them is refused.",
-    "TableSpec.footer": "The row with which the table ends: it and all rows below are ignored.",
+    "Leaf.when": "The field is sent if this condition holds.",
+    "Leaf.unless_blank": "The field is left out if the value is blank.",
+    "MappingSpec.extends": "The base mapping file. Keys of this file override it.",
+    "MappingSpec.payload_of": "Fields that differ for one of several operations, by the operation's name.",
+    "Target.col": "The column with the operation of each record.",
+    "MappingSpec.errors": "The number of errors at which nothing of a drop is sent.",
+    "Errors.stop_at": "The share of invalid records, such as 20%. Above it, nothing of a drop is sent.",
+    "MappingSpec.changed": "The action for an accepted record with changed content: hold for a person, or send as an update.",
+    "TableSpec.header_rows": "The number of rows with headings.",
+    "TableSpec.units_row": "Whether the first row under the headings has units; auto: only if all its cells are units.",
+    "TableSpec.comment": "The text at the start of comment rows, which are ignored.",
+    "TableSpec.totals": "Rows with totals: ignored by their first words, or compared with the rows above. Then a file without them is refused.",
+    "TableSpec.footer": "The row that ends the table. It and all rows below are ignored.",
     "TableSpec.stop_at_blank": "Whether the table ends at its first blank row.",
     "TableSpec.hidden_rows": "Whether rows that a workbook hides are read, or ignored and counted.",
-    "TableSpec.hidden_columns": "Whether labels are looked for in columns that a workbook hides.",
-    "Beginnings.begins_with": "What the first text of such rows begins with, as whole words.",
+    "TableSpec.hidden_columns": "Whether labels in columns that a workbook hides are used.",
+    "Beginnings.begins_with": "The first words of these rows, as whole words.",
     "TableSpec.kind": "The rows of one kind in a file that mixes several kinds.",
-    "TableSpec.from": "The table whose rows hold the sets that this table is made of.",
-    "TableSpec.sets": "How often a set of columns repeats, or the words that stand for {set} in their headings.",
-    "TableSpec.filled_by": "Columns of which one must be filled for a set to count.",
-    "Kind.label": "The heading of the column that tells the kind of a row.",
+    "TableSpec.from": "The table whose rows contain the sets of this table.",
+    "TableSpec.sets": "The number of column sets, or the words for {set} in their headings.",
+    "TableSpec.filled_by": "A set counts if one of these columns is filled.",
+    "Kind.label": "The heading of the column with the kind of a row.",
     "Kind.is": "The texts that mean this kind.",
-    "Kind.others": "What a row of a kind is that no table takes.",
-    "Totals.begins_with": "What the first text of rows with sums begins with, as whole words; they are ignored.",
-    "Totals.where": "A condition that tells the rows with sums.",
-    "Totals.sum": "The columns that are summed.",
-    "Totals.over": "Whether sums are over the whole file, or over the rows since the last such row.",
+    "Kind.others": "The result for a row of a kind that no table takes.",
+    "Totals.begins_with": "The first words of total rows, as whole words; these rows are ignored.",
+    "Totals.where": "A condition for total rows.",
+    "Totals.sum": "The columns with sums.",
+    "Totals.over": "Whether sums cover the whole file, or only the rows since the last total row.",
     "Column.file": "A part of the file's name instead of a cell: name, stem, folder or a placeholder of files.",
-    "Column.part_of": "The column whose split gives this one.",
-    "Column.from_set": "The word of the column set instead of a cell.",
+    "Column.part_of": "The split column that contains this one.",
+    "Column.from_set": "Use the word of the column set instead of a cell.",
     "Column.above": "A column of the last row above of another kind, as table.column.",
     "Column.place": "The cell at this place in the row, counted from 1, instead of under a heading.",
-    "Column.fill_down": "A blank cell means the same as the one above.",
-    "Column.split": "A pattern with named groups that takes a cell apart; the parts are columns with part_of.",
+    "Column.fill_down": "A blank cell gets the value of the cell above.",
+    "Column.split": "A pattern with named groups that splits a cell; the parts are columns with part_of.",
 }

@@ -1,7 +1,7 @@
-"""The parts that the payload of a draft is made of: its lines of YAML, nested lists, and moments in two columns.
+"""Parts of the payload of a draft: its lines of YAML, nested lists, and moments in two columns.
 
-Owns: values as YAML writes them in one line; which unused columns say what is inside a package or who a party is; which column of times
-belongs to a date (`Ladedatum` and `Ladezeit`). Fields and roles are told by their meaning in the contract.
+Owns: values as YAML on one line, the unused columns about package contents and parties, and the time column of a date column
+(`Ladedatum` and `Ladezeit`). Fields and roles are identified by their meaning in the contract.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,12 +17,12 @@ from loadsheet.reading import Native
 _Found = list[tuple[Field, DraftColumn]]
 
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
-_ROLES = ("payer", "carrier", "pickup", "delivery")  # the first that a heading means; the last where it means none
-_OF_A_MOMENT = frozenset({"pickup", "delivery", "early", "late"})  # what tells one moment of a record from another
+_ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
+_OF_A_MOMENT = frozenset({"pickup", "delivery", "early", "late"})  # concepts that distinguish the moments of a record
 
 
 class Line(NamedTuple):
-    """A line under `payload:`: how deep, its text, and the remark behind it."""
+    """A line under `payload:`: its depth, its text, and its comment."""
 
     depth: int
     text: str
@@ -31,8 +31,8 @@ class Line(NamedTuple):
 
 @dataclass(slots=True)
 class Payload:
-    """The finished payload of a draft: its lines, the constants (None: to fill in) with what they mean, derived values by table, and
-    the time zone with what is remarked about it.
+    """The finished payload of a draft: its lines, the constants (None: to fill in) with their meanings, derived values by table, and the
+    time zone with its comment.
     """
 
     lines: list[Line] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Payload:
 
 
 def scalar(value: Any) -> str:
-    """A value as YAML writes it in one line: texts quoted wherever YAML could read them as something else."""
+    """A value as YAML on one line. Texts are quoted where YAML could read them as another type."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -76,12 +76,12 @@ def _is_plain(text: str) -> bool:
     return text.isprintable()
 
 
-# ---- what is inside a package, and the parties of a record ----
+# ---- package contents and parties ----
 
 
 def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[Field], str]) -> list[tuple[int, str]]:
-    """The entry for what is inside a package, from the columns of its table that say so; nothing if none does. `unit_of` gives the
-    leaf of a unit, without its closing brace.
+    """The entry for the contents of a package, from the matching columns of its table; empty if none matches. `unit_of` gives the leaf of
+    a unit, without its closing brace.
     """
     own = [drafted for drafted in draft.unused if drafted.table is table and "inner" in drafted.column.concepts]
     found = _matched(own, record, frozenset({"inner"}), draft)
@@ -99,7 +99,7 @@ def inside(draft: Draft, table: DraftTable, record: Record, unit_of: Callable[[F
 
 
 def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
-    """An entry for each party of which columns of the record's own table name the contact, telephone, mail or who pays."""
+    """An entry for each party whose contact, telephone, mail or payer role is in columns of the record's own table."""
     role = next((field_ for field_ in record.fields if field_.known), None)
     if role is None:
         return []
@@ -109,7 +109,7 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
         own = [drafted for drafted in contacts if _role(drafted) == concept]
         named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
         found = _matched(own, record, frozenset({concept}), draft) if named else []
-        if concept == "payer":  # a heading that only says who pays holds a name
+        if concept == "payer":  # a heading with only the payer concept has names
             rest = [drafted for drafted in own if drafted.column.concepts == {"payer"}]
             name = next((field_ for field_ in record.fields if meaning(field_) == {"company"}), None)
             found += [(name, rest[0])] if rest and name is not None and named else []
@@ -138,13 +138,11 @@ def _entry(texts: Sequence[str], depth: int) -> list[tuple[int, str]]:
     return [(depth, f"- {texts[0]}"), *((depth + 1, text) for text in texts[1:])]
 
 
-# ---- a date, and beside it the time of day ----
+# ---- dates with the time of day in another column ----
 
 
 def clock_of(draft: Draft, day: DraftColumn) -> DraftColumn | None:
-    """The unused column of times that stands for the same moment as a column of dates; None if there is none, or the dates have
-    their time with them.
-    """
+    """The unused column with the times of a date column; None if there is none, or the dates include their times."""
     if day.keys.get("type") != "datetime" or _has_clock(day):
         return None
     moment = day.column.concepts & _OF_A_MOMENT
@@ -159,7 +157,7 @@ def clock_of(draft: Draft, day: DraftColumn) -> DraftColumn | None:
 
 
 def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
-    """Makes both columns as the expression needs them: the date without a time, the time used."""
+    """Prepare both columns for the expression: the date without a time, the time column marked as used."""
     day.keys["type"] = "date"
     if not day.nullable and len(clock.column.filled) == len(clock.column.cells):
         clock.keys["required"], clock.nullable = True, False
@@ -167,7 +165,7 @@ def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
 
 
 def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tuple[str, str]:
-    """The expression for a moment, and the condition under which there is one (empty: always)."""
+    """The expression for a moment, and the condition that it has a value (empty: always)."""
     ref = draft.ref(day)
     text = f"({ref} ?? $now)" if day.nullable else ref
     if clock is not None:
@@ -178,7 +176,7 @@ def moment_in(draft: Draft, day: DraftColumn, clock: DraftColumn | None) -> tupl
 
 def _has_clock(day: DraftColumn) -> bool:
     formats = day.keys.get("formats", [])
-    if any("%H" in one or "%I" in one for one in formats):
+    if any("%H" in format_ or "%I" in format_ for format_ in formats):
         return True
     natives = (cell for cell in day.column.filled if isinstance(cell, Native) and cell.kind == "datetime")
     return any(not cell.endswith(" 00:00:00") for cell in natives)

@@ -1,7 +1,7 @@
-"""What a sheet shows by itself: where its table begins and ends, its columns, and what each column's values can be read as.
+"""The profile of a sheet: the begin and end of its table, its columns, and a guess for the values of each column.
 
-Owns: which rows hold the headings, how labels over two or three rows become one (`Abholung / Datum`), and which rows are none of the
-table: lines of totals, and notes below the last row.
+Owns: detection of the heading rows, joining of labels over two or three rows (`Abholung / Datum`), and detection of rows outside the
+table: total rows, and notes below the last row.
 """
 
 import re
@@ -23,25 +23,25 @@ from loadsheet.reading.opening import read_tops
 from loadsheet.reading.tables import bounds_of
 from loadsheet.settings import Settings
 
-ROWS_READ = 20_000  # enough for a guess; the evidence says how many there were
+ROWS_READ = 20_000  # enough for a guess; the evidence gives the number of values
 _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
 _A_MOMENT = re.compile(
     r"[0-9]{1,4}[./-][0-9]{1,2}[./-]([0-9]{1,4}\b.*)?|[0-9]{1,2}:[0-9]{2}.*|[0-9]{8}T.*|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}\b.*"
 )
 _A_NUMBER = re.compile(r"[+-]?[0-9][0-9.,' ]*")
 _LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
-_HEADING_ROWS = (1, 2, 3)  # over so many rows labels may be spread
+_HEADING_ROWS = (1, 2, 3)  # possible numbers of rows with labels
 _TITLE = 40  # characters; a longer text is a title
-_DOUBLE = 3.0  # what a heading that stands twice takes from a row's score
+_DOUBLE = 3.0  # deduction from a row's score for a duplicate heading
 _NOTES = 5  # rows at the end that may be notes
-_WIDE = 3  # columns of a table; of a narrower one a row with one cell is a row
+_WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 
 _Rows = Sequence[tuple[int, tuple[str, ...]]]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the sheet: heading, position, its cells by row (blank ones too), what the heading means, and what its cells are."""
+    """A column of the sheet: heading, position, cells by row (blank ones too), the meaning of the heading, and the guess for the cells."""
 
     label: str
     position: int
@@ -51,12 +51,12 @@ class Column:
 
     @cached_property
     def filled(self) -> list[str]:
-        """The cells that hold anything."""
+        """The cells that are not blank."""
         return [cell for cell in self.cells if cell.strip()]
 
     @property
     def concepts(self) -> frozenset[str]:
-        """What the heading means."""
+        """The concepts of the heading."""
         return self.reading.concepts
 
     @cached_property
@@ -66,15 +66,15 @@ class Column:
 
     @cached_property
     def holds_numbers(self) -> bool:
-        """Whether most of its cells are numbers, or names made of digits alone."""
+        """Whether most of its cells are numbers, or identifiers of digits only."""
         return self.guess.type in {"integer", "decimal", "quantity"} or _most(self.filled, _A_NUMBER, "number")
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table as found: the file, its sheet, encoding and delimiter of a text file, over how many rows its headings are spread, row
-    numbers, columns, and the headings that stand over several columns, of which only the first is here; what lines of totals and notes at
-    the end begin with, which are not among the rows.
+    """A detected table: the file, its sheet, encoding and delimiter of a text file, the number of heading rows, row numbers, columns, and
+    duplicate headings (only their first column is included). `totals` and `footer` are the first words of total rows and of notes at the
+    end, which are not among the rows.
     """
 
     path: Path
@@ -92,7 +92,7 @@ class Sheet:
 
 @dataclass(slots=True)
 class Habits:
-    """How all texts of the files are written: the number locale with its evidence, and the languages of the headings."""
+    """The notation of the files: the number locale with its evidence, and the languages of the headings."""
 
     locale: str = ""
     locale_evidence: str = ""
@@ -100,7 +100,7 @@ class Habits:
 
     @property
     def language(self) -> str:
-        """The language that explains most headings; English where nothing tells."""
+        """The language of most headings; English by default."""
         top = self.languages.most_common(1)
         return top[0][0] if top and top[0][1] > self.languages["en"] else "en"
 
@@ -119,9 +119,7 @@ def _most(filled: Sequence[str], shape: re.Pattern[str], kinds: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Headings:
-    """The headings of a table: the number of their first row, over how many rows they are spread, the labels by position, and the
-    labels that stand over several columns.
-    """
+    """The headings of a table: the number of their first row, the number of rows, the labels by position, and the duplicate labels."""
 
     row: int
     rows: int
@@ -129,7 +127,7 @@ class _Headings:
 
     @property
     def doubles(self) -> dict[str, list[int]]:
-        """Folded labels that stand over several columns, with their positions."""
+        """Folded labels of several columns, with their positions."""
         found: dict[str, list[int]] = {}
         for position, label in enumerate(self.labels):
             if fold(label):
@@ -138,8 +136,8 @@ class _Headings:
 
 
 def _find_headings(top: Top) -> _Headings | None:
-    """What looks most like headings: several texts, words that we know, and something below them. Rows are read together only where
-    the lowest alone says something twice; None where nothing looks like it.
+    """The most probable headings: several texts, known words, and cells below them. Several rows are joined only if the lowest row has
+    duplicate labels. None if no row looks like headings.
     """
     scored = [(_score(lines, top.rows[place + 1][1], place), lines) for place, lines in _candidates(top)]
     best, lines = max(scored, key=lambda found: (found[0], -len(found[1])), default=(0.0, []))
@@ -150,7 +148,7 @@ _Lines = Sequence[tuple[int, tuple[str, ...]]]
 
 
 def _candidates(top: Top) -> Iterator[tuple[int, _Lines]]:
-    """Rows that may be headings, by themselves or with those right above, with the place of the lowest."""
+    """Possible heading rows, alone or with the rows directly above, with the place of the lowest row."""
     for place in range(len(top.rows) - 1):
         for size in _HEADING_ROWS[: place + 1]:
             lines = top.rows[place + 1 - size : place + 1]
@@ -170,17 +168,17 @@ def _score(lines: _Lines, below: Sequence[str], place: int) -> float:
 
 
 def _twice(labels: Sequence[str]) -> int:
-    """How many labels stand there again."""
+    """The number of duplicate labels."""
     counts = Counter(fold(label) for label in labels if fold(label))
     return sum(counts.values()) - len(counts)
 
 
 def _labels(lines: _Lines) -> tuple[str, ...]:
-    """The labels of these rows: each cell of an upper row counts for the blank ones to its right too, as those of merged cells do."""
+    """The labels of these rows. A cell of an upper row also applies to the blank cells to its right, as in merged cells."""
     width = max(len(cells) for _, cells in lines)
     rows = [[*cells, *[""] * (width - len(cells))] for _, cells in lines]
     parts: list[list[str]] = [[] for _ in range(width)]
-    above = [0] * width  # where what stands above each position begins
+    above = [0] * width  # for each position, the start of the label above it
     for row in rows[:-1]:
         begin = list(range(width))
         for position in range(1, width):
@@ -194,11 +192,11 @@ def _labels(lines: _Lines) -> tuple[str, ...]:
     return tuple(BETWEEN.join(dict.fromkeys(filter(None, labels))) for labels in parts)
 
 
-# ---- rows that are none of the table ----
+# ---- rows outside the table ----
 
 
 class _Endings(NamedTuple):
-    """What such rows begin with, and the rows without them."""
+    """The first words of rows outside the table, and the rows without them."""
 
     totals: tuple[str, ...]
     footer: tuple[str, ...]
@@ -206,8 +204,8 @@ class _Endings(NamedTuple):
 
 
 def _endings(rows: _Rows, damaged: Collection[int]) -> _Endings:
-    """The rows of a table, and by what those that are none are told; a word with which a proper row begins too tells nothing. Rows
-    whose numbers are `damaged` count only as notes: these often have fewer cells.
+    """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
+    `damaged` number count only as notes, which often have fewer cells.
     """
     notes = _notes(rows)
     rest = [row for row in rows[: len(rows) - len(notes)] if row[0] not in damaged]
@@ -227,7 +225,7 @@ def _first(row: tuple[int, tuple[str, ...]]) -> str:
 
 
 def _notes(rows: _Rows) -> list[tuple[int, tuple[str, ...]]]:
-    """The rows at the end with one cell alone, which is a sentence."""
+    """The rows at the end with only one cell, a sentence."""
     found: list[tuple[int, tuple[str, ...]]] = []
     for row in reversed(rows[-_NOTES:]):
         filled = [cell for cell in row[1] if cell.strip()]
@@ -238,7 +236,7 @@ def _notes(rows: _Rows) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def _beginning(text: str) -> str:
-    """The first words of a note, without what will differ the next time."""
+    """The first words of a note, without parts that change from file to file."""
     words = text.split()[:2]
     if words[0].endswith(":"):
         return words[0]
@@ -253,10 +251,10 @@ def _begins(text: str, word: str) -> bool:
 
 
 def observe(paths: Sequence[Path], settings: Settings) -> list[Sheet]:
-    """Every table in these files. Raises FileRefused for a file that cannot be read, or holds no table at all."""
+    """Every table in these files. Raises FileRefused for a file that cannot be read, or has no table."""
     raw = [found for path in paths for found in _tables(path, settings)]
     if not raw:
-        raise FileRefused(Problem("R202", Where(paths[0].name), hint="no row looks like headings with rows below them"))
+        raise FileRefused(Problem("R202", Where(paths[0].name), hint="no row looks like headings above a table"))
     habits = Habits()
     for found in raw:
         for label in found.headings.labels:
@@ -281,7 +279,7 @@ def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
         headings = _find_headings(top)
         if headings is None:
             continue
-        # a heading that stands there twice cannot be asked for
+        # a duplicate heading cannot be requested
         once = [label for label in headings.labels if fold(label) and fold(label) not in headings.doubles]
         wanted = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once))
         layout = Layout(
@@ -308,7 +306,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
             if again:
                 there = " and ".join(map(column_letters, again))
                 guess = guess._replace(
-                    evidence=f"{guess.evidence}; {CHECK}: stands over columns {there}, this is the first"
+                    evidence=f"{guess.evidence}; {CHECK}: columns {there} have this heading, the first is used"
                 )
             columns.append(Column(label, position, cells, reading, guess))
     numbers = tuple(number for number, _ in raw.endings.rows)
@@ -321,7 +319,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
 
 
 def _understood(label: str) -> tuple[Reading, str]:
-    """A heading without the unit in it, and that unit as pint names it: `Gross wt (kg)`, `GrossLb`, `L (in)`."""
+    """A heading without its unit, and that unit by pint's name: `Gross wt (kg)`, `GrossLb`, `L (in)`."""
     unit, bare = "", label
     for inner in _BRACKETS.findall(label):
         word = inner.replace(" ", "").replace(".", "")

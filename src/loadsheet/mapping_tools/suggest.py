@@ -1,8 +1,7 @@
-"""A draft of a mapping from what a sheet shows: tables, columns, key, grouping, and the payload as far as the sheet tells it.
+"""A draft of a mapping from a sheet: tables, columns, key, grouping, and the payload as far as possible.
 
-Owns: every decision that `suggest` makes, and the two marks. `FILL IN` stands where the author must say something before the draft
-loads; `CHECK` where the draft says something that the sheet alone does not prove. Knows the layout of no file: `yaml_writer.py`
-turns the draft into text.
+Owns: every decision of `suggest`, and the two marks. The author must complete each `FILL IN` before the draft loads. `CHECK` marks a
+guess that the sheet does not prove. Knows no file layout: `yaml_writer.py` turns the draft into text.
 """
 
 import re
@@ -20,9 +19,9 @@ from loadsheet.reading import SUM_WORDS, fold
 
 FILL_IN = "FILL IN"
 
-_AGREES = 0.9  # share of groups in which a column says the same, for a column of the whole record
-_BELONGS = 0.5  # share of keys that two tables must have in common to be joined
-_RARE = 20  # a code that stands once among so many cells is rather a typing error
+_AGREES = 0.9  # share of groups with one value, for a column of the whole record
+_BELONGS = 0.5  # share of common keys for two tables to be joined
+_RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
 _ACTIONS_MOST = 8  # different codes
 _ACTION_LETTERS = {"c": Action.CREATE, "n": Action.CREATE, "a": Action.CREATE, "i": Action.CREATE, "u": Action.UPDATE, "m": Action.UPDATE,
@@ -48,13 +47,13 @@ class Chooser:
 
     @property
     def operation(self) -> str:
-        """The operation whose payload serves all: to create, where a code says so."""
+        """The operation whose payload covers all codes: create, if a code means it."""
         return min(self.codes.values(), key=_rank)
 
 
 @dataclass(slots=True, eq=False)
 class DraftColumn:
-    """A column as it will stand in the mapping: its table and name, the sheet's column, its keys, and what is remarked about it."""
+    """A column of the draft: its table and name, the sheet's column, its keys, and its comment."""
 
     table: "DraftTable"
     name: str
@@ -66,7 +65,7 @@ class DraftColumn:
 
 @dataclass(slots=True, eq=False)
 class DraftTable:
-    """A table of the draft: its name, the sheet, its columns, how it is joined, the rule for rows to leave out, and the sets of columns."""
+    """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets."""
 
     name: str
     sheet: Sheet
@@ -82,8 +81,9 @@ class DraftTable:
 
 @dataclass(slots=True)
 class Draft:
-    """Everything that `yaml_writer.py` needs. `filled` are the columns by payload path; `unused` those that fill nothing, `doubts` why a path
-    may be filled wrongly, `chooser` a column that says the operation of each row, and `chosen_by` that column if the draft goes by it.
+    """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
+    reasons why a path may be filled wrongly. `chooser` is the column with the operation of each row, `chosen_by` that column if the draft
+    uses it.
     """
 
     name: str
@@ -107,19 +107,19 @@ class Draft:
 
     @property
     def is_joined(self) -> bool:
-        """Whether there are several tables, so that names need their table in front."""
+        """Whether there are several tables, so that names need a table prefix."""
         return len(self.tables) > 1
 
     def ref(self, drafted: DraftColumn) -> str:
-        """A column as expressions name it."""
+        """The name of a column in expressions."""
         return f"{drafted.table.name}.{drafted.name}" if self.is_joined else drafted.name
 
     def use(self, *used: DraftColumn) -> None:
-        """Take columns out of those that fill nothing."""
+        """Mark columns as used."""
         self.unused = [drafted for drafted in self.unused if drafted not in used]
 
     def of_record(self) -> Iterator[DraftColumn]:
-        """The unused columns that say something about the whole record."""
+        """The unused columns with one value for the whole record."""
         for drafted in self.unused:
             whole = drafted.table is self.main and (not self.group or drafted.name in self.one_value)
             if whole and drafted.column.filled:
@@ -127,7 +127,7 @@ class Draft:
 
 
 def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
-    """The draft for these sheets; the operation is `target` if given, else the likeliest."""
+    """The draft for these sheets. The operation is `target` or, by default, the most likely one."""
     ranked = best_operation(sheets)
     found = match(sheets, BY_NAME[target]) if target else ranked[0]
     choosing = chooser(sheets[_related(sheets, found)[0]], found.operation.subject)
@@ -147,7 +147,7 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
     made = Draft(
         name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[main].path.stem))) or "draft", "-"),
         operation=found.operation,
-        likely=tuple((one.operation.name, one.total) for one in ranked[:3]),
+        likely=tuple((match_.operation.name, match_.total) for match_ in ranked[:3]),
         tables=tables,
         filled={},
         unused=[],
@@ -164,16 +164,16 @@ def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
     return made
 
 
-# ---- a column that says of each row whether it is new, changed or cancelled ----
+# ---- a column that marks each row as new, changed or cancelled ----
 
 
 def _rank(name: str) -> int:
-    return list(_ACTION_WORDS).index(next(one.action for one in WRITES if one.name == name))
+    return list(_ACTION_WORDS).index(next(operation.action for operation in WRITES if operation.name == name))
 
 
 def chooser(sheet: Sheet, subject: str) -> Chooser | None:
-    """The column of a sheet that chooses what becomes of each row, if there is one; `subject` is what the rows are about."""
-    by_action = {one.action: one for one in WRITES if one.subject == subject}
+    """The column of a sheet that chooses the operation of each row, if any. `subject` is the subject of the rows, such as order."""
+    by_action = {operation.action: operation for operation in WRITES if operation.subject == subject}
     found = (_action_codes(column, by_action) for column in sheet.columns)
     return next((Chooser(column, codes) for column, codes in zip(sheet.columns, found, strict=True) if codes), None)
 
@@ -207,7 +207,7 @@ def _related(sheets: Sequence[Sheet], found: Match) -> tuple[int, list[int]]:
         for number, sheet in enumerate(sheets)
         if (column := _same_label(sheet, key.column.label)) is not None
     }
-    # the main one is where keys stand once
+    # in the main table each key occurs once
     main = max(holders, key=lambda number: (_distinct(holders[number]), -number))
     others = [
         number for number, column in holders.items() if number != main and _belongs(holders[main].filled, column.filled)
@@ -216,7 +216,7 @@ def _related(sheets: Sequence[Sheet], found: Match) -> tuple[int, list[int]]:
 
 
 def _belongs(keys: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether so many keys of two tables agree that they are joined, with leading zeros or without."""
+    """Whether two tables have enough common keys to be joined, with or without leading zeros."""
     return _agree(keys, others) or padding(keys, others) > 0 or padding(others, keys) > 0
 
 
@@ -226,7 +226,7 @@ def _agree(keys: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def padding(keys: Sequence[str], others: Sequence[str]) -> int:
-    """How long keys are that agree with others once these have their leading zeros again; 0 where that does not make them agree."""
+    """The length of keys that match `others` padded with leading zeros; 0 if padding does not make them match."""
     lengths = {len(cell.strip()) for cell in keys}
     zeros = any(cell.strip().startswith("0") for cell in keys)
     if len(lengths) != 1 or not zeros or _agree(keys, others):
@@ -248,7 +248,7 @@ def _distinct(column: Column) -> float:
 
 
 def _by_table(found: Match, places: dict[int, DraftTable], main: int) -> Match:
-    """The match without columns of other sheets, lists filled from the joined table and the rest from the main one or summed up."""
+    """The match without columns of other sheets. Lists are filled from the joined table, other fields from the main table or by sums."""
     kept = {}
     for path, filled in found.filled.items():
         if filled.sheet not in places:
@@ -270,7 +270,7 @@ def _by_table(found: Match, places: dict[int, DraftTable], main: int) -> Match:
 def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
     if len(sheets) == 1:
         return "rows"
-    several = len({one.path for one in sheets}) > 1
+    several = len({other.path for other in sheets}) > 1
     return _slug(sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem) or (
         "main_rows" if is_main else "lines"
     )
@@ -282,7 +282,7 @@ def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
 def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], key: Filled | None) -> None:
     fields = {(filled.sheet, filled.column.position): path for path, filled in found.filled.items()}
     for number, table in places.items():
-        taken = {other.name for other in made.tables}  # a column named like a table would hide it in expressions
+        taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
         rows = _rows_in_use(table, key.column if key else None, made)
         for column in table.sheet.columns:
             name = _unique(_slug(column.label) or f"c{column.position + 1}", taken)
@@ -302,7 +302,7 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], key:
 
 
 def _rows_in_use(table: DraftTable, key: Column | None, made: Draft) -> list[int]:
-    """The rows that are records: not a line of totals below them, which becomes the rule for rows to leave out."""
+    """The rows that are records. A total row below them becomes the rule for ignored rows."""
     every = list(range(len(table.sheet.rows)))
     own = _same_label(table.sheet, key.label) if key is not None else None
     if own is None:
@@ -314,14 +314,12 @@ def _rows_in_use(table: DraftTable, key: Column | None, made: Draft) -> list[int
             word = column.cells[row].strip()
             if fold(word) in SUM_WORDS:
                 table.ignore = f'{_slug(own.label)} == null and {_slug(column.label)} == "{word}"'
-                made.evidence.append(
-                    f"row {table.sheet.rows[row]} has no {own.label} and says {word}: a line of totals"
-                )
+                made.evidence.append(f"row {table.sheet.rows[row]} has no {own.label} and contains {word}: a total row")
     return [row for row in every if own.cells[row].strip() or not table.ignore]
 
 
 def _describe_in_set(drafted: DraftColumn, sets: Sets) -> None:
-    """Set the keys of one of the two columns that sets are read through."""
+    """Set the keys of one of the two columns that read the sets."""
     column = drafted.column
     drafted.keys = {"label": column.label, "type": "datetime", "required": True, **sets.at.guess.keys}
     if column is sets.event:
@@ -332,7 +330,7 @@ def _describe_in_set(drafted: DraftColumn, sets: Sets) -> None:
 
 
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: Sequence[int]) -> None:
-    """Set the keys and the remark of a column that fills the field at `path` (empty: none)."""
+    """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
     column = drafted.column
     keys = drafted.keys = {"label": column.label, "type": column.guess.type}
     blank = sum(not column.cells[row].strip() for row in rows)
@@ -353,7 +351,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: Seque
 
 
 def _codes(column: Column, known: tuple[str, ...]) -> tuple[dict[str, str | None] | list[str], str]:
-    """The codes of a column with the values of the interface that they mean; None for one that nobody knows."""
+    """The codes of a column with the matching values of the interface; None for an unknown code."""
     counts = Counter(cell.strip() for cell in column.filled)
     meant = {code: vocabulary().value_meant(code, known) or None for code in counts}
     rare = [
@@ -363,7 +361,7 @@ def _codes(column: Column, known: tuple[str, ...]) -> tuple[dict[str, str | None
         del meant[code]
     remark = f"; left out as a typing error: {', '.join(rare)}" if rare else ""
     if any(value is None for value in meant.values()):
-        remark += f"; {FILL_IN} what the codes mean: {', '.join(known)}"
+        remark += f"; {FILL_IN} the meaning of the codes: {', '.join(known)}"
     if meant and all(code == value for code, value in meant.items()):
         return list(meant), remark
     return meant, remark
@@ -385,9 +383,11 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
-    """Lets the column choose the operation, or only remarks it where the author has named one."""
+    """Let the column choose the operation, or only add a comment if the author named an operation."""
     made.chooser = choosing
-    drafted = next((one for one in made.main.columns if one.column.label == choosing.column.label), None)
+    drafted = next(
+        (candidate for candidate in made.main.columns if candidate.column.label == choosing.column.label), None
+    )
     if not by_it or drafted is None:
         return
     made.chosen_by = drafted
@@ -395,7 +395,7 @@ def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     made.use(drafted)
     drafted.keys = {"label": drafted.column.label, "type": "text", "required": True, "one_of": choosing.codes}
     drafted.nullable = False
-    drafted.remark += f"; {CHECK} what each code means"
+    drafted.remark += f"; {CHECK} the meaning of each code"
 
 
 # ---- key, join, group ----
@@ -411,10 +411,12 @@ def _join(made: Draft, key: Column) -> None:
             if length := padding(long.filled, short.filled):
                 table_of_it = table if short is other else made.main
                 table_of_it.named(short).keys["pad_left"] = {"to": length}
-                table_of_it.named(short).remark += f"; {CHECK} the leading zeros: with them they are the other file's"
+                table_of_it.named(
+                    short
+                ).remark += f"; {CHECK} the leading zeros: with them the values match the other file"
         common = len(_bare(main.filled) & _bare(other.filled))
         made.evidence.append(
-            f"{table.name} is joined on {other.label}: {common} of {len(set(other.filled))} values stand in {made.main.name} too"
+            f"{table.name} is joined on {other.label}: {common} of {len(set(other.filled))} values also occur in {made.main.name}"
         )
         drafted = table.named(other)
         drafted.keys["required"], drafted.nullable = True, False
@@ -423,7 +425,7 @@ def _join(made: Draft, key: Column) -> None:
 
 
 def _group(made: Draft, key: Column) -> None:
-    """Rows of one key become one record where the record has a list to put them in; what says the same in all of them is named."""
+    """Group the rows of a key into one record if the record has a list for them. Columns with one value for each group are recorded."""
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for row, cell in enumerate(key.cells):
         if cell.strip():
@@ -433,7 +435,7 @@ def _group(made: Draft, key: Column) -> None:
         return
     made.group = [made.main.named(key).name]
     made.evidence.append(
-        f"{len(several)} of {len(groups)} values of {key.label} stand in several rows: they are grouped"
+        f"{len(several)} of {len(groups)} values of {key.label} occur in several rows, so rows are grouped"
     )
     for drafted in made.main.columns:
         same = sum(len({drafted.column.cells[row] for row in rows}) == 1 for rows in several)

@@ -1,7 +1,7 @@
-"""The payload of a draft: for every field of the record the leaf that fills it, or a constant to fill in.
+"""The payload of a draft: for every field of the record a leaf, or a constant to fill in.
 
-Owns: what can be computed where no column says it (totals from rows, ends of windows, offsets, units), and which leaves carry a mark.
-Fields are told apart by their meaning and kind in the contract. Knows no column's text: that is for `suggest.py`.
+Owns: values computed without a column (totals from rows, ends of windows, offsets, units), and the marks of leaves. Fields are
+identified by their meaning and kind in the contract. Knows no text of a column: that is the job of `suggest.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,16 +24,16 @@ from loadsheet.mapping_tools.payload_parts import (
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 
-_WINDOW = "PT4H"  # from an early to a late moment where the sheet has only one of them
-_ROAD_FACTOR = 333  # kg that a cubic metre counts as, on the road
+_WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
+_ROAD_FACTOR = 333  # kg per cubic metre in road freight
 _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
 _WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
-_KILOS = "KG"  # what weights are brought to
+_KILOS = "KG"  # the unit of weights
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
 
 
 def fill(draft: Draft) -> Payload:
-    """The payload of a draft. Adds defaults to columns that a record cannot be without."""
+    """The payload of a draft. Adds defaults to columns that a record needs."""
     return _Filler(draft).payload()
 
 
@@ -85,7 +85,7 @@ class _Filler:
             self._line(1, field_.name, leaf, remark)
 
     def _doubted(self, path: str, remark: str) -> str:
-        """A remark with why the column may not be what fills this path."""
+        """A comment with the doubt about the column of this path."""
         doubt = self._draft.doubts.get(path)
         return "; ".join(filter(None, (f"{CHECK}: {doubt}", remark))) if doubt else remark
 
@@ -105,7 +105,7 @@ class _Filler:
         return f"{{col: {name}}}", ""
 
     def _blank_or(self, field_: Field, drafted: DraftColumn, name: str) -> tuple[str, str]:
-        """A needed field whose column is sometimes blank."""
+        """A needed field whose column has blank cells."""
         concepts = meaning(field_)
         usual = self._usual(field_)
         if usual:
@@ -116,18 +116,18 @@ class _Filler:
             drafted.remark += f"; {CHECK} the default for blank cells"
             return f"{{col: {name}}}", ""
         if {"second", "province"} & concepts:
-            return f'{{col: {name}, default: ""}}', f"{CHECK}: sent empty where it is blank"
+            return f'{{col: {name}, default: ""}}', f"{CHECK}: sent empty for blank cells"
         other = self._other_end(concepts) if field_.kind in DATE_SHAPES else None
         if other and not other.nullable:
             sign = "+" if "late" in concepts else "-"
             return (
                 f"{{expr: '{name} ?? ({self._draft.ref(other)} {sign} t\"{_WINDOW}\")'}}",
-                f"{CHECK} how long, where it is blank",
+                f"{CHECK} the length for blank cells",
             )
         return f"{{col: {name}}}", "records without it are refused"
 
     def _computed(self, field_: Field, *, needed: bool) -> tuple[str, str]:
-        """A field without a column: what can be said all the same; empty for an optional field of which nothing is known."""
+        """The leaf for a field without a column; empty for an optional field without any information."""
         concepts, kind = meaning(field_), field_.kind
         if kind in _OFFSETS:
             return self._offset(field_, needed=needed)
@@ -138,27 +138,27 @@ class _Filler:
         return self._from_rows(field_, concepts) or self._assumed(field_, concepts) or self._constant(field_)
 
     def _from_rows(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
-        """What other columns tell of a field."""
+        """The leaf for a field computed from other columns, if possible."""
         if "unit" in concepts:
             return self._unit(field_, concepts)
         if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
             sign = "+" if "late" in concepts else "-"
-            return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} how long; no column says it"
+            return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} the length; no column has it"
         return self._total(concepts) if field_.kind is Kind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
-        """What is usual where a sheet says nothing."""
+        """The usual value of a field without a column."""
         if {"second", "province"} & concepts:
             return '{value: ""}', f"{CHECK}: no column; sent empty"
         usual = self._usual(field_)
-        return (f"{{value: {usual}}}", f"{CHECK}: no column says it") if usual else None
+        return (f"{{value: {usual}}}", f"{CHECK}: no column has it") if usual else None
 
     def _constant(self, field_: Field) -> tuple[str, str]:
         self._made.constants[field_.name] = field_.meaning
         return f"{{const: {field_.name}}}", f"{FILL_IN} under constants"
 
     def _usual(self, field_: Field) -> str:
-        """The value that the sheet's language or its headings suggest for a field, if any does."""
+        """The value that the sheet's language or headings suggest for a field, if any."""
         concepts = meaning(field_)
         if "country" in concepts and "timezone" not in concepts:
             return self._habits.get("country", "")
@@ -179,7 +179,7 @@ class _Filler:
         return words.pop() if len(words) == 1 else ""
 
     def _total(self, concepts: frozenset[str]) -> tuple[str, str] | None:
-        """A total over the rows of the record, with the quantity of each row where there is one."""
+        """A total over the rows of the record, times the quantity of each row if there is one."""
         lines, quantity = self._lines.name, self._by_concept.get("quantity")
         if "package" in concepts:
             return (
@@ -188,11 +188,11 @@ class _Filler:
                 else (f"{{expr: '$count({lines})'}}", "")
             )
         weight, volume = self._sum("weight"), self._sum("volume")
-        remark = f"{CHECK}: the value of one piece, times the quantity" if quantity else ""
+        remark = f"{CHECK}: value per piece times quantity" if quantity else ""
         if "chargeable" in concepts and weight and volume:
             return (
                 f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}",
-                f"{CHECK}: a cubic metre as {_ROAD_FACTOR} kg",
+                f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg",
             )
         if "weight" in concepts and weight:
             return f"{{expr: '{weight}', round: 3}}", remark
@@ -230,11 +230,11 @@ class _Filler:
     # ---- moments ----
 
     def _counts(self, field_: Field) -> bool:
-        """Whether a field can be counted from the rows as well as a column tells it."""
+        """Whether a field can be counted from the rows without a column."""
         return field_.kind is Kind.NUMERIC and self._total(meaning(field_)) is not None
 
     def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
-        """The column of the same window's other end."""
+        """The column with the other end of the same window."""
         side, end = concepts & {"pickup", "delivery"}, concepts & {"early", "late"}
         for field_ in self._draft.operation.record.fields:
             theirs = meaning(field_)
@@ -249,7 +249,7 @@ class _Filler:
         return None
 
     def _shifted(self, day: DraftColumn, by: str) -> str:
-        """The leaf for the moment in a column, with its time of day where that has a column of its own, and so much more or less."""
+        """The leaf for the moment in a column, with its time of day from a separate column if there is one, shifted by a duration."""
         clock = self._clocks.get(day)
         text, there = moment_in(self._draft, day, clock)
         return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
@@ -271,7 +271,7 @@ class _Filler:
         if column is not None:
             zones = [cell.strip() for cell in column.column.filled]
             made.zone, made.zone_column = max(sorted(set(zones)), key=zones.count), column
-            made.zone_remark = f"each row names its own; {CHECK} the one for blank cells"
+            made.zone_remark = f"each row has its own; {CHECK} the default for blank cells"
             column.keys.pop("required", None)
             column.nullable = True
             self._draft.use(column)
@@ -291,7 +291,7 @@ class _Filler:
         return self._constant(field_) if is_needed(field_, self._draft.operation) else ("", "")
 
     def _local_habits(self) -> dict[str, str]:
-        """What goes with the sheet's locale or the language of its headings: country, currency, time zone."""
+        """The defaults for the sheet's locale or the language of its headings: country, currency, time zone."""
         known, own = vocabulary().habits, self._draft.main.sheet.habits
         by_locale = [dict(habits) for habits in known.values() if habits["locale"] == own.locale]
         return by_locale[0] if by_locale else dict(known[own.language])
@@ -327,7 +327,7 @@ class _Filler:
         elif "carrier" in meaning(field_):
             self._numbered(field_, record)
         elif found := parties(self._draft, record):
-            self._entries(1, field_, found, "who they are")
+            self._entries(1, field_, found, "the parties")
 
     def _entries(self, depth: int, field_: Field, entries: Sequence[tuple[int, str]], what: str) -> None:
         self._made.lines += [Line(depth, f"{field_.name}:", f"{CHECK} {what}"), Line(depth + 1, "list:")]
@@ -337,7 +337,7 @@ class _Filler:
         if field_.record is not None:
             found = inside(self._draft, self._lines, field_.record, self._bare_unit)
             if found:
-                self._entries(3, field_, found, "that this is inside")
+                self._entries(3, field_, found, "the contents")
             return
         concepts = meaning(field_)
         filled = self._draft.filled.get(here + field_.name)
@@ -374,7 +374,7 @@ class _Filler:
         self._made.derived[self._lines.name] = {"volume": f"{' * '.join(factors)} / 1000000"}
 
     def _pairs(self, field_: Field, record: Record) -> None:
-        """A list of names and values: what the sheet says beyond the record's own fields travels here."""
+        """A list of names and values, for columns without a field."""
         priced = "service" in meaning(field_)
         entries: list[Line] = []
         for drafted in self._draft.of_record():
@@ -393,12 +393,12 @@ class _Filler:
         yield Line(4, f"{value.name}: {{col: {ref}}}")
         self._draft.use(drafted)
         if drafted.column.guess.type not in ("text", "decimal"):
-            for key in drafted.column.guess.keys:  # of the type that it has no more
+            for key in drafted.column.guess.keys:  # keys of its former type
                 drafted.keys.pop(key, None)
             drafted.keys["type"] = "text"
 
     def _numbered(self, field_: Field, record: Record) -> None:
-        """Columns such as Carrier 1, Carrier 2: an entry each."""
+        """One entry for each of columns such as Carrier 1, Carrier 2."""
         own = [
             drafted
             for drafted in self._draft.unused
@@ -424,7 +424,7 @@ class _Filler:
 
 
 def _missing_event(draft: Draft) -> Field | None:
-    """The field that has to say what happened, if the operation is about events and no column says which."""
+    """The event code field, if the operation has events and no column gives the event."""
     is_status = draft.operation.action is Action.STATUS
     if not is_status or says_event(draft.operation, draft.filled):
         return None

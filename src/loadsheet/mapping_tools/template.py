@@ -1,7 +1,8 @@
-"""The workbook that a shipper fills in: headings, lists to choose from, notes, an example and a guide, all from the mapping.
+"""The workbook that a shipper fills in: headings, lists of choices, notes, an example and a guide, all from the mapping.
 
-Owns: what stands where in it, and the words around the columns in English and German (what a column takes: `mapping.column_guides`). Text columns are formatted as text, so that leading zeros stay; lists stand on a hidden sheet,
-because a list inside a cell ends at 255 characters. The example has a sheet of its own: left in the table, it would be sent.
+Owns: the layout, and the fixed texts in English and German (`mapping.column_guides` describes the columns). Text columns are formatted
+as text to keep leading zeros. Lists are on a hidden sheet, because a list inside a cell is limited to 255 characters. The example is
+on a separate sheet, so that it is never sent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +36,7 @@ _CODES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """One column of the workbook: what stands above it, the mapping's column, whether it must be there, and what may be chosen."""
+    """One column of the workbook: its heading, the mapping's column, whether it is required, and its choices."""
 
     text: str
     column: ColumnPlan
@@ -54,12 +55,12 @@ class TableForm:
 
 
 def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
-    """The sheets of the workbook for one file of a mapping. Raises MappingError for a mapping whose rows mix several kinds."""
+    """The sheets of the workbook for one file of a mapping. Raises MappingError for a mapping with several kinds of rows."""
     if any(table.kind is not None for table in mapping.plan.tables):
         raise MappingError(
-            "a template cannot hold rows of several kinds",
+            "a template cannot have rows of several kinds",
             file=str(mapping.path),
-            hint="send such files from a program",
+            hint="generate such files with a program",
         )
     columns = {
         (table.source or table.name, f"{table.prefix}{column.name}"): column
@@ -85,7 +86,7 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
 
 
 def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
-    """Writes the workbook for one file of a mapping to `path`. Raises MappingError, OSError."""
+    """Write the workbook for one file of a mapping to `path`. Raises MappingError, OSError."""
     tables = forms(mapping, role)
     book = xlsxwriter.Workbook(
         str(path), {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
@@ -111,7 +112,7 @@ def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
 def _heading(label: str, column: ColumnPlan, parts: Sequence[ColumnPlan], *, required: bool, hours: int) -> Heading:
     example = _example(column, column.choices, parts)
     if isinstance(example, datetime) and column.spec.example is None:
-        example += timedelta(hours=hours)  # what stands further right mostly happens later
+        example += timedelta(hours=hours)  # columns further right are usually later moments
     return Heading(label, column, required, column.choices, example)
 
 
@@ -122,7 +123,7 @@ def _title(layout: Layout, number: int, of: int) -> str:
 
 
 def _example(column: ColumnPlan, codes: Sequence[str], parts: Sequence[ColumnPlan]) -> Any:
-    """A cell as it should be filled in: the mapping's own example, else one that the column and the parts of its split take."""
+    """An example cell: from the mapping, otherwise a value that the column and the parts of its split accept."""
     spec = column.spec
     if spec.example is not None:
         return spec.example
@@ -139,11 +140,11 @@ def _example(column: ColumnPlan, codes: Sequence[str], parts: Sequence[ColumnPla
 
 
 def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
-    """A text that shows what is meant; none where nothing like the pattern is found that the column and its parts take."""
+    """An example text; empty if no text is found that the column and its parts accept."""
     spec = column.spec
     if pattern := spec.pattern or spec.split:
         text = example_of(pattern)
-        return text if not any(isinstance(one.convert(text), CellProblem) for one in (column, *parts)) else ""
+        return text if not any(isinstance(plan.convert(text), CellProblem) for plan in (column, *parts)) else ""
     text = "A-1001" if spec.key else column.label
     text = f"{'0' * (spec.pad_left.to - 4)}1067" if spec.pad_left is not None and spec.pad_left.to > 4 else text
     return text[: spec.max_length or len(text)]
@@ -170,15 +171,15 @@ _WORDS: dict[Language, _Words] = {
         (
             "Fill in the coloured sheets, one row after the other, below the headings. Keep the headings as they are.",
             "Columns with a star are required. Blank rows and your own columns are ignored.",
-            "Cells with a small arrow hold a list: choose from it. Rest the pointer on a heading to see what is expected.",
-            "The sheet Example shows rows as they should be; it is not read.",
-            "If a row is refused, you get the file back with the reason in the cell.",
+            "Cells with a small arrow have a list: choose from it. Point at a heading to see what is expected.",
+            "The sheet Example shows correct rows. It is not read.",
+            "If a row is rejected, you get the file back with the reason in the cell.",
         ),
         ("Sheet", "Column", "Required", "What is expected", "Allowed", "Example", "Remark"),
         "required",
         "may be blank",
         "no example: ask the author of this workbook",
-        "Rows with the same {key} are one record: {same} must say the same in all of them.",
+        "Rows with the same {key} are one record. These columns must be equal in all of them: {same}.",
     ),
     "de": _Words(
         "Anleitung",
@@ -186,15 +187,15 @@ _WORDS: dict[Language, _Words] = {
         (
             "Füllen Sie die farbigen Blätter Zeile für Zeile unter den Überschriften aus. Lassen Sie die Überschriften, wie sie sind.",
             "Spalten mit Stern sind Pflicht. Leere Zeilen und eigene Spalten werden ignoriert.",
-            "Zellen mit einem kleinen Pfeil haben eine Liste: Wählen Sie daraus. Ruht der Zeiger auf einer Überschrift, steht dort, was erwartet wird.",
-            "Das Blatt Example zeigt Zeilen, wie sie sein sollen; es wird nicht gelesen.",
+            "Zellen mit einem kleinen Pfeil haben eine Liste: Wählen Sie daraus. Zeigen Sie auf eine Überschrift, um zu sehen, was erwartet wird.",
+            "Das Blatt Example zeigt richtig ausgefüllte Zeilen. Es wird nicht gelesen.",
             "Wird eine Zeile abgelehnt, bekommen Sie die Datei zurück, mit dem Grund in der Zelle.",
         ),
         ("Blatt", "Spalte", "Pflicht", "Was erwartet wird", "Erlaubt", "Beispiel", "Hinweis"),
         "Pflicht",
         "darf leer sein",
         "kein Beispiel: bitte den Ersteller der Mappe fragen",
-        "Zeilen mit gleicher {key} sind ein Datensatz: {same} müssen in allen gleich sein.",
+        "Zeilen mit gleichem Wert in {key} sind ein Datensatz. Diese Spalten müssen darin gleich sein: {same}.",
     ),
 }
 
@@ -225,7 +226,7 @@ class _Writer:
         sheet.repeat_rows(top)
 
     def example(self, form: TableForm, *, alone: bool) -> None:
-        """The same headings with two rows as they should be, on a sheet that is not read."""
+        """The same headings with two example rows, on a sheet that is not read."""
         title = "Example" if alone else f"Example {form.title}"[:31]
         sheet = self._book.add_worksheet(title)
         sheet.freeze_panes(1, 1)
@@ -239,7 +240,7 @@ class _Writer:
                 self._format(bold=True, bg_color=_QUIET, border=1, border_color=_LINE, text_wrap=True, valign="top"),
             )
             sheet.set_column(position, position, _width(heading) + 4)
-            for row in (1, 2):  # the second shows what may be left blank
+            for row in (1, 2):  # the second row leaves optional cells blank
                 if row == 1 or heading.required:
                     self._write(sheet, row, position, heading)
         sheet.set_landscape()
@@ -264,7 +265,7 @@ class _Writer:
         sheet.fit_to_pages(1, 0)
 
     def lists(self) -> None:
-        """The hidden sheet that the lists stand on."""
+        """The hidden sheet with the lists."""
         if not self._lists:
             return
         sheet = self._book.add_worksheet(_LISTS)
@@ -296,7 +297,7 @@ class _Writer:
             sheet.data_validation(top + 1, position, top + _ROWS, position, rule)
 
     def _rule(self, heading: Heading) -> dict[str, Any]:
-        """What a cell is held against while it is typed. Only lists and whole numbers stop: others are judged by the mapping."""
+        """The validation of a cell during typing. Only lists and whole numbers block input; the mapping checks other types."""
         spec = heading.column.spec
         if heading.codes:
             if heading.codes not in self._lists:
@@ -368,7 +369,7 @@ class _Writer:
                 for position, text in enumerate(cells):
                     sheet.write_string(row, position, text, cell)
                 lines = [1 + len(text) // width for text, width in zip(cells, _GUIDE_WIDTHS, strict=True)]
-                sheet.set_row(row, 15.5 * max(lines))  # not every program grows a row by itself
+                sheet.set_row(row, 15.5 * max(lines))  # some programs do not adjust the row height
 
     def _format(self, **look: Any) -> Format:
         """A format, made once for the same look."""
@@ -409,7 +410,7 @@ def _allowed(codes: Sequence[str]) -> str:
 
 
 def _note(column: ColumnPlan, codes: Sequence[str], *, required: bool) -> str:
-    """What stands behind a heading: both languages, short."""
+    """The note of a heading, short and in both languages."""
     lines = []
     for language in ("en", "de"):
         words = _WORDS[language]

@@ -1,7 +1,8 @@
-"""What words mean: a heading, or a help text of the contract, as a set of concepts.
+"""The meaning of words: a heading, or a help text of the contract, as a set of concepts.
 
-Owns: `vocabulary.yaml` (words of many languages for each concept) and how words are found in a text: phrases before words, camel
-case and compounds taken apart, small misspellings forgiven. A field is known by its meaning text, so no field name stands here.
+Owns: `vocabulary.yaml` (words in many languages for each concept) and the search for words in a text. Phrases come before words, camel
+case and compounds are split, small misspellings are accepted. Fields are identified by their help text, so this module contains no
+field names.
 """
 
 import re
@@ -18,7 +19,7 @@ from loadsheet.reading import fold
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _APART = re.compile(r"[\s_/.,;:()\[\]\-]+")
-_ALIKE = 88  # of 100; for words of five letters and more
+_ALIKE = 88  # of 100; for words of at least five letters
 _PART_MIN = 4  # letters of a word that may be part of a compound
 _FUZZY_MIN = 5
 _LONGEST_PHRASE = 4
@@ -26,7 +27,7 @@ _LONGEST_PHRASE = 4
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A text understood: its concepts, the words that mean nothing here, and how many words each language explains."""
+    """The reading of a text: its concepts, the unknown words, and the number of known words by language."""
 
     concepts: frozenset[str]
     unknown: tuple[str, ...]
@@ -35,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The words by phrase: concepts and languages; the codes of the values that the interface names; habits by language."""
+    """Concepts and languages by phrase, the codes of values that the interface names, and defaults by language."""
 
     phrases: Mapping[str, frozenset[str]]
     languages: Mapping[str, frozenset[str]]
@@ -61,11 +62,11 @@ class Vocabulary:
         return Reading(frozenset(concepts), tuple(unknown), languages)
 
     def value_meant(self, text: str, known: tuple[str, ...]) -> str:
-        """Which of the values that the interface names a shipper's code or word means; empty if none is like it."""
+        """The value of the interface that a shipper's code or word means; empty if none is similar."""
         folded = fold(text)
-        for one in known:
-            if folded == fold(one):
-                return one
+        for value in known:
+            if folded == fold(value):
+                return value
         meant = self.values.get(folded, "")
         return meant if meant in known else ""
 
@@ -77,7 +78,7 @@ class Vocabulary:
         return "", 1
 
     def _parts(self, word: str) -> list[str]:
-        """The known words that a compound is made of (`lieferadresse`), else the one it is nearly (`recipent`)."""
+        """The known words in a compound (`lieferadresse`), otherwise the known word it is similar to (`recipent`)."""
         for end in range(len(word) - 2, _PART_MIN - 1, -1):
             rest = word[end:].removeprefix("s") or word[end:]
             if word[:end] in self.phrases:
@@ -92,7 +93,7 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """The words that come with loadsheet."""
+    """The vocabulary of loadsheet."""
     data = read_yaml(Path(__file__).with_name("vocabulary.yaml"))
     if data.findings:
         raise data.findings[0]
@@ -109,6 +110,6 @@ def vocabulary() -> Vocabulary:
 
 
 def words_of(text: str) -> list[str]:
-    """A text as folded words, camel case and punctuation taken apart; `#` is a word of its own."""
+    """A text as folded words, split at camel case and punctuation; `#` is a separate word."""
     spaced = _CAMEL.sub(" ", text).replace("#", " # ")
     return [word for part in _APART.split(spaced) if (word := fold(part))]

@@ -1,4 +1,4 @@
-"""A draft as the text of a mapping file: YAML that reads as if a person had written it, with the evidence behind each line.
+"""A draft as the text of a mapping file: readable YAML with the evidence after each line.
 
 Owns: order, spacing and comments of the file. Decides nothing.
 """
@@ -28,7 +28,7 @@ def write_draft(draft: Draft) -> str:
         *_constants(payload),
         *_derived(draft, payload),
         "",
-        "# What the exchange gets. Fields that are neither filled nor demanded are left out.",
+        "# What the exchange gets. Optional fields without a value are left out.",
         "payload:",
         *(_commented(f"{'  ' * line.depth}{line.text}", line.remark) for line in payload.lines),
     ]
@@ -40,8 +40,8 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     checks = sum(CHECK in line for line in body)
     files = ", ".join(dict.fromkeys(table.sheet.path.name for table in draft.tables))
     yield f"# A draft from {files}, made by `loadsheet mapping suggest`. Review every line before you use it."
-    yield f"# {_places(fill_in)} marked {FILL_IN}. The draft does not load until you fill them in."
-    yield f"# {_places(checks)} marked {CHECK}. The sheet does not prove what they say."
+    yield f"# {FILL_IN} marks ({fill_in}): the draft does not load until they are filled in."
+    yield f"# {CHECK} marks ({checks}): guesses that the sheet does not prove."
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
     for remark in draft.evidence:
         yield f"# {remark}"
@@ -58,23 +58,23 @@ def _places(count: int) -> str:
 
 
 def warnings(draft: Draft) -> Iterator[str]:
-    """What whoever asked for the draft has to know even without reading it."""
+    """Warnings for the user that are also printed."""
     for sheet in draft.left_out:
         yield f"left out: {sheet.title or sheet.path.name}, which shares no key with {draft.main.name}{_why(sheet, draft)}"
     for table in draft.tables:
         for label in table.sheet.doubles:
             yield (
-                f"{CHECK}: {label} heads several columns: a mapping that reads it refuses the file (R211) until its sender renames "
-                "all but one"
+                f"{CHECK}: several columns have the heading {label}: a mapping that reads it refuses the file (R211) until the sender "
+                "renames all but one"
             )
 
 
 def _why(sheet: Sheet, draft: Draft) -> str:
-    """Why a sheet that has the key's heading is left out all the same."""
+    """Why a sheet is left out although it has the key's heading."""
     key = draft.filled.get(draft.operation.record.key[0])
     label = key.column.label if key is not None else ""
     there = any(fold(column.label) == fold(label) for column in sheet.columns)
-    return f": {label} heads both, but too few of its values are the same" if label and there else ""
+    return f": both have {label}, but too few of its values match" if label and there else ""
 
 
 def _target(draft: Draft) -> str:
@@ -83,13 +83,13 @@ def _target(draft: Draft) -> str:
     if choosing is not None and draft.chosen_by is not None:
         return _commented(
             f"target: {{col: {draft.chosen_by.name}}}",
-            f"{CHECK}: {choosing.column.label} says what becomes of each row; what changed rows need not hold goes under payload_of",
+            f"{CHECK}: {choosing.column.label} gives the operation of each row; put fields that changes do not need under payload_of",
         )
     if choosing is not None:
         codes = ", ".join(choosing.codes)
-        remark = f"{CHECK}: {choosing.column.label} ({codes}) tells new, changed and cancelled rows apart; without --target it chooses"
+        remark = f"{CHECK}: {choosing.column.label} ({codes}) marks new, changed and cancelled rows; without --target it chooses the operation"
         return _commented(f"target: {draft.operation.name}", remark)
-    return _commented(f"target: {draft.operation.name}", f"by what the headings mean: {others}")
+    return _commented(f"target: {draft.operation.name}", f"scores from the headings: {others}")
 
 
 def _source(draft: Draft, payload: Payload) -> Iterator[str]:
@@ -113,9 +113,7 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
         yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
     yield _commented(f"  locale: {sheet.habits.locale}", sheet.habits.locale_evidence)
     if formats := _shared_formats(draft):
-        yield _commented(
-            f"  dates: [{', '.join(f'{chr(34)}{one}{chr(34)}' for one in formats)}]", "for dates that are texts"
-        )
+        yield _commented(f"  dates: [{', '.join(f'{chr(34)}{one}{chr(34)}' for one in formats)}]", "for dates as text")
     yield from _zone(payload)
     yield "  tables:"
     for table in draft.tables:
@@ -125,18 +123,18 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
 
 
 def _rules(table: DraftTable) -> Iterator[str]:
-    """What is said of a table on lines of their own: its sets, and rows that are none of its."""
+    """The keys of a table on separate lines: its sets, and the rules for rows outside the table."""
     if table.sets is not None:
         yield _commented(
-            f"      sets: {scalar(table.sets.codes)}", f"{CHECK}: an event of each date; which code has it?"
+            f"      sets: {scalar(table.sets.codes)}", f"{CHECK}: each date becomes an event with this code"
         )
         yield f"      filled_by: [{table.named(table.sets.at).name}]"
     if table.ignore:
-        yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a line of totals")
+        yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a total row")
     for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
-        what = "lines of totals" if key == "totals" else "a note below the rows"
+        what = "total rows" if key == "totals" else "a note below the rows"
         if words:
-            yield _commented(f"      {key}: {{begins_with: {scalar(words)}}}", f"{CHECK}: {what}, no records")
+            yield _commented(f"      {key}: {{begins_with: {scalar(words)}}}", f"{CHECK}: {what}, not records")
 
 
 def _zone(payload: Payload) -> Iterator[str]:
@@ -161,11 +159,13 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
 
 
 def _columns(draft: Draft) -> Iterator[str]:
-    yield "# What the shipper sends. A remark says what the values of this file show."
+    yield "# What the shipper sends. Comments give the evidence from this file."
     formats = _shared_formats(draft)
     unused = set(draft.unused)
-    in_use = any(one not in unused or _is_ruling(one, table) for table in draft.tables for one in table.columns)
-    yield "columns:" if in_use else f"columns: {{}}   # {FILL_IN}: no heading says what its column is"
+    in_use = any(
+        drafted not in unused or _is_ruling(drafted, table) for table in draft.tables for drafted in table.columns
+    )
+    yield "columns:" if in_use else f"columns: {{}}   # {FILL_IN}: no heading is known"
     for table in draft.tables:
         pad = "  "
         if draft.is_joined:
@@ -181,7 +181,7 @@ def _columns(draft: Draft) -> Iterator[str]:
 
 
 def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
-    """Whether a rule or a join needs the column although it fills no field."""
+    """Whether a rule or a join needs a column that fills no field."""
     words = set(re.findall(r"[a-z0-9_]+", f"{table.ignore} {table.join.split(':')[0]}"))
     return drafted.name in words
 
@@ -228,19 +228,19 @@ def _derived(draft: Draft, payload: Payload) -> Iterator[str]:
 
 
 def _shared_formats(draft: Draft) -> list[str]:
-    """The date formats of all columns together, unless they contradict each other: then each column keeps its own."""
+    """The date formats of all columns. Empty if they contradict each other, as each column then keeps its own."""
     counted: dict[str, None] = {}
     for table in draft.tables:
         for drafted in table.columns:
             if drafted.keys.get("type") in {"datetime", "date"}:
                 counted |= dict.fromkeys(drafted.keys.get("formats", []))
     formats = list(counted)
-    both = any(_DAY_FIRST in one for one in formats) and any(_MONTH_FIRST in one for one in formats)
+    both = any(_DAY_FIRST in format_ for format_ in formats) and any(_MONTH_FIRST in format_ for format_ in formats)
     return [] if both else formats
 
 
 def _pattern(path: Path, *, several: bool) -> str:
-    """A pattern for files like this one: runs with digits become a star; of several files the folder is what they share."""
+    """A pattern for similar files: parts with digits become a star. Several files share their folder."""
     name = re.sub(r"[0-9][0-9._-]*[0-9]|[0-9]", "*", path.stem) + path.suffix
     return f"{{batch}}/{path.name}" if several else re.sub(r"\*+", "*", name)
 

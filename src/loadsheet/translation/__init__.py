@@ -1,7 +1,7 @@
-"""Translation of the files of one drop: by this process alone, or in parts by several processes of this machine.
+"""Translation of the files of one drop: in this process, or in parts by several processes on this machine.
 
 Several processes are used for a big file when a core is free. `parts` describes the parts and merges their results, `processes` runs
-them, `row_counts` counts the rows that reading gives. The documents and their order are the same either way. Knows no ledger.
+them, `row_counts` counts the rows that were read. The documents and their order are the same either way. Knows no ledger.
 """
 
 from loadsheet.translation.parts import (

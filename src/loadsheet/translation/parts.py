@@ -1,4 +1,4 @@
-"""The parts of a translation: what each part has to do, the chunks it gives, and how the chunks are merged.
+"""The parts of a translation: the job of each part, its chunks, and how the chunks are merged.
 
 Every part reads and groups all rows, which is cheap and gives every group the same position everywhere. A part makes only the
 documents of its own groups, which is expensive. Groups are dealt out in stripes, so the parts finish together.
@@ -33,7 +33,7 @@ _PROCESSES_MAX = 4  # with more, they would wait for the planning process
 
 
 STRIPE = 100
-_ROWS_MAX = 2_000  # a chunk that holds so many is not made larger
+_ROWS_MAX = 2_000  # a chunk ends at this size
 
 
 class Part(NamedTuple):
@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
 
 
 class PartsLost(Exception):
-    """The parts of a translation are incomplete or do not fit together; nothing of them may be used."""
+    """The parts of a translation are incomplete or inconsistent and must not be used."""
 
 
 class GroupChunks:
@@ -78,7 +78,7 @@ class GroupChunks:
         memory_rows: int = MEMORY_ROWS,
         spill_folder: Path | None = None,
     ) -> Iterator[Chunk]:
-        """The chunks of the part. Arguments and what it raises are those of `translate`."""
+        """The chunks of the part. Arguments and errors are those of `translate`."""
         by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
         items: list[Document | Ignored] = []
         groups = rows = 0
@@ -93,7 +93,7 @@ class GroupChunks:
             if self.groups % self.part.stripe == 0 or rows >= _ROWS_MAX:
                 yield Chunk(self.groups - groups, groups, items)
                 items, groups, rows = [], 0, 0
-        if groups:  # then the last group of all is in it
+        if groups:  # the rest, up to the last group
             yield Chunk(self.groups - groups, groups, items)
 
 
@@ -104,12 +104,12 @@ def merge_chunks(chunks: Iterable[Chunk], groups: Callable[[], Iterable[int]]) -
     here = 0
     for chunk in chunks:
         if chunk.first != here:
-            raise PartsLost(f"group {chunk.first} came where group {here} was expected")
+            raise PartsLost(f"expected group {here}, got group {chunk.first}")
         here += chunk.groups
         yield from chunk.items
     counted = list(groups())
     if not counted or any(count != here for count in counted):
-        raise PartsLost(f"{here} groups came, the parts counted {', '.join(map(str, counted)) or 'none'}")
+        raise PartsLost(f"received {here} groups, the parts counted {', '.join(map(str, counted)) or 'none'}")
 
 
 _values_of = attrgetter(*(field.name for field in fields(Document)))
@@ -133,9 +133,9 @@ def unpack(packed: bytes) -> Chunk:
     """The chunk that `pack` wrote. Raises PartsLost for anything else."""
     try:
         first, groups, documents, left_out, ignored = _decode(packed)
-    except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
-        raise PartsLost(f"a chunk that cannot be understood: {error}") from error
-    items: list[Document | Ignored] = [Document(*one) for one in documents]
+    except (msgspec.DecodeError, RecursionError) as error:  # includes ValidationError
+        raise PartsLost(f"invalid chunk: {error}") from error
+    items: list[Document | Ignored] = [Document(*fields) for fields in documents]
     for place, row in zip(left_out, ignored, strict=True):
         items.insert(place, row)
     return Chunk(first, groups, items)
@@ -148,10 +148,10 @@ class Translated(Protocol):
         """The documents and ignored rows, in order. Raises what reading raises."""
 
     def rows(self) -> Mapping[str, int]:
-        """How many rows reading gave, by table."""
+        """The number of rows read, by table."""
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """What was found in each table."""
+        """The notes on each table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +181,8 @@ class PartJob:
 
 @dataclass(frozen=True, slots=True)
 class PartSummary:
-    """What a part reports at its end: the rows it read of each table, the number of groups, and, from the first part, what was found in
-    each table.
+    """The report of a part at its end: the rows read of each table, the number of groups and, from the first part, the notes on each
+    table.
     """
 
     rows: dict[str, int]
@@ -204,7 +204,7 @@ def extra_processes(settings: Settings) -> int:
 
 def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, settings: Settings) -> bool:
     """Whether parts are faster than one process. Every part reads all files, so they must be text files and large. The other processes
-    must be able to compile the mapping again.
+    must be able to recompile the mapping.
     """
     is_text = all(not table.sheet for table in tables)
     return (
@@ -217,7 +217,7 @@ def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, s
 
 class PartTranslation:
     """A running translation of one part, with the mapping compiled again from the job's files. Raises FileRefused, FolderError, and MappingError
-    if the mapping does not compile to the same one.
+    if the mapping compiles to a different one.
     """
 
     def __init__(self, job: PartJob, settings: Settings, spill_folder: Path | None = None) -> None:
@@ -233,7 +233,7 @@ class PartTranslation:
         self._group_chunks = GroupChunks(Part(job.part, job.of))
 
     def chunks(self) -> Iterator[Chunk]:
-        """Its chunks. Raises FileRefused and what else reading raises."""
+        """Its chunks. Raises FileRefused and other errors of reading."""
         now = datetime.fromisoformat(self._job.now)
         return self._group_chunks.chunks(self._mapping, self._counted.tables, now=now, spill_folder=self._spill_folder)
 
@@ -247,10 +247,13 @@ def _recompiled(job: PartJob, settings: Settings) -> CompiledMapping:
         try:
             mapping = load(write_source(job.source, Path(folder)), settings.assumptions)
         except (OSError, ValueError) as error:
-            raise MappingError(f"its files cannot be laid out here ({error})", file=job.mapping) from error
+            raise MappingError(
+                f"its files cannot be written to a temporary folder ({error})", file=job.mapping
+            ) from error
     if mapping.hash != job.hash:
         raise MappingError(
-            "it comes out as another one here: is this another version of the program?", file=job.mapping
+            "it compiles to a different mapping in this process: is this another version of loadsheet?",
+            file=job.mapping,
         )
     return of_shipper(mapping, job.shipper) if job.shipper else mapping
 
@@ -273,7 +276,7 @@ class MergedParts:
         return first
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """What the first part found in each table."""
+        """The first part's notes on each table."""
         return self._summaries()[0].notes
 
 

@@ -1,8 +1,7 @@
-"""Parts translated by new processes of this machine. Their chunks come through pipes while they are made.
+"""Parts translated by new processes on this machine. Their chunks arrive through pipes as they are made.
 
-The processes get no token and no password, write no file except the spill of a sort, and end when nobody reads their pipe. A problem
-of a file arrives as if it had been found here. A process that dies or fails in any other way is a lost part. Both sides of the pipe
-are in this module.
+The processes get no token and no password, write no file except the spill of a sort, and end when their pipe is closed. A problem of a
+file is raised here as usual. A process that fails in any other way is a lost part. Both sides of the pipe are in this module.
 """
 
 import heapq
@@ -38,7 +37,7 @@ from loadsheet.translation.parts import (
 _START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation.processes import serve; serve()"
 _CHUNK = b"c"
 _HEAD = struct.Struct(">cI")  # of a frame: its kind and the length of its body
-_PIPE_BYTES = 1 << 20  # how far a part may run ahead of planning
+_PIPE_BYTES = 1 << 20  # limits how far a part runs ahead of planning
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT")
 
 
@@ -88,9 +87,9 @@ class PartProcesses(MergedParts):
                     _refuse(part, kind, body)
                 chunk = unpack(body)
             except EOFError as error:
-                raise PartsLost(f"the process of part {part + 1} ended before its end") from error
+                raise PartsLost(f"the process of part {part + 1} ended early") from error
             except (OSError, ValueError, msgspec.DecodeError) as error:
-                raise PartsLost(f"part {part + 1} cannot be understood: {error}") from error
+                raise PartsLost(f"part {part + 1} sent invalid data: {error}") from error
             yield chunk
 
 
@@ -103,7 +102,7 @@ def _refuse(part: int, kind: bytes, body: bytes) -> NoReturn:
 
 
 def _harmless(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings that translation needs, without any that may hold a secret; and the assumptions that were set."""
+    """The settings that translation needs, without possible secrets, and the assumptions that were set."""
     plain = settings.model_dump(mode="json", include={"reading", "translation"})
     return plain, settings.assumptions.model_dump(mode="json", exclude_unset=True)
 
@@ -112,13 +111,13 @@ def _started(task: _Task) -> subprocess.Popen[bytes]:
     kept = {what: os.environ[what] for what in _KEPT if what in os.environ}
     paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is not a Path)
     try:
-        process = subprocess.Popen(  # noqa: S603 (this very interpreter)
+        process = subprocess.Popen(  # noqa: S603 (runs this interpreter)
             [sys.executable, "-I", "-X", "utf8", "-c", _START, *paths],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=kept,  # no token, no password
-            start_new_session=True,  # Ctrl-C is for us
+            start_new_session=True,  # Ctrl-C must reach only the parent
         )
         stdin, stdout = cast("BinaryIO", process.stdin), cast("BinaryIO", process.stdout)
         with suppress(ImportError, AttributeError, OSError):  # where pipes can be made larger
@@ -166,9 +165,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def serve() -> None:
-    """Translate the part whose job comes on standard input."""
+    """Translate the part whose job arrives on standard input."""
     with os.fdopen(os.dup(1), "wb") as pipe:
-        os.dup2(2, 1)  # a library's output must not get between the chunks
+        os.dup2(2, 1)  # keeps a library's output out of the chunks
         with _FailureReport(pipe.write):
             _, body = _read_frame(sys.stdin.buffer)
             task = msgspec.msgpack.decode(body, type=_Task)
@@ -178,7 +177,7 @@ def serve() -> None:
             for chunk in part.chunks():
                 packed = pack(chunk)
                 if len(packed) > MESSAGE_BYTES_MAX:
-                    raise OverflowError("a chunk is larger than a frame may be")
+                    raise OverflowError("a chunk is larger than the limit of a frame")
                 pipe.write(_HEAD.pack(_CHUNK, len(packed)))
                 pipe.write(packed)
                 pipe.flush()

@@ -1,8 +1,8 @@
 """The tables of a drop while they are read: rows are counted, and the headings and cells are checked for damage.
 
 The row count is compared with what the ledger received. It does not depend on the mapping, so it cannot share the mapping's faults.
-Unused columns are information. A warning is raised for a heading that looks like a misspelt one of a missing column, and for a
-control character in a heading.
+Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a control
+character in a heading.
 """
 
 import re
@@ -36,7 +36,7 @@ class CountedTables:
         self.tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
 
     def notes(self) -> dict[str, TableNotes]:
-        """What was found in each table; known after its rows were read."""
+        """The notes on each table, known after its rows were read."""
         return {
             name: self._notes_on(self._read[name], damage_checks) for name, damage_checks in self._damage_checks.items()
         }
@@ -45,7 +45,7 @@ class CountedTables:
         if table.at:  # a fix file: its original was checked
             return TableNotes(damage_checks.problems())
         same_sheet = (table.file, table.sheet, table.header)
-        others = [one for one in self._read.values() if (one.file, one.sheet, one.header) == same_sheet]
+        others = [other for other in self._read.values() if (other.file, other.sheet, other.header) == same_sheet]
         unused, problems = headings_of(self._mapping, table, others, damage_checks.filled)
         return TableNotes((*problems, *damage_checks.problems()), unused, damage_checks.blank_rows)
 
@@ -55,7 +55,7 @@ class CountedTables:
         def counted() -> Iterator[Row]:
             count = 0
             rows = table.rows() if damage_checks is None else damage_checks.watch(table.rows())
-            for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is what we are here for)
+            for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is needed)
                 yield row
             self.rows[table.name] = count
 
@@ -96,9 +96,11 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     """Check the headings of a table. `others` are the tables read from the same sheet; `filled` are the positions of columns that have
     values but no heading.
     """
-    used = {place for one in (table, *others) for place in one.columns.values()}
-    for one in (table, *others):
-        used |= {place for plan in mapping.plan.tables if plan.source == one.name for place in _by_number(plan, one)}
+    used = {place for other in (table, *others) for place in other.columns.values()}
+    for other in (table, *others):
+        used |= {
+            place for plan in mapping.plan.tables if plan.source == other.name for place in _by_number(plan, other)
+        }
     plans = [plan for plan in mapping.plan.tables if plan.source == table.name]
     free = {place: _clean(label) for place, label in enumerate(table.header) if place not in used}
     shown = {
@@ -121,7 +123,7 @@ def _use(column: ColumnPlan) -> ColumnUse:
 
 
 def _in_words(format_: str) -> str:
-    """A format as people write it: `DD.MM.YYYY hh:mm`."""
+    """A readable format such as `DD.MM.YYYY hh:mm`."""
     return re.sub("%.", lambda found: _WORDS.get(found[0], found[0]), format_)
 
 
@@ -145,11 +147,13 @@ def _controls(table: Table) -> Iterator[Problem]:
 
 
 def _misspelt(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]) -> Iterator[Problem]:
-    """A warning for each unused column whose heading is like a label that was not found."""
+    """A warning for each unused column whose heading is similar to a missing label."""
     for place, shown in unused.items():
         heading = table.header[place]
         bare = fold(CONTROL.sub("", heading))
-        like = next((one for one in (bare, fold(_BRACKETED.sub("", bare))) if one in labels), "") or near(bare, labels)
+        like = next((form for form in (bare, fold(_BRACKETED.sub("", bare))) if form in labels), "") or near(
+            bare, labels
+        )
         if heading.strip() and like in labels:
             at = table.where(table.header_row, place)
             cell = at.cell or f"column {column_letters(place)}"

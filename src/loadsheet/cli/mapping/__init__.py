@@ -1,10 +1,10 @@
-"""`loadsheet mapping ...`: write a mapping with help from the sheet, look at what it does, prove it, and compare two of them."""
+"""`loadsheet mapping ...`: draft a mapping from a sheet, preview it, test it, and compare it with another."""
 
 import importlib
 
 import click
 
-_VERBS = {  # verb: the module that holds it under the same name; imported only when it is asked for
+_VERBS = {  # verb: the module with a function of that name, imported on use
     "suggest": "loadsheet.cli.mapping.drafts",
     "lint": "loadsheet.cli.mapping.lint",
     "preview": "loadsheet.cli.mapping.preview_and_diff",
@@ -16,10 +16,10 @@ _VERBS = {  # verb: the module that holds it under the same name; imported only 
 
 
 class _Verbs(click.Group):
-    """The verbs, each loaded when it is asked for: `lint` needs no workbook writer."""
+    """The verbs, each loaded on use: `lint` needs no workbook writer."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (signature is click's)
-        """The names, in the order in which a mapping comes to be."""
+        """The names, in the order of use."""
         return list(_VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""`loadsheet mapping suggest`, `template` and `schema`: what is written for an author and for a shipper."""
+"""`loadsheet mapping suggest`, `template` and `schema`: files for an author and for a shipper."""
 
 from pathlib import Path
 
@@ -29,10 +29,10 @@ from loadsheet.mapping_tools.yaml_writer import warnings, write_draft
 def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, config: Path | None) -> None:
     """Draft a mapping from FILES: one workbook, one text file, or several that belong together.
 
-    A comment gives the evidence for each guess. What the sheet does not say is marked FILL IN.
+    A comment gives the evidence for each guess. Missing values are marked FILL IN.
     """
     if out is not None and out.exists():
-        raise click.UsageError(f"{out} exists already; a draft never overwrites a mapping")
+        raise click.UsageError(f"{out} already exists; a draft never overwrites a mapping")
     made = draft(observe(files, load(config)), target)
     text = write_draft(made)
     if out is None:
@@ -43,7 +43,7 @@ def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, co
         say(warning)
     lines = text.splitlines()[4:]
     marks = {mark: sum(mark in line for line in lines) for mark in (FILL_IN, CHECK)}
-    say(f"{out or 'the draft'}: {marks[FILL_IN]} places to fill in, {marks[CHECK]} to check")
+    say(f"{out or 'the draft'}: {marks[FILL_IN]} marked {FILL_IN}, {marks[CHECK]} marked {CHECK}")
 
 
 @click.command()
@@ -75,4 +75,4 @@ def schema(*, out: Path | None) -> None:
         click.echo(text)
         return
     out.write_text(f"{text}\n", encoding="utf-8")
-    say(f'{out} is written; first line of a mapping: "# yaml-language-server: $schema={out}"')
+    say(f'{out} written; first line of a mapping: "# yaml-language-server: $schema={out}"')

@@ -1,4 +1,4 @@
-"""Files translated with one mapping, whatever the files are called: for `preview`, `test` and `diff`."""
+"""Files translated with one mapping, independent of their names: for `preview`, `test` and `diff`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,39 +19,39 @@ from loadsheet.settings import Settings
 
 
 def mapping_named(name: str, settings: Settings) -> CompiledMapping:
-    """The mapping file at this path, else the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
+    """The mapping file at this path, otherwise the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
     if Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file():
         return load_mapping(Path(name), settings.assumptions, home_of(Path(name), settings))
     return mapping_among(load_folder(settings.mappings, settings.assumptions), name, settings)
 
 
-def mapping_among(found: LoadedMappings, name: str, settings: Settings) -> CompiledMapping:
+def mapping_among(loaded_mappings: LoadedMappings, name: str, settings: Settings) -> CompiledMapping:
     """The mapping of this name in the folder. Raises MappingError, click.BadParameter."""
-    loaded = {mapping.name: mapping for mapping in found}
+    loaded = {mapping.name: mapping for mapping in loaded_mappings}
     if name not in loaded:
-        if broken := next((one for one in found.broken if name == one.name), None):
+        if broken := next((mapping for mapping in loaded_mappings.broken if name == mapping.name), None):
             raise broken.finding
         known = ", ".join(loaded) or "none"
         raise click.BadParameter(
-            f"{name} is neither a mapping file nor a mapping of {settings.mappings}; there are: {known}"
+            f"{name} is neither a mapping file nor a mapping in {settings.mappings}; known: {known}"
         )
     return loaded[name]
 
 
 def home_of(path: Path, settings: Settings) -> Path | None:
-    """The folder of mappings, if a mapping file lies in it."""
+    """The folder of mappings, if it contains this mapping file."""
     return settings.mappings if path.resolve().is_relative_to(settings.mappings.resolve()) else None
 
 
 def mapping_for(files: Sequence[Path], settings: Settings) -> CompiledMapping:
-    """The mapping of the folder that names the first of these files. Raises MappingError, and FileRefused if none or several do."""
+    """The mapping of the folder that matches the first of these files. Raises MappingError, and FileRefused if none or several match."""
     loaded = load_folder(settings.mappings, settings.assumptions)
     name = name_in_inbox(files[0], loaded)
     routes = route([name], loaded)
     waiting = (mapping for mapping in loaded if name in route([name], [mapping]).waiting)
     if named := next((found.mapping for found in routes.complete), None) or next(waiting, None):
         return named
-    if broken := next((one for one in loaded.broken if one.takes(name)), None):
+    if broken := next((mapping for mapping in loaded.broken if mapping.takes(name)), None):
         raise broken.finding
     raise FileRefused({**routes.unmapped, **routes.ambiguous, **routes.blocked}[name])
 
@@ -64,8 +64,8 @@ def translate_files(
     now: datetime,
     documents_max: int | None = None,
 ) -> CompareSink:
-    """What these files become as one drop of this mapping; `now` (aware) is what `$now` means. A lone file need not be named as the mapping
-    wants; of several each takes the role whose pattern it fits best. Raises FileRefused, click.UsageError.
+    """Translate these files as one drop of this mapping; `now` (aware) is the value of `$now`. The name of a single file does not matter.
+    Each of several files gets the role whose pattern fits best. Raises FileRefused, click.UsageError.
     """
     roles = _roles(mapping, files)
     bare = [path.name for path in roles.values()]
@@ -95,12 +95,12 @@ def _roles(mapping: CompiledMapping, files: Sequence[Path]) -> Mapping[str, Path
 
 
 def named_by(patterns: Iterable[str], path: Path) -> bool:
-    """Whether one of the patterns names this file, by its bare name."""
+    """Whether one of the patterns matches this file's bare name."""
     return any(_fits(path, pattern) for pattern in patterns)
 
 
 def _fits(path: Path, pattern: str) -> bool:
-    """Whether the bare name of a file is as the last part of a pattern wants; placeholders stand for anything."""
+    """Whether the bare name of a file matches the last part of a pattern; placeholders match any text."""
     last = PurePosixPath(pattern).name
     while "{" in last and "}" in last:
         last = f"{last[: last.index('{')]}*{last[last.index('}') + 1 :]}"

@@ -1,4 +1,4 @@
-"""`loadsheet mapping lint`: every mistake of mapping files, shown at its place: the line itself, and a caret under the place."""
+"""`loadsheet mapping lint`: every mistake in mapping files, with its line and a caret below the place."""
 
 import sys
 import unicodedata
@@ -15,7 +15,7 @@ from loadsheet.mapping import mapping_files
 from loadsheet.problems import MappingError
 
 _WIDE = frozenset("WF")  # East Asian letters that take two places on a terminal
-_SHOWN = 160  # characters of a line; what stands further right is cut off on both sides of the place
+_SHOWN = 160  # characters of a line; longer lines are cut on both sides of the place
 
 
 @click.command()
@@ -40,7 +40,8 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     for loaded in sound:
         for note in loaded.notes:
             say(f"{loaded.path}: note: {note}")
-    say(f"{len(paths)} mapping files, {len(findings)} mistakes")
+    s_files, s_mistakes = "" if len(paths) == 1 else "s", "" if len(findings) == 1 else "s"
+    say(f"{len(paths)} mapping file{s_files}, {len(findings)} mistake{s_mistakes}")
     return MappingError.exit_code if findings else 0
 
 
@@ -48,7 +49,7 @@ def _shown(findings: list[MappingError]) -> list[str]:
     if not sys.stdout.isatty():
         return [str(finding) for finding in findings]
     texts = {}
-    for file in {finding.file for finding in findings}:  # what is extended may be another file
+    for file in {finding.file for finding in findings}:  # a finding may be in the extended file
         texts[file] = Path(file).read_bytes().decode("utf-8-sig", errors="replace") if Path(file).is_file() else ""
     return [f"{framed(finding, texts[finding.file])}\n" for finding in findings]
 
@@ -67,7 +68,7 @@ def framed(finding: MappingError, text: str) -> str:
            |                  ^
            = did you mean packages?
 
-    A place that the text does not have gives the bare finding.
+    If the text does not have the place, the result is the bare finding.
     """
     lines = text.splitlines()
     if not 1 <= finding.line <= len(lines):
@@ -87,7 +88,7 @@ def framed(finding: MappingError, text: str) -> str:
 
 
 def _cut(line: str, at: int) -> tuple[str, int]:
-    """The part of a line that fits, with the position of the place in it. Tabs become one blank, as the caret counts them."""
+    """The part of a line that fits, and the position of the place in it. A tab becomes one blank, as the caret counts it."""
     plain = line.replace("\t", " ").rstrip()
     if len(plain) <= _SHOWN:
         return plain, at
@@ -96,7 +97,7 @@ def _cut(line: str, at: int) -> tuple[str, int]:
 
 
 def _columns(text: str) -> int:
-    """How many places a text takes on a terminal."""
+    """The width of a text on a terminal."""
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in _WIDE else 1
         for letter in text

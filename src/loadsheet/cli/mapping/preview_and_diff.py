@@ -1,4 +1,4 @@
-"""`loadsheet mapping preview`, `test` and `diff`: what a mapping makes of files, shown, tested with golden cases, and compared with another."""
+"""`loadsheet mapping preview`, `test` and `diff`: show the result of a mapping, test it with golden cases, compare it with another."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -75,32 +75,36 @@ def preview(
     shown = [make_preview(mapping, document, found.tables) for document in found.documents]
     if as_json:
         heading = {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
-        print_json({**heading, "records": [_preview_json(one) for one in shown]})
+        print_json({**heading, "records": [_preview_json(record) for record in shown]})
     elif sys.stdout.isatty():
         console = Console()
-        for one in shown:
-            console.print(_grid(one))
+        for record in shown:
+            console.print(_grid(record))
     else:
-        for one in shown:
-            click.echo("\n".join(_lines(one)))
-    return exit_codes.NEEDS_SOMEONE if any(problem.level == "error" for one in shown for problem in one.problems) else 0
+        for record in shown:
+            click.echo("\n".join(_lines(record)))
+    return (
+        exit_codes.NEEDS_SOMEONE
+        if any(problem.level == "error" for record in shown for problem in record.problems)
+        else 0
+    )
 
 
-def _grid(found: Preview) -> Grid:
-    rows = "; ".join(found.rows)
-    grid = Grid("Cell", "Heading", "As it was sent", "", "Field", "Value", title_justify="left", header_style="bold")
-    grid.title = escape(f"{found.operation} {found.key}  ({rows})")
-    at = {str(problem.where): problem for problem in found.problems}
-    for value in found.values:
+def _grid(document: Preview) -> Grid:
+    rows = "; ".join(document.rows)
+    grid = Grid("Cell", "Heading", "As sent", "", "Field", "Value", title_justify="left", header_style="bold")
+    grid.title = escape(f"{document.operation} {document.key}  ({rows})")
+    at = {str(problem.where): problem for problem in document.problems}
+    for value in document.values:
         place, label, text = _source(value)
         style = "yellow" if place in at else "dim" if not value.cells else ""
         near = _place(value.cells[0].where) if value.cells else ""
         grid.add_row(*map(escape, (near, label, text, "->", value.path, value.value)), style=style)
-    for cell in found.unused:
-        style = "dim" if found.values else "yellow" if str(cell.where) in at else ""
-        use = "not used" if found.values else ""
+    for cell in document.unused:
+        style = "dim" if document.values else "yellow" if str(cell.where) in at else ""
+        use = "not used" if document.values else ""
         grid.add_row(*map(escape, (_place(cell.where), cell.label, _short(cell.text), "", use, "")), style=style)
-    for problem in found.problems:
+    for problem in document.problems:
         style = "bold red" if problem.level == "error" else "yellow"
         hint = f" ({problem.hint})" if problem.hint else ""
         grid.add_row(
@@ -110,13 +114,13 @@ def _grid(found: Preview) -> Grid:
     return grid
 
 
-def _lines(found: Preview) -> Iterator[str]:
-    for value in found.values:
+def _lines(document: Preview) -> Iterator[str]:
+    for value in document.values:
         place, label, text = _source(value)
-        yield f"{found.key}\t{value.path}\t{value.value}\t{place}\t{label}\t{text}"
-    for cell in found.unused:
-        yield "\t".join((found.key, "", "", str(cell.where), cell.label, _short(cell.text)))
-    yield from (f"{found.key}\t{problem}" for problem in found.problems)
+        yield f"{document.key}\t{value.path}\t{value.value}\t{place}\t{label}\t{text}"
+    for cell in document.unused:
+        yield "\t".join((document.key, "", "", str(cell.where), cell.label, _short(cell.text)))
+    yield from (f"{document.key}\t{problem}" for problem in document.problems)
 
 
 def _source(value: Explanation) -> tuple[str, str, str]:
@@ -128,7 +132,7 @@ def _source(value: Explanation) -> tuple[str, str, str]:
 
 
 def _place(where: Where) -> str:
-    """A place without what the reader knows: the sheet and cell, or the file and row."""
+    """A short place: the sheet and cell, or the file and row."""
     return f"{where.sheet}!{where.cell}" if where.cell else f"{where.file}:{where.row}"
 
 
@@ -137,17 +141,17 @@ def _short(text: str) -> str:
     return plain if len(plain) <= _SHORT else f"{plain[: _SHORT - 3]}..."
 
 
-def _preview_json(found: Preview) -> dict[str, Any]:
+def _preview_json(document: Preview) -> dict[str, Any]:
     return {
-        "operation": found.operation,
-        "key": found.key,
-        "rows": list(found.rows),
+        "operation": document.operation,
+        "key": document.key,
+        "rows": list(document.rows),
         "values": [
             {"field": value.path, "value": value.value, "cells": [_cell(cell) for cell in value.cells]}
-            for value in found.values
+            for value in document.values
         ],
-        "unused": [_cell(cell) for cell in found.unused],
-        "problems": [problem.to_json() for problem in found.problems],
+        "unused": [_cell(cell) for cell in document.unused],
+        "problems": [problem.to_json() for problem in document.problems],
     }
 
 
@@ -168,7 +172,7 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
     place = folder or settings.mappings / FOLDER
     cases = find_cases(place) if place.is_dir() else []
     if not cases:
-        raise MappingError("there are no cases here", file=str(place), hint="put files into MAPPING/ and use --update")
+        raise MappingError("no cases found", file=str(place), hint="put files into MAPPING/ and use --update")
     loaded = load_folder(settings.mappings, settings.assumptions)
     differences = {
         case: _run_case(case, mapping_among(loaded, case.mapping, settings), settings, update=update) for case in cases
@@ -183,7 +187,10 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
             print_lines([f"{'wrong' if texts else 'ok'}\t{case.mapping}/{case.name}"])
             for text in texts:
                 print_lines([f"\t{text}"])
-        say(f"{len(cases)} cases, {len(failed)} not as expected" + (", all written anew" if update else ""))
+        say(
+            f"{len(cases)} case{'' if len(cases) == 1 else 's'}, {len(failed)} not as expected"
+            + (", all rewritten" if update else "")
+        )
     return exit_codes.NEEDS_SOMEONE if failed else 0
 
 
@@ -221,7 +228,7 @@ def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, 
     now = datetime.now(UTC)
     total = Comparison()
     for drop in _drops(files, before, after):
-        old_side, new_side = (translate_files(one, drop, settings, now=now) for one in (before, after))
+        old_side, new_side = (translate_files(mapping, drop, settings, now=now) for mapping in (before, after))
         found = compare(old_side.documents, new_side.documents)
         total.counts.update(found.counts)
         total.fields.update(found.fields)
@@ -236,7 +243,7 @@ def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, 
 
 
 def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[Path, ...]]:
-    """Each file by itself, or for a mapping of several files all of them together; a folder is one drop."""
+    """One drop for each file, or one for all files if the mapping has several; a folder is one drop."""
     alone = [path for path in files if path.is_file()]
     folders = [sorted(inner for inner in path.iterdir() if inner.is_file()) for path in files if path.is_dir()]
     if before.companions:
@@ -248,21 +255,21 @@ def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple
 
 
 def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileRefused:
-    """That these files and folders hold no document for either mapping."""
+    """The error that these files and folders have no document for either mapping."""
     patterns = ", ".join(dict.fromkeys((*before.files, *before.companions.values(), *after.files)))
     found = ", ".join(map(str, files))
-    hint = "there is nothing to compare: name a file, or a folder that holds files of these names"
+    hint = "nothing to compare: give a file, or a folder with files of these names"
     return FileRefused(Problem("A101", Where(found), found, {"patterns": patterns}, hint))
 
 
-def _print(old: Mapping, new: Mapping, found: Comparison) -> None:
+def _print(old: Mapping, new: Mapping, comparison: Comparison) -> None:
     print_lines([f"{_named(old)} -> {_named(new)}"])
     for verdict in Verdict:
-        if found.counts[verdict]:
-            print_lines([f"{found.counts[verdict]:>8}  {verdict}"])
-    for path, count in found.fields.most_common():
+        if comparison.counts[verdict]:
+            print_lines([f"{comparison.counts[verdict]:>8}  {verdict}"])
+    for path, count in comparison.fields.most_common():
         print_lines([f"{count:>8}  differ in {path}"])
-    shown = [pair for pair in found.pairs if pair.verdict is not Verdict.STILL_FAILING]
+    shown = [pair for pair in comparison.pairs if pair.verdict is not Verdict.STILL_FAILING]
     for pair in shown[:_SHOWN]:
         print_lines([f"{pair.verdict}\t{pair.operation} {pair.key}"])
         for change in pair.changes:
