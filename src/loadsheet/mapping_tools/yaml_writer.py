@@ -53,10 +53,6 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
     yield ""
 
 
-def _places(count: int) -> str:
-    return "1 place is" if count == 1 else f"{count} places are"
-
-
 def warnings(draft: Draft) -> Iterator[str]:
     """Warnings for the user that are also printed."""
     for sheet in draft.left_out:
