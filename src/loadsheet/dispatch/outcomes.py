@@ -160,7 +160,7 @@ class Meaning(NamedTuple):
     """The meaning of a status for its call, whatever the body says."""
 
     kind: OutcomeKind
-    said: str
+    reason: str
     halts: bool = False
 
 
@@ -197,7 +197,7 @@ def classify(
     if reply.status == 400:
         return _of_refusal(operation, reply)
     meaning = STATUSES.get(reply.status, _UNNAMED)
-    reason = f"{meaning.said}: status {reply.status}"
+    reason = f"{meaning.reason}: status {reply.status}"
     if meaning is not _BUSY and reply.status != PROXY_LOGIN_REFUSED and reply.body:  # a proxy may repeat the password
         reason += f', "{excerpt(reply.body)}"'
     asks = meaning is _BUSY or reply.status == _UNAVAILABLE
@@ -220,9 +220,9 @@ def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumpt
     try:
         receipt = read_success(operation, decode(reply.body), assumptions)
     except UndocumentedAnswer as error:
-        said = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
+        prefix = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
         page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers for the exchange, and will again
-        reason = f'{said}{error}; it began "{excerpt(reply.body)}"'
+        reason = f'{prefix}{error}; it began "{excerpt(reply.body)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, halts=page, duration_ms=reply.duration_ms)
     if receipt.echoed and [receipt.echoed] != list(keys):
         reason = f'the answer names "{receipt.echoed}", not "{", ".join(keys)}"'
@@ -254,8 +254,8 @@ def decode(body: bytes) -> object:
     try:
         return _strict.decode(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        said = error if isinstance(error, UndocumentedAnswer) else "it is not JSON"
-        raise UndocumentedAnswer(f"{said}") from None
+        reason = error if isinstance(error, UndocumentedAnswer) else "it is not JSON"
+        raise UndocumentedAnswer(f"{reason}") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -314,9 +314,9 @@ def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
 def _stating(entry: Entry, origin: Origin, traced: Trace) -> Iterator[Where]:
     """The cells that state a value; for a value of the whole record, the equal cells of all its rows."""
     row = entry.rows[traced.row]
-    said = _cell(origin, row, traced.label)
-    for other in entry.rows if traced.source.rows == "first" and said else [row]:
-        if other is row or (other.table == row.table and _cell(origin, other, traced.label) == said):
+    text = _cell(origin, row, traced.label)
+    for other in entry.rows if traced.source.rows == "first" and text else [row]:
+        if other is row or (other.table == row.table and _cell(origin, other, traced.label) == text):
             yield origin.tables[other.table].where(other.number, traced.label)
 
 

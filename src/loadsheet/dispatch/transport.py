@@ -370,8 +370,8 @@ class CallConnection:
             return self._overdue()
         kind = type(error)
         text, log = (
-            self._mask.masked(said.encode()).decode("utf-8", "replace")
-            for said in (failure_text(error), failure_details(error))
+            self._mask.masked(text.encode()).decode("utf-8", "replace")
+            for text in (failure_text(error), failure_details(error))
         )
         if isinstance(error, ProxyLoginError):
             return Failure(PROXY_LOGIN, text, has_sent=False, log=log)
@@ -435,10 +435,10 @@ def failure_text(error: Exception) -> str:
         return "the exchange did not answer in time"
     if isinstance(cause, OSError) and cause.errno is not None:  # exceptions of requests have none
         return _BY_NUMBER.get(cause.errno, (cause.strerror or _BROKEN_OFF).lower())
-    said = (
+    source = (
         error if isinstance(error, ProtocolError) and len(error.args) == 1 else cause
     )  # the first is ours, in plain words
-    text = next((part for part in reversed(said.args) if isinstance(part, str) and part), "")
+    text = next((part for part in reversed(source.args) if isinstance(part, str) and part), "")
     return text or "the connection failed"
 
 

@@ -202,55 +202,55 @@ class WorkList:
 
     def write(self, sheet: TableSheet, open_ones: Iterator[ExceptionStatus]) -> None:
         """Fill the sheet Exceptions and total its content."""
-        for standing, entry, remarks in self._with_remarks(open_ones):
+        for exception, entry, remarks in self._with_remarks(open_ones):
             values = {name: remarks[name].value if name in remarks else "" for name in HEADS}
             values["status"] = values["status"] or OPEN
-            days, figures = self._ages.days(standing.opened_at), _figures(entry)
+            days, figures = self._ages.days(exception.opened_at), _figures(entry)
             bucket = bucket_of(days)
             reason = values["reason"] if values["reason"] in REASONS else NO_REASON
             self.aged.add((bucket, reason), figures)
             self.accepted += values["status"] == ACCEPTED
-            self.aged.new += standing.run == self._run
+            self.aged.new += exception.run == self._run
             self.aged.oldest = max(self.aged.oldest, days)
             weight, value = figures.get("weight", (None, "")), figures.get("goods value", (None, ""))
-            line: list[Value] = [exception_id(entry.id), entry.key, self._drop(entry.drop).mapping, standing.verdict]
-            line += [*self._what(standing, entry), _day(standing.opened_at), days, *values.values()]
-            line += [entry.operation, bucket, *weight, *value, standing.run, as_written(values)]
+            line: list[Value] = [exception_id(entry.id), entry.key, self._drop(entry.drop).mapping, exception.verdict]
+            line += [*self._what(exception, entry), _day(exception.opened_at), days, *values.values()]
+            line += [entry.operation, bucket, *weight, *value, exception.run, as_written(values)]
             sheet.add(line, _TONES)
 
     def write_closed(self, sheet: TableSheet, closed: Iterator[ExceptionStatus]) -> None:
         """Fill the sheet Closed."""
-        for standing, entry, remarks in self._with_remarks(closed):
-            self.closed_by_word += standing.closed in WORDS
+        for exception, entry, remarks in self._with_remarks(closed):
+            self.closed_by_word += exception.closed in WORDS
             words = [remarks[name].value if name in remarks else "" for name in HEADS]
             status = remarks.get("status")
             spoken = (status.who, datetime.fromisoformat(status.at)) if status else ("", None)
-            where = (_day(standing.opened_at), standing.run, standing.closed_run or self._run)
-            days = self._ages.days(standing.opened_at)
+            where = (_day(exception.opened_at), exception.run, exception.closed_run or self._run)
+            days = self._ages.days(exception.opened_at)
             head = (exception_id(entry.id), entry.key, entry.operation, self._drop(entry.drop).mapping)
-            sheet.add((*head, standing.verdict, standing.closed, *where, days, *words, *spoken), {5: Tone.GOOD})
+            sheet.add((*head, exception.verdict, exception.closed, *where, days, *words, *spoken), {5: Tone.GOOD})
 
     def _with_remarks(
-        self, standings: Iterator[ExceptionStatus]
+        self, exceptions: Iterator[ExceptionStatus]
     ) -> Iterator[tuple[ExceptionStatus, Entry, dict[str, Remark]]]:
-        while some := list(islice(standings, _BATCH)):
+        while some := list(islice(exceptions, _BATCH)):
             wanted = [one.entry for one in some]
             remarks = self._queries.remarks_on(wanted)
-            for standing, entry in zip(some, self._queries.entries_by_id(wanted), strict=True):
-                yield standing, entry, remarks.get(entry.id, {})
+            for exception, entry in zip(some, self._queries.entries_by_id(wanted), strict=True):
+                yield exception, entry, remarks.get(entry.id, {})
 
-    def _what(self, standing: ExceptionStatus, entry: Entry) -> tuple[Value, ...]:
+    def _what(self, exception: ExceptionStatus, entry: Entry) -> tuple[Value, ...]:
         """Field, source value, sent value, value at the exchange, difference, what is wrong, and the source cell."""
         drop = self._drop(entry.drop)
-        if standing.found:
-            first, *others = standing.found
+        if exception.found:
+            first, *others = exception.found
             source, cell = self._source(entry, first.path)
-            wrong = "; also ".join([MEANINGS[Verdict(standing.verdict)], *([_named(others)] if others else [])])
+            wrong = "; also ".join([MEANINGS[Verdict(exception.verdict)], *([_named(others)] if others else [])])
             return (first.path, source, first.sent, first.held, gap_of(first), wrong, cell or _beginning(entry, drop))
         problem = _first(entry.problems)
         if problem is None:
             reason = entry.reason if entry.state is not State.ACCEPTED else ""
-            text = reason or MEANINGS.get(Verdict(standing.verdict), "")
+            text = reason or MEANINGS.get(Verdict(exception.verdict), "")
             return ("", "", "", "", None, text, _beginning(entry, drop))
         path = problem.where.path
         source, cell = self._source(entry, path) if path else ("", "")
