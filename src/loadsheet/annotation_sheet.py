@@ -1,4 +1,4 @@
-"""The format of the analyst's annotations of an exception: their values, and the columns of the sheet that holds them.
+"""The format of the analyst's annotations of an exception: their values, and the columns that hold them.
 
 Shared by the writer of the sheet (reports), its reader (annotations) and the ledger. Uses no workbook library.
 """
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 SHEET = "Exceptions"
 ID = "Exception"
 HEADS = {"owner": "Owner", "reason": "Reason", "comment": "Comment", "status": "Status"}
-"""The headings of the analyst's columns by field."""
+"""The headings of the analyst's columns, by field."""
 
 WRITTEN = "_written"
 """The heading of the hidden last column: digests of what we wrote into the analyst's columns."""
@@ -46,12 +46,12 @@ def entry_of(text: str) -> int | None:
 
 
 def as_written(values: Mapping[str, str]) -> str:
-    """The hidden column for these values: eight hex digits each, in the order of `HEADS`."""
+    """The hidden cell for these values: eight hex digits each, in the order of `HEADS`."""
     return " ".join(_digest(values.get(name, "")) for name in HEADS)
 
 
 def changed(values: Mapping[str, str], written: str) -> dict[str, str]:
-    """The values that differ from what we wrote; all that are not empty, if that is unknown."""
+    """The values that differ from what we wrote; all non-empty values if that is unknown."""
     before = written.split()
     if len(before) != len(HEADS):
         return {name: value for name, value in values.items() if value}

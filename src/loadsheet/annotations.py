@@ -1,7 +1,8 @@
-"""Annotations: owner, reason, comment and status that analysts wrote into the workbooks of earlier runs, read into the ledger.
+"""Annotations: owner, reason, comment and status that analysts wrote into workbooks of earlier runs, read into the ledger.
 
-Owns: which workbooks are read, and who is named as the author. Each row of the sheet records what we wrote into it, so an old workbook
-contributes only what was changed in it. A workbook that cannot be read now (open, half saved) is not an error: a later run reads it.
+Owns which workbooks are read and who is named as the author. Each row of the sheet records what we wrote into it, so an
+old workbook contributes only its changes. A workbook that cannot be read now (open, half saved) is not an error: a
+later run reads it.
 """
 
 import html
@@ -20,14 +21,14 @@ from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.settings import Settings
 
 RUNS_MAX, WORKBOOKS_MAX = 60, 200
-"""How many of the latest runs are searched for saved workbooks, and for how many workbooks the last state is kept."""
+"""The number of latest runs searched for saved workbooks, and of workbooks whose last state is kept."""
 
-_WRITTEN_LAST = "run.json"  # a workbook that is newer than this was saved by an analyst
+_WRITTEN_LAST = "run.json"  # a workbook newer than this was saved by an analyst
 _PROPERTIES, _PROPERTIES_MAX = "docProps/core.xml", 65_536
 _SAVED_BY = re.compile(r"<cp:lastModifiedBy>([^<]*)</cp:lastModifiedBy>")
 _BOOK = re.compile(r"reconciliation[^/]*\.xlsx")
 _VALUE_MAX = 4_000
-_RETRY_CODES = ("R201",)  # the system does not let us read it now
+_RETRY_CODES = ("R201",)  # the system denies access for now
 _LAYOUT = Layout(
     SHEET,
     (
@@ -44,7 +45,7 @@ class _Workbook(NamedTuple):
     name: str
     path: Path
     saved_ns: int
-    object: object_storage.Object | None = None  # set if the outbox is in a store: it is fetched before it is read
+    object: object_storage.Object | None = None  # set if the outbox is in an object store: downloaded before reading
 
 
 class _Row(NamedTuple):
@@ -60,7 +61,7 @@ class _Row(NamedTuple):
         return f"{self.written}: {as_written(self.cells)}"
 
     def before(self, mark: str) -> str:
-        """The digests of the cells when the row had this mark; those of what we wrote, if the mark belongs to another row."""
+        """The digests of the cells at this mark; those of what we wrote if the mark belongs to another row."""
         written, _, remarks = mark.partition(": ")
         return remarks if remarks and written == self.written else self.written
 
@@ -69,21 +70,21 @@ _NEVER = WorkbookRead(0, {})
 
 
 def import_annotations(settings: Settings, ledger: Ledger) -> int:
-    """Keep in the ledger what analysts wrote into the workbooks of earlier runs since those were written or read last; returns how
-    many remarks were news. Costs a look at a few file times if nothing was written. Raises LedgerError.
+    """Read into the ledger what analysts wrote into workbooks of earlier runs since they were written or last read.
+    Returns the number of new remarks. If nothing was saved, it only checks a few file times. Raises LedgerError.
     """
     known = ledger.queries.workbooks_read()
     found = [book for book in _saved_workbooks(settings, ledger) if book.saved_ns != _last_read(known, book).saved_ns]
     read, remarks = dict(known), list[Remark]()
     for book in sorted(found, key=lambda one: one.saved_ns):
         if book.object is not None and not object_storage.fetch(book.object, book.path):
-            continue  # saved again just now
+            continue  # saved again a moment ago
         try:
             rows = list(_rows_of(book, settings))
         except ReadersUnavailable:
             continue
         except FileRefused as refused:
-            if refused.problem.code not in _RETRY_CODES:  # it would be refused again until it is saved
+            if refused.problem.code not in _RETRY_CODES:  # refused again until it is saved
                 read[book.name] = WorkbookRead(book.saved_ns, _last_read(known, book).edited)
             continue
         remarks += _remarks_in(book, rows, _last_read(known, book).edited)
@@ -101,7 +102,7 @@ def unread_workbooks(settings: Settings, ledger: Ledger) -> list[str]:
 
 
 def _saved_workbooks(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
-    """The workbooks of the latest runs, and of their days, that were saved after we wrote them."""
+    """The workbooks of the latest runs and days that were saved after we wrote them."""
     runs = [run.name for run in ledger.queries.runs(RUNS_MAX)]
     folders = list(dict.fromkeys([*runs, *(name[:10] for name in runs)]))
     if settings.outbox_address:
@@ -120,7 +121,7 @@ def _saved_workbooks(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
 
 
 def _saved_in_store(settings: Settings, folders: Sequence[str]) -> Iterator[_Workbook]:
-    """The same for an outbox in a store, by the store's times, which count seconds: `run.json` is written after the workbook."""
+    """The same for an outbox in an object store, by its times in whole seconds: `run.json` is written after the workbook."""
     place = settings.outbox_address
     for folder, there in zip(
         folders,
@@ -156,7 +157,7 @@ def _rows_of(book: _Workbook, settings: Settings) -> Iterator[_Row]:
 
 
 def _remarks_in(book: _Workbook, rows: Sequence[_Row], before: Mapping[int, str]) -> Iterator[Remark]:
-    """The changes in a workbook since we wrote it or, for rows edited `before`, since we last read it."""
+    """The changes in a workbook since we wrote it or, for rows in `before`, since we last read it."""
     author, at = _saved_by(book.path), _stamp(book.saved_ns)
     for row in rows:
         for name, value in changed(row.cells, row.before(before.get(row.entry, ""))).items():

@@ -1,4 +1,4 @@
-"""The outcome of one run, for metrics and notifications, whether the run succeeded, stopped early or never began.
+"""The outcome of one run for metrics and notifications, whether it succeeded, stopped early or never began.
 
 `operations.run_hooks` creates it.
 """
@@ -13,8 +13,9 @@ from loadsheet.reports.run_document import RunSummary
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The outcome of a run. Times are aware, in UTC; `shipper` is empty if the settings declare none. A run that could not begin (the
-    ledger is locked, a mapping is wrong) has no `summary` and no `folder`; `stopped` is why a run ended early or did not begin.
+    """The outcome of a run. Times are aware, in UTC; `shipper` is empty if the settings declare none. A run that could
+    not begin (the ledger is locked, a mapping is wrong) has no `summary` and no `folder`. `stopped` is the reason why it
+    ended early or did not begin.
     """
 
     shipper: str
@@ -25,7 +26,7 @@ class RunOutcome:
     summary: RunSummary | None = None
     folder: Path | None = None
     left: tuple[Problem, ...] = ()
-    address: str = ""  # where people find the folder, if that is in an object store
+    address: str = ""  # where people find the folder, if it is in an object store
 
     @property
     def run(self) -> str:
@@ -33,7 +34,7 @@ class RunOutcome:
         return self.summary.run if self.summary else ""
 
     def report(self, name: str = "") -> str:
-        """The address or path of a report, or of the folder of all reports; empty if there are none."""
+        """The address or path of a report, or of the report folder; empty if there is none."""
         if self.folder is None:
             return ""
         folder = self.address or str(self.folder.absolute())

@@ -193,7 +193,7 @@ def test_an_exchange_that_nobody_answers_for_is_wrong(house):
         free = server.getsockname()[1]
     level, text, todo = one_of("exchange", exchange=f"http://127.0.0.1:{free}", token=TOKEN)
     assert (level, str(free) in text) == ("wrong", True)
-    assert todo == "check `exchange` and the way to it, or try again later"
+    assert todo == "check `exchange` and the network connection to it, or try again later"
 
 
 def test_clocks_that_differ_are_told_with_how_much(house, served):

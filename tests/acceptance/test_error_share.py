@@ -34,7 +34,7 @@ def test_nothing_of_a_drop_with_too_many_errors_is_sent_until_a_person_says_so(h
     assert said["count"] == 9
     rows = [row for row in house.results("orders.csv") if row["outcome"] == "held"]
     assert all("3 of 12 records of orders.csv are invalid, more than 20 %" in row["problem"] for row in rows)
-    assert "ask the people who run loadsheet to send the rest" in rows[0]["what to do"]
+    assert "ask the people who run loadsheet to send the other records" in rows[0]["what to do"]
     assert house.command("retry", "--file", "orders.csv").returncode == 0
     house.run()
     assert states(house) == {"accepted": 9, "invalid": 3}

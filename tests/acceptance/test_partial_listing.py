@@ -24,7 +24,7 @@ def test_orders_that_cannot_be_verified_are_counted_with_the_reason_and_need_som
     assert leg["reason"] in remark
     assert leg["todo"] in remark
     assert "4 of 6 orders cannot be verified" in done.stderr
-    assert "2 of 6 orders agree; 4 cannot be verified" in done.stdout
+    assert "2 of 6 orders agree; 4 documents cannot be verified" in done.stdout
     assert (more.returncode, workspace.run_json()["exit_code"], "cannot be verified" in more.stderr) == (0, 0, True)
 
 

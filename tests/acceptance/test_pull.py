@@ -194,7 +194,7 @@ def test_what_is_partial_says_so_first_and_exits_1(partial, tmp_path, form):
     if form == "xlsx":
         front = openpyxl.load_workbook(path)["Listing"]
         assert front["A1"].value == PARTIAL
-        assert "may be at the exchange all the same" in front["A2"].value
+        assert "may still be at the exchange" in front["A2"].value
         return
     first = path.read_text(encoding="utf-8-sig").splitlines()[0]
     assert first.startswith(f"# {PARTIAL}" if form == "csv" else f'{{"listed":"{PARTIAL}","complete":false')

@@ -96,7 +96,7 @@ def test_an_outbox_that_cannot_be_written_is_said_before_anything_is_taken(house
     (house / "outbox").write_text("in the way", encoding="utf-8")
     done = loadsheet(house, "run")
     assert done.returncode == 75
-    assert "reports cannot be written to the folder outbox (it is a file); nothing was taken or sent" in done.stderr
+    assert "reports cannot be written to the folder outbox (it is a file); nothing was read or sent" in done.stderr
     assert sorted(path.name for path in (house / "inbox").iterdir()) == ["orders.csv", "packages.csv"]
     assert "-01" not in loadsheet(house, "runs").stdout
 

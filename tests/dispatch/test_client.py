@@ -27,8 +27,8 @@ BOTH = settings(call_timeout_s=2.5, answer_bytes_max=100_000)
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("http://exchange.example", "in the clear"),
-        ("http://10.0.0.7:8080", "in the clear"),
+        ("http://exchange.example", "unencrypted"),
+        ("http://10.0.0.7:8080", "unencrypted"),
         ("https://anna:secret@exchange.example", "user name or password"),
         ("https://anna@exchange.example", "user name or password"),
         ("https://exchange.example/api?x=1", "not a base URL"),
@@ -266,7 +266,7 @@ def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
     with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(localhost(server), PATIENT) as client:
         reply = client.call(CREATE, BODY)
     assert not reply.failure.has_sent
-    assert reply.failure.text.startswith("the certificate of the exchange is not accepted: ")
+    assert reply.failure.text.startswith("the certificate of the exchange is not trusted: ")
     assert server.requests == []
 
 
@@ -319,7 +319,7 @@ def test_an_answer_with_trailers_without_end_is_cut_off(trailer):
     with Scripted(lambda *_: move) as server, client_of(server.url, settings()) as client:
         reply = client.call(CREATE, BODY)
     assert reply.failure is not None
-    assert "what follows the body of the answer is larger than 262144 bytes" in reply.failure.text
+    assert "the part after the body of the answer is larger than 262144 bytes" in reply.failure.text
     assert reply.failure.has_sent
 
 

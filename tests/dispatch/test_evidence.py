@@ -46,7 +46,7 @@ WITNESS = ledgers.order(9)
         ([WITNESS], {}, ""),
         ([WITNESS], {"total": 2}, "1 of 2"),
         ([WITNESS], {"pages": 2}, "2 pages"),
-        ([], {}, "no order that is known to be there"),
+        ([], {}, "no order that is known to exist"),
         ([ledgers.order(8)], {}, "witness"),
         ([WITNESS], {"witnesses": ()}, "witness"),
         ([{"tender_id": "T-1", **WITNESS}], {}, "witness"),

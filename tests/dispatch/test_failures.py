@@ -41,8 +41,8 @@ def nobody():
     [
         (scripted_exchange.closes_without_answer, "the exchange closed the connection without an answer"),
         (scripted_exchange.cuts(0.5), "the exchange closed the connection in the middle of an answer"),
-        (scripted_exchange.resets_after_reading, "the connection was broken off"),
-        (scripted_exchange.hangs(5), "the call was not over within 0.5 s (dispatch.call_timeout_s)"),
+        (scripted_exchange.resets_after_reading, "the connection was interrupted"),
+        (scripted_exchange.hangs(5), "the call did not finish within 0.5 s (dispatch.call_timeout_s)"),
     ],
 )
 def test_a_call_without_an_answer_is_told_in_plain_words(move, words):
@@ -56,7 +56,7 @@ def test_where_nobody_listens_the_connection_is_refused():
 
 
 def test_a_name_that_nobody_has_is_not_known():
-    assert failure_at("https://no-such-host.invalid").text == "the name of the exchange is not known here"
+    assert failure_at("https://no-such-host.invalid").text == "the host name of the exchange cannot be resolved"
 
 
 def test_a_port_that_speaks_no_tls_is_told_without_the_words_of_openssl():
@@ -73,7 +73,7 @@ def test_a_port_that_speaks_no_tls_is_told_without_the_words_of_openssl():
         with client_of(f"https://127.0.0.1:{port.getsockname()[1]}", settings()) as client:
             failure = client.call(CREATE, BODY).failure
         answering.join()
-    assert failure.text == "no secure connection comes about (wrong version number) (is it http://?)"
+    assert failure.text == "no secure connection is possible (wrong version number) (is it http://?)"
 
 
 def test_no_exception_of_the_libraries_shows_its_name():

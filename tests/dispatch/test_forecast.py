@@ -23,7 +23,7 @@ def test_nobody_knows_before_anything_was_done():
     assert Rate(5.0).per_second(5.0) == 0
     told = forecast(1200, 0.0, NOW, None)
     assert told.ends_at is None
-    assert "1,200 left" in str(told)
+    assert "1,200 documents left" in str(told)
     assert not forecast(1, 0.0, NOW, NOW).fits
 
 
@@ -32,7 +32,7 @@ def test_it_says_whether_the_rest_fits_the_night():
     good, bad = forecast(3600, 1.0, NOW, night), forecast(3600, 0.1, NOW, night)
     assert (good.fits, bad.fits) == (True, False)
     assert good.ends_at == NOW + timedelta(hours=1)
-    assert "3,600 left at 1 a second" in str(good)
+    assert "3,600 documents left at 1 a second" in str(good)
     assert "in time for" in str(good)
     assert "360 an hour" in str(bad)
     assert "too late for" in str(bad)
@@ -54,7 +54,7 @@ def test_a_run_says_what_is_left_and_whether_it_fits_the_night():
 
     for nothing in (DeliveryResult(None, {}), told(0, 5.0)):
         assert (nothing.left, nothing.late) == ("", "")
-    assert ("100 left" in told(100, 5.0).left, told(100, 5.0).late) == (True, "")
+    assert ("100 documents left" in told(100, 5.0).left, told(100, 5.0).late) == (True, "")
     assert "too late for" in told(100_000, 5.0).late
     assert told(10, 0.0).late == told(10, 0.0).left != ""
     assert told(10, 0.0, None).late == "", "nobody set a time"

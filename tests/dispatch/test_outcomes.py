@@ -83,7 +83,7 @@ def test_a_refusal_in_no_documented_shape_is_refused_and_kept_in_part():
     assert outcome.kind is REFUSED
     (fault,) = outcome.faults
     assert fault.path == ""
-    assert "not in a documented shape" in fault.text
+    assert "in an undocumented shape" in fault.text
     assert "<html>Bad Request from a proxy</html>" in fault.text
 
 

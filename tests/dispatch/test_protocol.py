@@ -77,11 +77,11 @@ def test_what_is_not_clear_stays_unknown_whatever_is_set(operation, shown):
     [
         ({"counts": False, **SEEN_TWICE}, "no witness"),
         ({"waited": 899.0, **SEEN_TWICE}, "quiesce_s"),
-        ({}, "second look"),
+        ({}, "second listing"),
         ({"looks": (look(DAY - 59),)}, "confirm_gap_s"),
-        ({"looks": (look(1000, counts=False),)}, "second look"),
-        ({"looks": (look(1000, Presence.OTHERWISE),)}, "second look"),
-        ({"looks": (look(-5),)}, "second look"),
+        ({"looks": (look(1000, counts=False),)}, "second listing"),
+        ({"looks": (look(1000, Presence.OTHERWISE),)}, "second listing"),
+        ({"looks": (look(-5),)}, "second listing"),
     ],
 )
 @pytest.mark.parametrize("operation", [*CREATES, *DELETES])

@@ -77,7 +77,7 @@ def test_a_delete_is_shown_by_two_absences_from_a_complete_listing_with_a_witnes
             clock.pass_time(40)
         early, first, _ = ledger.queries.findings_of(3)
     assert (early.counts, first.counts) == (False, True)
-    assert ("quiesce_s" in early.text, "second look" in first.text) == (True, True)
+    assert ("quiesce_s" in early.text, "second listing" in first.text) == (True, True)
 
 
 def test_without_unknown_entries_that_a_listing_shows_nobody_is_asked(ledger):

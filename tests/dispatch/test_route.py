@@ -194,7 +194,7 @@ def test_a_proxy_that_is_not_there_is_named():
     assert outcome.kind is OutcomeKind.NOT_SENT
     assert reply.failure.text == f"the proxy 127.0.0.1:{proxy.port} cannot be reached: connection refused"
     reply, _ = call("https://exchange.test", proxy="http://no-such-host.invalid:3128")
-    assert reply.failure.text.endswith("cannot be reached: the name of the proxy is not known here")
+    assert reply.failure.text.endswith("cannot be reached: the host name of the proxy cannot be resolved")
 
 
 @pytest.mark.parametrize("secure", [True, False])
@@ -239,7 +239,7 @@ def test_an_authority_of_our_own_is_trusted_from_a_file_and_from_a_folder(author
     with tls_exchange(authority.issued["server"]) as (server, url):
         assert call(url, ca_bundle=authority.file)[0].status == 200
         assert call(url, ca_bundle=tmp_path)[0].status == 200
-        assert "not accepted: " in call(url)[0].failure.text
+        assert "not trusted: " in call(url)[0].failure.text
     assert server.applied.total() == 2
 
 
@@ -248,14 +248,14 @@ def test_a_bundle_takes_the_place_of_the_authorities_of_the_system(authority, tm
     other = Authority(tmp_path, "other")
     with tls_exchange(authority.issued["server"]) as (_, url):
         assert call(url)[0].status == 200
-        assert "not accepted" in call(url, ca_bundle=other.file)[0].failure.text
+        assert "not trusted" in call(url, ca_bundle=other.file)[0].failure.text
 
 
 def test_an_expired_certificate_is_refused_with_its_reason(authority):
     with tls_exchange(authority.issue("expired", days=-1, hosts="DNS:localhost")) as (server, url):
         reply, outcome = call(url, ca_bundle=authority.file)
     assert outcome.kind is OutcomeKind.NOT_SENT
-    assert reply.failure.text == "the certificate of the exchange is not accepted: certificate has expired"
+    assert reply.failure.text == "the certificate of the exchange is not trusted: certificate has expired"
     assert server.requests == []
 
 
@@ -363,19 +363,24 @@ def test_files_that_cannot_be_used_are_named_with_their_setting(authority, tmp_p
     locked = encrypted(key, tmp_path / "locked.pem")
     for options, setting, path, words in (
         ({"ca_bundle": nothing}, "dispatch.ca_bundle", nothing, "cannot be read"),
-        ({"ca_bundle": empty}, "dispatch.ca_bundle", empty, "holds no certificates in PEM format"),
+        ({"ca_bundle": empty}, "dispatch.ca_bundle", empty, "has no certificates in PEM format"),
         ({"ca_bundle": folder}, "dispatch.ca_bundle", folder, "openssl rehash"),
         ({"client_certificate": nothing}, "dispatch.client_certificate", nothing, "cannot be read"),
-        ({"client_certificate": empty}, "dispatch.client_certificate", empty, "holds no certificate in PEM format"),
+        ({"client_certificate": empty}, "dispatch.client_certificate", empty, "has no certificate in PEM format"),
         ({"client_certificate": certificate}, "dispatch.client_certificate", certificate, "set dispatch.client_key"),
         ({"client_certificate": certificate, "client_key": nothing}, "dispatch.client_key", nothing, "cannot be read"),
-        ({"client_certificate": certificate, "client_key": empty}, "dispatch.client_key", empty, "no private key"),
+        (
+            {"client_certificate": certificate, "client_key": empty},
+            "dispatch.client_key",
+            empty,
+            "no usable private key",
+        ),
         ({"client_certificate": certificate, "client_key": locked}, "dispatch.client_key", locked, "is encrypted"),
         (
             {"client_certificate": certificate, "client_key": authority.issued["server"][1]},
             "dispatch.client_key",
             certificate,
-            "not that of",
+            "does not belong to",
         ),
         ({"client_key": key}, "dispatch.client_key", "", "set dispatch.client_certificate too"),
     ):

@@ -145,7 +145,7 @@ def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
         return accepts_after(0.0)
 
     with Scripted(answer) as server, Client(server.url, TOKEN, options) as client:
-        with pytest.raises(Superseded, match="another process has taken this ledger over"):
+        with pytest.raises(Superseded, match="another process has taken over this ledger"):
             send(shared, client, run, options, stopping=[])
         sent = len(server.requests)
     assert sent < 4

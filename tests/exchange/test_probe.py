@@ -277,7 +277,7 @@ def test_a_busy_exchange_is_waited_for_and_the_limit_is_told(tmp_path):
             found = probed(between.url)
     assert found.stopped is None
     answers = {answer.question: answer.finding for answer in found.capabilities.answers}
-    assert answers["Is there a rate limit (429)?"] == "2 answers of 429"
+    assert answers["Is there a rate limit (429)?"] == "2 answers with 429"
     assert found.capabilities.assumptions["create_existing"] == "reject"
 
 

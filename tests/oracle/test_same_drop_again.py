@@ -43,7 +43,7 @@ def test_samples_dropped_twice_send_nothing_the_second_time_and_need_as_much(nam
     }
     assert second["needs_someone"] == first["needs_someone"], said
     (sentence,) = [line for line in said if "need" in line and "agree" in line]
-    assert f"{first['needs_someone']['entries']} need you" in sentence
+    assert f"{first['needs_someone']['entries']} documents need attention" in sentence
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,8 @@ def test_records_that_were_not_accepted_from_here_are_only_at_the_exchange(one_r
     assert [(one.subject, one.key, one.note) for one in found.only_listed] == [
         ("order", "A-00002", "the document for it was refused"),
         ("order", "A-00003", "the document for it is invalid"),
-        ("order", "A-00077", "no document for it came through here"),
-        ("tender", "T-0008", "no document for it came through here"),
+        ("order", "A-00077", "loadsheet has no document for it"),
+        ("tender", "T-0008", "loadsheet has no document for it"),
     ]
 
 
@@ -211,7 +211,7 @@ def test_what_was_deleted_from_here_and_is_there_again_is_only_at_the_exchange(o
     assert not one_run.settle(listing([order(1)])).only_listed  # told as still at exchange
     one_run.next()
     (again,) = one_run.settle(listing([order(1)])).only_listed
-    assert again.note == "it was deleted from here and is there again"
+    assert again.note == "it was deleted from here and exists again"
 
 
 def test_legs_say_how_much_was_seen(one_run):

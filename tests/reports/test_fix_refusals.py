@@ -67,5 +67,5 @@ def test_a_refusal_stands_on_the_cell_that_the_value_came_from(outbox, shape):
 def test_a_value_that_is_in_no_cell_is_told_at_the_row_and_not_to_the_sender(outbox):
     sheet = openpyxl.load_workbook(outbox / "tender_updates.fix.xlsx")["tender_updates"]
     (line,) = (line for line in sheet["A2"].value.split("\n") if "receiver_id" in line)
-    assert line.endswith("This value is not in your file: ask the people who run loadsheet")
+    assert line.endswith("This value is not in your file: contact the people who run loadsheet")
     assert sheet["A2"].border.left.style == "medium"

@@ -132,8 +132,8 @@ def test_payload_fields_and_our_commands_are_not_for_senders():
 def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():
     guide = ColumnGuide("a number, in kg, like the pattern [0-9]+, blank means 1")
     problem = Problem("C305", AT, "-1", {"expected": "from 0 to 9"})
-    assert word_problem(problem, ENGLISH, {}, guide).todo == "This column takes a number, in kg, blank means 1"
-    assert word_problem(problem, ENGLISH, {}).todo == "Write a value that fits: from 0 to 9"
+    assert word_problem(problem, ENGLISH, {}, guide).todo == "Expected here: a number, in kg, blank means 1"
+    assert word_problem(problem, ENGLISH, {}).todo == "Enter a valid value: from 0 to 9"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_all_rows_of_every_record_that_was_not_sent_come_back_in_their_own_order
     assert [line[-1] for line in rows(packages)[1:]] == ["1:3/3", "2:2/2", "1:2/3"]
     assert [line[0] for line in rows(orders)[1:]] == [
         "PLZ: The exchange refused it: pickup_pincode is invalid. Correct the value; if it is right, ask the exchange",
-        "Fine as it is; stays here because it belongs to A-00001",
+        "No change needed; listed because the row belongs to A-00001",
     ]
     assert orders.column_dimensions["G"].hidden
     assert found.book.sheetnames == ["Aufträge", "Pakete", "Errors", "Read me"]
@@ -119,7 +119,7 @@ def test_wrong_cells_are_red_and_bordered_and_noted_and_warnings_are_not(tmp_pat
     bad, warned, fine, grey = sheet["E2"], sheet["F2"], sheet["B2"], sheet["B3"]
     assert (bad.border.left.style, bad.border.top.color.rgb, bad.fill.fgColor.rgb) == ("medium", "FFC62828", "FFFBD5D5")
     assert bad.font.b
-    assert bad.comment.text == '"zwölf" is not a number. Write a number [C302]'
+    assert bad.comment.text == '"zwölf" is not a number. Enter a number [C302]'
     assert warned.fill.fgColor.rgb == "FFFFF1B8"
     assert warned.border.left.style == "thin"
     assert "[K502]" in warned.comment.text
@@ -316,7 +316,7 @@ def test_what_waits_beside_what_is_to_be_fixed_is_told_as_no_matter_of_the_sende
         ledger.settle(run, [held(one, "L611")])
         book = fixes(ledger, run, settings).book
     assert [line[-1] for line in rows(book["Aufträge"])[1:]] == ["1:1/1"]
-    assert book["Read me"]["B6"].value.startswith("1 more record of it waits for another one, or for a decision")
+    assert book["Read me"]["B6"].value.startswith("1 more record waits for another record or for a decision")
 
 
 def test_what_waits_for_others_is_not_sent_back_and_a_change_of_what_was_accepted_is(tmp_path):
@@ -348,7 +348,7 @@ def test_a_file_that_was_set_aside_is_answered_with_what_to_do(tmp_path):
         report = written(ledger, run, settings)
         book = openpyxl.load_workbook(report.folder / "broken.fix.xlsx")
         assert rows(book["broken"])[1] == ["The file holds no rows. Send the file with its rows", "broken.xlsx", "R202"]
-        assert book["Read me"]["B3"].value == "broken.xlsx could not be read, so nothing of it was sent."
+        assert book["Read me"]["B3"].value == "broken.xlsx could not be read, so nothing from it was sent."
         assert PROPERTY not in book.custom_doc_props.names
         assert {"broken.fix.xlsx", "broken.xlsx.results.csv"} < set(report.summary.reports)
 
@@ -361,7 +361,7 @@ def test_what_goes_to_a_sender_names_no_file_of_others(tmp_path):
         ledger.set_aside(run, unreadable("x.csv", why))
         report = written(ledger, run, settings)
         book = openpyxl.load_workbook(report.folder / "x.fix.xlsx")
-        assert rows(book["x"])[1][0].startswith("No mapping takes a file of the name x.csv. Give your file the name")
+        assert rows(book["x"])[1][0].startswith("No mapping matches a file named x.csv. Give your file the agreed name")
         told = [
             report.folder / name
             for name in report.summary.reports
@@ -457,8 +457,8 @@ def test_text_files_come_back_as_text_on_wish_written_as_they_were(tmp_path):
     told = lines_of(found, "in.fix.csv", encoding="cp1252")
     assert told == [
         ["What to fix", *HEADER, "_row"],
-        ['Gewicht: "=x" is not a number. Write a number', *cells, "1:1/2"],
-        ["Fine as it is; stays here because it belongs to A-00001", *cell(1), "1:2/2"],
+        ['Gewicht: "=x" is not a number. Enter a number', *cells, "1:1/2"],
+        ["No change needed; listed because the row belongs to A-00001", *cell(1), "1:2/2"],
     ]
 
 
@@ -479,7 +479,7 @@ def test_records_beyond_the_limit_go_on_whole_in_a_text_file(tmp_path):
     found = a_run(tmp_path, *items, drop=text_drop(), fix_rows_max=5)
     assert [line[-1] for line in rows(found.book["in"])[1:]] == ["1:1/2", "2:1/2", "1:2/2", "2:2/2"]
     assert [line[-1] for line in lines_of(found, "in.fix.csv")[1:]] == ["3:1/2", "3:2/2"]
-    assert found.book["Read me"]["B6"].value == "There are more rows to correct in in.fix.csv beside this workbook."
+    assert found.book["Read me"]["B6"].value == "More rows to correct are in in.fix.csv, in the same folder."
     assert found.book["Errors"]["G4"].value == 3
 
 

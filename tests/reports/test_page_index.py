@@ -77,7 +77,7 @@ def test_runs_are_told_newest_first_whatever_their_numbers(tmp_path, queries):
     assert list(runs) == ["2026-03-04-10", "2026-03-04-9", "2026-03-04-02", "2025-12-31-01"]
     began, verdict, rows, documents, agree, need, code, reports = runs["2026-03-04-10"]
     assert (began, verdict, rows, documents, agree, need, code) == (
-        *("2026-03-04 02:15:00", "2 need someone", "12", "6", "4", "2", "0 clean"),
+        *("2026-03-04 02:15:00", "2 need attention", "12", "6", "4", "2", "0 clean"),
     )
     assert reports == "workbook 3 more a b.csv.results.csv a b.fix.xlsx run.json"
 

@@ -47,7 +47,7 @@ def test_a_value_in_question_stands_on_three_legs_with_its_cell(report):
     assert "order_id A-00004 A8 · Auftrag A-00004 the same" in told["A-00004"]
     assert "sender_id from the mapping ACME the same" in told["A-00004"]
     assert "Gewicht zwölf D20 · Gewicht not built not sent" in told["A-00020"].replace("packages[0].weight", "Gewicht")
-    assert "Rows as they were read: acme_2026-03-04.xlsx Aufträge (2)" in told["A-00020"]
+    assert "Rows as read: acme_2026-03-04.xlsx Aufträge (2)" in told["A-00020"]
 
 
 def test_the_page_tells_the_numbers_of_run_json(report):
@@ -77,9 +77,9 @@ def test_a_big_run_gives_a_small_page_that_says_what_it_leaves_out(tmp_path):
     assert len(html.encode()) < 1_000_000
     shown = html.count("<article")
     assert 300 < shown <= 800
-    assert f"{500 - shown:,} more need someone and are not shown here" in html
+    assert f"{500 - shown:,} more need attention and are not shown here" in html
     assert 70 < html.count("All other values") < shown
-    assert html.count("for want of room") == shown - html.count("All other values")
+    assert html.count("too full for its values") == shown - html.count("All other values")
 
 
 def test_a_record_of_thousands_of_values_is_cut_and_says_so(tmp_path):
@@ -103,8 +103,8 @@ def test_the_first_word_says_what_matters_most():
     told = [
         ({}, ("all is well", "good")),
         ({"documents": 0}, ("nothing came in", "plain")),
-        ({"exit_code": 1}, ("needs someone", "note")),
-        ({"exit_code": 1, "needing": 1}, ("1 needs someone", "note")),
+        ({"exit_code": 1}, ("needs attention", "note")),
+        ({"exit_code": 1, "needing": 1}, ("1 needs attention", "note")),
         ({"exit_code": 75, "needing": 1}, ("stopped early; try again", "bad")),
         ({"exit_code": 70, "balances": False}, ("does not balance", "bad")),
         ({"exit_code": None}, ("all is well", "good")),

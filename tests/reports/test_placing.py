@@ -71,7 +71,5 @@ def test_a_folder_for_reports_is_made_or_refused_with_what_to_do(tmp_path, monke
     check_writable(tmp_path / "new" / "outbox")
     assert (tmp_path / "new" / "outbox").is_dir()
     monkeypatch.setattr(os, "access", lambda *_: False)
-    with pytest.raises(
-        FolderError, match=r"outbox \(it may only be read\); nothing was taken or sent: see to the folder"
-    ):
+    with pytest.raises(FolderError, match=r"outbox \(it is read-only\); nothing was read or sent. Fix the folder"):
         check_writable(tmp_path / "new" / "outbox")

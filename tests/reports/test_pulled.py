@@ -140,7 +140,7 @@ def test_rows_that_do_not_fit_a_sheet_go_on_beside_it(tmp_path, monkeypatch):
     assert len((tmp_path / "o.Orders.csv").read_text(encoding="utf-8-sig").splitlines()) == 1 + 2
     front = openpyxl.load_workbook(tmp_path / "o.xlsx")["Listing"]
     said = [cell.value for cell in front["A"]]
-    assert "rows that do not fit a sheet go on in o.Orders.csv" in said
+    assert "rows that do not fit into a sheet continue in o.Orders.csv" in said
 
 
 def listing_file(path, count):

@@ -84,8 +84,8 @@ def test_each_row_tells_its_own_problems_and_the_others_why_they_are_held_with_i
             "Correct the red cells of the record",
             "See row 4",
             "Nothing to do: the next run asks the exchange",
-            "Write a number",
-            "Write a number",
+            "Enter a number",
+            "Enter a number",
             "Correct the value; if it is right, ask the exchange",
             "See row 4",
         ]

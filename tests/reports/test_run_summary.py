@@ -138,7 +138,7 @@ def test_the_terminal_reads_what_happened_and_what_to_do(tmp_path):
         "run 2026-03-04-01",
         "  in.csv       6 rows: 2 accepted, 1 refused, 2 invalid, 1 ignored",
         "  x.jpg   set aside: x.jpg: R202 error: the file holds no rows",
-        "1 of 3 orders agree, 0 of 1 status events are acknowledged; 3 need you, 1 file was set aside",
+        "1 of 3 orders agree, 0 of 1 status events are acknowledged; 3 documents need attention, 1 file was set aside",
         "Every row is accounted for: 6 read = 2 accepted + 1 refused + 2 invalid + 1 ignored",
         "      3 x C302 Not a number, first at in.csv:4 Gewicht",
         "      1 x R202 File is empty, first at x.jpg",
@@ -146,7 +146,7 @@ def test_the_terminal_reads_what_happened_and_what_to_do(tmp_path):
         f"reports in {folder}: run.html, reconciliation.xlsx, run.json, 2 results files, 4 files in ack",
         f"to fix: {folder / 'in.fix.xlsx'}",
         f"to fix: {folder / 'x.fix.xlsx'}",
-        f"3 rows need someone: see the problem column of the results files in {folder}",
+        f"3 rows need attention: see the problem column of the results files in {folder}",
         "next: loadsheet show A-00002",
     ]
 
@@ -176,7 +176,7 @@ def test_a_clean_run_is_short_and_one_is_not_many(tmp_path):
 
 def test_what_waits_is_sent_by_the_next_run(tmp_path):
     told = sentences(tmp_path, (order(1),), sent=False)
-    assert (told[2], told[-1]) == ("0 of 1 orders agree; 1 waits to be sent", "next: loadsheet run")
+    assert (told[2], told[-1]) == ("0 of 1 orders agree; 1 document waits to be sent", "next: loadsheet run")
 
 
 def test_the_next_command_names_the_key_without_control_characters_and_the_ledger_in_an_unusual_place(tmp_path):

@@ -33,7 +33,7 @@ def told_by(book):
 
 def check_page(html, told):
     """Every document is on the page or counted there, and so is every row."""
-    needing = int(re.search(r"<h3>([\d,]+) needs? someone", html)[1]) if "<article" in html else 0
+    needing = int(re.search(r"<h3>([\d,]+) needs? attention", html)[1]) if "<article" in html else 0
     agreeing = int(re.search(r'<h3 id="others">([\d,]+)', html)[1])
     assert needing == told["needs_someone"]["entries"]
     assert needing + agreeing == sum(told["verdicts"].values())

@@ -82,7 +82,7 @@ def test_the_summary_tells_the_verdict_the_legs_and_the_balance_first(values):
     assert lines[0] == "Reconciliation 2026-03-04-01"
     assert (
         lines[1]
-        == "3 of 8 orders agree, 0 of 1 tenders agree; 5 need you, 1 cannot be verified, 5 control totals differ, 1 file was set aside"
+        == "3 of 8 orders agree, 0 of 1 tenders agree; 5 documents need attention, 1 document cannot be verified, 5 control totals differ, 1 file was set aside"
     )
     assert (
         lines[2] == "Every row is accounted for: 10 read = 6 accepted + 1 refused + 1 invalid + 1 unknown + 1 ignored"
@@ -195,7 +195,7 @@ def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, 
     with (report.folder / "reconciliation.problems.csv").open(newline="", encoding="utf-8-sig") as file:
         assert not [cell for line in csv.reader(file) for cell in line if cell.startswith("=")]
     said = [line[0] for line in rows(book["Summary"])]
-    told = "Some rows did not fit into their sheet; they go on in reconciliation.{} beside this workbook."
+    told = "Some rows did not fit into their sheet; they continue in reconciliation.{}, in the same folder."
     assert {told.format("matched.csv"), told.format("exceptions.csv")} <= set(said)
     formulas = [cell for line in book["Ageing"]["B5:I9"] for cell in line if cell.data_type == "f"]
     assert not formulas  # they would not see the rows of the CSV
@@ -241,7 +241,7 @@ def test_an_empty_run_has_a_workbook_a_page_and_a_run_json_that_say_so(tmp_path)
     book = opened(report, data_only=True)
     assert book["Summary"]["A2"].value == "No document was submitted"
     assert rows(book["Matched"])[1][0] == "no documents of this run agree"
-    assert rows(book["Exceptions"])[1][0] == "nothing needs anybody"
+    assert rows(book["Exceptions"])[1][0] == "no open exceptions"
     page = (report.folder / "run.html").read_text(encoding="utf-8")
     assert "No file came in." in page
     assert "Nothing came in" in page

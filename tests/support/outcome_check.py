@@ -129,7 +129,7 @@ def _check_page(summary, page, headline):
     (on_page,) = re.findall(r'<h1 id="verdict">(.*?)</h1>', page, re.DOTALL)
     assert unescape(on_page) == headline
     needs = summary["needs_someone"]["entries"]
-    assert (f"{needs:,} need" in headline) == bool(needs), headline
+    assert (f"{needs:,} document{'' if needs == 1 else 's'} need" in headline) == bool(needs), headline
     assert headline.startswith("DOES NOT BALANCE") == (not summary["balance"]["balances"])
     outcomes = page.partition('<h2 id="outcomes">')[2].partition("</section>")[0]
     found = re.findall(r'data-choose="(.*?)".*?<td class="number">([\d,]+)</td>', outcomes, re.DOTALL)

@@ -1,10 +1,10 @@
 """Stage 5: dispatch. Ready entries become calls, calls become outcomes, outcomes settle entries. The only stage that sends.
 
-The way of a call: `batching` (which entries go in one call) -> `sending` (the window of concurrent calls; intent first) ->
-`calls_in_flight` (many calls at once), `client`, `transport`, `dispatch.connections`, `route` (one call) -> `outcomes` (the result of a call) ->
-`settlement` (the result for each entry). `concurrency` limits calls at the same time, `rate_limiter` calls a second, `shared_rate` leases
-the rate of a fleet, and `circuit_breaker` pauses or stops. `verification` finds out what calls without an answer did, by the
-rules of `unknown_rules`.
+The path of a call: `batching` (which entries share a call) -> `sending` (the window of concurrent calls; intent first)
+-> `calls_in_flight` (concurrent calls), `client`, `transport`, `dispatch.connections`, `route` (one call) -> `outcomes`
+(the result of a call) -> `settlement` (the result for each entry). `concurrency` limits concurrent calls,
+`rate_limiter` limits calls per second, `shared_rate` leases the rate of a fleet, and `circuit_breaker` pauses or stops.
+`verification` finds out what calls without an answer did, by the rules of `unknown_rules`.
 """
 
 from loadsheet.dispatch.circuit_breaker import StopReason

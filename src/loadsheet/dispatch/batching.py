@@ -1,7 +1,7 @@
 """Builds calls from ready entries and keeps the order per key. Pure.
 
-Entries of one lane (the lane is the key of an order or tender) are in one call at a time, and none overtakes another. The ledger leaves
-out lanes with a sending or unknown entry; this module leaves out what would follow within one query.
+Entries of one lane (the key of an order or tender) are in one call at a time, and none overtakes another. The ledger
+leaves out lanes with a sending or unknown entry. This module leaves out entries that would follow within one query.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -23,22 +23,22 @@ class Call(NamedTuple):
 
     @property
     def keys(self) -> list[str]:
-        """The business keys of what it carries."""
+        """The business keys of its records."""
         return [submission.key for submission in self.submissions]
 
 
 def build_calls(
     ready: Sequence[Submission], batch_max: int, sizes: Mapping[int, int] = _ANY_SIZE, apart: Container[int] = ()
 ) -> list[Call]:
-    """Calls for ready entries, oldest first; no two of them share a lane, so they may leave at the same time.
+    """Build calls for ready entries, oldest first. No two calls share a lane, so they may leave at the same time.
 
-    Entries of batched operations travel together, up to `batch_max` in a call or as few as their mapping wishes, several of one
-    lane in their order; `sizes` says by id which may only travel in smaller calls (1: by itself), and drops in `apart` travel with no
-    other. What would overtake an entry of its lane is left for the next look.
+    Entries of batched operations share calls, up to `batch_max` or the smaller number in their mapping, several of one
+    lane in order. `sizes` limits the batch size by entry id (1: alone). Drops in `apart` share no call with others. An
+    entry that would overtake another of its lane is left for the next query.
     """
     groups: list[list[Submission]] = []
-    growing: dict[tuple[str, int, int], list[Submission]] = {}  # the batch that still takes entries, by what they share
-    lanes: dict[str, list[Submission] | None] = {}  # the call that a lane is in; None: it waits
+    growing: dict[tuple[str, int, int], list[Submission]] = {}  # open batches by what their entries share
+    lanes: dict[str, list[Submission] | None] = {}  # the call of each lane; None: the lane waits
     for submission in ready:
         if BY_NAME[submission.operation].batched:
             size = min(batch_max, submission.batch_size or batch_max, sizes.get(submission.id, batch_max))

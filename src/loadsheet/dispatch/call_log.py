@@ -12,7 +12,7 @@ from loadsheet.dispatch.circuit_breaker import CircuitBreaker
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind
 
 LONG_S = 60.0
-"""A pause that the exchange asks for is shown to the user if it is at least this long."""
+"""The shortest pause requested by the exchange that is shown to the user."""
 
 
 class CallLog:

@@ -1,8 +1,8 @@
 """Concurrent calls, each on a connection of its own, all handled by one thread with a selector.
 
-While the caller is busy (with a commit, for example), answers wait in their connections and no new call leaves. Connecting and
-requesting a token may take long, so a thread pool does both. A call asks the rate limiter right before its first byte, and leaves only
-while its intent is fresh: a call with an old intent is returned as recalled. What a reply means is decided by the caller.
+While the caller is busy (with a commit, for example), answers wait in their connections and no new call leaves. A thread
+pool connects and requests tokens, because both may take long. A call asks the rate limiter right before its first byte.
+It leaves only while its intent is fresh; otherwise it is returned as recalled. The caller interprets replies.
 """
 
 import selectors
@@ -43,7 +43,7 @@ class FinishedCall(NamedTuple):
 
     @property
     def recalled(self) -> bool:
-        """Whether it was taken back before any byte left."""
+        """Whether it was recalled before any byte left."""
         return self.outcome is None and self.error is None
 
 
@@ -73,8 +73,8 @@ class _RunningCall:
 
 
 class CallsInFlight:
-    """Concurrent calls, used in a `with` block: when it ends, every call that started has finished. `classify` makes the outcome of a reply.
-    After an outcome that `is_urgent`, no further call leaves until the caller has taken the finished calls.
+    """Concurrent calls, used in a `with` block. When the block ends, every started call has finished. `classify` turns a
+    reply into an outcome. After an urgent outcome (`is_urgent`), no call leaves until the caller takes the finished ones.
 
     All methods are for one thread.
     """
@@ -87,7 +87,7 @@ class CallsInFlight:
         limiter: RateLimiter,
         clock: Callable[[], float] = boottime,
     ) -> None:
-        self.intent_valid_s = INTENT_VALID_S  # no call leaves later than this after its intent
+        self.intent_valid_s = INTENT_VALID_S  # the maximum age of an intent when its call leaves
         self._client, self._classify, self._is_urgent, self._limiter, self._clock = (
             client,
             classify,
@@ -200,7 +200,7 @@ class CallsInFlight:
         self._client.begin(running.connection, running.queued.call.operation, running.queued.call.body)
 
     def _try_leave(self, running: _RunningCall) -> bool:
-        """Send the first call that waits for the rate limiter, if it may leave. Returns whether it waits no more."""
+        """Send the first call that waits for the rate limiter, if it may leave. Returns whether it left."""
         now = self._clock()
         if now - running.queued.intent_at > self.intent_valid_s:
             self._recall(self._waiting_for_rate.popleft())
@@ -244,7 +244,7 @@ class CallsInFlight:
             self._recall(self._waiting_for_rate.popleft())
 
     def _recall(self, running: _RunningCall) -> None:
-        """Take a connected call back before it leaves. Its connection stays open."""
+        """Recall a connected call before it leaves. Its connection stays open."""
         self._in_flight -= 1
         del self._running[running.number]
         if running.has_begun:
@@ -299,7 +299,7 @@ class CallsInFlight:
             self._start_queued()  # at once: the next call need not wait for the other events
 
     def _drop_idle(self, number: int) -> None:
-        """Drop an idle connection that became readable: it was closed, or sends data nobody asked for."""
+        """Drop an idle connection that became readable: it was closed, or sends unrequested data."""
         for place, (connection, other) in enumerate(self._idle):
             if other == number:
                 del self._idle[place]
@@ -390,7 +390,7 @@ class CallsInFlight:
                     raise error
 
     def _continue(self, running: _RunningCall, *, renewed: bool | None) -> None:
-        """Go on with a call whose connection is open now, or whose new token was requested."""
+        """Continue a call whose connection is open now, or whose new token was requested."""
         if running.refused is None:
             running.number = running.connection.number
             self._selector.register(running.number, selectors.EVENT_READ)
@@ -404,7 +404,7 @@ class CallsInFlight:
 
 
 class _FailOnError:
-    """Stores an exception that breaks a call in its `FinishedCall`: the caller settles the other calls first, then raises it."""
+    """Stores an exception that breaks a call in its `FinishedCall`. The caller settles the other calls first, then raises it."""
 
     def __init__(self, calls_in_flight: CallsInFlight, running: _RunningCall) -> None:
         self._calls_in_flight, self._running = calls_in_flight, running

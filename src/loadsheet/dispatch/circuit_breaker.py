@@ -17,7 +17,7 @@ from loadsheet.settings import Settings
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 _UNAVAILABLE = 503
-_UNKNOWN_IN_A_ROW_MAX = 3  # calls without an answer that are taken for a report_overload of the exchange
+_UNKNOWN_IN_A_ROW_MAX = 3  # calls without an answer that count as an overload of the exchange
 _LAST_CALL_WEIGHT = 0.2  # the weight of the last call in the average duration
 
 
@@ -65,17 +65,17 @@ class CircuitBreaker:
 
     @property
     def settled(self) -> SettledLimit | None:
-        """What the concurrency limit settled on; None: too few calls so far."""
+        """The settled concurrency limit; None: too few calls so far."""
         return self._concurrency.settled
 
     def resume(self, settled: SettledLimit | None) -> None:
-        """Start with the limit of an earlier run at this exchange, unless this process knows better."""
+        """Start with the limit of an earlier run at this exchange, unless this process has a newer one."""
         if settled is not None:
             self._concurrency.resume(settled)
 
     def allowed_calls(self, wanted: int, in_flight: int, waiting: int = 0) -> int:
-        """How many of `wanted` further calls may be prepared now; `waiting` of those in flight have not left yet. Never more than can leave
-        soon. After a failed call, one call at a time tests the exchange.
+        """The number of further calls, out of `wanted`, that may be prepared now. `waiting` of those in flight have not
+        left yet. Never more than can leave soon. After a failed call, one call at a time tests the exchange.
         """
         self.limiter.request_connections(self.limiter.share(self._concurrency.limit))
         if self._clock() < self._paused_until:
@@ -99,7 +99,7 @@ class CircuitBreaker:
         wire_s: float | None = None,
         at_limit: bool = False,
     ) -> StopReason | None:
-        """Take in the outcome of a call. Returns a StopReason if no further call should start.
+        """Process the outcome of a call. Returns a StopReason if no further call should start.
 
         `seconds` is the duration with our own delays, `wire_s` without them (None: unknown); `at_limit`: the concurrency limit was reached.
         """

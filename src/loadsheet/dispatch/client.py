@@ -1,8 +1,8 @@
 """The client of one exchange: makes a call, returns the reply, and reads listings.
 
-Holds the base URL and the token, and chooses the page size of listings. An exchange may refuse a large page size: the size it accepts is
-then remembered in the state folder. An exchange that cuts the page instead needs no memory: it is asked for all records every time.
-`outcomes` interprets replies to writes; `transport` moves the bytes.
+Holds the base URL and the token, and chooses the page size of listings. An exchange may refuse a large page size. The
+size it accepts is then stored in the state folder. If an exchange cuts pages instead, nothing is stored and every
+request asks for all records. `outcomes` interprets replies to writes; `transport` moves the bytes.
 """
 
 import io
@@ -115,7 +115,7 @@ class Client:
         connection.begin(operation, body)
 
     def renew_token(self, refused: str) -> bool:
-        """Request a new token unless another thread has; returns whether there is one. May block: the other threads wait."""
+        """Request a new token unless another thread has. Returns whether there is one. May block; other threads wait."""
         with self._renewing:
             if self._token == refused and self._renew and self._irreplaceable != refused:
                 another = self._renew(refused)
@@ -126,7 +126,7 @@ class Client:
             return self._token != refused
 
     def ask(self, operation: Operation, body: bytes = b"", *, query: str = "") -> Reply:
-        """Make any request once, as given: for the probe. Raises nothing for network failures."""
+        """Make any request once, unchanged, for the probe. Raises nothing for network failures."""
         return self._thread_connection().send(operation, body, query=query)
 
     def shortest_listing(self, operation: Operation) -> Reply:
@@ -137,8 +137,8 @@ class Client:
         return reply
 
     def listing(self, operation: Operation, page_size: int) -> Listing:
-        """Fetch one page of a listing. Numbers are int or Decimal; the records stay encoded, those of a long listing in a file. Repeated
-        when the network fails: reading changes nothing.
+        """Fetch one page of a listing. Numbers are int or Decimal. The records stay encoded; those of a long listing are in
+        a file. The request is retried on network failures: reading changes nothing.
 
         Raises TokenRefused for 401; ListingNotServed for 403, 404, 405, 410 and 501; PageSizeRefused for 400, 413 and 422;
         ExchangeUnreachable for anything else that is not a listing.
@@ -152,7 +152,7 @@ class Client:
             run_log.info("a listing got no answer", operation=operation.name, failure=reply.failure.log)
             raise ExchangeUnreachable(
                 f"the listing at {self.base_url} gave no answer: {reply.failure.text}",
-                todo="check `exchange` and the way to it, or try again later",
+                todo="check `exchange` and the network connection to it, or try again later",
             )
         if reply.body_file and reply.status != _OK:
             reply.body_file.close()
@@ -175,13 +175,13 @@ class Client:
         except (UndocumentedAnswer, ValueError, RecursionError) as error:
             body.close()
             message = f"the listing at {self.base_url} cannot be used: {error}"
-            raise ExchangeUnreachable(message, todo="check that `exchange` is the address of one") from None
+            raise ExchangeUnreachable(message, todo="check that `exchange` is the address of an exchange") from None
 
     def whole_listing(self, operation: Operation) -> Listing:
         """Fetch a listing with all records, as far as the exchange lists them: first the count, then all.
 
-        The listing may be incomplete (`Listing.complete`), with the reason. Raises what `listing` raises except PageSizeRefused: smaller
-        page sizes are tried instead.
+        The listing may be incomplete (`Listing.complete`), with the reason. Raises the errors of `listing` except
+        PageSizeRefused: smaller page sizes are tried instead.
         """
         listing, most = self.listing(operation, 1), self._settings.assumptions.page_size_max
         for _ in range(LISTING_TRIES):
@@ -203,8 +203,8 @@ class Client:
         return listing
 
     def _largest_page(self, operation: Operation, asked: int, shorter: Listing) -> tuple[Listing, int]:
-        """Fetch `asked` records or, if refused, as many as the exchange accepts. Returns the listing and the accepted page size;
-        `shorter` is the listing of one record, the last resort.
+        """Fetch `asked` records or, if refused, as many as the exchange accepts. Returns the listing and the accepted page
+        size. `shorter` is the listing of one record, used if nothing else works.
         """
         with suppress(PageSizeRefused):
             return self.listing(operation, asked), asked
@@ -247,7 +247,7 @@ class Client:
         return connection
 
     def _hidden(self, route: Route) -> Route:
-        """Hide the password of the proxy in logs and in what the proxy answers."""
+        """Hide the proxy's password in logs and in the proxy's answers."""
         for secret in route.proxy.secrets if route.proxy else ():
             run_log.hide(secret)
             if secret.isascii() and secret.isprintable():
@@ -255,9 +255,9 @@ class Client:
         return route
 
     def _checked_token(self, token: str) -> str:
-        # The library would show an invalid header in its error, and the token with it.
+        # The library would show an invalid header, including the token, in its error.
         if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise SettingsError("token: a token is needed, of printable ASCII characters without a space")
+            raise SettingsError("token: set a token of printable ASCII characters without spaces")
         run_log.hide(token)
         self._mask.add(token)
         return token
@@ -270,12 +270,14 @@ def _checked_url(base_url: str, *, allow_insecure: bool) -> str:
     except ValueError as error:
         raise SettingsError(f"exchange: {base_url!r} is not a URL ({error})") from None
     if parts.username is not None or parts.password is not None:
-        raise SettingsError("exchange: the URL carries a user name or password; leave it out, the token is set apart")
+        raise SettingsError(
+            "exchange: the URL contains a user name or password; remove it and set the token separately"
+        )
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise SettingsError(f"exchange: {base_url!r} is not a base URL; write https://host or https://host/path")
     if parts.scheme == "http" and not allow_insecure and not _is_loopback(host):
         raise SettingsError(
-            f"exchange: {base_url} would carry the token in the clear; write https://, or set dispatch.allow_insecure"
+            f"exchange: {base_url} would send the token unencrypted; use https://, or set dispatch.allow_insecure"
         )
     return base_url.rstrip("/")
 
@@ -307,7 +309,7 @@ class PageSizes:
         yield from (size for size in _ROUND_SIZES if size < (known or refused))
 
     def remember(self, accepted: int) -> None:
-        """Store the accepted size. If that fails, the next run has some more refused requests."""
+        """Store the accepted size. If that fails, the next run makes a few more refused requests."""
         known = self._read()
         if known.get(self._exchange) == accepted:
             return
@@ -326,8 +328,8 @@ class PageSizes:
 
 
 def with_reason(listing: Listing, *, asked: int, accepted: int, allowed: int) -> Listing:
-    """The same listing; an incomplete one gets a reason and what to do. It was fetched with a page size of `accepted` after `asked` was
-    refused (equal: it was not refused); our own setting allows `allowed` (0: any).
+    """The listing, with a reason and advice if it is incomplete. It was fetched with page size `accepted` after `asked` was
+    refused (equal: not refused). The setting allows `allowed` (0: any).
     """
     if listing.complete:
         return listing
@@ -341,5 +343,5 @@ def with_reason(listing: Listing, *, asked: int, accepted: int, allowed: int) ->
         todo = "raise assumptions.page_size_max, or set it to 0, if the exchange lists more"
     else:
         reason = f"the exchange counts {listing.total_count:,} records but lists {shown:,}"
-        todo = "`loadsheet report --ask` looks again; if it stays, ask the operator of the exchange"
+        todo = "check again with `loadsheet report --ask`; if it stays, ask the operator of the exchange"
     return replace(listing, reason=reason, todo=todo)

@@ -4,11 +4,12 @@ The limit moves like a TCP window (RFC 5681; Netflix's concurrency-limits applie
 round of calls while wire time stays the same. After that it grows slowly and shrinks in proportion to the growth of wire time. A 429, a
 503 or a lost answer halves it; a failed connection sets it to 1.
 
-Only wire time counts (`wire_time`): it is the only part that the exchange causes. This process's own share grows with every concurrent call and
-with every other program on the machine. A limit based on it would shrink on a busy machine, and then do even less. A call of unknown wire
-time is no evidence of growth, so a round without any other call lets the limit grow. Any thread may call `Concurrency`.
+Only wire time counts (`wire_time`), the only part that the exchange causes. Delays in this process grow with every
+concurrent call and with every other program on the machine. A limit based on them would shrink on a busy machine and
+slow it down further. A call of unknown wire time is no evidence of growth, so the limit may grow after a round of such
+calls. Any thread may call `Concurrency`.
 
-`LastLimit` stores the limit in the ledger, per exchange, as a start for the next run. A stored limit that cannot be read is ignored.
+`LastLimit` stores the limit in the ledger, per exchange, as the start of the next run. An unreadable limit is ignored.
 """
 
 import contextlib
@@ -24,15 +25,15 @@ from loadsheet import run_log
 from loadsheet.ledger import Ledger
 from loadsheet.problems import LedgerGone, LedgerUnwritable, Superseded
 
-TOLERANCE = 1.5  # above the best wire time times this, the limit shrinks
-SLACK_S = 0.005  # added to it: noise and group commits of the exchange
-_ALONE = 2  # with this few calls, wire time does not depend on us: the best is measured anew
-_SHRINK = 0.5  # a round keeps at least this share
+TOLERANCE = 1.5  # the limit shrinks if wire time exceeds the best one times this
+SLACK_S = 0.005  # added to it, for noise and group commits of the exchange
+_ALONE = 2  # with this few calls, wire time does not depend on us, so the best is measured again
+_SHRINK = 0.5  # a round keeps at least this share of the limit
 _QUICK = 4  # a round is judged by its fastest quarter
 
 
 class SettledLimit(NamedTuple):
-    """What the limit settled on: concurrent calls, the best wire time in seconds (None: unknown), and whether the limit ever shrank."""
+    """The settled limit: concurrent calls, the best wire time in seconds (None: unknown), and whether the limit ever shrank."""
 
     limit: int
     wire_s: float | None
@@ -60,7 +61,7 @@ class Concurrency:
             self.limit = min(self.limit, most)
 
     def resume(self, settled: SettledLimit) -> None:
-        """Start from what an earlier run settled on, if no call has been judged yet. The limit may grow beyond it."""
+        """Start from an earlier run's settled limit, if no call has been judged yet. The limit may grow beyond it."""
         with self._lock:
             if self.settled is None:
                 self.limit = min(settled.limit, self._most)
@@ -79,7 +80,7 @@ class Concurrency:
                 self._judge(now, at_limit=at_limit)
 
     def setback(self, started: float, now: float) -> None:
-        """Report a call that found the exchange busy or got no answer. Concurrent calls count once."""
+        """Report a call to a busy exchange or without an answer. Concurrent calls count once."""
         with self._lock:
             if started >= self._round_began:
                 self._shrink(max(1, self.limit // 2))
@@ -149,7 +150,7 @@ class LastLimit:
         return None
 
     def keep(self, settled: SettledLimit | None) -> None:
-        """Store the limit if it changed. If that fails, the next run takes a few more rounds."""
+        """Store the limit if it changed. If that fails, the next run needs a few more rounds."""
         if settled is None or settled == self.read():
             return
         try:

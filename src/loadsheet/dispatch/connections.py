@@ -1,6 +1,6 @@
 """Connections with an idle limit and a total deadline per call; a call can be aborted from another thread.
 
-urllib3 connects: addresses, tunnels through a proxy, TLS and its checks. `route` says where to and with which certificates.
+urllib3 handles addresses, proxy tunnels, TLS and its checks. `route` provides the target and the certificates.
 """
 
 import math
@@ -17,15 +17,17 @@ from urllib3.exceptions import HTTPError, ProtocolError, ProxyError, SSLError
 
 from loadsheet.dispatch.wire_time import timestamp_arrivals, waited_s
 
-_TUNNEL_STATUS = re.compile(r"Tunnel connection failed: (\d{3})")  # the standard library says it in words only
+_TUNNEL_STATUS = re.compile(
+    r"Tunnel connection failed: (\d{3})"
+)  # the standard library gives the status only in its text
 
 
 class ProxyLoginError(ProxyError):
-    """The proxy refused the tunnel for want of a valid user name and password (407). The exchange got nothing."""
+    """The proxy refused the tunnel because user name and password are missing or wrong (407). The exchange got nothing."""
 
 
 class Tunnel(NamedTuple):
-    """Where a tunnel of the proxy leads to, and the headers that ask for it. They may hold a password: show them nowhere."""
+    """The target of a proxy tunnel and the headers of its request. They may hold a password: never show them."""
 
     host: str
     port: int
@@ -49,7 +51,7 @@ class CallHandle:
         self.deadline, self.has_sent, self.was_aborted = deadline, False, False
 
     def finish(self) -> None:
-        """Mark the call as finished; nothing aborts it any more."""
+        """Mark the call as finished; nothing can abort it any more."""
         self.idle_since = time.monotonic()
         if self.closed:
             self.release()
@@ -99,7 +101,7 @@ class AbortableConnection(HTTPConnection):
 
     def connect(self) -> None:
         """Connect. Raises HTTPError for every failure, TLS included."""
-        if self.tunnel is not None:  # urllib3 forgets it whenever it closes
+        if self.tunnel is not None:  # urllib3 clears it on closing
             self.set_tunnel(self.tunnel.host, self.tunnel.port, headers=dict(self.tunnel.headers))
         try:
             super().connect()
@@ -109,7 +111,7 @@ class AbortableConnection(HTTPConnection):
             raise ProtocolError("the connection broke before it was ready", error) from error
 
     def _tunnel(self) -> None:
-        """Ask the proxy for a tunnel. Raises ProxyError if it gives none: nothing of a request has left."""
+        """Request a tunnel from the proxy. Raises ProxyError if it is refused: nothing of a call has left."""
         try:
             super()._tunnel()
         except (OSError, HTTPException) as error:
@@ -138,11 +140,11 @@ class AbortableConnection(HTTPConnection):
     def close(self) -> None:
         """Close the connection and mark its handle."""
         super().close()
-        self._handle.closed = True  # the copy stays open until the call finishes: its answer may still be read
+        self._handle.closed = True  # the copy stays open until the call finishes, to read its answer
 
 
 class AbortableTlsConnection(AbortableConnection, HTTPSConnection):
-    """The same over TLS."""
+    """An abortable connection over TLS."""
 
 
 class Deadlines:
@@ -156,7 +158,7 @@ class Deadlines:
         self._thread: threading.Thread | None = None
 
     def add(self, handle: CallHandle) -> None:
-        """Abort this call at its deadline, unless it is removed before."""
+        """Abort this call at its deadline, unless it is removed first."""
         with self._lock:
             self._running[handle] = None
             if self._thread is None:
@@ -169,7 +171,7 @@ class Deadlines:
             self._running.pop(handle, None)
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join()

@@ -1,6 +1,7 @@
-"""Delivers the ready entries of a run: send, verify what others wait for, send what that releases.
+"""Delivers the ready entries of a run: sends, verifies what others wait for, then sends what is released.
 
-Decides the order of these steps and why a run stopped delivering. `sending` makes the calls, `verification` reads the listings.
+Decides the order of these steps and why a run stops delivering. `sending` makes the calls, `verification` reads the
+listings.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,8 +24,8 @@ _ADDED = BY_NAME["order.create"].path
 
 
 class DeliveryResult(NamedTuple):
-    """The result of delivering: why it stopped early, if it did; the listings fetched after sending; the forecast for what is left; and
-    whether a limit or a signal left entries ready on purpose (`limited`).
+    """The result of delivering: why it stopped early, if it did; the listings fetched after sending; the forecast for the
+    rest; and whether a limit or a signal left entries ready (`limited`).
     """
 
     stopped: LoadsheetError | None
@@ -55,10 +56,11 @@ def deliver(
     stopping: Sequence[int] | None = None,
     shared_rate: SharedRate | None = None,
 ) -> DeliveryResult:
-    """Send what may be sent, and hold what still waits for an order or tender. `updating` names the mappings whose changed records are
-    sent as updates. A caller that handles signals itself passes `stopping`, which they are appended to.
+    """Send ready entries, and hold those that still wait for an order or tender. `updating` names the mappings whose
+    changed records are sent as updates. A caller that handles signals itself passes `stopping`, to which they are
+    appended.
 
-    Raises nothing for what the exchange does (see `DeliveryResult.stopped`). Raises LedgerError.
+    Raises nothing for exchange failures (see `DeliveryResult.stopped`). Raises LedgerError.
     """
 
     def sending(most: int | None) -> SendingReport:
@@ -84,7 +86,7 @@ def deliver(
     if sent.stopped is None:
         if held := ledger.hold_waiting(run):
             run_log.warning("entries held, waiting for their order or tender", count=held)
-        return DeliveryResult(None, listings)  # what is left waits for a parent: no forecast
+        return DeliveryResult(None, listings)  # the rest waits for a parent, so there is no forecast
     error = TokenRefused if sent.stopped is StopReason.TOKEN_REFUSED else ExchangeUnreachable
     return DeliveryResult(
         error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings)), listings, sent.forecast
@@ -93,11 +95,11 @@ def deliver(
 
 def _todo(stop: StopReason, settings: Settings) -> str:
     """What to do about the reason."""
-    ready = "what was not sent is still ready"
+    ready = "unsent documents stay ready"
     if stop is StopReason.TOKEN_REFUSED:
-        return f"{ready}: put a valid token where this one came from (`loadsheet doctor` says where), and run again"
+        return f"{ready}: set a valid token at its source (`loadsheet doctor` shows it), and run again"
     if stop is StopReason.PROXY_LOGIN_REFUSED:
         return f"{ready}: check user name and password in `dispatch.proxy` (or in HTTPS_PROXY), and run again"
     if stop is StopReason.NOT_SERVED:
         return f"{ready}: check `exchange` ({settings.exchange}), to which calls add {_ADDED}, and run again"
-    return f"{ready}, run again"
+    return f"{ready}: run again"

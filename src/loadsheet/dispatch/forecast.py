@@ -7,13 +7,13 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
-RECENT_S = 60.0  # the span of the rate
+RECENT_S = 60.0  # the time span for the rate
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """How many entries are left, the recent rate, and when the rest will be sent at that rate (None: unknown, nothing was sent
-    recently). `dispatch.finish_by` is the deadline; None: not set.
+    """The number of entries left, the recent rate, and when the rest will be sent at that rate (None: unknown, because
+    nothing was sent recently). `finish_by` is the deadline from `dispatch.finish_by`; None: not set.
     """
 
     remaining: int
@@ -33,11 +33,15 @@ class Forecast:
         if not self.remaining:
             return f"all sent, {rate}"
         if self.ends_at is None:
-            return f"{self.remaining:,} left; none was finished recently, so the remaining time is unknown"
-        text = f"{self.remaining:,} left at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
+            return f"{_documents(self.remaining)} left; none was finished recently, so the remaining time is unknown"
+        text = f"{_documents(self.remaining)} left at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
         if self.finish_by is None:
             return text
         return f"{text}, {'in time for' if self.fits else 'too late for'} {self.finish_by.astimezone():%H:%M} (dispatch.finish_by)"
+
+
+def _documents(count: int) -> str:
+    return f"{count:,} document{'' if count == 1 else 's'}"
 
 
 class Rate:
@@ -47,7 +51,7 @@ class Rate:
         self._seen = deque([(now, 0)])
 
     def note(self, done: int, now: float) -> None:
-        """Note the number of finished entries."""
+        """Add a measurement: the number of finished entries."""
         self._seen.append((now, done))
         while len(self._seen) > 2 and self._seen[1][0] <= now - RECENT_S:
             self._seen.popleft()
@@ -59,7 +63,7 @@ class Rate:
 
 
 def forecast(remaining: int, per_second: float, now: datetime, finish_by: datetime | None) -> Forecast:
-    """The forecast for what remains at `now`."""
+    """The forecast for the `remaining` entries at `now`."""
     ends_at = None
     if not remaining:
         ends_at = now
@@ -70,7 +74,7 @@ def forecast(remaining: int, per_second: float, now: datetime, finish_by: dateti
 
 
 def due(setting: str, now: datetime) -> datetime | None:
-    """The next moment at which it is this local time of day (HH:MM); None if none is set."""
+    """The next time at which the local time of day is `setting` (HH:MM); None if it is empty."""
     if not setting:
         return None
     local = now.astimezone()

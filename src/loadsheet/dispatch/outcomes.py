@@ -1,7 +1,7 @@
 """Turns the reply or failure of a call into an outcome, by one table.
 
-Knows the exceptions of the HTTP libraries by name only. Makes no call and changes no state. Anything that the table does not name is an
-unknown outcome: the safe choice, because such a call is never repeated.
+Knows the exceptions of the HTTP libraries by name only. Makes no call and changes no state. Anything not in the table is
+an unknown outcome. That is the safe choice, because such a call is never repeated.
 """
 
 import json
@@ -17,12 +17,12 @@ from loadsheet.contract import Assumptions, Fault, Operation, SaidNo, Undocument
 
 EXCERPT_LENGTH = 200
 SAID_NO = "a success that says no: "
-"""How the reason of a 200 begins whose status is false: proved absent, its record was refused."""
+"""The beginning of the reason for a 200 whose status is false: once proved absent, its record is refused."""
 FAULTS_SHOWN = 3
 
 
 class OutcomeKind(StrEnum):
-    """The five things that can become of a call."""
+    """The five possible results of a call."""
 
     NOT_SENT = "not sent"  # nothing left, or it was answered before any effect: safe to send again
     ACCEPTED = "accepted"
@@ -33,8 +33,8 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a call has no answer. `name` is the full name of the exception class, `text` what people read, `has_sent` whether any byte of
-    the request was sent, `log` the text for the log.
+    """Why a call has no answer. `name` is the full name of the exception class, `text` is for people, `has_sent` says
+    whether any byte of the request was sent, and `log` is the text for the log.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Failure:
 
 
 class Reply(NamedTuple):
-    """What came back of one call: a status with its body, whole and unpacked, or the failure. Times of the call in ms.
+    """The answer to one call: a status with its body, complete and unpacked, or the failure. Times of the call in ms.
 
-    Where it was asked for, `body_file` is the body and `body` only its beginning; whoever gets it closes it.
+    If requested, `body_file` is the body and `body` only its beginning; the receiver closes the file.
     """
 
     status: int = 0
@@ -59,11 +59,11 @@ class Reply(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a call, and why in words.
+    """The result of a call, with the reason in words.
 
-    `receipt` is the service's own order number; `faults` are the fields a refusal names; `wait_s` is how long the exchange asks
-    to be left alone; `halts` says that the next call would fare no better, whatever it carries; `log` is what only the log says of a
-    call without an answer.
+    `receipt` is the exchange's own order number. `faults` are the fields that a refusal names. `wait_s` is the pause
+    that the exchange asks for. `halts`: any further call would fail the same way. `log` is extra text for the log about
+    a call without an answer.
     """
 
     kind: OutcomeKind
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
 
 
 class Phase(StrEnum):
-    """When an exception is raised, seen from the bytes of the request."""
+    """When an exception is raised, relative to the bytes of the request."""
 
     BEFORE = "before any byte left"
     EITHER = "before or after"  # the connection itself knows
@@ -157,10 +157,10 @@ FAILURES: dict[str, Phase] = {
 
 
 class Meaning(NamedTuple):
-    """What a status means for the call that got it, whatever its body says."""
+    """The meaning of a status for its call, whatever the body says."""
 
     kind: OutcomeKind
-    said: str
+    reason: str
     halts: bool = False
 
 
@@ -170,7 +170,7 @@ _NOT_SERVED = Meaning(OutcomeKind.NOT_SENT, "the exchange does not serve this ca
 PROXY_LOGIN_REFUSED = 407
 
 STATUSES: dict[int, Meaning] = {
-    # 200 and 400 are judged by their bodies; a status that is not named here is an unknown outcome
+    # 200 and 400 are judged by their bodies; a status not listed here is an unknown outcome
     401: Meaning(OutcomeKind.NOT_AUTHORISED, "the exchange refused the token"),
     **dict.fromkeys((425, 429), _BUSY),
     PROXY_LOGIN_REFUSED: Meaning(OutcomeKind.NOT_SENT, "the proxy asks for a valid user name and password", halts=True),
@@ -185,10 +185,10 @@ _UNNAMED = Meaning(OutcomeKind.UNKNOWN, "an answer that the interface does not n
 def classify(
     operation: Operation, keys: Sequence[str], reply: Reply, assumptions: Assumptions, *, wait_max_s: float
 ) -> Outcome:
-    """The outcome of a call that carried the records of these business keys.
+    """The outcome of a call that carried records with these business keys.
 
-    A refusal is one seen by itself: whether an earlier attempt was unknown, which turns it into an unknown outcome, is known to
-    the ledger only. `wait_max_s` caps what a Retry-After may ask for.
+    A refusal is judged on its own here. Only the ledger knows whether an earlier attempt was unknown, which turns it
+    into an unknown outcome. `wait_max_s` caps a Retry-After.
     """
     if reply.failure is not None:
         return _of_failure(reply.failure, reply.duration_ms)
@@ -197,7 +197,7 @@ def classify(
     if reply.status == 400:
         return _of_refusal(operation, reply)
     meaning = STATUSES.get(reply.status, _UNNAMED)
-    reason = f"{meaning.said}: status {reply.status}"
+    reason = f"{meaning.reason}: status {reply.status}"
     if meaning is not _BUSY and reply.status != PROXY_LOGIN_REFUSED and reply.body:  # a proxy may repeat the password
         reason += f', "{excerpt(reply.body)}"'
     asks = meaning is _BUSY or reply.status == _UNAVAILABLE
@@ -211,7 +211,7 @@ def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
     phase = FAILURES.get(failure.name, Phase.AFTER)
     if failure.has_sent or phase is Phase.AFTER:
         return Outcome(OutcomeKind.UNKNOWN, failure.text, duration_ms=duration_ms, log=failure.log)
-    refused = failure.name == PROXY_LOGIN  # halts: asking again could lock the account
+    refused = failure.name == PROXY_LOGIN  # halts, because repeated logins could lock the account
     status, reason = PROXY_LOGIN_REFUSED if refused else None, f"no connection: {failure.text}"
     return Outcome(OutcomeKind.NOT_SENT, reason, status, halts=refused, duration_ms=duration_ms, log=failure.log)
 
@@ -220,9 +220,9 @@ def _of_success(operation: Operation, keys: Sequence[str], reply: Reply, assumpt
     try:
         receipt = read_success(operation, decode(reply.body), assumptions)
     except UndocumentedAnswer as error:
-        said = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
-        page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers in the exchange's place, and will again
-        reason = f'{said}{error}; it began "{excerpt(reply.body)}"'
+        prefix = SAID_NO if isinstance(error, SaidNo) else "a success that is not documented: "
+        page = reply.body.lstrip()[:1] == b"<"  # a portal or proxy answers for the exchange, and will again
+        reason = f'{prefix}{error}; it began "{excerpt(reply.body)}"'
         return Outcome(OutcomeKind.UNKNOWN, reason, 200, halts=page, duration_ms=reply.duration_ms)
     if receipt.echoed and [receipt.echoed] != list(keys):
         reason = f'the answer names "{receipt.echoed}", not "{", ".join(keys)}"'
@@ -236,37 +236,37 @@ def _of_refusal(operation: Operation, reply: Reply) -> Outcome:
     try:
         faults = read_refusal(operation, decode(reply.body))
     except UndocumentedAnswer as error:
-        text = f'a refusal that is not in a documented shape ({error}); it began "{excerpt(reply.body)}"'
+        text = f'a refusal in an undocumented shape ({error}); it began "{excerpt(reply.body)}"'
         faults = (Fault("", text),)
     return Outcome(OutcomeKind.REFUSED, faults_text(faults), 400, faults=faults, duration_ms=reply.duration_ms)
 
 
 def faults_text(faults: Sequence[Fault]) -> str:
-    """Faults as one line of a reason: the first few, and how many more there are."""
+    """Faults as one line of a reason: the first few, and the number of the others."""
     shown = "; ".join(f"{fault.path}: {fault.text}" if fault.path else fault.text for fault in faults[:FAULTS_SHOWN])
     return f"{shown} (and {len(faults) - FAULTS_SHOWN} more)" if len(faults) > FAULTS_SHOWN else shown
 
 
 def decode(body: bytes) -> object:
-    """A body as JSON with exact numbers, strictly. Raises UndocumentedAnswer for what is not JSON, a key that stands twice in
-    an object, NaN, and nesting without end.
+    """Decode a body as JSON with exact numbers, strictly. Raises UndocumentedAnswer for invalid JSON, duplicate keys, NaN
+    and excessive nesting.
     """
     try:
         return _strict.decode(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        said = error if isinstance(error, UndocumentedAnswer) else "it is not JSON"
-        raise UndocumentedAnswer(f"{said}") from None
+        reason = error if isinstance(error, UndocumentedAnswer) else "it is not JSON"
+        raise UndocumentedAnswer(f"{reason}") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise UndocumentedAnswer("a key stands twice in one object")
+        raise UndocumentedAnswer("a key appears twice in one object")
     return found
 
 
 def _refuse_constant(name: str) -> object:
-    raise UndocumentedAnswer(f"{name} is no number")
+    raise UndocumentedAnswer(f"{name} is not a number")
 
 
 def excerpt(body: bytes) -> str:
@@ -280,8 +280,8 @@ _strict = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant,
 
 
 def _retry_after(reply: Reply) -> float:
-    """Seconds that a Retry-After asks for (RFC 9110, 10.2.3): a number of them or a date, taken against the answer's own date
-    because the two clocks may differ. 0 for what is neither.
+    """The seconds of a Retry-After (RFC 9110, 10.2.3): a number or a date. A date is compared with the answer's own date,
+    because the clocks may differ. 0 if it is neither.
     """
     text = reply.retry_after.strip()
     if text.isascii() and text.isdigit():

@@ -1,7 +1,7 @@
-"""The probe: finds out how one exchange answers what the interface leaves open, and leaves the tenant as it was.
+"""The probe: finds out how one exchange handles what the interface leaves open, and leaves the tenant unchanged.
 
-Decides the order of the questions, asks those about listings, paths and limits, and reports a probe that stops early.
-`probe_questions` asks about records, `probe_tenant` makes the calls and cleans up. Only for a tenant that may be written to.
+Decides the order of the questions. Asks those about listings, paths and limits. Reports a probe that stops early.
+`probe_questions` asks about records, `probe_tenant` makes the calls and cleans up. Only for tenants that allow writes.
 """
 
 import secrets
@@ -24,15 +24,15 @@ from loadsheet.settings import Settings
 
 PAUSE_S = 0.1
 HUGE_PAGE_SIZE = 1_000_000_000
-PAGE_SIZES = (1_000_000, 100_000, 10_000, 1_000, 100)  # tried one after the other where the huge one is refused
-DELAYS_S = (0.0, 0.5, 1.5, 3.0)  # a fresh record that is not listed after all of them is not listed at all
+PAGE_SIZES = (1_000_000, 100_000, 10_000, 1_000, 100)  # tried in turn if the huge one is refused
+DELAYS_S = (0.0, 0.5, 1.5, 3.0)  # a new record that is not listed after these delays counts as not listed
 
 _Question = Callable[[], Answer | Iterable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a probe found. `left` is what it could not remove, a line each; `stopped` is why it did not come to its end."""
+    """The result of a probe. `left` names records it could not remove, one per line; `stopped` is why it ended early."""
 
     capabilities: Capabilities
     calls: int
@@ -49,10 +49,11 @@ def probe(
     pause_s: float = PAUSE_S,
     report: Callable[[str], None] = lambda _line: None,
 ) -> ProbeResult:
-    """Ask every question of the exchange that the client leads to, with records that are deleted again.
+    """Ask every question of the client's exchange, with records that are deleted afterwards.
 
-    `given` are values for fields of the records, such as the parties that the tenant knows; `pause_s` is kept between calls;
-    `report` gets one line for each call. A refused token and an exchange that is gone end the probe early, never with an exception.
+    `given` are values for fields of the records, such as parties that the tenant knows. `pause_s` is the pause between
+    calls. `report` gets one line per call. A refused token or an unreachable exchange ends the probe early, without an
+    exception.
     """
     assumptions = settings.assumptions
     rate = assumptions.calls_per_second
@@ -80,7 +81,7 @@ def probe(
 
 
 def _questions(tenant: ProbeTenant) -> Iterator[_Question]:
-    """The questions in their order: each may use what those before it found out."""
+    """The questions in order. Each may use earlier findings."""
     yield lambda: _page_sizes(tenant)
     kept = {subject: tenant.new_id() for subject in SUBJECTS}
     order, tender = kept["order"], kept["tender"]
@@ -127,7 +128,7 @@ def _page_size_in(tenant: ProbeTenant, plain: Listing) -> Answer:
         read += [place] if found is not None and found.page_size == size else []
     sent = f"page size {first} in the query, {second} in the body"
     if not read:
-        return setting_answer("page_size_in", None, sent, replies, "neither was taken")
+        return setting_answer("page_size_in", None, sent, replies, "neither was accepted")
     tenant.page_size_in = "query" if read[0] == "query" else "body"
     return setting_answer("page_size_in", read[0], sent, replies, f"taken from the {' and the '.join(read)}")
 
@@ -141,18 +142,18 @@ def _page_size_max(tenant: ProbeTenant) -> Answer:
             break
     sent = f"a page size of {HUGE_PAGE_SIZE}" + (f" and less, down to {size}" if len(replies) > 1 else "")
     if found is None or not found.page_size:
-        return setting_answer("page_size_max", None, sent, replies, "none of them was taken")
+        return setting_answer("page_size_max", None, sent, replies, "none of them was accepted")
     tenant.page_size_max = min(found.page_size, size)
     if found.page_size >= HUGE_PAGE_SIZE:
         return setting_answer(
-            "page_size_max", 0, sent, replies, "it was named as asked for: there is no maximum", seen=False
+            "page_size_max", 0, sent, replies, "it was echoed as requested: there is no maximum", seen=False
         )
-    finding = f"{found.page_size} was " + ("named" if size == HUGE_PAGE_SIZE else "the first that was taken")
+    finding = f"{found.page_size} was " + ("echoed" if size == HUGE_PAGE_SIZE else "the first that was accepted")
     return setting_answer("page_size_max", found.page_size, sent, replies, finding, seen=False)
 
 
 def _first_records(tenant: ProbeTenant, order: str, tender: str) -> list[Answer]:
-    """One order and one tender to ask about, and what the answers to an order look like."""
+    """Create one order and one tender to ask about, and report the shape of the answers to the order."""
     create, update = BY_NAME["order.create"], BY_NAME["order.update"]
     reply = tenant.write(create.name, tenant.records.minimal(create, order))
     entry = _entry(reply, order)
@@ -178,12 +179,12 @@ def _first_records(tenant: ProbeTenant, order: str, tender: str) -> list[Answer]
 
 
 def _entry(reply: ProbeReply, key: str) -> dict[str, Any]:
-    """The one object of an answer that holds this identifier, wherever it stands."""
+    """The single object of an answer that has this identifier, at any depth."""
     try:
         waiting: list[object] = [decode(reply.body)]
     except UndocumentedAnswer:
         return {}
-    for value in waiting:  # it grows while it is read
+    for value in waiting:  # grows during the loop
         if isinstance(value, dict):
             if reply.status == 200 and key in map(str, value.values()):
                 return value
@@ -194,7 +195,7 @@ def _entry(reply: ProbeReply, key: str) -> dict[str, Any]:
 
 
 class _Visibility(NamedTuple):
-    """Which of the two records a listing shows, whether it could tell of both, after how many seconds, and its answer."""
+    """Which of the two records a listing shows, whether it could show both, after how many seconds, and its answer."""
 
     subjects: list[str]
     is_conclusive: bool
@@ -230,7 +231,7 @@ def _which_listing(tenant: ProbeTenant, keys: Mapping[str, str]) -> list[Answer]
 
 
 def _shown(tenant: ProbeTenant, query: str, keys: Mapping[str, str], delays_s: Sequence[float]) -> _Visibility:
-    """What the listing with this query shows. A record whose create was not accepted is not looked for, and nothing is told."""
+    """What the listing with this query shows. A record whose create was not accepted is not looked for."""
     own = tenant.assumptions
     tenant.assumptions = own.model_copy(update={"tender_listing_query": query})
     there = {subject: key for subject, key in keys.items() if f"{subject}.create" in tenant.accepted_operations}
@@ -239,7 +240,7 @@ def _shown(tenant: ProbeTenant, query: str, keys: Mapping[str, str], delays_s: S
     for listing_delay_s in delays_s if there else ():
         time.sleep(listing_delay_s)
         found = {subject: tenant.search(subject, key) for subject, key in there.items()}
-        if any(found.values()) or [] not in found.values():  # a listing that is cut does not tell more by waiting
+        if any(found.values()) or [] not in found.values():  # waiting does not complete a cut listing
             break
     tenant.assumptions = own
     is_conclusive = there.keys() == keys.keys() and all(records is not None for records in found.values())
@@ -250,7 +251,7 @@ def _shown(tenant: ProbeTenant, query: str, keys: Mapping[str, str], delays_s: S
 
 
 def _paths(tenant: ProbeTenant) -> list[Answer]:
-    """A path of no operation, a method that a path does not know, and a path with a slash too many."""
+    """A path of no operation, a wrong method on a known path, and a path with an extra slash."""
     listing, create = BY_NAME["order.list"], BY_NAME["order.create"]
     elsewhere = tenant.ask(replace(listing, path=f"{PATH_PREFIX}lsprobe"))
     method = tenant.ask(replace(create, method="GET"))
@@ -261,15 +262,15 @@ def _paths(tenant: ProbeTenant) -> list[Answer]:
         observed_answer(
             "What answers a known path with another method?", "GET of a create", [method], f"status {method.status}"
         ),
-        observed_answer("What answers a path with a slash too many?", "the listing", [slash], f"status {slash.status}"),
+        observed_answer("What answers a path with an extra slash?", "the listing", [slash], f"status {slash.status}"),
     ]
 
 
 def _limits(tenant: ProbeTenant) -> list[Answer]:
-    """What the calls so far met of limits and redirects."""
-    sent = f"{tenant.calls} calls, one after the other"
+    """The limits and redirects that the calls met so far."""
+    sent = f"{tenant.calls} calls in sequence"
     none: Sequence[ProbeReply] = ()
     return [
-        observed_answer("Is there a rate limit (429)?", sent, none, f"{tenant.busy} answers of 429"),
+        observed_answer("Is there a rate limit (429)?", sent, none, f"{tenant.busy} answers with 429"),
         observed_answer("Are calls redirected?", sent, none, f"{tenant.redirects} redirects"),
     ]

@@ -1,8 +1,8 @@
 """The questions of the probe that need records: how the exchange answers a create, update, delete, quote, decision or status.
 
-Each function asks one question and returns its answers. Where a 200 is not conclusive, the listing decides; where that is not conclusive
-either, the answer stays unknown. A refusal counts only if a call of that operation was ever accepted: an exchange that refuses all our
-records has not answered. `order` and `tender` are existing identifiers.
+Each function asks one question and returns its answers. If a 200 is not conclusive, the listing decides. If that is not
+conclusive either, the answer stays unknown. A refusal counts only if a call of that operation was ever accepted: an
+exchange that refuses all our records proves nothing. `order` and `tender` are existing identifiers.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ _QUESTIONS = {
 def setting_answer(
     name: str, value: Value | None, sent: str, replies: Sequence[ProbeReply], finding: str, *, seen: bool = True
 ) -> Answer:
-    """The answer to a question of the register; a value of None is one that was not found out."""
+    """The answer to a question about a setting; a value of None means unknown."""
     confidence = "unknown" if value is None else "seen" if seen else "said"
     return Answer(_QUESTIONS[name], name, value, sent, "; ".join(map(str, replies)), finding, confidence)  # type: ignore[arg-type]  # mypy widens the three words to str
 
 
 def observed_answer(question: str, sent: str, replies: Sequence[ProbeReply], finding: str) -> Answer:
-    """The answer to a question that has no setting."""
+    """The answer to a question without a setting."""
     return Answer(question, "", None, sent, "; ".join(map(str, replies)), finding, "seen" if finding else "unknown")
 
 
@@ -46,7 +46,7 @@ def by_status(
     accepted: Value,
     refused: Value,
 ) -> Answer:
-    """The answer where 200 and 400 tell all; calls that disagree, and any other status, tell nothing."""
+    """The answer if 200 and 400 are conclusive. Contradicting calls and any other status leave it unknown."""
     kinds = {reply.kind for reply in replies}
     if kinds == {"accepted"}:
         return setting_answer(name, accepted, sent, replies, "accepted")
@@ -60,13 +60,13 @@ def by_status(
 
 
 def create(tenant: ProbeTenant, subject: str, shape: Shape = dict) -> tuple[ProbeReply, str]:
-    """Create an order or tender of its own in a certain shape: what was said, and its identifier."""
+    """Create a new order or tender of the given shape. Returns the reply and its identifier."""
     operation, key = BY_NAME[f"{subject}.create"], tenant.new_id()
     return tenant.write(operation.name, shape(tenant.records.minimal(operation, key))), key
 
 
 def create_existing(tenant: ProbeTenant, order: str, tender: str) -> Answer:
-    """A create with the same content, and one with other content, for both subjects."""
+    """A create with the same content, and one with different content, for both subjects."""
     sent = "a second create of an order and of a tender, first with the same content, then with other content"
     replies: list[ProbeReply] = []
     verdicts: set[Value | None] = set()
@@ -91,12 +91,12 @@ def create_existing(tenant: ProbeTenant, order: str, tender: str) -> Answer:
 def _stored_content(tenant: ProbeTenant, subject: str, key: str) -> Value | None:
     found = tenant.find(subject, key)
     if not found or len(found) > 1:
-        return None  # it cannot be seen, or it is there twice
+        return None  # it is not visible, or exists twice
     return "replace" if found[0].get(probe_records.shared_text()) == CHANGED else "accept"
 
 
 def update_unknown(tenant: ProbeTenant) -> Answer:
-    """An update of an order and of a tender that never were."""
+    """An update of an order and of a tender that do not exist."""
     replies: list[ProbeReply] = []
     verdicts: set[Value | None] = set()
     for subject in SUBJECTS:
@@ -116,9 +116,9 @@ def update_unknown(tenant: ProbeTenant) -> Answer:
 
 
 def unknown_ids(tenant: ProbeTenant) -> list[Answer]:
-    """Deletes, a quote and a status update for identifiers that never were."""
+    """Deletes, a quote and a status update for identifiers that do not exist."""
     answers = []
-    for subject in SUBJECTS:  # so that a delete was accepted once, if any is
+    for subject in SUBJECTS:  # so that one delete is accepted, if any is
         _, key = create(tenant, subject)
         delete = BY_NAME[f"{subject}.delete"]
         tenant.write(delete.name, tenant.records.minimal(delete, key))
@@ -133,8 +133,8 @@ def unknown_ids(tenant: ProbeTenant) -> list[Answer]:
 
 
 def quotes(tenant: ProbeTenant, tender: str) -> list[Answer]:
-    """A decision on a quote that was never given, a quote given twice, what an accepted quote makes of its tender, and what is
-    answered to decisions and quotes after a decision.
+    """A decision on a quote that does not exist, a duplicate quote, the effect of an accepted quote on its tender, and
+    the answers to decisions and quotes after a decision.
     """
     quote, confirm = BY_NAME["tender.quote"], BY_NAME["tender.confirm"]
     never, carrier = (tenant.records.carrier(confirm, tender, f"LSPROBE-CARRIER-{number}") for number in (1, 2))
@@ -142,12 +142,12 @@ def quotes(tenant: ProbeTenant, tender: str) -> list[Answer]:
     given = tenant.records.carrier(quote, tender, carrier[quote.record.key[1]])
     first, second = tenant.write(quote.name, given), tenant.write(quote.name, given)
     acceptance = _acceptance(tenant, tender, carrier)
-    sent = "one quote twice"
+    sent = "the same quote twice"
     if first.kind == "accepted":
         twice = by_status(tenant, "quote_existing", sent, [second], (quote.name,), accepted="replace", refused="reject")
     else:
         twice = setting_answer("quote_existing", None, sent, [first, second], "the first was not accepted")
-    sent = "a decision on a quote never given"
+    sent = "a decision on a quote that does not exist"
     never_given = by_status(
         tenant, "confirm_unknown", sent, [unknown], (confirm.name,), accepted="accept", refused="reject"
     )
@@ -155,7 +155,7 @@ def quotes(tenant: ProbeTenant, tender: str) -> list[Answer]:
 
 
 def _second_decision(tenant: ProbeTenant, accepted: Payload) -> Answer:
-    """The same decision on an accepted quote again, then the opposite one."""
+    """The same decision on an accepted quote again, then the opposite."""
     confirm = BY_NAME["tender.confirm"]
     sent = "the acceptance of an accepted quote, and its rejection"
     replies = [
@@ -175,7 +175,7 @@ def _second_decision(tenant: ProbeTenant, accepted: Payload) -> Answer:
 
 
 def _other_decisions(tenant: ProbeTenant, tender: str) -> list[Answer]:
-    """A decision that is neither accept nor reject, and a new quote after an acceptance, each with a carrier of its own."""
+    """A decision that is neither accept nor reject, and a new quote after an acceptance, each with its own carrier."""
     quote, confirm = BY_NAME["tender.quote"], BY_NAME["tender.confirm"]
     odd, accepted = (tenant.records.carrier(confirm, tender, f"LSPROBE-CARRIER-{number}") for number in (3, 4))
     for decision in (odd, accepted):
@@ -211,7 +211,7 @@ def _acceptance(tenant: ProbeTenant, tender: str, decision: Payload) -> Answer:
 
 
 def statuses(tenant: ProbeTenant, order: str) -> list[Answer]:
-    """What a status update makes of its order, and what becomes of the good records of a batch that is refused."""
+    """The effect of a status update on its order, and what happens to the valid records of a refused batch."""
     name = "status_sets_order_status"
     marks = probe_records.status_marks()
     before = tenant.find("order", order)
@@ -227,7 +227,7 @@ def statuses(tenant: ProbeTenant, order: str) -> list[Answer]:
     finding = (
         f"its {ways[0]} was listed with the order"
         if ways
-        else "the order was listed " + ("unchanged" if unchanged else "otherwise")
+        else "the order was listed " + ("unchanged" if unchanged else "with other values")
     )
     return [
         setting_answer(name, value, sent, [reply], finding),
@@ -245,19 +245,19 @@ def _marked(tenant: ProbeTenant, order: str, marks: dict[str, tuple[str, str]], 
 
 
 def _batch(tenant: ProbeTenant, order: str, carried: dict[str, tuple[str, str]]) -> list[Answer]:
-    """A good record, then one without its key. `carried` is how a status shows in its order, if it does."""
+    """A valid record, then one without its key. `carried` is how a status shows in its order, if it does."""
     operation = BY_NAME["order.status"]
     good = _marked(tenant, order, probe_records.status_marks(), "two")
     bad = {name: value for name, value in good.items() if name not in operation.record.key}
     reply = tenant.write(operation.name, good, bad)
-    sent = "a batch of a good status record and one without its order"
+    sent = "a batch of a valid status record and one without its order"
     if reply.kind != "refused":
         return [
             setting_answer(name, None, sent, [reply], "it was not refused")
             for name in ("status_on_400", "status_index_base")
         ]
     indices = {fault.index for fault in reply.faults(operation) if fault.index is not None}
-    base = {frozenset({1}): 0, frozenset({2}): 1}.get(frozenset(indices))  # the wrong record stands second
+    base = {frozenset({1}): 0, frozenset({2}): 1}.get(frozenset(indices))  # the invalid record is second
     finding = f"the second record was named {sorted(indices)}" if indices else "no record was named by its index"
     index = setting_answer("status_index_base", base, sent, [reply], finding)
     listed = tenant.find("order", order) if carried else None
@@ -267,7 +267,7 @@ def _batch(tenant: ProbeTenant, order: str, carried: dict[str, tuple[str, str]])
             index,
         ]
     applied = any(listed[0].get(target) == _mark(way, "two") for way, (target, _) in carried.items())
-    finding = "the good record was " + ("applied" if applied else "not applied")
+    finding = "the valid record was " + ("applied" if applied else "not applied")
     return [setting_answer("status_on_400", "partial" if applied else "atomic", sent, [reply], finding), index]
 
 
@@ -278,7 +278,7 @@ def forms(tenant: ProbeTenant) -> list[Answer]:
         create(tenant, "order", lambda payload: probe_records.number_as_text(payload, record))[0],
         create(tenant, "tender", lambda payload: probe_records.number_as_number(payload, tender))[0],
     ]
-    sent = "an order with a number in a text, a tender with a number that is one"
+    sent = "an order with a number as text, a tender with a number as number"
     numbers = by_status(tenant, "number_forms", sent, replies, CREATES, accepted="both", refused="declared")
     flags = {
         word: create(tenant, "order", lambda payload, word=word: probe_records.flagged(payload, record, word))[0]  # type: ignore[misc]  # mypy cannot infer a lambda with a default
@@ -294,11 +294,11 @@ def forms(tenant: ProbeTenant) -> list[Answer]:
 
 
 def shapes(tenant: ProbeTenant) -> list[Answer]:
-    """Creates of orders that are odd in one point each, where 200 and 400 tell all."""
+    """Creates of orders with one irregularity each, where 200 and 400 are conclusive."""
     record, zone = BY_NAME["order.create"].record, probe_records.other_zone
     text, more = probe_records.shared_text(), probe_records.optional_text()
     asked: tuple[tuple[str, str, Shape, Value, Value], ...] = (
-        ("unknown_fields", "an order with a field of no record", lambda one: {**one, "lsprobe": "1"}, "ignore", "reject"),
+        ("unknown_fields", "an order with an unknown field", lambda one: {**one, "lsprobe": "1"}, "ignore", "reject"),
         ("null_fields", "an order with a null", lambda one: {**one, more: None}, "absent", "reject"),
         ("empty_required", "an order with an empty required text", lambda one: {**one, text: ""}, "accept", "reject"),
         ("known_values", "an order with unnamed modes and units", lambda one: probe_records.unnamed_values(one, record), "open", "closed"),
@@ -313,7 +313,7 @@ def shapes(tenant: ProbeTenant) -> list[Answer]:
 
 
 def listing_only(tenant: ProbeTenant) -> Answer:
-    """A tender with a field that is shown in listings only."""
+    """A tender with a field that only listings show."""
     name, sent = "listing_only_fields", "a tender with a field that only listings show"
     field = probe_records.listing_only(BY_NAME["tender.create"].record)
     reply, key = create(tenant, "tender", lambda payload: {**payload, field: CHANGED})
@@ -329,7 +329,7 @@ def listing_only(tenant: ProbeTenant) -> Answer:
 
 
 def references(tenant: ProbeTenant) -> Answer:
-    """Whether a reference comes back in the listing as it was sent, so that it can carry a mark."""
+    """Whether a reference comes back in the listing unchanged, so that it can carry a mark."""
     question, sent = "Are references echoed in the listing, so that they can carry a mark?", "an order with a reference"
     payload, field = probe_records.referenced({}, BY_NAME["order.create"].record, tenant.run)
     reply, key = create(tenant, "order", lambda minimal: {**minimal, **payload})
@@ -340,15 +340,15 @@ def references(tenant: ProbeTenant) -> Answer:
 
 
 def identifiers(tenant: ProbeTenant) -> Answer:
-    """Whether an identifier of digits keeps its leading zeros."""
+    """Whether a numeric identifier keeps its leading zeros."""
     question, sent = (
         "Does an identifier keep its leading zeros, or is 00123 the same as 123?",
-        "an order of digits with zeros in front",
+        "an order with a numeric identifier with leading zeros",
     )
     operation = BY_NAME["order.create"]
     digits = str(int(tenant.run, 16) + 10**11)
     if any(tenant.find("order", key) for key in (digits, f"00{digits}")):
-        return observed_answer(question, sent, [], "")  # it belongs to somebody
+        return observed_answer(question, sent, [], "")  # the identifier is in use
     reply = tenant.write(operation.name, tenant.records.minimal(operation, f"00{digits}"))
     if reply.kind != "accepted":
         return observed_answer(question, sent, [reply], "refused" if reply.kind == "refused" else "")

@@ -28,26 +28,26 @@ CHANGED = "LSPROBE changed"
 
 @dataclass(frozen=True, slots=True)
 class ProbeRecords:
-    """Makes records. `given` are values that take the place of our own in every record which has a field of that name, such as
-    the parties that a tenant knows.
+    """Creates records. `given` values replace ours in every record that has a field of that name, such as the parties
+    that a tenant knows.
     """
 
     given: Mapping[str, str]
 
     def minimal(self, operation: Operation, key: str) -> Payload:
-        """The fields that an operation requires, about the order or tender of this key."""
+        """The required fields of an operation, for the order or tender with this key."""
         record = operation.record
-        example = {**example_record(operation), **self._created(operation)}  # an update of ours changes nothing
+        example = {**example_record(operation), **self._created(operation)}  # our updates change nothing
         needed = [field.name for field in record.fields if _needed(field, operation)]
         given = {name: value for name, value in self.given.items() if record.field(name)}
         return {**{name: example[name] for name in needed}, **given, record.key[0]: key}
 
     def changed(self, operation: Operation, key: str) -> Payload:
-        """The same with one text that is not in the first."""
+        """The minimal record with one changed text."""
         return {**self.minimal(operation, key), shared_text(): CHANGED}
 
     def carrier(self, operation: Operation, key: str, carrier: str) -> Payload:
-        """A quote, or a decision on one, of this carrier."""
+        """A quote of this carrier, or a decision on one."""
         return {**self.minimal(operation, key), operation.record.key[1]: carrier}
 
     def _created(self, operation: Operation) -> Payload:
@@ -55,7 +55,7 @@ class ProbeRecords:
 
 
 def shared_text() -> str:
-    """A free text that orders require and tenders may have."""
+    """A free-text field that orders require and tenders may have."""
     return next(
         field.name
         for field in _free_texts(ORDER)
@@ -64,22 +64,22 @@ def shared_text() -> str:
 
 
 def optional_text() -> str:
-    """A free text that an order may have."""
+    """A free-text field that an order may have."""
     return next(field.name for field in _free_texts(ORDER) if field.when is When.OPTIONAL)
 
 
 def listing_only(record: Record) -> str:
-    """A field that the interface shows in listings only."""
+    """A field that only listings show."""
     return next(field.name for field in record.fields if field.when is When.LISTED)
 
 
 def unnamed_values(payload: Payload, record: Record) -> Payload:
-    """The record with a value that the interface does not name wherever it names some."""
+    """The record with an unlisted value in every field that has listed values."""
     return {**payload, **{field.name: "LSPROBE" for field in record.fields if field.known and field.name in payload}}
 
 
 def decided(payload: Payload, word: str) -> Payload:
-    """A decision on a quote in this word."""
+    """A decision on a quote with this word."""
     name = next(field.name for field in BY_NAME["tender.confirm"].record.fields if field.known)
     return {**payload, name: word}
 
@@ -96,12 +96,12 @@ def flagged(payload: Payload, record: Record, word: str) -> Payload:
 
 
 def number_as_text(payload: Payload, record: Record) -> Payload:
-    """An order with a number in a text."""
+    """An order with a number as text."""
     return {**payload, next(field.name for field in record.fields if field.kind is Kind.NUMERIC): "2"}
 
 
 def number_as_number(payload: Payload, operation: Operation) -> Payload:
-    """A tender with a number that is one, in a list since a tender itself holds none."""
+    """A tender with a number as number, in a list, because a tender itself has none."""
     holders = (
         (field, inner)
         for field in operation.record.fields
@@ -125,7 +125,7 @@ def referenced(payload: Payload, record: Record, mark: str) -> tuple[Payload, st
 
 
 def status_marks() -> dict[str, tuple[str, str]]:
-    """For each way in which a status record may set a field of its order: that field, and the one that it is set from."""
+    """For each way in which a status record may set a field of its order: the order's field and the status's field."""
     names = {field.name: field.name for field in BY_NAME["order.status"].record.fields}
     ways = {way: order_change(names, Assumptions(status_sets_order_status=way)) for way in ("code", "name")}
     return {way: next(iter(change.items())) for way, change in ways.items()}

@@ -1,4 +1,4 @@
-"""The probed tenant: makes every call in order and at a limited rate, remembers what may be left there, and removes it.
+"""The probed tenant: makes every call in sequence and at a limited rate, tracks what may be left there, and removes it.
 
 Counts calls, issues identifiers and reads the listing. Knows no question and draws no conclusion.
 """
@@ -31,7 +31,7 @@ from loadsheet.dispatch.probe_records import Payload, ProbeRecords
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 
 PREFIX = "LSPROBE"
-CALLS_MAX = 200  # cleaning up has as many again
+CALLS_MAX = 200  # cleaning up may make the same number again
 TRIES = 3
 _LONGEST_WAIT_S = 30.0
 _OK, _REFUSED, _UNAUTHORISED, _BUSY = 200, 400, 401, 429
@@ -42,7 +42,7 @@ Record = tuple[str, str]  # subject and key
 
 @dataclass(frozen=True, slots=True)
 class ProbeReply:
-    """What came back of one call. `accepted` needs the documented success; `other` is anything but that and a 400."""
+    """The answer to one call. `accepted` requires the documented success; `other` is anything but that and a 400."""
 
     kind: Literal["accepted", "refused", "other"]
     status: int
@@ -53,7 +53,7 @@ class ProbeReply:
         return f'{self.status or "no answer"} "{excerpt(self.body)}"'
 
     def faults(self, operation: Operation) -> tuple[Fault, ...]:
-        """What a refusal names; nothing where its shape is not documented."""
+        """The faults that a refusal names; none if its shape is not documented."""
         try:
             return read_refusal(operation, decode(self.body))
         except UndocumentedAnswer:
@@ -63,7 +63,7 @@ class ProbeReply:
 class ProbeTenant:
     """One tenant of one exchange. `run` makes the identifiers of this probe unique.
 
-    Every call may raise TokenRefused (a 401) and ExchangeUnreachable (nobody there, or more calls than a probe may make).
+    Every call may raise TokenRefused (a 401) and ExchangeUnreachable (no answer, or more calls than a probe may make).
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class ProbeTenant:
         self.calls = self.busy = self.redirects = 0
         self.page_size_in, self.page_size_max = assumptions.page_size_in, 1_000
         self.listing_delay_s = 0.0
-        self.last: ProbeReply | None = None  # what was asked last, writes apart
+        self.last: ProbeReply | None = None  # the last reply to a read
         self.accepted_operations: set[str] = (
             set()
-        )  # operations of which a call was accepted: only then does a refusal mean anything
-        self.visible: set[str] = set()  # subjects whose listing was seen to show what was created
+        )  # operations with an accepted call: only for these is a refusal conclusive
+        self.visible: set[str] = set()  # subjects whose listing has shown created records
         self._client, self._pause_s, self._report = client, pause_s, report
         self._limit = CALLS_MAX
         self._ids = self._unanswered = 0
@@ -95,18 +95,18 @@ class ProbeTenant:
         self._orphans: dict[Record, None] = {}
 
     def new_id(self) -> str:
-        """An identifier that was never used."""
+        """An unused identifier."""
         self._ids += 1
         return f"{PREFIX}-{self.run}-{self._ids:02}"
 
     def write(self, name: str, payload: Payload, *more: Payload) -> ProbeReply:
-        """One call of a write operation, remembered as far as it may have left something."""
+        """Make one call of a write operation and track what it may leave."""
         operation = BY_NAME[name]
         records: list[Record] = [
             (operation.subject, str(one.get(operation.record.key[0], ""))) for one in (payload, *more)
         ]
         self._used |= dict.fromkeys(record for record in records if record[1])
-        fresh = self._remember(operation, records)  # before the call: it may have its effect and no answer
+        fresh = self._remember(operation, records)  # before the call, which may take effect without an answer
         try:
             reply = self._send(operation, operation.body([_encode(one) for one in (payload, *more)]))
         except TokenRefused:
@@ -120,7 +120,7 @@ class ProbeTenant:
         return answer
 
     def classified(self, operation: Operation, answer: ProbeReply) -> ProbeReply:
-        """What was said, judged by what is known now of how successes look."""
+        """The reply, judged by what is now known about successes."""
         if answer.status == _REFUSED:
             return replace(answer, kind="refused")
         if answer.status != _OK:
@@ -133,13 +133,13 @@ class ProbeTenant:
         return replace(answer, kind="accepted")
 
     def ask(self, operation: Operation, body: bytes = b"", query: str = "") -> ProbeReply:
-        """One call of anything, judged by its status alone."""
+        """Make any call, judged by its status alone."""
         reply = self._send(operation, body, query)
         self.last = ProbeReply("accepted" if reply.status == _OK else "other", reply.status, reply.body)
         return self.last
 
     def look(self, page_size: int | None, *, place: str = "", query: str = "") -> tuple[ProbeReply, Listing | None]:
-        """One answer of the listing that both subjects share; `place` is where the page size is put."""
+        """Read the listing that both subjects share; `place` is where the page size goes."""
         asked = {} if page_size is None else {PAGE_SIZE: page_size}
         place = place or self.page_size_in
         words = [urlencode(asked)] if asked and place != "body" else []
@@ -160,13 +160,13 @@ class ProbeTenant:
         return self.search(subject, key)
 
     def search(self, subject: str, key: str) -> list[dict[str, Any]] | None:
-        """The same without asking whether such records were ever seen there."""
+        """The same, even if no such record was ever seen there."""
         found = self._everything(subject)
         records = [one for one in found.results if _belongs(one, subject, key)] if found else []
         return records or ([] if found and found.complete else None)
 
     def clear(self) -> tuple[str, ...]:
-        """Delete whatever the calls may have left; what could not be removed, a line each. Raises nothing."""
+        """Delete everything the calls may have left. Returns what could not be removed, one per line. Raises nothing."""
         self._limit = self.calls + CALLS_MAX
         try:
             self._clear_orphans()
@@ -178,7 +178,7 @@ class ProbeTenant:
         return tuple(f"{subject} {key} may still be there" for subject, key in {**self._created, **self._orphans})
 
     def _remember(self, operation: Operation, records: Sequence[Record]) -> list[Record]:
-        """Note what a call may leave; which of these records nothing was known of before."""
+        """Track what a call may leave. Returns the records that were not tracked before."""
         fresh = [one for one in records if one[1] and one not in self._created and one not in self._orphans]
         if operation.action in (Action.CREATE, Action.UPDATE):
             self._created |= dict.fromkeys(records)
@@ -192,7 +192,7 @@ class ProbeTenant:
             self._orphans.pop(record, None)
 
     def _clear_orphans(self) -> None:
-        # What hangs on an order or tender that never was goes with it: so it is created, and deleted.
+        # What belongs to an order or tender that never existed goes with it, so that parent is created and deleted.
         for subject, key in tuple(self._orphans):
             create = BY_NAME[f"{subject}.create"]
             self.write(create.name, self.records.minimal(create, key))
@@ -255,7 +255,7 @@ class ProbeTenant:
 
     def _once(self, operation: Operation, body: bytes, query: str) -> Reply:
         if self.calls >= self._limit:
-            raise ExchangeUnreachable(f"{CALLS_MAX} calls were made, and a probe makes no more")
+            raise ExchangeUnreachable(f"the probe stopped after its maximum of {CALLS_MAX} calls")
         self.calls += 1
         time.sleep(self._pause_s)
         reply = self._client.ask(operation, body, query=query)

@@ -1,8 +1,8 @@
 """The rate limiter: whether a call may leave now. Asked right before the first byte of each call.
 
-Calls leave evenly at the rate (GCRA: each has a due moment, one interval after the previous one). In a fleet the rate is
-leased (`shared_rate`). `boottime` is the clock of the limiter: it also counts while the machine sleeps. Takes no lock, makes no
-system call.
+Calls leave evenly at the rate (GCRA: each has a due time, one interval after the previous one). In a fleet the rate is
+leased (`shared_rate`). `boottime` is the clock of the limiter: it also counts while the machine sleeps. Takes no lock and
+makes no system call.
 """
 
 import sys
@@ -12,12 +12,12 @@ from collections.abc import Callable
 from loadsheet.dispatch.concurrency import Concurrency
 
 INTENT_VALID_S = 5.0
-"""A call does not leave later than this after its intent: another process may have taken it over."""
+"""The maximum age of a call's intent: after that, another process may have taken the entry over."""
 AHEAD_S = 0.5
 """Intents are recorded only for calls that can leave within this time."""
 
-_TOLERANCE_S = 0.02  # a call that is late by no more than this is caught up
-_EVEN_BELOW = 20  # calls a second; below, catching up would add a twentieth or more to some seconds
+_TOLERANCE_S = 0.02  # calls that are late by up to this are caught up
+_EVEN_BELOW = 20  # calls per second; below this, catching up would add 5 % or more to some seconds
 
 
 def boottime() -> float:
@@ -29,7 +29,7 @@ _BOOTTIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class RateLimiter:
-    """Limits calls to `per_second` in any second, from 20 on with a tolerance of 2 % and one call; 0: no limit."""
+    """Limits calls to `per_second` in any second; from 20 on, with a tolerance of 2 % and one call. 0: no limit."""
 
     def __init__(self, per_second: int, now: float) -> None:
         self._due = now  # of the next call
@@ -40,8 +40,8 @@ class RateLimiter:
         self._slack = _TOLERANCE_S if per_second >= _EVEN_BELOW else 0.0
 
     def set_rate(self, per_second: int, now: float, *, from_scratch: bool) -> None:
-        """Change the rate; calls that left early are made up for at the new rate. `from_scratch`: there was no rate before, so the first
-        call leaves one interval from now.
+        """Change the rate; calls that left early are compensated at the new rate. `from_scratch`: there was no rate before,
+        so the first call leaves one interval from now.
         """
         ahead = max(0.0, self._due - now) / self._interval if self._interval and not from_scratch else 1.0
         self._set_interval(per_second)
@@ -62,7 +62,7 @@ class RateLimiter:
         return max(0.0, self._due - self._slack - now)
 
     def capacity(self, now: float) -> int:
-        """How many calls can leave soon, and so how many intents may wait."""
+        """The number of calls that can leave soon, and so of intents that may wait."""
         if not self._interval:
             return sys.maxsize
         spare = now + AHEAD_S + self._slack - max(self._due, now)
@@ -91,4 +91,4 @@ class RateLimiter:
         """Ask for this number of concurrent calls."""
 
     def report_overload(self, age_s: float, pause_s: float, reason: str) -> None:
-        """Report that the exchange was overloaded by a call that left `age_s` ago: all senders pause for `pause_s`, then send less."""
+        """Report that a call that left `age_s` ago met an overloaded exchange: all senders pause for `pause_s`, then slow down."""

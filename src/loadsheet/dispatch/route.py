@@ -1,6 +1,6 @@
-"""The way to an exchange: the proxy its connections go through, the authorities they trust, and the certificate they show.
+"""The route to an exchange: the proxy of its connections, the authorities they trust, and their client certificate.
 
-requests reads the proxies of the environment; urllib3 opens tunnels. The password of a proxy is in no text of this module.
+requests reads the proxies of the environment; urllib3 opens tunnels. No text of this module contains a proxy password.
 """
 
 import base64
@@ -19,14 +19,14 @@ from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 
 ENVIRONMENT = "environment"
-"""The value of the setting `dispatch.proxy` that stands for HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
+"""The value of `dispatch.proxy` that means HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
 _PORTS = {"http": 80, "https": 443}
 _HASHED_NAME = re.compile(r"[0-9a-f]{8}\.\d+")  # how OpenSSL looks certificates up in a folder
 
 
 @dataclass(frozen=True)
 class Proxy:
-    """An HTTP proxy. `headers` carry its user name and password; `secrets` are the texts that must appear nowhere."""
+    """An HTTP proxy. `headers` hold its user name and password; `secrets` are texts that must never be shown."""
 
     host: str
     port: int
@@ -56,12 +56,12 @@ class Route:
 
     @property
     def forwards(self) -> bool:
-        """Whether the proxy reads and forwards each request: http:// has no tunnel."""
+        """Whether the proxy reads and forwards each request: http:// uses no tunnel."""
         return self.proxy is not None and self.trust is None
 
 
 def route_to(base_url: str, settings: Settings) -> Route:
-    """The route to an exchange that the settings name. Raises SettingsError for a proxy or a file that cannot be used."""
+    """The route to an exchange from the settings. Raises SettingsError for a proxy or file that cannot be used."""
     trust = tls_context(settings) if base_url.startswith("https:") else None
     return Route(base_url, trust, _proxy_for(base_url, settings))
 
@@ -80,9 +80,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext:
     if settings.dispatch.client_certificate is not None:
         _load_client_certificate(context, settings.dispatch.client_certificate, settings.dispatch.client_key)
     elif settings.dispatch.client_key is not None:
-        raise SettingsError(
-            "dispatch.client_key: there is a key and no certificate; set dispatch.client_certificate too"
-        )
+        raise SettingsError("dispatch.client_key: a key needs a certificate; set dispatch.client_certificate too")
     return context
 
 
@@ -97,7 +95,7 @@ def _context_of(bundle: Path) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=str(bundle))
     except ssl.SSLError:
-        raise SettingsError(f"dispatch.ca_bundle: {bundle} holds no certificates in PEM format") from None
+        raise SettingsError(f"dispatch.ca_bundle: {bundle} has no certificates in PEM format") from None
 
 
 def _load_client_certificate(context: ssl.SSLContext, certificate: Path, key: Path | None) -> None:
@@ -109,21 +107,19 @@ def _load_client_certificate(context: ssl.SSLContext, certificate: Path, key: Pa
     )
     try:
         if b"-----BEGIN CERTIFICATE-----" not in certificate.read_bytes():
-            raise SettingsError(f"dispatch.client_certificate: {certificate} holds no certificate in PEM format")
+            raise SettingsError(f"dispatch.client_certificate: {certificate} has no certificate in PEM format")
         context.load_cert_chain(certificate, key, password=partial(_refuse_password, key_setting, key_file))
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise SettingsError(
-                f"{key_setting}: the key in {key_file} is not that of the certificate in {certificate}"
+                f"{key_setting}: the key in {key_file} does not belong to the certificate in {certificate}"
             ) from None
-        todo = "" if key is not None else "; if the key is in a file of its own, set dispatch.client_key"
-        raise SettingsError(
-            f"{key_setting}: {key_file} holds no private key in PEM format that can be used{todo}"
-        ) from None
+        todo = "" if key is not None else "; if the key is in a separate file, set dispatch.client_key"
+        raise SettingsError(f"{key_setting}: {key_file} has no usable private key in PEM format{todo}") from None
 
 
 def _refuse_password(setting: str, path: Path) -> str:
-    """OpenSSL calls this for an encrypted key, and would otherwise ask on the terminal."""
+    """Refuse an encrypted key. OpenSSL calls this instead of asking on the terminal."""
     raise SettingsError(f"{setting}: the key in {path} is encrypted; decrypt it (openssl pkey) and chmod 600 it")
 
 

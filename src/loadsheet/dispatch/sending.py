@@ -1,8 +1,9 @@
 """Sends ready entries with a window of concurrent calls. Commits each intent before its bytes leave and settles each outcome.
 
-One thread alternates: it records outcomes and the next intents in one transaction, then waits for calls. However sending ends, running
-calls finish and are settled. A kill or a power cut leaves the calls in flight unknown, and those whose intent was committed ahead: at most
-half as many as connections, or 16 if that is more. Together they are never more than `dispatch.window` entries.
+One thread alternates: it records outcomes and the next intents in one transaction, then waits for calls. When sending
+ends for any reason, running calls finish and are settled. After a kill or power cut, the calls in flight are unknown, and
+so are those whose intent was committed ahead: at most half the number of connections, or 16 if that is more. Together
+they never exceed `dispatch.window` entries.
 """
 
 import random
@@ -35,11 +36,11 @@ from loadsheet.settings import Settings
 Progress = Callable[[int, int], None]
 
 GROUP_COMMIT_S = 0.02  # outcomes within this time share a commit; short compared with a call
-LONGEST_PAUSE_S = 2.0  # between two attempts to reach the ledger
+LONGEST_PAUSE_S = 2.0  # between two attempts to connect to the ledger
 WAIT_MAX_S = 0.25  # the longest wait before a signal is noticed
-_AHEAD = 1.5  # intents committed ahead per outcome of the last group: no connection idles until the next group
-_AHEAD_SHARE = 2  # at most one for this many connections: at 50 ms a call, more would not send more orders a second
-_AHEAD_FEW = 16  # which are allowed with few connections as well, where calls are so fast that many end together
+_AHEAD = 1.5  # intents committed ahead per outcome of the last group, so that no connection idles until the next group
+_AHEAD_SHARE = 2  # at most one per this many connections: at 50 ms a call, more would not speed up sending
+_AHEAD_FEW = 16  # allowed with few connections too, where calls are so fast that many end together
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,16 @@ def send(
     stopping: Sequence[int] | None = None,
     shared_rate: SharedRate | None = None,
 ) -> SendingReport:
-    """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in the ledger.
+    """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in
+    the ledger.
 
-    Raises nothing for what the exchange does (see `SendingReport.stopped`). Raises LedgerError. SIGINT and SIGTERM stop sending; they are
-    raised again once running calls are settled. A caller that handles signals itself passes `stopping`, a sequence it appends them to.
-    `progress` gets the number of finished entries and of all; `clock` returns monotonic seconds. `shared_rate` is the rate that
-    all senders share.
+    Raises nothing for exchange failures (see `SendingReport.stopped`). Raises LedgerError. SIGINT and SIGTERM stop
+    sending; they are raised again once running calls are settled. A caller that handles signals itself passes
+    `stopping`, a sequence to which they are appended. `progress` gets the number of finished entries and the total.
+    `clock` returns monotonic seconds. `shared_rate` is the rate that all senders share.
 
-    While the ledger's server cannot be reached, nothing leaves; outcomes are recorded when it is back. If another process takes the ledger
-    over, the outcomes of sent calls are recorded as late, and Superseded is raised.
+    While the ledger's server cannot be reached, nothing leaves; outcomes are recorded when it is back. If another process
+    takes the ledger over, the outcomes of sent calls are recorded as late, and Superseded is raised.
     """
     limiter = nullcontext(None) if shared_rate is None else shared_rate.join()
     with _caught_signals() if stopping is None else nullcontext(stopping) as signals, limiter as joined:
@@ -198,7 +200,7 @@ class _Sending:
         self._call_log.close()
         if self._superseded:
             raise Superseded(
-                "another process has taken this ledger over; what had left is recorded, nothing more was sent"
+                "another process has taken over this ledger; outcomes of sent calls are recorded, nothing more was sent"
             )
         if self._is_running and self._creates_blocked and self._ledger.ready(1):
             self._stopped, self._why = StopReason.OUTSTANDING, f"{self._outstanding} are unknown"
@@ -289,7 +291,7 @@ class _Sending:
         return calls[:allowed]
 
     def _ready(self, limit: int) -> list[Submission]:
-        """The oldest entries that may leave: those on trial, as many as may be tried, and all others."""
+        """The oldest entries that may leave: as many as allowed of those on trial, and all others."""
         waiting, trials = _CREATES if self._creates_blocked else (), self._canary.on_trial
         tried = [
             submission
@@ -335,10 +337,10 @@ class _Sending:
             answered += 1
             if (
                 done.error is not None
-            ):  # our own fault, not the network's: its entries stay `sending` and will be unknown
+            ):  # a fault of this program, not of the network: its entries stay `sending` and become unknown
                 broken.append(done.error)
                 self._ids_in_flight.update(entry.id for entry in done.call.submissions)
-        least = self._breaker.limit if answered else 0  # what is only answered back waited for nothing
+        least = self._breaker.limit if answered else 0  # answers did not wait for anything
         most = max(self._breaker.limit // _AHEAD_SHARE, _AHEAD_FEW)
         self._ahead = min(max(int(answered * _AHEAD), least), most)
         if broken:
@@ -357,7 +359,7 @@ class _Sending:
             self._recall()
 
     def _recall(self) -> None:
-        """Take back the calls that have not left yet."""
+        """Recall the calls that have not left yet."""
         for done in self._calls_in_flight.recall_waiting():
             self._calls -= 1
             self._remove_call(done)
@@ -387,9 +389,9 @@ class _Sending:
         self._note_settled()
 
     def _reconnect(self, gone: LedgerGone) -> None:
-        """Wait until the ledger can be reached again; until then nothing leaves. It may or may not have recorded the last commit: outcomes
-        are recorded exactly once, and entries marked as sending that never left become ready again. Raises `gone` after `cluster.takeover_s`,
-        once no call is in flight.
+        """Wait until the ledger can be reached again; nothing leaves until then. The last commit may or may not have been
+        recorded. Outcomes are recorded exactly once, and entries marked as sending that never left become ready again.
+        Raises `gone` after `cluster.takeover_s`, once no call is in flight.
         """
         until, pause_s = (
             self._clock() + (0 if self._is_commit_uncertain else self._settings.cluster.takeover_s),
@@ -418,7 +420,7 @@ class _Sending:
         self._is_commit_uncertain = False
 
     def _note_settled(self) -> None:
-        """Count what was committed, and hold what the canary decides."""
+        """Count the committed outcomes, and hold entries as the canary decides."""
         settled, self._unsettled = self._unsettled, []
         if not settled:
             return

@@ -1,14 +1,16 @@
-"""Settles each entry of a call: its new state, the reason, and the problems its sender gets to see.
+"""Settles each entry of a call: its new state, the reason, and the problems shown to its sender.
 
-A refused batch names its records as `data[<index>]`. The interface says neither whether the index counts from 0 or from 1 nor whether the
-other records were applied (interface: Errors, Order status update). This module assigns faults to records only as far as the answer
-proves it: a guess would reject a correct record and lose another one's event.
+A refused batch names its records as `data[<index>]`. The interface does not say whether the index counts from 0 or 1, or
+whether the other records were applied (interface: Errors, Order status update). This module assigns faults to records
+only as far as the answer proves it: a guess would reject a correct record and lose another record's event.
 
-A refusal after an unknown attempt proves nothing. A fault is shown at the cell of the shipper's file that its payload path comes from.
+A refusal after an unknown attempt proves nothing. A fault is shown at the cell of the shipper's file that its payload
+path comes from.
 
-The canary: a few entries of an untested mapping or a new shipper go first; the rest follows when one is accepted. A drop is untested if
-none of the records of its mapping, or of its shipper's folder, was ever accepted. If all its first entries are refused, the rest is held
-for a person to decide: a wrong mapping, or a wrong code of a new shipper, would be refused a thousand times.
+The canary: a few entries of an untested mapping or a new shipper go first; the rest follows once one is accepted. A drop
+is untested if no record of its mapping, or of its shipper's folder, was ever accepted. If all its first entries are
+refused, the rest is held for a person to decide. Otherwise a wrong mapping, or a wrong code of a new shipper, would be
+refused a thousand times.
 
 Reads the ledger, changes nothing.
 """
@@ -34,10 +36,10 @@ from loadsheet.mapping.lineage import Trace, locate, trace
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.settings import EMBEDDED, Settings
 
-_ORIGINS_KEPT = 16  # a drop's origin is needed again for each of its refusals
+_ORIGINS_KEPT = 16  # each refusal needs its drop's origin again
 _SUSPECT = "sent again by itself, because its batch was refused: "
 _DOUBLED = "L608"
-HINT = "fix the mapping and drop the file again, or let these go: loadsheet retry"
+HINT = "fix the mapping and drop the file again, or release these: loadsheet retry"
 _FIELD = re.compile(r"([A-Za-z]\w*(?:\[\d+\])?(?:\.[A-Za-z]\w*(?:\[\d+\])?)*): (.+)")
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -48,8 +50,8 @@ BASES = (0, 1)
 
 
 class FaultAssignment(NamedTuple):
-    """The faults of each record, by its position from 0. `proved`: each of these records is refused; else one of a record and its
-    neighbour is.
+    """The faults of each record, by its position from 0. `proved`: each of these records is refused. Otherwise only one of
+    a record and its neighbour is.
     """
 
     faults: dict[int, list[Fault]]
@@ -57,10 +59,10 @@ class FaultAssignment(NamedTuple):
 
 
 def assign_faults(faults: Sequence[Fault], count: int, base: int | None, breaks: RuleCheck) -> FaultAssignment | None:
-    """Assign the faults of a refused batch of `count` records to its records; None if a fault names no record of it.
+    """Assign the faults of a refused batch of `count` records to its records; None if a fault names none of them.
 
-    `base` is the first index, if known. Otherwise index 0 proves base 0 and index `count` proves base 1; failing both, a field proves it
-    that violates our own rules in one record and not in the other.
+    `base` is the first index, if known. Otherwise index 0 proves base 0, and index `count` proves base 1. Failing both, the
+    base is proved by a field that violates our own rules in one record and not in the other.
     """
     if not faults or any(fault.index is None for fault in faults):
         return None
@@ -90,8 +92,8 @@ def _position(fault: Fault, base: int) -> int:
 
 
 class BatchRules(NamedTuple):
-    """How to read a 400 to a batch. `base` is the first index (None: only what the answer proves). `others` is what happened to the records
-    it does not name: nothing (`atomic`), applied (`partial`), or unknown (`prove`).
+    """How to read a 400 for a batch. `base` is the first index (None: only what the answer proves). `others` is what
+    happened to the unnamed records: nothing (`atomic`), applied (`partial`), or unknown (`prove`).
     """
 
     base: Literal[0, 1] | None
@@ -99,8 +101,8 @@ class BatchRules(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> "BatchRules":
-        """The rules for the exchange of these settings. Those of the embedded exchange are known. For another one the setting of the base is
-        used only where sending the named record and its neighbour again, each by itself, would duplicate one of them.
+        """The rules for the exchange in the settings. Those of the embedded exchange are known. For another exchange the
+        base setting is used only where resending the named record and its neighbour one by one would duplicate one.
         """
         base, others = settings.assumptions.status_index_base, settings.assumptions.status_on_400
         if settings.exchange == EMBEDDED:
@@ -119,8 +121,8 @@ class Settler:
         self._origin = lru_cache(maxsize=_ORIGINS_KEPT)(queries.origin)
 
     def isolate_doubtful(self, submissions: Iterable[Submission]) -> None:
-        """Send entries that may be at the exchange already in calls of their own, unless a refused batch is known to be applied to none: the
-        answer then concerns that entry alone, and it is never there three times.
+        """Send entries that may already be at the exchange in calls of their own, unless a refused batch is known to be
+        applied to none. The answer then concerns only that entry, and no third copy can result.
         """
         if self._rules.others == "atomic":
             return
@@ -134,7 +136,7 @@ class Settler:
         return [_settlement(entry, State.READY, outcome) for entry in call.submissions]
 
     def settle(self, call: Call, outcome: Outcome) -> list[Settlement]:
-        """One settlement for each entry of the call, in its order."""
+        """One settlement per entry of the call, in order."""
         if outcome.kind is OutcomeKind.ACCEPTED:
             return [self._accepted(entry, outcome) for entry in call.submissions]
         if outcome.kind is OutcomeKind.UNKNOWN:
@@ -181,22 +183,22 @@ class Settler:
     def _unnamed_entry(self, entry: Submission, outcome: Outcome) -> Settlement:
         """Settle a record that a refusal does not name.
 
-        atomic: sent again; nothing was applied. partial: accepted. prove: sent again, because a lost event hides a delivery while a
-        duplicate only repeats a text; the possible duplicate is reported (L608) once the record is accepted.
+        atomic: sent again, because nothing was applied. partial: accepted. prove: sent again, because a lost event hides a
+        delivery, while a duplicate only repeats a text. The possible duplicate is reported (L608) once accepted.
         """
         if self._rules.others == "partial":
-            reason = "the refusal named other records of the batch only"
+            reason = "the refusal named only other records of the batch"
             return _settlement(entry, State.ACCEPTED, outcome._replace(kind=OutcomeKind.ACCEPTED, reason=reason))
         if self._rules.others == "prove":
             self.sizes[entry.id] = (
-                1  # by itself it comes back no more: in another batch it might, and be there three times
+                1  # alone it is not refused again; in another batch it might be, and end up there three times
             )
         reason = "sent again without the records that were refused"
         return self._again(entry, outcome, reason, applied=self._rules.others == "prove")
 
     def _split(self, call: Call, outcome: Outcome) -> list[Settlement]:
-        """Settle a batch that was refused without naming records. atomic: it is halved until the record is found. prove: every record is sent
-        once more, by itself. partial: all are unknown.
+        """Settle a batch that was refused without naming records. atomic: it is halved until the record is found. prove:
+        every record is sent once more, alone. partial: all are unknown.
         """
         if self._rules.others == "partial":
             reason = f"its batch was refused without naming which records ({outcome.reason})"
@@ -209,15 +211,15 @@ class Settler:
         ]
 
     def _again(self, entry: Submission, outcome: Outcome, reason: str, *, applied: bool) -> Settlement:
-        """Ready to be sent again. `applied`: it may have been applied; then its attempt counts as unknown."""
+        """Make an entry ready again. `applied`: it may have been applied, so its attempt counts as unknown."""
         kind = OutcomeKind.UNKNOWN if applied else OutcomeKind.NOT_SENT
         return _settlement(entry, State.READY, outcome._replace(kind=kind, reason=reason))
 
     def _refusal(self, submission: Submission, outcome: Outcome, faults: Sequence[Fault]) -> Settlement:
         doubtful = self._doubtful(submission)
         if doubtful and not all(detail.startswith(_SUSPECT) and faults_text(faults) in detail for detail in doubtful):
-            # The refusal may be a consequence of the earlier attempt (the record exists already, for example). Not if it repeats
-            # what the batch was refused for before anything could have been applied.
+            # The refusal may result from the earlier attempt (the record exists already, for example), unless it repeats
+            # the reason for which the batch was refused before anything could be applied.
             reason = f"refused after an attempt of unknown outcome ({outcome.reason})"
             return self._unknown(submission, outcome, reason)
         entry = self._queries.entry(submission.id)
@@ -262,14 +264,14 @@ def _own_rules(call: Call, assumptions: Assumptions) -> RuleCheck:
 
 
 def refusal_problems(entry: Entry, origin: Origin, faults: Sequence[Fault]) -> tuple[Problem, ...]:
-    """One X701 for each fault, at the cell its path comes from, with that cell's text. A fault without a path, or on a value
-    that the mapping itself supplies, stands at the entry's first row.
+    """One X701 per fault, at the cell its path comes from, with that cell's text. A fault without a path, or on a value
+    from the mapping itself, goes to the entry's first row.
     """
     return tuple(_refusal(entry, origin, one) for fault in faults for one in _named(entry, origin, fault))
 
 
 def unknown_problem(entry: Entry, origin: Origin, text: str) -> Problem:
-    """The X702 of an entry of which nobody knows what became, at its first row."""
+    """The X702 of an entry with an unknown outcome, at its first row."""
     return Problem("X702", first_row(entry, origin, ""), values={"text": text})
 
 
@@ -282,8 +284,8 @@ def first_row(entry: Entry, origin: Origin, path: str = "") -> Where:
 
 
 def _named(entry: Entry, origin: Origin, fault: Fault) -> Iterator[Fault]:
-    """A fault whose text alone names fields, as one shape of refusals does (`reason: is too long; ...`), as one for each of them. What
-    only looks like that, because no field that it names comes from a cell, stays as it is.
+    """Split a fault whose text names several fields (`reason: is too long; ...`) into one per field. A text that only looks
+    like that stays unchanged: none of its fields comes from a cell.
     """
     parts = [] if fault.path else [_FIELD.fullmatch(part) for part in fault.text.split("; ")]
     named = [(part[1], part[2]) for part in parts if part is not None]
@@ -310,11 +312,11 @@ def _refusal(entry: Entry, origin: Origin, fault: Fault) -> Problem:
 
 
 def _stating(entry: Entry, origin: Origin, traced: Trace) -> Iterator[Where]:
-    """The cells that state a value: if it is one of the whole record, those of all rows that say the same."""
+    """The cells that state a value; for a value of the whole record, the equal cells of all its rows."""
     row = entry.rows[traced.row]
-    said = _cell(origin, row, traced.label)
-    for other in entry.rows if traced.source.rows == "first" and said else [row]:
-        if other is row or (other.table == row.table and _cell(origin, other, traced.label) == said):
+    text = _cell(origin, row, traced.label)
+    for other in entry.rows if traced.source.rows == "first" and text else [row]:
+        if other is row or (other.table == row.table and _cell(origin, other, traced.label) == text):
             yield origin.tables[other.table].where(other.number, traced.label)
 
 
@@ -327,7 +329,7 @@ class _Trial:
     """The outcomes of the first entries of one drop and operation."""
 
     def __init__(self, size: int) -> None:
-        self.places = size  # how many more may leave
+        self.places = size  # entries that may still leave
         self.in_flight: set[int] = set()
         self.refused: list[str] = []
         self.unknown = 0
@@ -361,7 +363,7 @@ class Canary:
         return ((part, trial.places) for part, trial in self._trials.items() if trial.places)
 
     def started(self, calls: Iterable[Call]) -> None:
-        """Note that these calls leave."""
+        """Count these calls as leaving."""
         for call in calls:
             for entry in call.submissions:
                 trial = self._trials.get((entry.drop, entry.operation))
@@ -370,7 +372,7 @@ class Canary:
                     trial.in_flight.add(entry.id)
 
     def judge(self, settlements: Sequence[Settlement]) -> Iterator[Settlement]:
-        """Take in settlements; yields the settlements of entries that are held because of them."""
+        """Process settlements. Yields the settlements of entries held because of them."""
         for part, trial in list(self._trials.items()):
             mine = [settlement for settlement in settlements if settlement.entry in trial.in_flight]
             for settlement in mine:
@@ -392,5 +394,5 @@ class Canary:
 
 
 def _reasons(refused: Sequence[str]) -> str:
-    """The one reason of all, or the first and the last."""
+    """The common reason, or the first and the last."""
     return refused[0] if len(set(refused)) == 1 else f"{refused[0]}; {refused[-1]}"

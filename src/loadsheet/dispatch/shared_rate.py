@@ -1,8 +1,8 @@
 """The shared rate of a fleet in one process: a lease of rate and connections, renewed twice a second by a thread.
 
-Nothing leaves without a valid lease. All senders of this process share it. The caller passes the functions that renew it; how leases add
-up is decided in `loadsheet.ledger.shared.leases`. A lease never ends later here than there: its time counts from before the
-request, by a clock that also runs while the process or the machine is suspended.
+Nothing leaves without a valid lease. All senders of this process share it. The caller passes the functions that renew it.
+`loadsheet.ledger.shared.leases` decides how leases add up. A lease never ends later here than there: its time counts
+from before the request, by a clock that also runs while the process or the machine is suspended.
 """
 
 import math
@@ -21,7 +21,7 @@ from loadsheet.problems import LedgerError
 
 RENEW_S = 0.5
 """The interval between renewals of the lease."""
-_SOON_S = 0.05  # after a lease was cut, the others wait for our next renewal; after a short lease, we wait for theirs
+_SOON_S = 0.05  # after a cut lease, the others wait for our next renewal; after a short lease, we wait for theirs
 _GROWTH = 4  # the factor by which concurrent calls may grow between two leases
 _NO_LEASE = Lease(0, 0, 0, 0.0, 0.0, 0.0, 1.0)
 
@@ -104,8 +104,8 @@ class SharedRate:
 
     @property
     def is_full(self) -> bool:
-        """Whether the leased connections, or the concurrency limit of the process, are used up. A member may still use connections that
-        are now in another's share.
+        """Whether the leased connections, or the concurrency limit of the process, are used up. A member may still use
+        connections from another's share.
         """
         limit = self._lease.connections
         if self._concurrency is not None:
@@ -120,7 +120,7 @@ class SharedRate:
             return self._concurrency
 
     def closed_s(self, now: float) -> float:
-        """Seconds for which no call leaves at any rate, as far as known: a pause, or no lease."""
+        """Seconds for which no call can leave at any rate, as far as known: a pause, or no lease."""
         pause_s = max(0.0, self._paused_until - now)
         return pause_s if pause_s or now < self._until else _SOON_S
 
@@ -178,11 +178,11 @@ class SharedRate:
             self._renew()
         except LedgerError as error:
             if not self._is_unreachable:
-                run_log.warning("nothing leaves, the pace of the fleet cannot be asked for", reason=str(error))
+                run_log.warning("sending pauses: the shared rate cannot be read", reason=str(error))
             self._is_unreachable = True
             return self._renew_s
         if self._is_unreachable:
-            run_log.info("calls go on, the pace of the fleet is known again")
+            run_log.info("sending resumes: the shared rate is available again")
         self._is_unreachable = False
         lease = self._lease
         if lease.per_second < before.per_second or lease.connections < before.connections:
@@ -196,7 +196,7 @@ class SharedRate:
             held_up, self._was_limited = self._was_limited, False
             members = self._members
         passed = max(asked_at - self._asked_at, 0.001)
-        was_paused = self._paused_until > self._asked_at  # then recent use says nothing
+        was_paused = self._paused_until > self._asked_at  # then recent use is not representative
         per_second = UNLIMITED if held_up or was_paused else math.ceil(departed / passed * 1.5) + 2
         requested_connections = sum(member.requested_connections(was_paused=was_paused) for member in members)
         using = sum(member.under_way for member in members)
@@ -215,7 +215,7 @@ class SharedRate:
             self._lease = lease
 
     def _give_back(self) -> bool:
-        """Return the lease; returns whether the ledger knows."""
+        """Return the lease. Returns whether the ledger was informed."""
         with self._lock:
             if self._members and not self._closed:
                 return False
@@ -225,7 +225,7 @@ class SharedRate:
         try:
             self._ask_for(Ask(0, 0, 0, number))
         except LedgerError:
-            return False  # it expires by itself
+            return False  # it expires on its own
         return True
 
 
@@ -236,7 +236,7 @@ class RateMember(RateLimiter):
         super().__init__(0, 0.0)
         self._fleet = fleet
         self._requested = 1
-        self._most = 0  # calls under way at the same time, since the last lease
+        self._most = 0  # the maximum of concurrent calls since the last lease
         self.under_way = 0
 
     def __enter__(self) -> Self:
@@ -287,8 +287,8 @@ class RateMember(RateLimiter):
         return self._fleet.concurrency(make)
 
     def share(self, limit: int) -> int:
-        """The share of this member in the `limit` concurrent calls of this process, at least one, so that no member waits for another to end.
-        Together they still keep the limit.
+        """The share of this member in the `limit` concurrent calls of this process, at least one, so that no member waits
+        for another to end. Together they still keep the limit.
         """
         return max(1, self._fleet.share_of(self, limit))
 

@@ -1,8 +1,9 @@
 """Makes one call on one connection, with a total deadline.
 
-Only this module, `dispatch.connections` and `route` use the HTTP libraries: requests prepares a request (URL, headers), urllib3 connects, httptools parses
-answers. Calling through requests costs four times as much per call. The module adds the header with the token, limits the size of
-answers and describes failures. It repeats no call, follows no redirect, and ignores netrc.
+Only this module, `dispatch.connections` and `route` use the HTTP libraries: requests prepares a request (URL, headers),
+urllib3 connects, httptools parses answers. Calling through requests costs four times as much per call. The module adds
+the token header, limits the size of answers and describes failures. It repeats no call, follows no redirect, and ignores
+netrc.
 """
 
 import errno
@@ -29,9 +30,9 @@ from loadsheet.settings import Settings
 
 _READ_BYTES = 65_536
 _HEAD_BYTES_MAX = 262_144  # status line and headers of an answer, and again the trailers after its body
-_BEGINNING_BYTES = 4_096  # of a body in a file: what a message may quote of it
+_BEGINNING_BYTES = 4_096  # of a body in a file: the part that a message may quote
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-_CLOSED_FOR_WRITING = (BrokenPipeError, ssl.SSLEOFError)  # the exchange may have answered, or sent an alert, already
+_CLOSED_FOR_WRITING = (BrokenPipeError, ssl.SSLEOFError)  # the exchange may already have answered, or sent an alert
 ERRORS = (requests.RequestException, HTTPError, HTTPException, OSError)
 """The exceptions of a failed call."""
 _USED_HEADERS = (b"content-encoding", b"retry-after", b"date")
@@ -81,7 +82,7 @@ class _AnswerParser:
         self.has_head = self.is_complete = self.is_reusable = False
 
     def feed(self, data: bytes) -> None:
-        """Parse received bytes. Raises ProtocolError for what is not HTTP, and for a head, or trailers, that are too large."""
+        """Parse received bytes. Raises ProtocolError for data that is not HTTP, and for a head or trailers that are too large."""
         self.read += len(data)
         self._has_body = False
         try:
@@ -92,7 +93,7 @@ class _AnswerParser:
                 raise ProtocolError("the answer is not HTTP") from error
         self.head_bytes = 0 if self._has_body else self.head_bytes + len(data)
         if self.head_bytes > _HEAD_BYTES_MAX and not self.is_complete:
-            part = "what follows the body" if self.has_head else "the head"
+            part = "the part after the body" if self.has_head else "the head"
             raise ProtocolError(f"{part} of the answer is larger than {_HEAD_BYTES_MAX} bytes")
 
     def end(self) -> None:
@@ -180,7 +181,7 @@ class CallConnection:
     def send(
         self, operation: Operation, body: bytes, *, query: str = "", to_file: bool = False, long: bool = False
     ) -> Reply:
-        """Make one call, once. With `to_file` the body of the answer goes to a file; `long` applies the limits of a whole listing."""
+        """Make one call, once. With `to_file` the answer's body goes to a file. `long` applies the limits of a whole listing."""
         if not to_file:
             return self._send(operation, body, query, None, long=long)
         body_file = MaskedBody(self._mask)
@@ -271,7 +272,7 @@ class CallConnection:
             if self._receive(data):
                 return True
             if self._is_plain:
-                return False  # the selector reports more bytes, but not those TLS has decrypted already
+                return False  # the selector reports new bytes, but not those TLS has already decrypted
 
     def wire_s(self, poll: Poll) -> float | None:
         """Seconds of wire time of the call whose answer was read in this poll; None if unknown."""
@@ -285,7 +286,7 @@ class CallConnection:
         self._handle.finish()
         if error is not None:
             return Reply(failure=self._failure(error), duration_ms=_elapsed_ms(self._began))
-        if self._handle.was_aborted:  # aborted, an answer without a length looks complete
+        if self._handle.was_aborted:  # once aborted, an answer without a length looks complete
             return Reply(failure=self._overdue(), duration_ms=_elapsed_ms(self._began))
         return self._reply(self._began)
 
@@ -314,7 +315,7 @@ class CallConnection:
         """Mark the request as sent before its first byte leaves."""
         handle = self._handle
         if handle.was_aborted or time.monotonic() >= handle.deadline:  # the machine may have slept since the call began
-            raise ConnectTimeoutError(self._connection, "the time for this call was over before anything was sent")
+            raise ConnectTimeoutError(self._connection, "the time limit of this call passed before anything was sent")
         handle.has_sent = True
         self._answer.begin(body_file)
 
@@ -359,7 +360,7 @@ class CallConnection:
                 return Failure(PACKED, "the packed answer is cut short", has_sent=True)
         elif encoding.lower() not in ("", "identity"):
             coding = self._mask.masked(encoding.encode("latin-1")).decode("latin-1")  # an exchange may echo anything
-            return Failure(PACKED, f"the answer is packed as {coding[:40]!r}, which was not asked for", has_sent=True)
+            return Failure(PACKED, f"the answer is packed as {coding[:40]!r}, which was not requested", has_sent=True)
         if len(plain) > allowed:
             return _too_large(_limit_of_calls(self._settings))
         return plain
@@ -369,21 +370,21 @@ class CallConnection:
             return self._overdue()
         kind = type(error)
         text, log = (
-            self._mask.masked(said.encode()).decode("utf-8", "replace")
-            for said in (failure_text(error), failure_details(error))
+            self._mask.masked(text.encode()).decode("utf-8", "replace")
+            for text in (failure_text(error), failure_details(error))
         )
         if isinstance(error, ProxyLoginError):
             return Failure(PROXY_LOGIN, text, has_sent=False, log=log)
         if self._is_new and is_certificate_refused(
             error
-        ):  # with TLS 1.3 the exchange says so after the request has left
+        ):  # with TLS 1.3 the exchange reports this after the request has left
             return Failure(CERTIFICATE, text, has_sent=False, log=log)
         return Failure(f"{kind.__module__}.{kind.__qualname__}", text, self._handle.has_sent, log)
 
     def _overdue(self) -> Failure:
         limit = self._limit
         return Failure(
-            DEADLINE, f"the call was not over within {limit.seconds:g} s ({limit.seconds_in})", self._handle.has_sent
+            DEADLINE, f"the call did not finish within {limit.seconds:g} s ({limit.seconds_in})", self._handle.has_sent
         )
 
 
@@ -407,9 +408,9 @@ _CERTIFICATE_ALERTS = (
     "ALERT_UNKNOWN_CA",
     "ALERT_ACCESS_DENIED",
 )
-"""How the names end that OpenSSL gives to the alerts about a client's certificate (RFC 8446, 6.2)."""
-_BROKEN_OFF = "the connection was broken off"
-_NO_WAY = "there is no way to the exchange over the network"
+"""The endings of OpenSSL's names for alerts about a client certificate (RFC 8446, 6.2)."""
+_BROKEN_OFF = "the connection was interrupted"
+_NO_WAY = "the network has no route to the exchange"
 _BY_NUMBER = {
     errno.ECONNREFUSED: "connection refused",
     errno.ECONNRESET: _BROKEN_OFF,
@@ -422,27 +423,27 @@ _BY_NUMBER = {
 
 
 def failure_text(error: Exception) -> str:
-    """The failure in plain words, without the names of exceptions."""
+    """The failure in plain words, without exception names."""
     if isinstance(error, ProxyError) and error.args:
         return _of_proxy(error)
     cause = root_cause(error)
     if isinstance(cause, ssl.SSLError):
         return _of_tls(cause)
     if isinstance(cause, socket.gaierror):
-        return "the name of the exchange is not known here"
+        return "the host name of the exchange cannot be resolved"
     if isinstance(cause, TimeoutError):
         return "the exchange did not answer in time"
-    if isinstance(cause, OSError) and cause.errno is not None:  # those of requests have no number
+    if isinstance(cause, OSError) and cause.errno is not None:  # exceptions of requests have none
         return _BY_NUMBER.get(cause.errno, (cause.strerror or _BROKEN_OFF).lower())
-    said = (
+    source = (
         error if isinstance(error, ProtocolError) and len(error.args) == 1 else cause
-    )  # the first is our own, in plain words
-    text = next((part for part in reversed(said.args) if isinstance(part, str) and part), "")
+    )  # the first is ours, in plain words
+    text = next((part for part in reversed(source.args) if isinstance(part, str) and part), "")
     return text or "the connection failed"
 
 
 def _of_proxy(error: ProxyError) -> str:
-    """The words of `dispatch.connections`, and why the proxy cannot be reached."""
+    """The text from `dispatch.connections`, and why the proxy cannot be reached."""
     inner = next((part for part in error.args if isinstance(part, HTTPError)), None)
     return f"{error.args[0]}: {failure_text(inner).replace('exchange', 'proxy')}" if inner else str(error.args[0])
 
@@ -463,17 +464,17 @@ def failure_details(error: Exception) -> str:
 
 
 def is_certificate_refused(error: BaseException) -> bool:
-    """Whether the exchange ended the handshake over our certificate, or for want of one: it has processed no request."""
+    """Whether the exchange ended the handshake over our certificate or its absence: it has processed no request."""
     cause = root_cause(error)
     return isinstance(cause, ssl.SSLError) and (cause.reason or "").endswith(_CERTIFICATE_ALERTS)
 
 
 def _of_tls(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate of the exchange is not accepted: {error.verify_message}"
+        return f"the certificate of the exchange is not trusted: {error.verify_message}"
     if is_certificate_refused(error):
         alert = str(error.reason).partition("_ALERT_")[2].replace("_", " ").lower()
         return f"the exchange does not accept our certificate ({alert}): check dispatch.client_certificate"
     reason = error.reason or str(error)
-    text = f"no secure connection comes about ({reason.replace('_', ' ').lower()})"
+    text = f"no secure connection is possible ({reason.replace('_', ' ').lower()})"
     return f"{text} (is it http://?)" if any(words in f"{reason} {error}" for words in _NO_TLS) else text

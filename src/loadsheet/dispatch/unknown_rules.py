@@ -1,11 +1,11 @@
 """The rules for an unknown outcome: accepted, sent again, or still unknown and why. Pure decisions.
 
-`ListingEvidence` compares one listing with what was sent and with what was there before. It also decides whether absence from this listing counts:
-the listing must be complete, of the right kind, and show a recent record that is known to exist (a witness).
+`ListingEvidence` compares one listing with what was sent and what existed before. It also decides whether absence from
+this listing counts: the listing must be complete, of the right kind, and show a recent record known to exist (a witness).
 
-A listing shows what has arrived, never what is still on its way. So nothing is concluded from absence, and nothing is sent again, before
-a pause (quiesce) since the answer was lost; and absence must be seen twice. Where no listing shows an effect, no protocol can promise
-both no loss and no duplicate: the settings choose.
+A listing shows what has arrived, never what is still on its way. So nothing is concluded from absence, and nothing is
+sent again, before a pause (quiesce) since the answer was lost. Absence must also be seen twice. Where no listing shows an
+effect, no protocol can rule out both loss and duplicates: the settings choose.
 """
 
 import time
@@ -58,8 +58,8 @@ class Witness(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """What a listing shows of one entry. `counts`: absence from this listing means something; else `why` gives the reason. `detail` names
-    the fields that differ.
+    """What a listing shows of one entry. `counts`: absence from this listing is proof; else `why` gives the reason.
+    `detail` names the fields that differ.
     """
 
     shown: Presence
@@ -72,8 +72,8 @@ NO_LISTING = Observation(Presence.NO_LISTING)
 
 
 class ListingEvidence:
-    """What one listing proves about the records of `keys`. `witnesses` are the latest accepted records of its kind, newest first. Other
-    records are not kept, so a listing may have any length.
+    """What one listing proves about the records of `keys`. `witnesses` are the latest accepted records of its kind, newest
+    first. Other records are not kept, so a listing may have any length.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class ListingEvidence:
         self._newest = max((since[key] for key in shown), default="")
 
     def of(self, entry: Entry, before: Mapping[str, Any] | None) -> Observation:
-        """What the listing shows of an entry. `before` is the record as it was before this entry; None if unknown."""
+        """What the listing shows of an entry. `before` is the record before this entry; None if unknown."""
         why = self._why_not(entry)
         records = self._held.get(entry.key, [])
         if len(records) > 1:
@@ -119,14 +119,14 @@ class ListingEvidence:
         return Observation(shown, not why, why, detail)
 
     def _why_not(self, entry: Entry) -> str:
-        """Why absence from this listing means nothing for the entry; empty if it does."""
+        """Why absence from this listing proves nothing for the entry; empty if it does."""
         listing = self._listing
         if not listing.complete:
             return f"the listing shows {len(listing.results)} of {listing.total_count} records"
         if listing.total_pages > 1:
             return f"the listing is one of {listing.total_pages} pages"
         if not self._newest:
-            return f"the listing shows no {self._operation.subject} that is known to be there (a witness)"
+            return f"the listing shows no {self._operation.subject} that is known to exist (a witness)"
         if self._freshness == "required" and self._newest <= entry.changed_at:
             return f"the listing shows no {self._operation.subject} accepted since then (verification.fresh_witness = required)"
         return ""
@@ -136,13 +136,13 @@ class ListingEvidence:
         sent = _read_json(entry.payload)
         if operation.action is Action.DELETE:
             if before is None:
-                return Presence.OTHERWISE, "nobody knows what it was"
+                return Presence.OTHERWISE, "the earlier content is unknown"
             different = different_fields(self._operation.record, before, record, self._tolerances)
             return (Presence.OTHERWISE, _differences(different)) if different else (Presence.AS_BEFORE, "")
         was = None
         if before is not None and operation.action is Action.UPDATE:
             was = {name: before.get(name) for name in sent}
-        for ordered in (None, entry.ordered):  # if it matches both with its lines in any order, the same order decides
+        for ordered in (None, entry.ordered):  # if both match with lines in any order, their order decides
             different = different_fields(operation.record, sent, record, self._tolerances, ordered)
             if not different:
                 return Presence.AS_SENT, ""
@@ -152,7 +152,7 @@ class ListingEvidence:
 
 
 def content_before(accepted: Iterable[Entry]) -> dict[str, Any] | None:
-    """The record that these accepted entries of a lane produced, in their order; None without a create of ours."""
+    """The record that these accepted entries of a lane produced, in order; None if we did not create it."""
     record: dict[str, Any] | None = None
     for entry in accepted:
         action = BY_NAME[entry.operation].action
@@ -180,17 +180,17 @@ def _differences(different: Sequence[Any]) -> str:
 
 
 SAME_TWICE = (Action.UPDATE, Action.DELETE)
-"""The idempotent actions: sent twice, they have the same effect."""
+"""The idempotent actions: sending them twice has the same effect."""
 
-UNLISTED_SENDS_MAX = 2  # of entries that no listing shows: the second may be a duplicate
+UNLISTED_SENDS_MAX = 2  # for entries that no listing shows: the second send may be a duplicate
 
 
 class Case(NamedTuple):
     """An unknown entry and what is known about it.
 
-    `observation` is what a listing shows `at` this moment (ISO 8601 UTC), `waited_s` how long the entry has been unknown, `sends` how
-    many of its calls may have worked, `looks` the earlier findings, oldest first. `said_no` is the answer if each of these calls got a 200
-    with a false status: the entry is refused once it is proved that none of them worked.
+    `observation` is what a listing shows `at` this time (ISO 8601 UTC). `waited_s` is how long the entry has been unknown,
+    `sends` the number of calls that may have worked, and `looks` the earlier findings, oldest first. `said_no` is the
+    answer if each of these calls got a 200 with a false status: the entry is refused once none is proved to have worked.
     """
 
     entry: Entry
@@ -203,7 +203,7 @@ class Case(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """The new state (None: it stays unknown), the reason in words, whether this finding counts as proof of absence, and a problem to
+    """The new state (None: still unknown), the reason in words, whether this finding is proof of absence, and a problem to
     record with the entry.
     """
 
@@ -214,8 +214,8 @@ class Conclusion(NamedTuple):
 
 
 class UnknownTimer:
-    """Measures how long an entry has been unknown, by the wall clock. For what became unknown during this process the monotonic clock
-    counts too, so that setting the wall clock forward shortens no pause.
+    """Measures how long an entry has been unknown, by the wall clock. For entries that became unknown in this process the
+    monotonic clock counts too, so that setting the wall clock forward shortens no pause.
     """
 
     def __init__(self, now: Callable[[], str], monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -223,7 +223,7 @@ class UnknownTimer:
         self._began, self._began_at = now(), monotonic()
 
     def waited_s(self, since: str) -> float:
-        """Seconds since this moment (ISO 8601 UTC), the smaller value of both clocks."""
+        """Seconds since this time (ISO 8601 UTC), the smaller value of both clocks."""
         now = self._now()
         waited = seconds(since, now)
         if since < self._began:
@@ -246,7 +246,7 @@ def conclude(case: Case, settings: Settings) -> Conclusion:
         return _quote(case, settings)
     if action is Action.CONFIRM:
         return _stays(
-            "no listing shows decisions on quotes, and this one is never sent again by itself: ask the carrier or look at the exchange",
+            "no listing shows decisions on quotes, and decisions are never sent again automatically: ask the carrier or check the exchange",
             case,
         )
     if case.observation.shown in _UNCLEAR:
@@ -260,7 +260,7 @@ def possibly_doubled(entry: Entry, sends: int) -> Problem:
 
 
 def sends_that_may_have_worked(attempts: Sequence[Attempt]) -> int:
-    """How many of these attempts may have had an effect."""
+    """The number of attempts that may have had an effect."""
     return len(_in_doubt(attempts))
 
 
@@ -285,7 +285,7 @@ def _create(case: Case, settings: Settings) -> Conclusion:
         return _refused(case, "it is proved absent", counts=counts)
     if settings.verification.create_after_absent == "review":
         return _stays(
-            "it is proved absent, two looks showed nothing of it; verification.create_after_absent = review",
+            "it is proved absent by two listings; verification.create_after_absent = review",
             case,
             counts=counts,
         )
@@ -293,14 +293,14 @@ def _create(case: Case, settings: Settings) -> Conclusion:
         return _stays(
             f"it is proved absent, and was sent {case.sends} times (verification.create_sends_max)", case, counts=counts
         )
-    return Conclusion(State.READY, "proved absent by two looks at the listing: sent again", counts)
+    return Conclusion(State.READY, "proved absent by two listings: sent again", counts)
 
 
 def _update(case: Case, settings: Settings) -> Conclusion:
     if case.observation.shown is Presence.AS_SENT:
         return Conclusion(State.ACCEPTED, "shown by the listing")
     if case.observation.shown is Presence.ABSENT:
-        return _stays("the listing does not show its record at all", case)
+        return _stays("the listing does not show its record", case)
     return _sent_again(
         case, settings, allowed=settings.verification.update_resend, setting="verification.update_resend"
     )
@@ -315,25 +315,23 @@ def _delete(case: Case, settings: Settings) -> Conclusion:
     counts = _look_counts(case, settings)
     if unmet:
         return _stays(unmet, case, counts=counts)
-    return Conclusion(State.ACCEPTED, "its record is gone, as two looks at the listing show", counts)
+    return Conclusion(State.ACCEPTED, "its record is gone, as two listings show", counts)
 
 
 def _sent_again(case: Case, settings: Settings, *, allowed: bool, setting: str) -> Conclusion:
     """An update or delete whose record is unchanged: sent again, it has the same effect as the first call."""
     if case.waited_s < settings.verification.quiesce_s:
         return _stays(
-            f"its record is as it was before; {_pause(case, settings.verification.quiesce_s, 'verification.quiesce_s')}",
+            f"its record is unchanged; {_pause(case, settings.verification.quiesce_s, 'verification.quiesce_s')}",
             case,
         )
     if case.said_no:
-        return _refused(case, "its record is as it was before")
+        return _refused(case, "its record is unchanged")
     if not allowed:
-        return _stays(f"its record is as it was before, and {setting} is off", case)
+        return _stays(f"its record is unchanged, and {setting} is off", case)
     if case.sends >= settings.verification.sends_max:
-        return _stays(
-            f"its record is as it was before, and it was sent {case.sends} times (verification.sends_max)", case
-        )
-    return Conclusion(State.READY, "its record is as it was before: sent again")
+        return _stays(f"its record is unchanged, and it was sent {case.sends} times (verification.sends_max)", case)
+    return Conclusion(State.READY, "its record is unchanged: sent again")
 
 
 def _refused(case: Case, proof: str, *, counts: bool = False) -> Conclusion:
@@ -359,10 +357,10 @@ def _once_more(case: Case, pause_s: float, name: str, what: str) -> Conclusion:
     if case.sends >= UNLISTED_SENDS_MAX:
         return _stays(f"no listing shows {what}, and it was sent {case.sends} times", case)
     if case.waited_s < pause_s:
-        return _stays(f"no listing shows {what}; {_pause(case, pause_s, name)}, then it is sent once more", case)
+        return _stays(f"no listing shows {what}; {_pause(case, pause_s, name)}, then sent once more", case)
     return Conclusion(
         State.READY,
-        f"no listing shows {what}: sent once more, possibly doubled",
+        f"no listing shows {what}: sent once more, possibly a duplicate",
         problem=possibly_doubled(case.entry, case.sends),
     )
 
@@ -375,12 +373,12 @@ def _not_proved_absent(case: Case, settings: Settings) -> str:
         return f"it is not listed; {_pause(case, settings.verification.quiesce_s, 'verification.quiesce_s')}"
     if not any(_is_first_look(look, case, settings) for look in case.looks):
         gap = f"at least {settings.verification.confirm_gap_s:g} s later (verification.confirm_gap_s)"
-        return f"it is not listed; a second look {gap} has to show the same"
+        return f"it is not listed; a second listing {gap} must confirm this"
     return ""
 
 
 def _is_first_look(look: Finding, case: Case, settings: Settings) -> bool:
-    # A finding before the last attempt says nothing about it.
+    # A finding from before the last attempt proves nothing about it.
     is_relevant = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
     return is_relevant and seconds(look.at, case.at) >= settings.verification.confirm_gap_s
 
@@ -395,16 +393,16 @@ def _look_counts(case: Case, settings: Settings) -> bool:
 
 def _pause(case: Case, pause_s: float, name: str) -> str:
     left = max(pause_s - case.waited_s, 0.0)
-    return f"it may still be applied: nothing follows for another {left:.0f} s ({name})"
+    return f"it may still be applied: checked again in {left:.0f} s ({name})"
 
 
 def _stays(why: str, case: Case, *, counts: bool = False) -> Conclusion:
-    return Conclusion(None, f"{why}; the next run looks again, or decide: loadsheet resolve {case.entry.key}", counts)
+    return Conclusion(None, f"{why}; the next run checks again, or decide: loadsheet resolve {case.entry.key}", counts)
 
 
 _UNCLEAR = {
     Presence.OTHERWISE: "the listing shows it with other content (sent / listed: {fields})",
     Presence.TWICE: "the listing shows it more than once",
-    Presence.ALIKE: "the listing shows a key that differs from it only in case, blanks or zeros in front",
+    Presence.ALIKE: "the listing shows a key that differs from it only in case, blanks or leading zeros",
     Presence.NO_LISTING: "the listing could not be read",
 }

@@ -1,8 +1,8 @@
 """Verifies unknown outcomes: fetches listings, applies the rules of `unknown_rules`, and records the results.
 
-Decides which listings are fetched, before sending and after it. After sending, one listing answers three questions: which calls with a lost
-answer arrived, which parents (orders, tenders) exist, and what the reconciliation needs. Sends nothing: entries to be sent again
-become ready.
+Decides which listings are fetched before and after sending. After sending, one listing answers three questions: which
+calls with a lost answer arrived, which parents (orders, tenders) exist, and what the reconciliation needs. Sends nothing:
+entries to be sent again become ready.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ WITNESSES_TRIED = 200
 
 @dataclass(frozen=True, slots=True)
 class VerificationReport:
-    """How many entries were unknown, how many of them a listing proved accepted, and how many are sent again."""
+    """The number of unknown entries, of those that a listing proved accepted, and of those to be sent again."""
 
     unknown: int
     accepted: int
@@ -43,7 +43,7 @@ class VerificationReport:
 
     @property
     def left(self) -> int:
-        """How many are still unknown."""
+        """The number of entries that are still unknown."""
         return self.unknown - self.accepted - self.again
 
 
@@ -53,7 +53,7 @@ def verify_unknown(
     """Fetch the listings of the unknown entries, settle what they prove, and record what they show of the others.
 
     `timer` measures the time since the last attempt; a process with several runs uses one for all. Raises ExchangeUnreachable and
-    TokenRefused. An exchange that serves no listing proves nothing, which is not an error.
+    TokenRefused. An exchange without listings proves nothing, which is not an error.
     """
     wanted = {BY_NAME[entry.operation].proved_by for entry in ledger.queries.entries_in(State.UNKNOWN)}
     operations = [BY_NAME[name] for name in sorted(filter(None, wanted))]
@@ -147,8 +147,8 @@ Listings = dict[str, Listing | None]
 def verify_after_sending(ledger: Ledger, client: Client, run: Run, settings: Settings, timer: UnknownTimer) -> Listings:
     """Fetch the listings that waiting entries or lost calls need; none if nothing does.
 
-    Settles what they prove. With `verification.parents = look` it also records which awaited lanes (orders, tenders) are listed. Raises nothing for
-    what the exchange does.
+    Settles what they prove. With `verification.parents = look` it also records which awaited lanes (orders, tenders) are
+    listed. Raises nothing for exchange failures.
     """
     unknown = {BY_NAME[entry.operation] for entry in ledger.queries.entries_in(State.UNKNOWN)}
     lanes = set(ledger.queries.waiting_lanes()) if settings.verification.parents == "look" else set()

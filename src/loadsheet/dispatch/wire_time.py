@@ -1,9 +1,10 @@
 """Wire time: from the last byte of a request handed to the kernel to the first byte of the answer there.
 
-Delays of this process do not count. While it computes, commits or waits for a CPU, answers lie in the kernel, so the time of reading says
-little. Linux records when each packet arrived (SO_TIMESTAMPNS), with and without TLS: that time counts. On other systems an answer that was
-waited for arrived when the wait ended. For an answer that was already there, the time is uncertain by the span since the last poll; where
-that is a large part, the wire time is unknown. Seconds are those of `time.perf_counter`.
+Delays of this process do not count. While it computes, commits or waits for a CPU, answers wait in the kernel, so the time
+of reading says little. Linux records when each packet arrives (SO_TIMESTAMPNS), with and without TLS: that time counts. On
+other systems, an answer that was waited for arrived when the wait ended. If the answer was already there, its time is
+uncertain by the span since the last poll. If that is a large part, the wire time is unknown. Seconds are those of
+`time.perf_counter`.
 """
 
 import socket
@@ -13,7 +14,7 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-_SO_TIMESTAMPNS = 35  # Linux; the module `socket` does not name it
+_SO_TIMESTAMPNS = 35  # Linux; missing in the module `socket`
 _TIMESPEC = struct.Struct("@ll")
 _ANCILLARY_BYTES = 64  # room for the kernel's timestamp
 _AT_ONCE_S = 0.001  # a shorter poll did not wait
@@ -21,7 +22,7 @@ _UNCERTAIN_MAX = 0.25  # the uncertain share of a wire time: half of the growth 
 
 
 class Poll(NamedTuple):
-    """A poll of all connections: when it ended, and by how many seconds the arrival of its answers is uncertain."""
+    """A poll of all connections: its end, and by how many seconds the arrival of its answers is uncertain."""
 
     ended: float
     uncertain_s: float
@@ -40,11 +41,11 @@ class WireTime:
         self._received_at: float | None = None
 
     def sent(self, now: float) -> None:
-        """Bytes of a request are handed to the kernel. The last ones count."""
+        """Note that bytes of a request went to the kernel. The last ones count."""
         self._sent_at, self._received_at = now, None
 
     def received(self, now: float, waited_s: float | None) -> None:
-        """The first bytes of the answer were read, `waited_s` after they arrived; None: unknown."""
+        """Note that the first bytes of the answer were read `waited_s` after they arrived; None: unknown."""
         self._received_at = None if waited_s is None else now - waited_s
 
     def seconds(self, poll: Poll) -> float | None:

@@ -1,8 +1,8 @@
-"""Stage 6: reconcile. Source, sent and listed, matched entry by entry, and the proof that every row is accounted for.
+"""Stage 6: reconcile. Matches source, sent and listed for every entry, and proves that every row is accounted for.
 
-`settle` gives every entry of a run its verdict, with the row balance and the control totals; `Reconciliation` is the result. Reads the ledger
-and the listings that it is given; refuses to know how listings are fetched, what reports look like, and what a source file is. Entries come
-in batches, so memory does not grow with them: the ledger is asked about their records once a batch.
+`settle` gives every entry of a run its verdict, with the row balance and the control totals; `Reconciliation` is the
+result. Reads the ledger and the listings passed in. Does not know how listings are fetched, what reports look like, or
+what a source file is. Entries come in batches with one ledger query per batch, so memory does not grow with them.
 """
 
 from collections import Counter
@@ -106,7 +106,7 @@ _SHOWN_BY_LISTINGS = frozenset(
 
 
 class Unverified(NamedTuple):
-    """So many entries of `all` that a listing should show cannot be verified, because it was not whole."""
+    """The number of entries, of `all` that a listing should show, that an incomplete listing leaves unverified."""
 
     leg: Leg
     entries: int
@@ -115,8 +115,8 @@ class Unverified(NamedTuple):
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """All that the reconciliation of a run found in these drops. `matches` holds one match for each entry, in the ledger's order. `notes` is
-    what the run reports beside it.
+    """The reconciliation of a run over these drops. `matches` holds one match per entry, in ledger order. `notes` are
+    further remarks of the run.
     """
 
     drops: tuple[Drop, ...]
@@ -133,27 +133,27 @@ class Reconciliation:
 
     @cached_property
     def verdicts(self) -> Counter[Verdict]:
-        """How many entries have each verdict."""
+        """The number of entries by verdict."""
         return self.matches.verdicts()
 
     @cached_property
     def states(self) -> Counter[State]:
-        """How many entries are in each state."""
+        """The number of entries by state."""
         return self.matches.states()
 
     @property
     def balances(self) -> bool:
-        """Whether all rows read and all entries of the ledger are accounted for, each once."""
+        """Whether all rows read and all entries of the ledger are accounted for exactly once."""
         return self.balance.balances and self.balance.entries == self.verdicts.total()
 
     @property
     def needs_someone(self) -> int:
-        """How many entries wait for a person."""
+        """The number of entries that need attention."""
         return sum(self.verdicts[verdict] for verdict in NEEDS_SOMEONE)
 
     @cached_property
     def unverified(self) -> tuple[Unverified, ...]:
-        """What cannot be verified of each subject whose listing was read and is not whole."""
+        """The unverified entries of each subject whose listing was read and is incomplete."""
         totals, counts = Counter[str](), Counter[str]()
         for (operation, verdict), count in self.matches.of_operations().items():
             subject = BY_NAME[operation].subject
@@ -164,15 +164,15 @@ class Reconciliation:
 
     @property
     def red_totals(self) -> int:
-        """How many control totals differ between their legs."""
+        """The number of control totals that differ between legs."""
         return sum(total.says in RED for total in self.totals)
 
     def pack_snapshot(self) -> bytes:
-        """What the listings showed of the entries, packed for the ledger, with the notes of the run (see `RecordedListings`)."""
+        """What the listings showed of the entries, packed for the ledger with the run's notes (see `RecordedListings`)."""
         return self.seen.pack(self.legs, self.only_listed, self.notes)
 
     def faults(self) -> Iterator[str]:
-        """Why it does not balance, a sentence each; none if it does."""
+        """Why it does not balance, in sentences; none if it does."""
         yield from self.balance.faults()
         if self.balance.entries != self.verdicts.total():
             yield f"{self.balance.entries} entries in the ledger, {self.verdicts.total()} verdicts"
@@ -195,11 +195,11 @@ def settle(
     *,
     drops: Sequence[Drop] | None = None,
 ) -> Reconciliation:
-    """The reconciliation of a run: of all entries of the drops that it touched, or of these `drops`.
+    """Reconcile a run: all entries of the drops it touched, or of the given `drops`.
 
-    `listings` holds the listing of each subject (`order`, `tender`), its records decoded with exact numbers; None or absent where
-    it was not asked for or could not be read. Or they are what earlier runs saw. Whether it balances is for the caller to ask
-    (`Reconciliation.balances`).
+    `listings` holds the listing of each subject (`order`, `tender`), decoded with exact numbers. A subject is None or
+    absent if its listing was not fetched or could not be read. Or `listings` are what earlier runs recorded. The caller
+    checks whether the result balances (`Reconciliation.balances`).
     """
     listed = listings if isinstance(listings, RecordedListings) else ListingIndex(listings)
     judge = _Judge(queries, listed, settings)
@@ -227,22 +227,20 @@ def settle(
 
 
 class _Judge:
-    """Takes entries a batch at a time: gives each its verdict, counts their rows, adds their figures up."""
+    """Processes entries in batches: gives each its verdict, counts its rows and adds up its figures."""
 
     def __init__(self, queries: LedgerQueries, listed: ListingIndex | RecordedListings, settings: Settings) -> None:
         self._queries, self._listed = queries, listed
         self._tolerances = Tolerances(
             Decimal(str(settings.reconcile.weight_tolerance)), Decimal(str(settings.reconcile.money_tolerance))
         )
-        self._waiting: dict[
-            str, str
-        ] = {}  # of listed lanes that nothing accounts for yet: the state of this run's entry
-        self.subjects: set[str] = set()  # of which a listing could show an entry
+        self._waiting: dict[str, str] = {}  # listed lanes without an accepted entry: the state of this run's entry
+        self.subjects: set[str] = set()  # subjects with entries that a listing could show
         self.fields = FieldTally()
         self.matches, self.tally, self.adder, self.snapshot = Matches(), Tally(), Adder(), ListingSnapshot()
 
     def settle(self, entries: Sequence[Entry]) -> None:
-        """The next entries."""
+        """Process the next entries."""
         entries = self._with_effective_states(entries)
         traces = list(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
         lanes, units = record_states(traces), units_left_out(self._queries, entries, traces)
@@ -262,7 +260,7 @@ class _Judge:
                 self.snapshot.add(entry, len(found), different, listed)
 
     def verdicts_of_earlier(self, entries: Sequence[Entry]) -> Iterator[Match]:
-        """The verdicts on entries of earlier runs that were accepted or are unchanged, which count for nothing else here."""
+        """The verdicts on earlier runs' entries that were accepted or are unchanged. They count for nothing else here."""
         entries = self._with_effective_states(entries)
         lanes = record_states(self._queries.traces_on(sorted({entry.lane for entry in entries}), *TRACED))
         for entry, place in zip(entries, self._listed.find(entries), strict=True):
@@ -282,16 +280,16 @@ class _Judge:
                     self.snapshot.add(entry, len(place), (), None)
 
     def _with_effective_states(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The entries, each with the state that its verdict comes from: of one that repeats what is not accepted yet, that of the other."""
+        """The entries, each with the state that decides its verdict: for a duplicate of a waiting entry, the state of that entry."""
         unchanged = [one.id for one in entries if one.state is State.UNCHANGED and waits_as(one.reason)]
         states = self._queries.repeats(unchanged) if unchanged else {}
-        # where the other was accepted meanwhile, this one has its content there already
+        # if the original was accepted meanwhile, the exchange has the duplicate's content
         waiting = {entry: state for entry, state in states.items() if state is not State.ACCEPTED}
         return [one._replace(state=waiting.get(one.id, one.state)) for one in entries] if waiting else list(entries)
 
     def _without_contents(self, entry: Entry) -> Verdict:
-        """The verdict on an entry that is listed once and whose contents are not kept any more: what its run saw, if that is reported.
-        Today's listing cannot be compared with anything.
+        """The verdict on a listed entry whose contents were removed: what its run recorded, if that is reported. Today's
+        listing cannot be compared with anything.
         """
         if not isinstance(self._listed, RecordedListings):
             return Verdict.NOT_VERIFIABLE
@@ -302,13 +300,13 @@ class _Judge:
         return Verdict.UNCHANGED if entry.state is State.UNCHANGED else Verdict.WITHIN_TOLERANCE
 
     def totals(self) -> Iterator[Total]:
-        """The control totals, each with what its legs say together."""
+        """The control totals, each with its result over all legs."""
         tolerated = self.matches.verdicts()[Verdict.WITHIN_TOLERANCE]
         for total in self.adder.totals():
             yield total.with_result(self._listed.legs.get(total.subject), self._tolerances, tolerated)
 
     def only_listed_records(self, listed: ListingIndex) -> tuple[OnlyListed, ...]:
-        """The listed records that nothing here accounts for, by subject and key."""
+        """The listed records that no entry accounts for, by subject and key."""
         found: set[OnlyListed] = set()
         for names in _batches(listed.unclaimed()):
             lanes = record_states(self._queries.traces_on(sorted(set(names)), *TRACED))
@@ -334,7 +332,7 @@ class _Judge:
         lane: RecordState,
         units: Mapping[str, str],
     ) -> tuple[str, ...]:
-        """Take an entry; returns the fields in which the listed record is not as it was sent, or adds up otherwise."""
+        """Process an entry. Returns the fields that the listing must keep: those that differ, and those of differing figures."""
         operation = BY_NAME[entry.operation]
         self.subjects.update([operation.subject] if operation.proved_by else [])
         self.tally.add(entry)
@@ -382,8 +380,8 @@ def _compare(entry: Entry, record: dict[str, Any], listed: dict[str, Any], toler
 
 
 def _holds(listed: dict[str, Any], record: dict[str, Any]) -> bool:
-    """Whether the listed record has every field just as it was sent: nearly all have, and one look at all fields shows it. Where 1 or 0
-    was sent, true or false would look the same: then it does not say so.
+    """Whether the listed record equals the sent one in every field, which is the usual case and quick to check. False
+    if 1 or 0 was sent, because true and false compare equal to them.
     """
     sent = record.values()
     return record.items() <= listed.items() and 1 not in sent and 0 not in sent

@@ -1,7 +1,7 @@
 """The tie-out: every row read is accounted for, exactly once.
 
-rows read = rows of accepted + refused + invalid + held + unchanged + unknown + sending + ready entries + rows left out by rule,
-for each table of each file and in all. Counts what the ledger holds; decides nothing.
+rows read = rows of accepted + refused + invalid + held + unchanged + unknown + sending + ready entries + ignored rows,
+for each table of each file and in all. Counts the ledger's content and decides nothing.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ FATES: tuple[str, ...] = (
     State.READY,
     IGNORED,
 )
-"""What can become of a row, in the order of reports."""
+"""The possible fates of a row, in report order."""
 
 WORST_FIRST: tuple[str, ...] = (
     State.UNKNOWN,
@@ -37,11 +37,11 @@ WORST_FIRST: tuple[str, ...] = (
     State.UNCHANGED,
     IGNORED,
 )
-"""The same by how pressing they are: the fate of a row that several documents are made from is the first of theirs."""
+"""The fates by urgency. A row that several documents are made from has the most urgent of their fates."""
 
 
 class TableBalance(NamedTuple):
-    """The balance of one table: rows read, rows by fate, and rows that belong to more than one entry (there must be none)."""
+    """The balance of one table: rows read, rows by fate, and rows counted for more than one entry (should be none)."""
 
     drop: int
     table: str
@@ -64,7 +64,7 @@ class TableBalance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The balance of all tables, and how many entries stand behind it."""
+    """The balance of all tables, and the number of entries behind it."""
 
     tables: tuple[TableBalance, ...]
     entries: int
@@ -76,7 +76,7 @@ class Balance:
 
     @property
     def rows(self) -> dict[str, int]:
-        """Rows by fate in all; every fate is named."""
+        """Rows by fate in all; includes every fate."""
         return {fate: sum(table.rows[fate] for table in self.tables) for fate in FATES}
 
     @property
@@ -85,7 +85,7 @@ class Balance:
         return all(table.balances for table in self.tables)
 
     def faults(self) -> Iterator[str]:
-        """The tables that do not balance, a sentence each."""
+        """The tables that do not balance, in sentences."""
         for table in self.tables:
             place = f"{table.file} {table.sheet}".strip()
             if table.read != table.accounted:
@@ -106,7 +106,7 @@ class Tally:
         self._tables[drop.id] = {table.name: _TableTally(drop.id, table) for table in drop.tables}
 
     def add(self, entry: Entry) -> None:
-        """Count the rows of an entry under its state; a row that several entries are made from once, under the worst."""
+        """Count the rows of an entry under its state. A row shared by several entries counts once, under the worst."""
         self._entries += 1
         tables, state = self._tables[entry.drop], entry.state
         for table, number, _, _ in own_rows(entry.rows, entry.items):
@@ -115,12 +115,12 @@ class Tally:
             tables[entry.rows[index].table].share(entry.rows[index].number, state)
 
     def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:
-        """Count the rows that rules left out."""
+        """Count the rows that rules ignored."""
         for row in rows:
             self._tables[drop.id][row.table].add(row.number, IGNORED)
 
     def balance(self) -> Balance:
-        """What was counted."""
+        """The counts so far."""
         tallies = (tally for tables in self._tables.values() for tally in tables.values())
         return Balance(tuple(tally.balance() for tally in tallies), self._entries)
 
@@ -136,8 +136,8 @@ class _TableTally:
     def __init__(self, drop: int, table: SourceTable) -> None:
         self._drop, self._table = drop, table
         self._rows: Counter[str] = Counter()
-        self._fates = bytearray()  # one byte a row number (0: none yet): the proof that none has two fates stays small
-        self._early: dict[int, str] = {}  # of rows whose own document is still to come: the worst fate of the others
+        self._fates = bytearray()  # one byte per row number (0: none yet), to prove that no row has two fates
+        self._early: dict[int, str] = {}  # rows seen before their own document: the worst fate so far
         self._twice = 0
 
     def add(self, number: int, fate: str) -> None:
@@ -146,12 +146,12 @@ class _TableTally:
         self._rows[fate] += 1
         fates = self._fates
         if number >= len(fates):
-            fates.extend(bytes(max(number + 1 - len(fates), len(fates))))  # twice as many: it is asked for once a row
+            fates.extend(bytes(max(number + 1 - len(fates), len(fates))))  # doubles, so that few rows extend it
         self._twice += fates[number] > 0
         fates[number] = _RANKS[fate]
 
     def share(self, number: int, fate: str) -> None:
-        """Another document from a row that its own document counts: the worse of both is the row's."""
+        """Another document shares a row that its own document counts: the worse fate wins."""
         before = self._fates[number] if number < len(self._fates) else 0
         if not before:
             self._early[number] = _worse(fate, self._early.get(number, fate))

@@ -1,8 +1,8 @@
-"""The listings that entries are matched with: `ListingIndex` finds records in fresh listings, `RecordedListings` answers from what earlier
-runs recorded, and `ListingSnapshot` records what a run saw.
+"""The listings that entries are matched with. `ListingIndex` finds records in fresh listings, `RecordedListings` answers
+from the records of earlier runs, and `ListingSnapshot` records what a run saw.
 
-The index takes 25 bytes a record. Records stay in the listing and are decoded on access. The snapshot takes a few bytes an entry: contents
-that match are not stored, only fields that differ. No rules here: `verdicts` and `entry_verdicts` draw the conclusions.
+The index takes 25 bytes a record. Records stay in the listing and are decoded on access. The snapshot takes a few bytes
+an entry: it stores only contents that differ. `verdicts` and `entry_verdicts` hold the rules.
 """
 
 import zlib
@@ -26,10 +26,10 @@ _OTHER_LISTING = (
 
 
 class ListingIndex:
-    """The records of all listings. A listing without one record of its own kind is the wrong one: it proves nothing."""
+    """The records of all listings. A listing without any record of its own kind is the wrong one and proves nothing."""
 
     def __init__(self, listings: Mapping[str, Listing | None]) -> None:
-        """`listings` by subject; None or absent where there is none."""
+        """`listings` by subject; None or absent if there is no listing."""
         self.legs: dict[str, Leg] = {}
         self._results: list[Sequence[dict[str, Any]]] = []
         self._places = array("q")
@@ -51,11 +51,11 @@ class ListingIndex:
             self._marks, self._numbers = by_mark.reset_index(drop=True), array("q", by_mark.index)
 
     def leg_of(self, entry: Entry) -> Leg:
-        """How much was seen of the records among which that of an entry should be."""
+        """The coverage of the listing that should show the entry's record."""
         return self.legs[BY_NAME[entry.operation].subject]
 
     def find(self, entries: Sequence[Entry]) -> list[range]:
-        """For each entry where the records of its lane stand; `record` gives the first."""
+        """The positions of each entry's listed records; `record` returns the first."""
         if not self._claimed:
             return [range(0)] * len(entries)
         wanted = [_mark(entry.lane) for entry in entries]
@@ -63,7 +63,7 @@ class ListingIndex:
         return [range(*span) for span in zip(first, end, strict=True)]
 
     def record(self, entry: Entry, found: range) -> dict[str, Any]:  # noqa: ARG002 (RecordedListings needs the entry)
-        """The first of the records that were found for an entry, decoded."""
+        """The first of the records found for an entry, decoded."""
         return self._record(self._numbers[found[0]])
 
     def claim(self, found: range) -> None:
@@ -72,7 +72,7 @@ class ListingIndex:
             self._claimed[position] = 1
 
     def unclaimed(self) -> Iterator[str]:
-        """The lanes of the records that nothing claimed; one that is listed twice comes twice."""
+        """The lanes of unclaimed records; a lane that is listed twice appears twice."""
         left = sorted(self._numbers[position] for position, claimed in enumerate(self._claimed) if not claimed)
         for number in left:
             operation = LISTINGS[self._places[number] % len(LISTINGS)]
@@ -84,7 +84,7 @@ class ListingIndex:
 
 
 def _mark(lane: str) -> int:
-    # 64 bits, keyed per process: a collision among a million lanes is expected in fewer than one of ten million runs
+    # 64 bits, keyed per process: for a million lanes, fewer than one in ten million runs has a collision
     return hash(lane)
 
 
@@ -92,9 +92,7 @@ def _leg(subject: str, listing: Listing | None, own: int) -> Leg:
     if listing is None:
         return Leg(subject, read=False)
     ours = bool(own or not listing.results)
-    reason, todo = (
-        (listing.reason, listing.todo) if ours else (f"not one of the records is of the {subject}s", _OTHER_LISTING)
-    )
+    reason, todo = (listing.reason, listing.todo) if ours else (f"the listing has no {subject}s", _OTHER_LISTING)
     complete = listing.complete and ours
     return Leg(subject, read=True, listed=own, total=listing.total_count, complete=complete, reason=reason, todo=todo)
 
@@ -123,7 +121,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class RunNotes(NamedTuple):
-    """What a run reports beside its listings: remarks and the forecast of what was left, as sentences, the files left in the inbox (JSON
+    """A run's notes besides its listings: remarks and the forecast as sentences, the files left in the inbox (JSON
     values), and missing records by drop.
     """
 
@@ -134,7 +132,7 @@ class RunNotes(NamedTuple):
 
 
 class ListingSnapshot:
-    """Records what the listings show of each entry: nine bytes an entry, plus the contents that differ."""
+    """Records what the listings show of each entry: nine bytes per entry, plus the contents that differ."""
 
     def __init__(self) -> None:
         self._entries, self._codes = array("q"), bytearray()
@@ -157,7 +155,7 @@ class ListingSnapshot:
         self._codes.append(code)
 
     def pack(self, legs: Sequence[Leg], only_listed: Sequence[OnlyListed], notes: RunNotes) -> bytes:
-        """All of it, with what else the run has to say, for the ledger to keep."""
+        """Pack everything for the ledger, with the run's other notes."""
         steps = [after - before for before, after in pairwise([0, *self._entries])]
         packed = (tuple(notes.remarks), notes.forecast, dict(notes.inbox), dict(notes.missing_records))
         values = (tuple(legs), tuple(only_listed), *packed)
@@ -165,8 +163,8 @@ class ListingSnapshot:
 
 
 def abridged(shown: bytes, operations: Mapping[int, str]) -> tuple[bytes, bool]:
-    """What a look showed without the contents of these entries (given with their operations), but for what totals need of them; and
-    whether contents of others are left in it. What cannot be read comes back as it is.
+    """The snapshot without the contents of these entries (given with their operations), except what totals need. Also
+    whether it still holds contents of other entries. An unreadable snapshot is returned unchanged.
     """
     kept = _read(shown)
     if kept is None:
@@ -179,13 +177,13 @@ def abridged(shown: bytes, operations: Mapping[int, str]) -> tuple[bytes, bool]:
 
 
 def entries_with_contents(shown: bytes) -> list[int]:
-    """The entries of which a look keeps contents that differed."""
+    """The entries for which a snapshot holds differing contents."""
     kept = _read(shown)
     return sorted(kept.contents) if kept is not None else []
 
 
 class _RecordedRun:
-    """What one run saw. Says nothing about entries that changed after the run."""
+    """What one run saw. It is not used for entries that changed after that run."""
 
     def __init__(self, kept: _Kept, until: str) -> None:
         self.kept, self._until = kept, until
@@ -197,13 +195,13 @@ class _RecordedRun:
 
 
 class RecordedListings:
-    """What the looks of earlier runs showed, in the place of listings. Of each entry the latest look counts that saw it as it is
-    now; what was not seen is not verifiable.
+    """The snapshots of earlier runs in place of listings. For each entry the latest snapshot of its current state
+    counts; without one, the entry is not verifiable.
     """
 
     def __init__(self, recorded_runs: Sequence[tuple[Run, bytes]]) -> None:
-        """`looks` are runs with what the ledger kept of them (empty: nothing), oldest first. What a newer program kept in another
-        form, or cannot be read, is as if it had not been kept.
+        """`recorded_runs` are runs with their snapshots from the ledger (empty: none), oldest first. A snapshot that
+        cannot be read, or that a newer program wrote in another format, is ignored.
         """
         read = ((run, _read(shown)) for run, shown in reversed(recorded_runs))
         self._recorded = [_RecordedRun(kept, run.finished_at) for run, kept in read if kept is not None]
@@ -212,13 +210,13 @@ class RecordedListings:
         self.notes = self._notes()
 
     def leg_of(self, entry: Entry) -> Leg:
-        """How much was seen of the records among which that of an entry should be."""
+        """The coverage of the listing that should show the entry's record."""
         subject = BY_NAME[entry.operation].subject
         recorded = self._recorded_run(entry)
         return recorded.legs.get(subject, Leg(subject, read=False)) if recorded else Leg(subject, read=False)
 
     def find(self, entries: Sequence[Entry]) -> list[range]:
-        """For each entry as many places as its record was listed times."""
+        """For each entry a range as long as the number of times its record was listed."""
         recorded_runs = ((entry, self._recorded_run(entry)) for entry in entries)
         codes = (recorded.code(entry) if recorded else None for entry, recorded in recorded_runs)
         return [
@@ -226,24 +224,24 @@ class RecordedListings:
         ]
 
     def record(self, entry: Entry, found: range) -> dict[str, Any]:  # noqa: ARG002 (ListingIndex needs the place)
-        """The record of an entry as it was listed, as far as it was compared."""
+        """The listed record of an entry, as far as it was compared."""
         recorded = self._recorded_run(entry)
         shown = recorded.kept.contents.get(entry.id, b"{}") if recorded else b"{}"
         return {**_decode(entry.payload or entry.figures or b"{}"), **_decode(shown)}
 
     def is_different(self, entry: Entry) -> bool:
-        """Whether the record of an entry was listed with other contents than were sent, which may not be kept any more."""
+        """Whether the record was listed with other contents than sent. They may have been removed since."""
         recorded = self._recorded_run(entry)
         return recorded is not None and recorded.code(entry) == _DIFFERENT
 
     def claim(self, found: range) -> None:
-        """Does nothing: the unclaimed records were recorded."""
+        """Do nothing: unclaimed records were recorded already."""
 
     def _recorded_run(self, entry: Entry) -> _RecordedRun | None:
         return next((recorded for recorded in self._recorded if recorded.code(entry) is not None), None)
 
     def _notes(self) -> RunNotes:
-        """Those of the latest run, with the missing records of all."""
+        """The notes of the latest run, with the missing records of all runs."""
         if not self._recorded:
             return RunNotes()
         latest, missing = self._recorded[0].kept, dict[int, MissingRecords]()
@@ -256,7 +254,7 @@ class RecordedListings:
         return next((leg for leg in values if leg.read), Leg(subject, read=False))
 
     def _only_listed(self) -> Iterator[OnlyListed]:
-        """Of each subject what the latest look at it showed."""
+        """The records that the latest snapshot of each subject showed."""
         for subject in self.legs:
             recorded = next((one for one in self._recorded if subject in one.legs and one.legs[subject].read), None)
             yield from (one for one in recorded.kept.only_listed if one.subject == subject) if recorded else ()

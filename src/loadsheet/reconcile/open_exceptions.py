@@ -1,14 +1,14 @@
-"""Exceptions: what needs someone, of this run and of earlier ones, and what closes it. The first rule that fits decides:
+"""Exceptions: what needs attention, from this run and earlier ones, and what closes it. The first matching rule decides:
 
-1. the analyst said `explained` or `accepted difference` of just what is said now;
-2. it agrees by now, or was accepted where it had not been;
-3. a later document for the same record (or, where there is no listing, with the same key) was accepted or is unchanged; of status
-   events, which have no key of their own, one from a fix of the same drop; or one made from its very rows, which came back in a fix
-   file, whatever its key is now;
-4. it stays open. What a listing showed otherwise stays said until a listing shows it anew: one that is partial or was not read
-   proves nothing.
+1. the analyst marked exactly the current finding as `explained` or `accepted difference`;
+2. the entry agrees now, or has been accepted since;
+3. a later document for the same record (or, where there is no listing, with the same key) was accepted or is
+   unchanged. A status event has no key: for it, an event from a fix of the same drop counts. So does a document made
+   from the same rows, returned in a fix file, whatever its key is now;
+4. it stays open. A difference shown by a listing stays until another listing shows the record. A listing that is partial
+   or was not read proves nothing.
 
-Refuses to know how the ledger keeps them and how a workbook looks.
+Does not know how the ledger stores exceptions or how a workbook looks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,10 +34,10 @@ from loadsheet.reconcile.verdicts import (
 )
 
 LATER = "a later document was accepted"
-"""Why an exception is closed whose entry itself was never accepted."""
+"""The reason for closing an exception whose own entry was never accepted."""
 
 SINCE = "accepted since"
-"""Why an exception is closed that was accepted, where no listing was read that could show it."""
+"""The reason for closing an exception whose entry was accepted, if no listing was read."""
 
 _STATES_SAY = frozenset(BY_STATE.values())
 _TRACED = (*TRACED, State.UNCHANGED)
@@ -48,29 +48,29 @@ Judge = Callable[[Sequence[Entry]], Iterable[Match]]
 
 @dataclass(frozen=True)
 class Exceptions:
-    """The exceptions of a run, oldest first: all that are open, and those that needed someone and are closed."""
+    """The exceptions of a run, oldest first: open ones, and those that have been closed."""
 
     standings: tuple[ExceptionStatus, ...] = ()
 
     @cached_property
     def by_entry(self) -> dict[int, bool]:
-        """For each entry that is an exception: whether it is open."""
+        """The entries that are exceptions, and whether each is open."""
         return {one.entry: not one.closed for one in self.standings}
 
     @property
     def open(self) -> Iterator[ExceptionStatus]:
-        """Those that wait for a person."""
+        """The open exceptions."""
         return (one for one in self.standings if not one.closed)
 
     @property
     def closed(self) -> Iterator[ExceptionStatus]:
-        """Those that are settled."""
+        """The closed exceptions."""
         return (one for one in self.standings if one.closed)
 
 
 def follow_up(queries: LedgerQueries, run: Run, matches: Matches, judge: Judge) -> Exceptions:
-    """The exceptions after a run: those that were open before, and all entries of its matches that need someone. `judge` gives the
-    verdicts on accepted entries of earlier runs, by what the listings show now.
+    """The exceptions after a run: those open before, and all entries of its matches that need attention. `judge` returns
+    the verdicts on accepted entries of earlier runs by the current listings.
     """
     kept = {one.entry: one for one in queries.exceptions_at(run)}
     needing = [entry for entry in matches.having(NEEDS_SOMEONE) if entry not in kept]
@@ -90,7 +90,7 @@ class _CurrentVerdict(NamedTuple):
 
 
 class _Part:
-    """A few hundred entries, and what the ledger knows of them."""
+    """A batch of a few hundred entries, with what the ledger knows about them."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class _Part:
             self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
 
     def standings(self, run: Run, mended: Collection[int]) -> Iterator[ExceptionStatus]:
-        """How each of them stands now; `mended` are those whose rows came back and were accepted."""
+        """The current status of each exception. `mended` are entries whose rows were returned and accepted."""
         self._mended = mended
         for entry, trace in sorted(self._traces.items()):
             now = self._now.get(entry) or _CurrentVerdict(BY_STATE[trace.state])
@@ -134,7 +134,7 @@ class _Part:
         if now.verdict is Verdict.NOT_VERIFIABLE and kept.verdict not in _STATES_SAY:
             now = _CurrentVerdict(
                 Verdict(kept.verdict), kept.found
-            )  # what a listing showed is not gone because none was read
+            )  # an unread listing does not undo what an earlier one showed
         finding = (now.verdict.value, now.found)
         word = self._words.get(trace.id, "")
         if word in WORDS and finding == kept.finding:
@@ -152,13 +152,13 @@ class _Part:
             return False
         if trace.id in self._mended:
             return True
-        if trace.operation in EVENTS:  # none of its own drop: that is another event
+        if trace.operation in EVENTS:  # another event of the same drop does not supersede it
             drop, root = self._origins[trace.id]
             return self._later.get((trace.operation, trace.key, root), (0, 0))[1] > drop
         return self._later.get(_record_of(trace), (0, 0))[0] > trace.id
 
     def _last_of_each(self, settled: Iterable[Trace]) -> dict[tuple[str | int, ...], tuple[int, int]]:
-        """The last entry of each record that was accepted, or is unchanged from one that was, and of events also the last drop."""
+        """The last entry of each record that was accepted, or is unchanged from an accepted one; for events also its drop."""
         last: dict[tuple[str | int, ...], tuple[int, int]] = {}
         for trace in settled:
             drop, root = self._origins.get(trace.id, (0, 0))
@@ -168,7 +168,7 @@ class _Part:
 
 
 def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[Trace]:
-    """The entries of these lanes that were accepted, or are unchanged from what was: what repeats a waiting one settles nothing."""
+    """The entries of these lanes that were accepted or equal an accepted one. Duplicates of waiting entries do not count."""
     traces = [trace for trace in queries.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
     repeats = queries.repeats([trace.id for trace in traces if trace.state is State.UNCHANGED])
     return [trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED]
@@ -182,5 +182,5 @@ def _matched(matches: Matches, some: Sequence[int]) -> Iterator[tuple[int, Match
 
 
 def _record_of(trace: Trace) -> tuple[str, str]:
-    """What a document is about: the record of its lane, or, where the interface lists none, its own key."""
+    """What identifies a document's record: its lane, or its own key where the interface has no listing."""
     return (trace.lane, "") if trace.operation in PROVABLE else (trace.operation, trace.key)

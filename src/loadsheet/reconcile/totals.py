@@ -1,7 +1,7 @@
 """Control totals: the figures of all records, added up on each leg. Units and currencies are never mixed.
 
-Counts the records that creates and updates carry. The contract declares what adds up and in which fields it stands. An update that leaves
-out a unit is counted in the unit that the record has: from the accepted calls on it, else from its listing.
+Counts the records in creates and updates. The contract declares which fields add up. An update that omits a unit is
+counted in the unit of its record, from the earlier accepted calls, else from its listing.
 """
 
 from collections import Counter
@@ -39,8 +39,8 @@ _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 def units_left_out(
     queries: LedgerQueries, entries: Sequence[Entry], traces: Sequence[Trace]
 ) -> dict[int, Mapping[str, str]]:
-    """For each update that names no unit of one of its figures: the units that its record had then, by their fields. `traces` are those of
-    its lane, in the order in which they got there.
+    """The units of records at the time of updates that omit the unit of a figure, by field. `traces` are the entries of
+    their lanes in ledger order.
     """
     lacking = {one.id: one.lane for one in entries if _lacks(one)}
     if not lacking:
@@ -60,7 +60,7 @@ def units_left_out(
 def with_units(
     operation: Operation, record: dict[str, Any], units: Mapping[str, str], listed: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """A record with the units that it leaves out beside its figures."""
+    """A record with the units that it omits for its figures."""
     if operation.action is not Action.UPDATE:
         return record
     names = units_lacking(measures_of(operation), record)
@@ -94,14 +94,14 @@ _SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED = range(5)
 NOT_LISTED, PARTIAL, UNEVEN = "not listed", "listing partial", "does not add up"
 AGREEING, DIFFERS = "agrees", "differs"
 RED = frozenset({UNEVEN, DIFFERS})
-"""What a control total may say that needs someone."""
+"""The results of a control total that need attention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """One figure on each leg. `source` is everything asked for; `not_sent` what no call was made for now; `sent` what calls
-    were made for; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that; `says` what they say together (see
-    `judged`).
+    """One figure on each leg. `source` is everything requested; `not_sent` the part without a call; `sent` the part
+    with calls; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that; `says`
+    the result over all legs (see `judged`).
     """
 
     subject: str
@@ -117,7 +117,7 @@ class Total:
     says: str = field(default="", kw_only=True)
 
     def with_result(self, leg: Leg | None, tolerances: Tolerances, tolerated: int) -> "Total":
-        """The same with what its legs say together. Each of the `tolerated` documents may differ by the tolerance."""
+        """A copy with its result over all legs. Each of the `tolerated` documents may differ by the tolerance."""
         each = {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}.get(self.scale, Decimal(0))
         tolerance = each * max(1, tolerated)
         return replace(self, tolerance=tolerance, says=self._says(leg, tolerance))
@@ -133,12 +133,12 @@ class Total:
 
     @property
     def legs(self) -> tuple[Decimal, ...]:
-        """The figures in the order in which a document goes through them."""
+        """The figures of the legs in order."""
         return (self.source, self.not_sent, self.sent, self.acknowledged, self.listed)
 
 
 class Share(NamedTuple):
-    """How much of a figure the documents with one verdict carry, as their source asked for it."""
+    """The part of a figure that belongs to documents with one verdict, as requested by the source."""
 
     verdict: str
     figure: str
@@ -150,15 +150,15 @@ class Adder:
     """Adds figures up while entries stream by."""
 
     def __init__(self) -> None:
-        # by subject, verdict and the way that a document went (its legs are separated at the end only), by figure and unit
+        # by subject, verdict and a document's path (legs are separated only at the end), then by figure and unit
         self._sums: dict[tuple[str, str, tuple[int, ...]], dict[tuple[str, str], Decimal]] = {}
 
     def add(
         self, entry: Entry, record: dict[str, Any], listed: dict[str, Any] | None, *, stands: bool, verdict: str = ""
     ) -> bool:
-        """Count one entry, with its verdict. `record` is its decoded payload (empty if there is none), `listed` the one record that the listing
-        shows of it, `stands` says that it was accepted and nothing replaced it since. Returns whether the listed record adds
-        other figures, or in other units, than the payload.
+        """Count one entry with its verdict. `record` is its decoded payload (empty if none), `listed` the single listed
+        record, and `stands` means that it was accepted and not replaced since. Returns whether the listed record has
+        other figures or units than the payload.
         """
         subject, measures, names = _figures_of(entry.operation)
         if not measures:
@@ -172,7 +172,7 @@ class Adder:
         if list(map(record.get, names)) == list(map(shown.get, names)):
             self._book((subject, verdict, (*legs, _LISTED)), sent, documents=_ONE)
             return False
-        # an update that leaves a figure alone must not be compared with the whole record's
+        # an update that omits a figure must not be compared with the figure of the whole record
         carried = {measure.name for measure, _, _ in sent}
         compared = measures if len(carried) == len(measures) else tuple(one for one in measures if one.name in carried)
         seen = list(amounts(compared, shown))
@@ -201,7 +201,7 @@ class Adder:
         )
 
     def shares(self) -> tuple[Share, ...]:
-        """What creates and updates ask for, by verdict, figure and unit, all subjects together."""
+        """The amounts requested by creates and updates, by verdict, figure and unit, over all subjects."""
         sums: dict[tuple[str, str, str], Decimal] = {}
         for (_, verdict, legs), booked in self._sums.items():
             for (name, unit), amount in booked.items() if legs[0] == _SOURCE else ():
@@ -227,13 +227,13 @@ class Adder:
 
 @cache
 def _figures_of(operation: str) -> tuple[str, tuple[Measure, ...], tuple[str, ...]]:
-    """The subject of an operation, the figures that its records carry, and the fields in which these stand."""
+    """The subject of an operation, the figures of its records, and the fields that hold them."""
     measures = measures_of(BY_NAME[operation])
     return BY_NAME[operation].subject, measures, fields_of(measures)
 
 
 def _legs(entry: Entry, *, stands: bool) -> tuple[int, ...]:
-    called = entry.attempts > 0 and entry.state is not State.READY  # what came back as ready was surely never sent
+    called = entry.attempts > 0 and entry.state is not State.READY  # a ready entry was certainly never sent
     if not called:
         return (_SOURCE, _NOT_SENT)
     return (_SOURCE, _SENT, _ACKNOWLEDGED) if stands else (_SOURCE, _SENT)
@@ -245,8 +245,8 @@ _NO_PATHS: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class FieldMatch:
-    """How often a field was compared, and agreed; the largest difference of its numbers (None: there is none), and the keys of
-    the first records in which it differs. The fields of list items count together: `packages[].weight`.
+    """How often a field was compared and equal, the largest difference of its numbers (None: none), and the keys of the
+    first records in which it differs. The fields of list items count together: `packages[].weight`.
     """
 
     subject: str
@@ -259,7 +259,7 @@ class FieldMatch:
 
     @property
     def equal(self) -> int:
-        """How often both sides were the same."""
+        """The number of equal comparisons."""
         return self.compared - self.tolerated - self.different
 
 
@@ -275,7 +275,7 @@ class FieldTally:
     """Counts compared fields while records stream by."""
 
     def __init__(self) -> None:
-        # by operation: how many records have which fields, and in each list of theirs, how many items
+        # by operation: the number of records with each set of fields, and of items for each list
         self._shapes: dict[str, dict[str, Counter[tuple[str, ...]]]] = {}
         self._differing: dict[tuple[str, str], _FieldDifferences] = {}
 
@@ -287,7 +287,7 @@ class FieldTally:
         different: Sequence[Difference],
         tolerated: Sequence[Difference],
     ) -> None:
-        """Count a record that was compared, and what was found."""
+        """Count a compared record and its differences."""
         shapes = self._shapes.get(operation)
         if shapes is None:
             shapes = self._shapes[operation] = {name: Counter() for name in ("", *_lists_of(operation))}
@@ -295,7 +295,7 @@ class FieldTally:
         unlike = {one.path for one in different} if different else _NO_PATHS
         for name, counts in shapes.items():
             items = record.get(name)
-            if isinstance(items, list) and name not in unlike:  # of unlike length, no item was compared
+            if isinstance(items, list) and name not in unlike:  # lists of different length are not compared by item
                 for item in items:
                     if isinstance(item, dict):
                         counts[tuple(item)] += 1
@@ -306,7 +306,7 @@ class FieldTally:
             self._differ(subject, key, one).tolerated += 1
 
     def field_matches(self) -> tuple[FieldMatch, ...]:
-        """All fields that were compared, by subject, those with most differences first."""
+        """All compared fields by subject, most differences first."""
         compared: Counter[tuple[str, str]] = Counter()
         for operation, shapes in self._shapes.items():
             subject = BY_NAME[operation].subject
@@ -314,7 +314,7 @@ class FieldTally:
                 prefix = f"{holder}[]." if holder else ""
                 for names, count in counts.items():
                     compared.update({(subject, f"{prefix}{name}"): count for name in names})
-        for place, differing in self._differing.items():  # deeper ones, which no shape names
+        for place, differing in self._differing.items():  # nested fields, which the counted shapes do not name
             compared[place] = max(compared[place], differing.different + differing.tolerated)
         found = [
             FieldMatch(*place, count, one.tolerated, one.different, one.largest, tuple(one.samples))
@@ -334,7 +334,7 @@ class FieldTally:
 
 
 def gap_of(found: Difference) -> Decimal | None:
-    """What the exchange shows more than was sent, if both are numbers."""
+    """The exchange's value minus the sent one, if both are numbers."""
     try:
         gap = Decimal(found.held) - Decimal(found.sent)
     except InvalidOperation:

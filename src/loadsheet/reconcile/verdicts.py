@@ -1,11 +1,11 @@
 """The verdicts of the reconciliation, and the rules that decide by key.
 
-Three legs: what the shipper asked for (source), what the ledger knows to be accepted (sent), and what the exchange's listing
-shows (listed). Every entry gets exactly one verdict: the first rule that fits. `by_rule` holds the rules that need no contents;
-`entry_verdicts` compares contents.
+Three legs: what the shipper requested (source), what the ledger knows to be accepted (sent), and what the exchange's
+listing shows (listed). Every entry gets exactly one verdict: the first matching rule decides. `by_rule` holds the rules
+that need no contents; `entry_verdicts` compares contents.
 
-A lane is one business record (`order:4711`). The last accepted create, update or delete on it says what the exchange should hold.
-Lanes do not affect each other.
+A lane is one business record (`order:4711`). The last accepted create, update or delete on it determines what the
+exchange should hold. Lanes do not affect each other.
 """
 
 import tempfile
@@ -25,7 +25,7 @@ from loadsheet.ledger import Entry, State, Trace
 
 
 class Verdict(StrEnum):
-    """What the three legs say about one entry. `ONLY_LISTED` is said of records of the listing, never of an entry."""
+    """The combined result of the three legs for one entry. `ONLY_LISTED` applies to listed records, never to entries."""
 
     MATCHED = "matched"
     WITHIN_TOLERANCE = "matched within tolerance"
@@ -61,16 +61,16 @@ MEANINGS: dict[Verdict, str] = {
     Verdict.MISSING: "accepted, but absent from the complete listing",
     Verdict.STILL_LISTED: "its deletion was accepted, but the listing still shows it",
     Verdict.LISTED_TWICE: "the listing shows more than one record of this key",
-    Verdict.ONLY_LISTED: "the exchange has a record that was not accepted from here",
+    Verdict.ONLY_LISTED: "the exchange has a record that loadsheet did not create",
 }
 
 REMEDIES: dict[Verdict, str] = {
-    Verdict.MISSING: "ask the exchange who removed it, and enter it there again; what was accepted is not sent twice from here",
+    Verdict.MISSING: "ask the exchange who removed it, and enter it there again; accepted records are not sent twice from here",
     Verdict.VALUE_DIFFERENCE: "see the sheet Differences of reconciliation.xlsx; correct it at the exchange, or send an update",
-    Verdict.STILL_LISTED: "ask the exchange why it is still there; `loadsheet report --ask` looks again",
-    Verdict.LISTED_TWICE: "have the one that is too many removed at the exchange",
+    Verdict.STILL_LISTED: "ask the exchange why it is still there, then check with `loadsheet report --ask`",
+    Verdict.LISTED_TWICE: "have the duplicate removed at the exchange",
 }
-"""What to do about the verdicts that a listing alone shows, where no problem of the entry says it."""
+"""What to do about verdicts that come from a listing alone, for which the entry has no problem."""
 
 IN_ORDER = (
     # by the state of the entry alone
@@ -79,28 +79,28 @@ IN_ORDER = (
     Verdict.WAITING,
     Verdict.REFUSED,
     Verdict.UNKNOWN,
-    # accepted or unchanged: what no listing can show, or need not show any more
+    # accepted or unchanged, and no listing can or need show it
     Verdict.ACKNOWLEDGED,
     Verdict.REPLACED,
-    # what the listing says by key
+    # by the listed keys
     Verdict.LISTED_TWICE,
     Verdict.STILL_LISTED,
     Verdict.NOT_VERIFIABLE,
     Verdict.MISSING,
-    # what it says by contents
+    # by the listed contents
     Verdict.VALUE_DIFFERENCE,
     Verdict.UNCHANGED,
     Verdict.WITHIN_TOLERANCE,
     Verdict.MATCHED,
 )
-"""All verdicts on entries in the order in which their rules are asked (`by_rule`, then `entry_verdicts`): the first that fits an entry is
-its own, and the last fits what is left.
+"""All verdicts on entries in rule order (`by_rule`, then `entry_verdicts`). The first matching rule decides; the last
+matches everything left.
 """
 
 AGREES = frozenset(
     {Verdict.MATCHED, Verdict.WITHIN_TOLERANCE, Verdict.UNCHANGED, Verdict.REPLACED, Verdict.ACKNOWLEDGED}
 )
-"""Verdicts on entries with which all is well."""
+"""Verdicts that need no action."""
 
 NEEDS_SOMEONE = frozenset(
     {
@@ -114,13 +114,13 @@ NEEDS_SOMEONE = frozenset(
         Verdict.LISTED_TWICE,
     }
 )
-"""Verdicts on entries that wait for a person: a run that ends with one of them exits 1."""
+"""Verdicts that need a person's attention: a run that ends with one of them exits with 1."""
 
 
 class Match(NamedTuple):
-    """The verdict on one entry. `state` is what the verdict and the fate of its rows come from: the entry's own, or that of the waiting entry
-    that it repeats. `differences` are fields that the exchange shows otherwise, `tolerated` those that differ by
-    no more than the tolerance.
+    """The verdict on one entry. `state` decides the verdict and the fate of its rows: the entry's own state, or that of
+    the waiting entry it duplicates. `differences` are fields that the exchange shows differently; `tolerated` are those
+    within the tolerance.
     """
 
     entry: int
@@ -132,7 +132,7 @@ class Match(NamedTuple):
 
 
 class OnlyListed(NamedTuple):
-    """A record of the listing that was not accepted from here: what it is, and what the ledger knows about it."""
+    """A listed record that loadsheet did not create: its subject and key, and what the ledger knows about it."""
 
     subject: str
     key: str
@@ -141,8 +141,8 @@ class OnlyListed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """How much of the exchange's records of one subject were seen. `total` is what the exchange says it has; `reason` says why it was
-    not all, `todo` what to do about it.
+    """How many of the exchange's records of one subject were seen. `total` is the exchange's own count; `reason` says
+    why some are missing, and `todo` what to do about it.
     """
 
     subject: str
@@ -164,11 +164,11 @@ class Leg:
 
 
 TRACED = (State.ACCEPTED, State.SENDING, State.UNKNOWN, State.REFUSED)
-"""The states of entries that say something about what the exchange may hold."""
+"""States of entries that may have a record at the exchange."""
 
 PROVABLE = frozenset(operation.name for operation in WRITES if operation.proved_by)
 EVENTS = frozenset(operation.name for operation in WRITES if operation.action is Action.STATUS)
-"""Operations of which one record may have many, with nothing to distinguish them."""
+"""Operations that one record may have many of, without any way to tell them apart."""
 
 DELETES = frozenset(operation.name for operation in WRITES if operation.action is Action.DELETE)
 
@@ -180,13 +180,13 @@ BY_STATE = {
     State.SENDING: Verdict.UNKNOWN,
     State.UNKNOWN: Verdict.UNKNOWN,
 }
-"""The verdicts that an entry's state alone gives."""
+"""The verdicts that follow from the state alone."""
 
 
 @dataclass(slots=True)
 class RecordState:
-    """What the ledger knows of the record of a lane: the last accepted entry that it comes from (0: none), with its content
-    hash and whether that deleted it; whether a call on it may have worked, and whether one was refused.
+    """The state of a lane's record in the ledger: the last accepted entry (0: none) with its content hash, and whether
+    it deleted the record; whether a call may have worked, and whether one was refused.
     """
 
     last: int = 0
@@ -197,15 +197,15 @@ class RecordState:
 
     @property
     def expected(self) -> bool:
-        """Whether a listed record of this lane is not a stranger."""
+        """Whether a listed record of this lane is expected."""
         return bool(self.last and not self.deleted) or self.may_exist
 
     def stands(self, entry: Entry) -> bool:
-        """Whether the exchange's record should be as this entry says: it was accepted last, or is unchanged from what was."""
+        """Whether the exchange's record should equal this entry: it was accepted last, or is unchanged from that."""
         return bool(self.last) and (entry.id == self.last or self.repeats(entry))
 
     def repeats(self, entry: Entry) -> bool:
-        """Whether an unchanged entry's content is what was accepted last; others wait for an entry that was not accepted yet."""
+        """Whether an unchanged entry equals the last accepted content. Others are duplicates of an entry not yet accepted."""
         same = bool(self.last) and entry.content_hash == self.last_hash
         return same and entry.state is State.UNCHANGED and entry.operation in PROVABLE
 
@@ -214,7 +214,7 @@ UNKNOWN_RECORD = RecordState()
 
 
 def record_states(traces: Iterable[Trace]) -> dict[str, RecordState]:
-    """What is known of each lane by its traced entries, which come in the order in which they got there."""
+    """The state of each lane from its entries, which come in ledger order."""
     states: dict[str, RecordState] = {}
     for trace in traces:
         if trace.operation not in PROVABLE:
@@ -232,13 +232,13 @@ def record_states(traces: Iterable[Trace]) -> dict[str, RecordState]:
 
 
 def by_rule(entry: Entry, lane: RecordState, leg: Leg, times: int) -> Verdict | None:
-    """The verdict on an entry whose record is listed so many times; None: the contents decide. The first rule that fits counts."""
-    if (verdict := BY_STATE.get(entry.state)) is not None:  # what was not accepted has the verdict of its state
+    """The verdict on an entry whose record is listed `times` times; None if the contents decide. The first matching rule decides."""
+    if (verdict := BY_STATE.get(entry.state)) is not None:  # not accepted
         return verdict
     unchanged = entry.state is State.UNCHANGED
     if unchanged and not lane.repeats(entry):
         return Verdict.UNCHANGED
-    # accepted from here on; what has no listing, or is not what should be listed now
+    # accepted from here on: no listing for it, or not the version that should be listed now
     if entry.operation not in PROVABLE:
         return Verdict.ACKNOWLEDGED
     if not lane.stands(entry):
@@ -264,16 +264,16 @@ def _absent(leg: Leg, *, deletes: bool, unchanged: bool) -> Verdict:
 
 
 def as_only_listed(name: str, lane: RecordState, waiting: str) -> OnlyListed:
-    """A listed record that was never accepted from here, or was deleted from here before; `waiting` is the state of this run's
-    last entry on its lane (empty: none).
+    """A listed record that was never accepted from here, or that was deleted from here. `waiting` is the state of this
+    run's last entry on its lane (empty: none).
     """
     subject, _, key = name.partition(":")
     if lane.deleted:
-        return OnlyListed(subject, key, "it was deleted from here and is there again")
+        return OnlyListed(subject, key, "it was deleted from here and exists again")
     if lane.refused:
         return OnlyListed(subject, key, "the document for it was refused")
     return OnlyListed(
-        subject, key, f"the document for it is {waiting}" if waiting else "no document for it came through here"
+        subject, key, f"the document for it is {waiting}" if waiting else "loadsheet has no document for it"
     )
 
 
@@ -291,7 +291,7 @@ _read_found = msgspec.msgpack.Decoder(_Found).decode
 
 
 class Matches(Mapping[int, Match]):
-    """One match for each entry, by entry, in the order in which they were added. Looked up fastest in that order."""
+    """One match per entry, by entry, in the order of addition. Lookups are fastest in that order."""
 
     def __init__(self) -> None:
         self._entries, self._found = array("q"), array("q")
@@ -303,7 +303,7 @@ class Matches(Mapping[int, Match]):
         weakref.finalize(self, self._file.close)
 
     def add(self, match: Match) -> None:
-        """Keep a match."""
+        """Add a match."""
         self._ascending = self._ascending and (not self._entries or self._entries[-1] < match.entry)
         self._entries.append(match.entry)
         verdicts, states, operations = self._codes
@@ -338,17 +338,17 @@ class Matches(Mapping[int, Match]):
         return (entry for entry, code in zip(self._entries, codes, strict=True) if code in wanted)
 
     def verdicts(self) -> Counter[Verdict]:
-        """How many entries have each verdict."""
+        """The number of entries by verdict."""
         return Counter({_VERDICTS[code]: count for code, count in Counter(self._codes[0]).items()})
 
     def of_operations(self) -> Counter[tuple[str, Verdict]]:
-        """How many entries of each operation have each verdict."""
+        """The number of entries by operation and verdict."""
         verdicts, _, operations = self._codes
         counted = Counter(zip(operations, verdicts, strict=True))
         return Counter({(_OPERATIONS[one], _VERDICTS[code]): count for (one, code), count in counted.items()})
 
     def states(self) -> Counter[State]:
-        """How many entries are in each state."""
+        """The number of entries by state."""
         return Counter({_STATES[code]: count for code, count in Counter(self._codes[1]).items()})
 
     def _position(self, entry: int) -> int:

@@ -1,9 +1,10 @@
-"""Stage 7: reports. They show what became of every row: to the shipper, the analyst and other programs.
+"""Stage 7: reports. They show the outcome of every row to the shipper, the analyst and other programs.
 
-`write` writes results files, fix files, acknowledgements, the reconciliation workbook, the page and `run.json` in one pass over the
-ledger, then the index of all runs. It reads the ledger and the reconciliation, never a source file and never the network. Equal ledgers give
-equal bytes. If the outbox is in an object store, it uploads the reports, each as a whole and `run.json` last: what cannot be uploaded stays on
-this machine, and goes with the next reports of that run, or by `loadsheet report`.
+`write` makes one pass over the ledger. It writes results files, fix files, acknowledgements, the reconciliation
+workbook, the page and `run.json`, then the index of all runs. It reads the ledger and the reconciliation, but no
+source file and no network. Equal ledgers give equal bytes. If the outbox is in an object store, it uploads each
+report, `run.json` last. A report that cannot be uploaded stays on this machine. The next write of that run, or
+`loadsheet report`, uploads it.
 """
 
 import re
@@ -70,8 +71,8 @@ _RUN = re.compile(r"\d{4}-\d\d-\d\d(-\d+)?", re.ASCII)
 class Written:
     """The reports of one run: their folder and summary.
 
-    `state` is the folder of the ledger. `shipper` is empty unless shippers are declared. `place` is where other people find the folder:
-    the folder itself, or an address in an object store.
+    `state` is the folder of the ledger. `shipper` is empty unless shippers are declared. `place` is where others
+    find the folder: the folder itself, or its address in an object store.
     """
 
     folder: Path
@@ -87,7 +88,7 @@ class Written:
 
     @property
     def sentences(self) -> list[str]:
-        """The summary for the terminal, a line each."""
+        """The summary for the terminal, one entry per line."""
         return sentences(self.summary, self.place, self.state, self.shipper)
 
     @property
@@ -101,12 +102,12 @@ class Written:
         return summary
 
     def with_failed_steps(self, exit_code: int, undone: Mapping[str, str]) -> Self:
-        """The same with another exit code, because these steps failed after the end of the run. `undone` maps each step to its reason."""
+        """Return a copy with another exit code, because steps failed after the run ended. `undone` maps each step to its reason."""
         return replace(self, summary=replace(self.summary, exit_code=exit_code, undone=failed_steps(undone)))
 
     @property
     def incomplete(self) -> ReportsIncomplete | None:
-        """The error for missing reports: what was sent, which reports are missing and why, and what to do. None if no report is missing."""
+        """Return the error for missing reports: what was sent, which are missing, why, and what to do. None if none is missing."""
         summary = self.summary
         if not summary.missing:
             return None
@@ -114,8 +115,8 @@ class Written:
         missing_reports = fault_summary({one.report: one.why for one in summary.missing})
         log = self.state / "logs" / f"{summary.run}.jsonl"
         return ReportsIncomplete(
-            f"run {summary.run}: {counts}; an internal error kept reports from being written: {missing_reports}",
-            todo=f"the details are in {log}; `loadsheet report --run {summary.run}` makes them, after an upgrade if need be",
+            f"run {summary.run}: {counts}; an internal error prevented these reports: {missing_reports}",
+            todo=f"see {log} for details, then run `loadsheet report --run {summary.run}`, after an upgrade if needed",
         )
 
 
@@ -128,11 +129,12 @@ def write(
     *,
     allowed: Callable[[], None] = lambda: None,
 ) -> Written:
-    """Write all reports of a run into `outbox/RUN/`, replacing earlier ones of the same run; each appears whole or not at all.
+    """Write all reports of a run into `outbox/RUN/` and replace earlier ones. Each file is written atomically.
 
-    `run` carries the exit code and the end that will be recorded for it, as far as they are known. A reconciliation that does
-    not balance is written all the same, and says so. `allowed` is asked before the first is written and before they are published; it raises
-    if another process writes them now. A report that fails by an internal error is left out, and all are written again without it.
+    `run` carries the exit code and the end that the ledger will record, as far as they are known. A reconciliation
+    that does not balance is written too, and says so. `allowed` is called before the first report is written and
+    again before they are published. It raises if another process is writing them. If a report fails with an
+    internal error, all reports are written again without it.
     Raises LoadsheetError if a report cannot be written.
     """
     allowed()
@@ -164,14 +166,14 @@ def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, miss
 
 
 def rewrite_summary(written: Written, settings: Settings) -> None:
-    """Rewrite only `run.json`, for a run that ended differently than its reports say. Raises FolderError."""
+    """Rewrite only `run.json`, for a run whose end differs from what its reports say. Raises FolderError."""
     with placed(written.folder / SUMMARY) as part:
         part.write_bytes(written.summary.to_json())
     _close_and_publish(settings, written.summary.run, [SUMMARY])
 
 
 def renew_index(settings: Settings, queries: LedgerQueries, run: Run, exceptions: Exceptions) -> None:
-    """Write the index that links to all reports, as of this run, and publish it. Raises FolderError."""
+    """Write the index that links to all reports as of this run, and publish it. Raises FolderError."""
     write_index(settings, queries, run, exceptions, fleet=fleet_status(settings))
     _close(settings.outbox_here / INDEX, settings)
     if settings.outbox_address:
@@ -201,8 +203,8 @@ _CAUSES, _FIXES, _ACKNOWLEDGEMENTS, _WORKBOOK, _PAGE, _INDEX = (
 
 
 class Optional:
-    """An optional report, made by `make`: if it fails, the others are still written. Its methods raise Fault. If it is among the `missing`,
-    its methods do nothing.
+    """An optional report, made by `make`. If it fails, the others are still written. Its methods raise Fault.
+    If the report is among the `missing`, they do nothing.
     """
 
     def __init__(self, report: str, make: Callable[[], Any], missing: Container[str]) -> None:
@@ -261,9 +263,9 @@ def _write(
         summary = replace(summary, remarks=remarks, missing=lacking)
         overflow = workbook.finish(summary, run, settings)
         summary = replace(summary, reports=(*summary.reports, *overflow))
-        raising_fault(_WORKBOOK, books.close)  # now it is in its place
+        raising_fault(_WORKBOOK, books.close)  # renames the finished workbook to its final name
     page.finish(folder, summary)
-    with placed(folder / SUMMARY) as part:  # the last: where it stands, the others do
+    with placed(folder / SUMMARY) as part:  # last: where it exists, all other reports do too
         part.write_bytes(summary.to_json())
     return summary
 
@@ -280,8 +282,8 @@ def _close_and_publish(settings: Settings, run: str, names: Sequence[str]) -> No
 
 
 def _close(place: Path, settings: Settings) -> None:
-    """Set the file modes of reports as the settings ask."""
-    with suppress(OSError):  # some file systems know no modes
+    """Set the file modes from the settings."""
+    with suppress(OSError):  # some file systems have no modes
         if settings.outbox_group:
             close_one(settings.outbox_here, settings.outbox_group)
         close_to_others(place, settings.outbox_group)
@@ -309,8 +311,8 @@ class _Names(msgspec.Struct):
 
 
 def bring_reports(settings: Settings, run: str) -> tuple[str, ...]:
-    """The names of the reports of a run, as its `run.json` gives them. If the outbox is in an object store, those that are not on this
-    machine are downloaded. Raises FolderError.
+    """The names of a run's reports, from its `run.json`. If the outbox is in an object store, missing files are
+    downloaded. Raises FolderError.
     """
     if settings.outbox_address:
         _bring(settings, f"{run}/{SUMMARY}")

@@ -1,21 +1,22 @@
-"""The acknowledgement of a source file in machine form, for the sender's own programs: `ack/NAME.ack.json` and `ack/NAME.ack.csv`.
+"""The machine-readable acknowledgement of a source file for its sender: `ack/NAME.ack.json` and `ack/NAME.ack.csv`.
 
-Owns: the shape `loadsheet.ack/1` (names are only ever added to it) and its codes, which are those of an EDI acknowledgement (997, CONTRL):
+Owns the format `loadsheet.ack/1` (names are only ever added) and its codes, as in EDI acknowledgements (997, CONTRL):
 
-    A  accepted: the exchange has it, or had it already with the same content
-    E  accepted with errors: it has it, but there are warnings, or the exchange shows it otherwise
-    P  partially accepted (a group or a file): some of it is, and some is rejected or waits
+    A  accepted: the exchange accepted it, or already had the same content
+    E  accepted with errors: accepted, but with warnings, or the exchange shows other values
+    P  partially accepted (group or file): some records are accepted, others are rejected or wait
     R  rejected: invalid, refused, or the whole file was set aside
-    W  waiting: ready, held, being sent or of unknown outcome, and a later acknowledgement says what became of it; or the same as a record
-       that waits, and the acknowledgements of that one's file tell
+    W  waiting: ready, held, being sent, of unknown outcome, or a duplicate of a waiting record; a later
+       acknowledgement reports the outcome, for a duplicate that of the original's file
 
-A file has one group for each operation. Its control number is run/drop/file and stays; each later run that changes one of its records
-writes the next acknowledgement into its own folder: `sequence` counts them, `supersedes` names the one before. A file with the same bytes
-as an earlier one is acknowledged with that one's control number in `duplicate_of`. `final` says that nothing waits: then only an
-operator's retry could bring a later one. `loadsheet report --schema ack` prints the JSON Schema.
-The JSON has every text as it is, control characters as escapes; in the CSV, texts that a spreadsheet would take for a formula begin with
-an apostrophe, and control characters are shown as U+FFFD.
-Records stream through; memory does not grow with them.
+A file has one group per operation. Its control number is run/drop/file and never changes. Each later run that
+changes one of its records writes the next acknowledgement into its own folder. `sequence` counts them, and
+`supersedes` names the previous one. For a file with the same bytes as an earlier one, `duplicate_of` holds the
+earlier control number. `final` means that nothing waits: only an operator's retry can lead to another
+acknowledgement. `loadsheet report --schema ack` prints the JSON Schema.
+The JSON holds every text unchanged, with control characters escaped. In the CSV, texts that a spreadsheet would
+read as a formula begin with an apostrophe, and control characters become U+FFFD.
+Records stream through, so memory does not grow with them.
 """
 
 from collections import Counter
@@ -50,10 +51,8 @@ _WORDS = {
 }
 _REJECTED = frozenset({State.INVALID, State.REFUSED})
 _SETTLED = frozenset({State.ACCEPTED, State.UNCHANGED})
-_SAME_WAITS = (
-    "L603"  # of a record that repeats a waiting one: its outcome is in the acknowledgements of the file that it came in
-)
-_PUBLISHED = {  # schema names of version 1, which programs may refer to
+_SAME_WAITS = "L603"  # duplicate of a waiting record: its outcome is in the acknowledgements of the original's file
+_PUBLISHED = {  # schema names of version 1 that programs may refer to
     "AcknowledgedGroup": "GroupNoted",
     "AcknowledgedProblem": "ProblemNoted",
     "AcknowledgedRecord": "RecordNoted",
@@ -64,7 +63,7 @@ _COLUMNS = (
     *("records", "accepted", "accepted_with_errors", "rejected", "waiting", "received", "processed", "sha256"),
     *("supersedes", "duplicate_of"),
 )
-_BLANK = ("",) * 10  # of a record's line in the CSV: the columns of its file and groups
+_BLANK = ("",) * 10  # the file and group columns of a record's CSV line
 _NO_RECORDS = b'"records":[]}'
 _encode = msgspec.json.Encoder().encode
 
@@ -78,12 +77,12 @@ class AcknowledgedProblem(msgspec.Struct, frozen=True):
 
     code: Annotated[str, _described("The code of the catalogue, such as C302")]
     level: Annotated[str, _described("error or warning")]
-    file: Annotated[str, _described("The file; empty if it concerns no place in one")]
+    file: Annotated[str, _described("The file; empty if the problem has no place in a file")]
     sheet: Annotated[str, _described("The sheet; empty for a CSV file")]
-    row: Annotated[int, _described("The row, from 1 as the sender's program shows it; 0 for none")]
+    row: Annotated[int, _described("The row number from 1, as in the sender's program; 0 if none")]
     column: Annotated[str, _described("The heading of the column")]
     cell: Annotated[str, _described("The address of the cell, such as J14; empty for a CSV file")]
-    text: Annotated[str, _described("What is wrong, in one sentence")]
+    text: Annotated[str, _described("The problem in one sentence")]
     hint: Annotated[str, _described("What to do")]
 
 
@@ -91,25 +90,25 @@ class AcknowledgedRecord(msgspec.Struct, frozen=True):
     """One record made from rows of the file."""
 
     key: Annotated[str, _described("Its business key")]
-    operation: Annotated[str, _described("The operation it asks for, such as order.create")]
+    operation: Annotated[str, _described("Its operation, such as order.create")]
     rows: Annotated[Mapping[str, Sequence[int]], _described("Its rows in this file, by sheet (empty name for CSV)")]
     code: Annotated[str, _described("A, E, R or W")]
     state: Annotated[
         str, _described("Its state: accepted, unchanged, invalid, refused, held, ready, sending or unknown")
     ]
-    number: Annotated[str, _described("The exchange's own number, if it gave one")]
-    reason: Annotated[str, _described("Why it is in its state, in words")]
+    number: Annotated[str, _described("The number the exchange gave it; empty if none")]
+    reason: Annotated[str, _described("The reason for its state")]
     problems: Annotated[Sequence[AcknowledgedProblem], _described("Its problems")]
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedGroup:
-    """All records of one operation, counted by their codes."""
+    """All records of one operation, counted by code."""
 
     operation: Annotated[str, _described("The operation")]
     code: Annotated[str, _described("A, E, P, R or W")]
     state: Annotated[str, _described("The code in words")]
-    records: Annotated[int, _described("How many records; the sum of the four below")]
+    records: Annotated[int, _described("Number of records; the sum of the four counts below")]
     accepted: Annotated[int, _described("With code A")]
     accepted_with_errors: Annotated[int, _described("With code E")]
     rejected: Annotated[int, _described("With code R")]
@@ -118,64 +117,62 @@ class AcknowledgedGroup:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """The acknowledgement that this one takes the place of."""
+    """The acknowledgement that this one replaces."""
 
-    sequence: Annotated[int, _described("Its number")]
+    sequence: Annotated[int, _described("Its sequence number")]
     run: Annotated[str, _described("The run that wrote it")]
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """What became of one source file. Times are ISO 8601 UTC."""
+    """The outcome of one source file. Times are ISO 8601 UTC."""
 
-    schema: Annotated[str, _described("The version of this document: names are only ever added to it")]
+    schema: Annotated[str, _described("The version of this format; names are only ever added")]
     control: Annotated[
         str, _described("The control number of the file: run/drop/file; the same in all its acknowledgements")
     ]
-    sequence: Annotated[int, _described("Which acknowledgement of the file this is, from 1")]
-    supersedes: Annotated[Superseded | None, _described("The one before it; null for the first")]
+    sequence: Annotated[int, _described("The sequence number of this acknowledgement of the file, from 1")]
+    supersedes: Annotated[Superseded | None, _described("The previous acknowledgement; null for the first")]
     duplicate_of: Annotated[
-        str, _described("The control number of the earlier file with the same bytes; empty if there is none")
+        str, _described("The control number of the earlier file with the same bytes; empty if none")
     ]
-    run: Annotated[str, _described("The run that acknowledges")]
-    file: Annotated[str, _described("The file's name in the inbox, with its folders")]
-    role: Annotated[str, _described("What the mapping calls it")]
-    sha256: Annotated[str, _described("The hex digest of its bytes")]
-    bytes: Annotated[int, _described("How many bytes it has")]
+    run: Annotated[str, _described("The run that writes the acknowledgement")]
+    file: Annotated[str, _described("The file's name in the inbox, with folders")]
+    role: Annotated[str, _described("Its role in the mapping")]
+    sha256: Annotated[str, _described("The SHA-256 of its bytes (hex)")]
+    bytes: Annotated[int, _described("Its size in bytes")]
     received: Annotated[str, _described("When it arrived")]
-    processed: Annotated[str, _described("When the acknowledging run ended")]
+    processed: Annotated[str, _described("When the run ended")]
     mapping: Annotated[str, _described("The mapping; empty for a file that was set aside")]
-    mapping_version: Annotated[str, _described("The version that the mapping says it has")]
+    mapping_version: Annotated[str, _described("The version of the mapping")]
     code: Annotated[str, _described("A, E, P, R or W for the whole file")]
     state: Annotated[str, _described("The code in words")]
-    final: Annotated[bool, _described("Whether nothing waits: only an operator's retry could bring a later one")]
-    rows: Annotated[int, _described("Rows that were read")]
+    final: Annotated[bool, _described("True if nothing waits: only an operator's retry can lead to another one")]
+    rows: Annotated[int, _described("Rows read")]
     problems: Annotated[
         Sequence[AcknowledgedProblem], _described("Problems of the whole file, such as why it was set aside")
     ]
-    groups: Annotated[Sequence[AcknowledgedGroup], _described("One for each operation")]
-    records: Annotated[
-        Sequence[AcknowledgedRecord], _described("Every record, in the order in which they were planned")
-    ]
+    groups: Annotated[Sequence[AcknowledgedGroup], _described("One group per operation")]
+    records: Annotated[Sequence[AcknowledgedRecord], _described("Every record, in the order of planning")]
 
 
 def acknowledgement_schema() -> bytes:
-    """The JSON Schema (2020-12) of an acknowledgement. Further names may come."""
+    """The JSON Schema (2020-12) of an acknowledgement. Later versions may add names."""
     return published_schema(Acknowledgement, SCHEMA, _PUBLISHED)
 
 
 class Acknowledgements:
-    """The acknowledgements of a run under way, a drop at a time: `open` it, `add` its entries, `finish` it."""
+    """Writes the acknowledgements of a run, drop by drop: `open` a drop, `add` its entries, `finish` it."""
 
     def __init__(self, queries: LedgerQueries, run: Run, folder: Path, drops: Iterable[Drop]) -> None:
-        """`folder` is that of the run's reports, `drops` are all that are reported."""
+        """`folder` holds the run's reports; `drops` are all reported drops."""
         self._queries, self._run, self._folder = queries, run, folder
         self._names = _names(drops, run)
         self._files: dict[str, _File] = {}
         self._tables: dict[str, SourceTable] = {}
 
     def open(self, drop: Drop, stack: ExitStack) -> None:
-        """Begin with a drop; `stack` closes its spools. A run that only looked for its records does not acknowledge it again."""
+        """Begin with a drop; `stack` closes its spools. A run that only looked up its records does not acknowledge it again."""
         acknowledged = [self._run.name] if drop.run == self._run.name else self._queries.runs_changing(drop.id)
         self._files = {}
         self._tables = {table.name: table for table in drop.tables}
@@ -190,7 +187,7 @@ class Acknowledgements:
         }
 
     def add(self, entry: Entry, match: Match) -> None:
-        """Take an entry: to the acknowledgement of each file that it has rows in."""
+        """Add an entry to the acknowledgement of each file it has rows in."""
         if not self._files:
             return
         places: dict[str, dict[str, list[int]]] = {}
@@ -218,7 +215,7 @@ class Acknowledgements:
             )
 
     def finish(self) -> list[str]:
-        """Put the files of the drop in their places; returns their names, from the folder of the run's reports on."""
+        """Move the files of the drop to their final places. Returns their names, relative to the run's report folder."""
         return [written for file in self._files.values() for written in file.finish(self._folder)]
 
     def _head(self, drop: Drop, number: int, source: SourceFile, before: Sequence[str]) -> Acknowledgement:
@@ -255,7 +252,7 @@ class Acknowledgements:
 
 
 class _File:
-    """One acknowledgement under way: what is known of the file, the counts of its groups, and its records in two spools."""
+    """One acknowledgement in progress: the file's header, the counts of its groups, and its records in two spools."""
 
     def __init__(self, header: Acknowledgement, name: str, stack: ExitStack) -> None:
         self._header, self._name, self._final = header, name, True
@@ -265,7 +262,7 @@ class _File:
         self._same = ("record", header.control, str(header.sequence), header.file)
 
     def add(self, record: AcknowledgedRecord, *, settled: bool) -> None:
-        """Take a record; `settled` says that it will not change any more."""
+        """Add a record; `settled` means that its outcome is final."""
         self._final = self._final and settled
         counts = self._counts.get(record.operation)
         if counts is None:
@@ -278,7 +275,7 @@ class _File:
         self._csv.add(csv_row((*self._same, *fields, *_BLANK)).encode(errors="replace"))
 
     def finish(self, folder: Path) -> list[str]:
-        """Write both forms, what concerns the whole file first; returns their names."""
+        """Write both files, problems of the whole file first; returns their names."""
         groups = [_group(operation, counts) for operation, counts in sorted(self._counts.items())]
         counts = sum(self._counts.values(), Counter[str]())
         code = self._header.code or _overall_code(counts)
@@ -295,8 +292,8 @@ class _File:
 
 
 def _names(drops: Iterable[Drop], run: Run) -> dict[int, dict[str, str]]:
-    """The name of the acknowledgement of each file, by drop: the file's own, its folders flattened, numbered where two are alike.
-    Files that only said that others are complete get none.
+    """The name of the acknowledgement of each file, by drop: the file's name with folders flattened. Duplicates are
+    numbered. Trigger files that only mark others as complete get none.
     """
     names: dict[int, dict[str, str]] = {}
     taken: set[str] = set()
@@ -342,7 +339,7 @@ def _acknowledged(problem: Problem) -> AcknowledgedProblem:
 
 
 def _rows(rows: Mapping[str, Sequence[int]]) -> str:
-    """The rows of a record as the CSV has them: `3 4 5`, with the sheet in front where there is one, `Orders!3 4 5`."""
+    """The rows of a record in CSV form: `3 4 5`, or with a sheet `Orders!3 4 5`."""
     return "; ".join(
         [
             f"{sheet}!{' '.join(map(str, numbers))}" if sheet else " ".join(map(str, numbers))
@@ -352,7 +349,7 @@ def _rows(rows: Mapping[str, Sequence[int]]) -> str:
 
 
 def _csv_head(header: Acknowledgement, counts: Counter[str]) -> str:
-    """The heading, the line of the file and those of its groups."""
+    """The heading, the line of the file and the lines of its groups."""
     lines = [csv_row(_COLUMNS)]
     same = (header.control, str(header.sequence), header.file)
     problems = " ".join(dict.fromkeys(problem.code for problem in header.problems))

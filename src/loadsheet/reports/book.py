@@ -1,6 +1,6 @@
-"""A workbook under way, in one quiet style. Our thin layer over XlsxWriter: `sheets` fills its worksheets.
+"""A workbook in progress, in one quiet style. A thin layer over XlsxWriter; `sheets` fills its worksheets.
 
-Owns: fonts, colours and number formats, the print set-up, and that the file appears whole or not at all. Knows nothing of what the rows
+Owns fonts, colours, number formats and print set-up, and writes the file atomically. Does not know what the rows
 mean. Memory stays flat: XlsxWriter keeps one row of each sheet (constant memory).
 """
 
@@ -19,10 +19,10 @@ from loadsheet.reports.report_files import placed
 
 
 class Target:
-    """The file that a workbook is written to. It raises OSError once; after that it accepts and drops everything.
+    """The file a workbook is written to. It raises OSError once; after that it accepts and drops everything.
 
-    Python's archives try to complete themselves when they are deleted, long after the failure was reported. That would fail again,
-    with a traceback that no caller can catch.
+    Python's archives try to complete themselves on deletion, long after the failure was reported. That would fail
+    again, with a traceback that no caller can catch.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -30,31 +30,31 @@ class Target:
         self._place = 0  # archives ask for the position even after a failure
 
     def write(self, data: bytes) -> int:
-        """Write these bytes."""
+        """Write bytes."""
         self._place += len(data)
         if not self._failed:
-            self._failed = True  # unless it is written
+            self._failed = True  # reset after success
             self._file.write(data)
             self._failed = False
         return len(data)
 
     def seek(self, offset: int) -> int:
-        """Go to a place."""
+        """Move to a position."""
         self._place = offset
         if not self._failed:
-            self._failed = True  # unless that can be done: it may have to write
+            self._failed = True  # reset after success; seeking may have to write
             self._file.seek(offset)
             self._failed = False
         return offset
 
     def tell(self) -> int:
-        """The place."""
+        """The position."""
         return self._place
 
     def flush(self) -> None:
         """Flush to the system."""
         if not self._failed:
-            self._failed = True  # unless it is flushed
+            self._failed = True  # reset after success
             self._file.flush()
             self._failed = False
 
@@ -65,7 +65,7 @@ class Target:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Target]:
-    """Open a new file at `path` for a `with` block; after it, writes are dropped. Raises OSError if it cannot be created or written."""
+    """Open a new file at `path` for a `with` block. Later writes are dropped. Raises OSError if it cannot be created or written."""
     with path.open("wb") as file:
         target = Target(file)
         try:
@@ -80,7 +80,7 @@ _INK, _MUTED, _HAIR, _HEAD = "#1F2933", "#616E7C", "#D9E2EC", "#243B53"
 
 
 class Tone(StrEnum):
-    """How a cell is meant. A colour is never alone: the words beside it say the same."""
+    """The tone of a cell. A colour never stands alone: the text says the same."""
 
     PLAIN = "plain"
     MUTED = "muted"
@@ -91,7 +91,7 @@ class Tone(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a column holds, and so how it is written and aligned."""
+    """The kind of values in a column, which decides how they are written and aligned."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -129,7 +129,7 @@ _FONT = {"font_name": "Arial", "font_size": 10, "valign": "top"}
 
 
 class Book:
-    """A workbook under way: add sheets and fill them from top to bottom. See `open_book`."""
+    """A workbook in progress: add sheets and fill them from top to bottom. See `open_book`."""
 
     def __init__(self, workbook: Any, footer: str, stack: ExitStack) -> None:
         self.stack = stack
@@ -137,7 +137,7 @@ class Book:
         self._formats: dict[tuple[Any, ...], Any] = {}
 
     def sheet(self, title: str) -> Any:
-        """A new worksheet: A4 landscape, fitted to one page across, the footer on every page."""
+        """Add a worksheet: A4 landscape, one page wide, with the footer on every page."""
         sheet = self._workbook.add_worksheet(title)
         sheet.set_landscape()
         sheet.set_paper(9)
@@ -149,13 +149,13 @@ class Book:
         return sheet
 
     def mark(self, name: str, value: str) -> None:
-        """Put a property of our own into the workbook; spreadsheet programs keep it when they save. At most 255 characters."""
+        """Add a custom property to the workbook; spreadsheet programs keep it on saving. At most 255 characters."""
         self._workbook.set_custom_property(name, value, "text")
 
     def style(
         self, kind: Kind = Kind.TEXT, tone: Tone = Tone.PLAIN, *, wrap: bool = False, line: bool = True, **more: Any
     ) -> Any:
-        """The format of a cell; equal ones are made once."""
+        """The format of a cell. Equal formats are created once."""
         key = (kind, tone, wrap, line, *sorted(more.items()))
         if key not in self._formats:
             under = {"bottom": 1, "bottom_color": _HAIR} if line else {}
@@ -166,21 +166,21 @@ class Book:
         return self._formats[key]
 
     def tint(self, tone: Tone) -> Any:
-        """The format that a condition puts over that of a cell."""
+        """The format that a condition applies on top of a cell's own."""
         key = ("tint", tone)
         if key not in self._formats:
             self._formats[key] = self._workbook.add_format(_TONES[tone])
         return self._formats[key]
 
     def chart(self, kind: str, **more: Any) -> Any:
-        """A new chart of this kind, in the workbook's style; sheets insert it."""
+        """Create a chart of this kind in the workbook's style; sheets insert it."""
         chart = self._workbook.add_chart({"type": kind, **more})
         chart.set_legend({"position": "bottom", "font": _CHART_FONT})
         chart.set_chartarea({"border": {"color": _HAIR}})
         return chart
 
     def head_style(self, kind: Kind) -> Any:
-        """The format of a column's heading: aligned as its cells."""
+        """The format of a column heading, aligned like its cells."""
         align, indent = ("left", 1) if kind in (Kind.TEXT, Kind.MOMENT, Kind.DAY) else ("right", 0)
         return self.style(
             wrap=True,
@@ -196,7 +196,7 @@ class Book:
 
 @contextmanager
 def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
-    """A workbook that is at `path`, whole, when the context ends well, and is not there if it does not."""
+    """Yield a workbook that appears at `path`, complete, if the block succeeds, and not at all otherwise."""
     with ExitStack() as stack:
         part = stack.enter_context(placed(path))
         spool = stack.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-"))

@@ -1,7 +1,7 @@
-"""One document on the page of a run: why it needs someone, and its values on three legs, each with its cells.
+"""One document on the page of a run: why it needs attention, and its values on three legs, each with its cells.
 
-Decides the anchor of a document, which of its values are in question, and how source, sent and listed are shown side by side. Field names of
-the payload are shown as they are and never interpreted.
+Decides the anchor of a document, which values are in question, and how source, sent and listed values are shown side
+by side. Field names of the payload are shown unchanged and never interpreted.
 """
 
 import re
@@ -20,14 +20,14 @@ from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.listing_export import text_of
 from loadsheet.reports.sentences import rows_by_place
 
-LINES_MAX = 200  # values of one document; a page is not the place for thousands
+LINES_MAX = 200  # values of one document on the page
 ROWS_MAX = 20
 _CELLS_MAX = 3
 _CELLS_LOOKED_AT = 50
 _PROBLEMS_MAX = 20
 
 NOT_BUILT, REMOVED = "not built", "not kept"
-_AT_EXCHANGE = {  # what stands for a value at the exchange, where its listing does not show another one
+_AT_EXCHANGE = {  # shown for a value at the exchange unless the listing shows another value
     Verdict.MATCHED: "the same",
     Verdict.WITHIN_TOLERANCE: "the same",
     Verdict.VALUE_DIFFERENCE: "the same",
@@ -46,7 +46,7 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 class CellShown(NamedTuple):
-    """A cell that a value comes from: its text, where it is, and the label of its column."""
+    """A source cell of a value: its text, its place, and the label of its column."""
 
     text: str
     place: str
@@ -54,8 +54,8 @@ class CellShown(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One value on its three legs. `cells_in_all` counts its cells, of which the first few are here; `says` is how the exchange's
-    value compares, in words, empty if there is nothing to say; `tone` is the colour of that.
+    """One value on its three legs. `cells_in_all` counts all its cells; only the first few are here. `says` compares
+    the exchange's value in words; empty if there is nothing to say. `tone` is the colour of that text.
     """
 
     field: str
@@ -68,7 +68,7 @@ class Line(NamedTuple):
 
 
 class RowsShown(NamedTuple):
-    """Rows of one table as they were read, for a document of which nothing could be built."""
+    """Rows of one table as read, for a document that could not be built."""
 
     place: str
     header: Sequence[str]
@@ -78,7 +78,7 @@ class RowsShown(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentDetails:
-    """A document for the template. `in_question` are the values in question, `others` all other values."""
+    """A document for the template. `in_question` are the values in question, `others` the rest."""
 
     anchor: str
     entry: Entry
@@ -99,14 +99,14 @@ class DocumentDetails:
 
 
 class Anchors:
-    """Gives each document the anchor of its key; a key that comes again gets a number behind it."""
+    """Gives each document the anchor of its key. A repeated key gets a number appended."""
 
     def __init__(self, taken: Sequence[str]) -> None:
         """`taken` are the page's own anchors."""
         self._taken = dict.fromkeys(taken, 1)
 
     def take(self, key: str) -> str:
-        """The anchor of the next document of this key."""
+        """The anchor of the next document with this key."""
         wanted = anchor(key)
         number = self._taken.get(wanted, 0) + 1
         chosen = wanted if number == 1 else f"{wanted}-{number}"
@@ -119,12 +119,12 @@ class Anchors:
 
 
 def anchor(key: str) -> str:
-    """The anchor of the first document of a key: the key itself, with `_` for what an address would have to escape."""
+    """The anchor of the first document with a key: the key, with `_` for characters that a URL would escape."""
     return _UNSAFE.sub("_", key) or "_"
 
 
 def tone_of(verdict: Verdict) -> str:
-    """The colour of a verdict; the word always stands beside it."""
+    """The colour of a verdict; its name is always shown too."""
     return "good" if verdict in AGREES else "bad" if verdict in NEEDS_SOMEONE else "note"
 
 
@@ -133,7 +133,7 @@ def describe_document(name: str, entry: Entry, match: Match, drop: Drop, origin:
     legs = _Legs(entry, match, origin)
     legs.fill()
     errors = [problem for problem in entry.problems if problem.level == "error"]
-    removed = f"its values were removed on {entry.removed[:10]} and are not kept any more" if entry.removed else ""
+    removed = f"its values were removed on {entry.removed[:10]} and are no longer kept" if entry.removed else ""
     reason = entry.reason if entry.state is not State.ACCEPTED and not errors else ""
     return DocumentDetails(
         anchor=name,
@@ -161,7 +161,7 @@ def files_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple
 
 
 def places_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, ...]:
-    """Where a document's rows stand: a text for each file and sheet, `orders.xlsx Sheet1 rows 3, 5-7`."""
+    """The places of a document's rows, one text per file and sheet: `orders.xlsx Sheet1 rows 3, 5-7`."""
     return tuple(
         f"{place} row{'' if numbers.isdecimal() else 's'} {numbers}"
         for place, numbers in rows_by_place(rows, tables).items()
@@ -184,8 +184,8 @@ class _Legs:
         self.more = 0
 
     def fill(self) -> None:
-        """Every value of the payload; then what the exchange shows otherwise and no value stands for, such as the length of a list,
-        and the problems of cells that no value comes from.
+        """Add every value of the payload, then differences without a value, such as the length of a list. Last come
+        the problems of cells that no value comes from.
         """
         unplaced = dict(self._cells)
         filled = (
@@ -223,7 +223,7 @@ class _Legs:
             lines.append(Line(path, shown, len(places), value, self._at_exchange))
 
     def _cell(self, name: str, row: SourceRow, label: str) -> tuple[tuple[str, str, int, str], CellShown]:
-        """The cell of a row under a label, with its spot; the header may spell the label in its own way."""
+        """The cell of a row under a label, with its key. The header may spell the label differently."""
         table = self._origin.tables[name]
         spelling = next((one for one in (label, _spelled(table.header, label)) if one in table.header), "")
         where = table.where(row.number, spelling)
@@ -248,7 +248,7 @@ def _tables_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> lis
 
 
 def payload_values(payload: bytes) -> Iterator[tuple[str, Any]]:
-    """The values of a payload that are neither objects nor lists, with their paths; none for an empty payload."""
+    """The scalar values of a payload with their paths; none for an empty payload."""
     yield from _leaves(_decode(payload), "") if payload else ()
 
 

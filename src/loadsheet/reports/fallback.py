@@ -1,7 +1,7 @@
-"""The fallback reports: results files and `run.json`, written by the simplest code possible when the others fail.
+"""The fallback reports: results files and `run.json`, written by the simplest possible code when the others fail.
 
-Reads only the ledger: no verdicts, causes, workbook or page. A drop that cannot be reported is left out and named. `loadsheet report`
-replaces these reports.
+Reads only the ledger: no verdicts, causes, workbook or page. A drop that cannot be reported is left out and named.
+`loadsheet report` replaces these reports.
 """
 
 import platform
@@ -37,7 +37,7 @@ _HEAD = ("row", "outcome", "problem", "what to do", "operation", "key", "service
 
 @dataclass
 class _Counts:
-    """What the entries of some drops come to."""
+    """The totals of some drops' entries."""
 
     entries: Counter[str] = field(default_factory=Counter)
     rows: dict[str, Counter[str]] = field(default_factory=dict)  # by table
@@ -54,7 +54,9 @@ class _Counts:
 def write_fallback_reports(
     queries: LedgerQueries, run: Run, drops: Sequence[Drop], outbox: Path, missing: Mapping[str, str]
 ) -> RunSummary:
-    """Write the results files and `run.json` of a run into `outbox/RUN/`; `missing` are the reports that it has not, each with why. Raises FolderError."""
+    """Write the results files and `run.json` of a run into `outbox/RUN/`. `missing` maps each missing report to its
+    reason. Raises FolderError.
+    """
     lacking, summaries, written = dict(missing), list[DropSummary](), list[str]()
     names = results_names(drops, run)
     entries, fates, read, first = Counter[str](), Counter[str](), 0, ""
@@ -73,7 +75,7 @@ def write_fallback_reports(
         started_at=run.started_at,
         finished_at=run.finished_at,
         exit_code=run.exit_code,
-        balance=BalanceSummary(balances, read, dict(fates), () if balances else ("see what is missing",)),
+        balance=BalanceSummary(balances, read, dict(fates), () if balances else ("see the missing reports",)),
         entries={state.value: entries[state] for state in State if entries[state]},
         verdicts={},
         groups={},
@@ -99,7 +101,7 @@ def _needing(counts: Counter[str]) -> int:
 
 
 def _write_results(queries: LedgerQueries, drop: Drop, folder: Path, names: Mapping[Place, str]) -> _Counts:
-    """The results files of a drop, one for each file and sheet, its rows in the order of the ledger."""
+    """Write the results files of a drop, one per file and sheet, with rows in ledger order."""
     counts = _Counts()
     with ExitStack() as files:
         lines = {place: _opened(folder / name, drop, place, files) for place, name in names.items()}
@@ -131,7 +133,7 @@ def _opened(path: Path, drop: Drop, place: Place, files: ExitStack) -> TextIO:
 
 
 def _problem_text(problem: Problem) -> str:
-    """A problem in words; in its bare parts if it has none that can be filled."""
+    """A problem in words; its raw parts if its text cannot be filled."""
     try:
         return f"{problem.text_for_its_sender} [{problem.code}]"
     except (KeyError, ValueError, IndexError):

@@ -1,7 +1,7 @@
-"""Templates into HTML files that stand alone: escaping, charts, and the policy that holds each file to its own style and script.
+"""Renders templates into standalone HTML files: escaping, charts, and a policy that allows only the file's own style and script.
 
-Owns: the templates folder. Charts are SVG without style and script, so the policy holds, in the colours of the page, for light and dark
-alike. Knows no run and no record.
+Owns the templates folder. Charts are SVG without style and script, so the policy holds. Their colours follow the page,
+light or dark. Knows no run and no record.
 """
 
 import base64
@@ -19,16 +19,16 @@ from markupsafe import Markup, escape
 
 from loadsheet.control_characters import visible
 
-_TEXT_MAX = 240  # characters of a cell or value that are shown
+_TEXT_MAX = 240  # shown characters of a cell or value
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """A part of a page from its template; every value is escaped. Raises UndefinedError for a value that the template misses."""
+    """Render part of a page from its template; every value is escaped. Raises UndefinedError for a missing value."""
     return _environment().get_template(template).render(values)
 
 
 def page(template: str, values: Mapping[str, Any]) -> bytes:
-    """A whole page as the bytes of its file (UTF-8)."""
+    """Render a whole page to the bytes of its file (UTF-8)."""
     style, script = _file("style.css"), _file("script.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
@@ -39,18 +39,18 @@ def page(template: str, values: Mapping[str, Any]) -> bytes:
 
 
 def part(template: str, values: Mapping[str, Any]) -> Markup:
-    """A part that another template takes in as it is."""
+    """Render a part that another template includes unchanged."""
     return Markup(render(template, values))  # noqa: S704 (the template escaped every value)
 
 
 def compile_templates() -> None:
-    """Compile all templates now. Without this the first page that needs one compiles it."""
+    """Compile all templates now instead of on first use."""
     for name in _environment().list_templates(extensions=["html"]):
         _environment().get_template(name)
 
 
 def clean(text: str) -> str:
-    """A foreign text as a page shows it: cut if it is very long."""
+    """A foreign text for a page, cut if it is very long."""
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]} … ({len(text):,} characters)"
 
 
@@ -76,8 +76,8 @@ def _environment() -> Environment:
 
 
 def _visible(value: object) -> object:
-    """What a template shows, without control characters."""
-    return visible(value) if type(value) is str else value  # what is markup already is our own
+    """A value for a template, without control characters."""
+    return visible(value) if type(value) is str else value  # Markup is our own
 
 
 @cache
@@ -90,12 +90,12 @@ def _hash(text: str) -> str:
 
 
 def _moment(text: str) -> str:
-    """An ISO 8601 UTC text as people read it."""
+    """An ISO 8601 UTC text in readable form."""
     return text[:19].replace("T", " ")
 
 
 def _figure(number: Decimal) -> str:
-    """A number with its thousands apart, without zeros that say nothing."""
+    """A number with thousands separators and no trailing zeros."""
     text = f"{number:,f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -123,7 +123,7 @@ class Bar(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One part of stacked columns: its name, its tone, and its height in each column."""
+    """One layer of stacked columns: its name, its tone, and its height in each column."""
 
     name: str
     tone: str
@@ -131,7 +131,7 @@ class Layer(NamedTuple):
 
 
 def bars(title: str, lines: Sequence[Bar]) -> Markup:
-    """Horizontal bars, each labelled with its words and its number; `title` is what a screen reader says. Nothing for no bars."""
+    """Horizontal bars, each with label and number; `title` is for screen readers. Empty if there are no bars."""
     most = max((line.length for line in lines), default=0)
     if not most:
         return Markup("")
@@ -146,7 +146,7 @@ def bars(title: str, lines: Sequence[Bar]) -> Markup:
 
 
 def columns(title: str, labels: Sequence[str], layers: Sequence[Layer]) -> Markup:
-    """Stacked columns, from the bottom up, with a legend; labels must differ. Nothing if all are empty."""
+    """Stacked columns, bottom up, with a legend. Labels must differ. Empty if all columns are empty."""
     totals = [sum(counts) for counts in zip(*(layer.counts for layer in layers), strict=True)]
     most = max(totals, default=0)
     if not most:
@@ -156,7 +156,7 @@ def columns(title: str, labels: Sequence[str], layers: Sequence[Layer]) -> Marku
     chart.add_y_axis(ticks=_ticks(most), tick_formatter=_number)
     every = -(-len(labels) // _LABELS_MAX)
     chart.add_x_axis(tick_formatter=lambda label, index, _: label if index % every == 0 else "")
-    for layer in reversed(layers):  # the library draws columns over each other: the whole first, then what is less
+    for layer in reversed(layers):  # the library draws columns over each other, so the tallest goes first
         heights = list(zip(labels, totals, strict=True))
         chart.add_columns(heights, name=layer.name, fill_color=f"var(--fill-{layer.tone})")
         totals = [total - count for total, count in zip(totals, layer.counts, strict=True)]
@@ -172,7 +172,7 @@ def _number(value: int, _index: int, _of: int) -> str:
 
 
 def _ticks(most: int) -> list[int]:
-    """Round numbers from nought to at least the greatest value: three to six of them."""
+    """Three to six round numbers from zero to at least the greatest value."""
     step = 1
     while step * 5 < most:
         step = next(
@@ -184,7 +184,7 @@ def _ticks(most: int) -> list[int]:
 
 
 def _svg(chart: leather.Chart, title: str, kind: str, height: int) -> Markup:
-    with localcontext(prec=_DIGITS):  # the library computes its ticks with as many as the figures of a report have
+    with localcontext(prec=_DIGITS):  # enough digits for the ticks of any figure in a report
         drawn = str(chart.to_svg(width=_WIDTH, height=height))
     head = f'<svg width="{_WIDTH}" height="{height}"'
     opening_tag = f'<svg class="chart {kind}" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"'

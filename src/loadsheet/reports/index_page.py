@@ -1,8 +1,8 @@
 """`index.html`: the runs of an outbox, newest first, and the workers of a shared ledger.
 
-Reads the `run.json` of the newest runs only, so the cost does not grow over the years. Deleted folders are left out. A folder whose
-`run.json` cannot be read is listed and says so. If the workers cannot be read, the page is written without them. A page belongs to one
-shipper: of others it shows only that there is other work.
+Reads the `run.json` of the newest runs only, so the cost does not grow over the years. Deleted folders are left out.
+A folder whose `run.json` cannot be read is listed and says so. If the workers cannot be read, the page is written
+without them. A page belongs to one shipper and shows other shippers' work only as "other work".
 """
 
 import os
@@ -38,7 +38,7 @@ _OTHERS = "other work"
 
 
 class WorkerLine(NamedTuple):
-    """A worker in a line; `tone` is the colour beside its state."""
+    """A worker as a line; `tone` is the colour of its state."""
 
     name: str
     state: str
@@ -49,8 +49,8 @@ class WorkerLine(NamedTuple):
 
 
 class FleetStatus(NamedTuple):
-    """What is shown: as of when (ISO 8601 UTC), how many workers live, some of them, what of this shipper waits and for how many minutes,
-    and how often its ledger was taken over within a day.
+    """The fleet as shown: when it was read (ISO 8601 UTC), the number of live workers, some of them, this shipper's
+    backlog and its age in minutes, and the number of takeovers of its ledger within a day.
     """
 
     at: str
@@ -64,7 +64,7 @@ class FleetStatus(NamedTuple):
 
 
 def fleet_status(settings: Settings) -> FleetStatus | None:
-    """The fleet as this shipper's page shows it; None where the ledger is not shared, or the fleet cannot be read."""
+    """The fleet as this shipper's page shows it; None if the ledger is not shared or the fleet cannot be read."""
     if not settings.is_shared:
         return None
     from loadsheet.ledger.shared.workers import cluster_status
@@ -77,7 +77,7 @@ def fleet_status(settings: Settings) -> FleetStatus | None:
 
 
 def fleet_shown(fleet: "ClusterStatus", shipper: str) -> FleetStatus:
-    """What is shown of a fleet on the page of this shipper (empty: the only one)."""
+    """The part of a fleet that this shipper's page shows (empty: the only shipper)."""
     queue = [one for one in fleet.queue if one.shipper == shipper]
     taken = [one for one in fleet.takeovers if one.shipper == shipper]
     return FleetStatus(
@@ -99,13 +99,13 @@ def _worker_line(one: "Worker", shipper: str) -> WorkerLine:
 
 
 def _activity(what: str, shipper: str) -> str:
-    """What a worker does, as a page of this shipper may say it."""
+    """What a worker does, without details of other shippers."""
     owner, _, more = what.partition(" ")
     return more if owner == shipper else _OTHERS
 
 
 _RUNS_CHARTED = 30
-_RUNS_LINKED = 20  # of so many runs every report is linked, of the others the page and the workbook
+_RUNS_LINKED = 20  # runs whose reports are all linked; older runs link only the page and the workbook
 _LINKS_MAX = 60
 _OPEN_SHOWN = 25
 _FIRST = re.compile(r"run\.html|reconciliation[^/]*\.xlsx")
@@ -134,7 +134,7 @@ class _Summary(msgspec.Struct):
 
 
 class RunLine(NamedTuple):
-    """A run in a line. `verdict` is its verdict in a word or two, `tone` the colour beside it; `says` is a sentence."""
+    """A run as a line. `verdict` is a word or two, `tone` its colour, and `says` a sentence."""
 
     name: str
     started_at: str
@@ -152,7 +152,7 @@ class RunLine(NamedTuple):
 
 
 class OpenLine(NamedTuple):
-    """An open exception: its key, what is said of it, since when and since which run, and its place on that run's page, if there is one."""
+    """An open exception: key, verdict, first date and run, and its place on that run's page, if any."""
 
     key: str
     operation: str
@@ -166,8 +166,8 @@ class OpenLine(NamedTuple):
 def write_index(
     settings: Settings, queries: LedgerQueries, run: Run, exceptions: Exceptions, *, fleet: FleetStatus | None = None
 ) -> None:
-    """Write the index of the newest runs. `exceptions` are those of this run, which the ledger may not know yet; if its reports are only
-    written again, the ledger knows better what is open now. `fleet` is shown as it was seen last, if there is one.
+    """Write the index of the newest runs. `exceptions` are those of this run, which may not be in the ledger yet. If
+    the reports are only rewritten, the ledger's open exceptions are used. `fleet` is the last known state, if any.
     """
     outbox, runs_max = settings.outbox_here, settings.reports.index_runs_max
     names, days = _folders(outbox)
@@ -246,7 +246,7 @@ _decode = msgspec.json.Decoder(_Summary).decode
 
 
 def _has_page(folder: Path) -> bool:
-    """Whether a run has a page: here, or where another machine put it."""
+    """Whether a run has a page, here or published by another machine."""
     if (folder / PAGE).is_file():
         return True
     try:
@@ -256,13 +256,13 @@ def _has_page(folder: Path) -> bool:
 
 
 def _chart(lines: Sequence[RunLine]) -> Markup:
-    """The latest runs that had documents, oldest first."""
+    """A chart of the latest runs that had documents, oldest first."""
     shown = [line for line in lines if line.documents][:_RUNS_CHARTED][::-1]
     rest = [line.documents - line.agreeing - line.needing for line in shown]
     layers = [
         Layer("agree", "good", [line.agreeing for line in shown]),
         Layer("wait or cannot be verified", "note", rest),
-        Layer("need someone", "bad", [line.needing for line in shown]),
+        Layer("need attention", "bad", [line.needing for line in shown]),
     ]
     layers = [layer for layer in layers if any(layer.counts)]
     title = f"Documents of the latest {len(shown)} runs by outcome; the table of runs has the same numbers"

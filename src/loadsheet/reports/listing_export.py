@@ -1,9 +1,9 @@
-"""A listing of the exchange as files for analysts: a workbook, CSV files, or JSON, as exact as it came and honest about what it lacks.
+"""Exports a listing of the exchange for analysts: a workbook, CSV files or JSON. Exact, and clear about what is missing.
 
-Owns: how nested records become flat tables: one of the records, and one of each array in them, whose rows name the record that they are of.
-Every field of the record is a column, in the order of the interface; what a record holds beside them, or in another form, stands in the last
-column as JSON, so that nothing is lost. Records stream through, once to be counted and once to be written. Refuses to know how a listing is
-asked for.
+Owns the flattening of nested records into tables: one of the records, and one per array. The rows of an array name
+their record. Every field of the record is a column, in the order of the interface. The last column holds all other
+content as JSON, so nothing is lost. Records stream through twice: to count and to write. Does not know how a listing
+is requested.
 """
 
 import csv
@@ -43,7 +43,7 @@ _EXPONENT_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class FlatColumn:
-    """A column: its heading (the field's own name, with those of the objects around it), its kind, and what it means."""
+    """A column: its heading (the field's name, prefixed by its parent objects), its kind, and its meaning."""
 
     head: str
     kind: Kind
@@ -52,8 +52,8 @@ class FlatColumn:
 
 @dataclass(frozen=True, slots=True)
 class FlatTable:
-    """A table: the array that it is of, by the names on the way there (none: the records themselves), and its columns; the first
-    `keys` of them say to which record and item a row belongs.
+    """A table: the names on the path to its array (none for the records themselves), and its columns. The first `keys`
+    columns identify the record and item of a row.
     """
 
     path: tuple[str, ...]
@@ -67,8 +67,8 @@ class FlatTable:
 
 
 class Layout:
-    """The tables of a record. `chosen` are the columns that are wanted, or whole arrays, as `names` gives them (none: all); the key
-    is always there, and a table of which nothing is wanted is not.
+    """The tables of a record. `chosen` are the wanted columns or whole arrays, named as in `names` (none: all). The key
+    is always included; a table without wanted columns is left out.
     """
 
     def __init__(self, record: Record, chosen: Collection[str] = ()) -> None:
@@ -87,14 +87,14 @@ class Layout:
         self.tables = tuple(part.table for part in self._parts)
 
     def rows(self, record: Mapping[str, Any]) -> Iterator[tuple[int, list[Any]]]:
-        """Every row of a decoded record with the position of its table: values as they came, arrays and objects as JSON texts."""
+        """Every row of a decoded record with the position of its table. Values are unchanged; arrays and objects are JSON texts."""
         for position, part in enumerate(self._parts):
             for numbers, item in _items(record, part.table.path):
                 yield position, part.row(_flat(record.get(self._key)), numbers, item)
 
 
 class _Part:
-    """One table and how its rows come about."""
+    """One table and the rules for its rows."""
 
     def __init__(self, record: Record, key: str, path: tuple[str, ...], meanings: tuple[str, ...]) -> None:
         self._key, self._meanings = key, meanings
@@ -108,23 +108,27 @@ class _Part:
 
     @property
     def names(self) -> list[str]:
-        """How its columns are chosen, but for its keys."""
+        """The names to choose its columns by, without its keys."""
         return [f"{self._prefix}{head}" for head in (*(head for head, _, _ in self._fields), OTHERS)]
 
     @property
     def table(self) -> FlatTable:
-        meaning = "To which record the row belongs" if self._path else self._meanings[0]
+        meaning = "The record that the row belongs to" if self._path else self._meanings[0]
         keys = [FlatColumn(self._key, Kind.STRING_OR_NUMERIC, meaning)]
         keys += [
-            FlatColumn(f"{name} no.", Kind.NUMERIC, f"Its place in {name}, from 1: {meaning}")
+            FlatColumn(f"{name} no.", Kind.NUMERIC, f"Its position in {name}, from 1: {meaning}")
             for name, meaning in zip(self._path, self._meanings, strict=False)
         ]
         columns = [FlatColumn(head, field.kind, field.meaning) for head, _, field in self._fields]
-        others = [FlatColumn(OTHERS, Kind.STRING, "What the interface does not name, as JSON")] if self._others else []
+        others = (
+            [FlatColumn(OTHERS, Kind.STRING, "Fields that the interface does not name, as JSON")]
+            if self._others
+            else []
+        )
         return FlatTable(self._path, (*keys, *columns, *others), len(keys))
 
     def only(self, chosen: Collection[str]) -> "_Part | None":
-        """The same with the chosen columns alone; None if it has none of them."""
+        """A copy with only the chosen columns; None if it has none of them."""
         if self._path and self._prefix[:-1] in chosen:
             return self
         self._fields = [one for one in self._fields if f"{self._prefix}{one[0]}" in chosen]
@@ -138,7 +142,7 @@ class _Part:
         return [key, *numbers, *values, *([self._rest(item)] if self._others else [])]
 
     def _rest(self, item: Mapping[str, Any]) -> str | None:
-        """What no column and no table shows."""
+        """The content that no column and no table shows, as JSON."""
         rest = {name: value for name, value in item.items() if name not in self._known}
         rest |= {name: item[name] for name in self._arrays if not isinstance(item.get(name, []), list | None)}
         for field in self._objects:
@@ -152,13 +156,13 @@ class _Part:
 
 
 def text_of(value: object) -> str:
-    """A value of a row as text, exact: numbers as digits, yes and no as JSON has them, nothing as an empty text."""
+    """A value of a row as exact text: numbers as digits, booleans as in JSON, null as empty text."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Decimal) and abs(value.adjusted()) > _EXPONENT_MAX:
-        return str(value)  # as digits it could be of any length
+        return str(value)  # plain digits could be of any length
     return plain(value) if isinstance(value, int | Decimal) else str(value)
 
 
@@ -173,7 +177,7 @@ def _parts(record: Record, key: str, path: tuple[str, ...], meanings: tuple[str,
 def _leaves(
     record: Record, path: tuple[str, ...], key: str, names: tuple[tuple[str, ...], ...] = ()
 ) -> Iterator[tuple[str, tuple[tuple[str, ...], ...], Field]]:
-    """The fields that become columns: heading, the spellings of each step on the way there, and the field."""
+    """The fields that become columns: heading, the spellings of each step on the path, and the field."""
     for field in record.fields:
         steps = (*names, (field.name, *field.spellings))
         if field.kind is Kind.ARRAY or (not path and not names and field.name == key):
@@ -212,11 +216,11 @@ def _json(value: object) -> str:
 
 
 FORMS = (".xlsx", ".csv", ".json", ".jsonl")
-"""The endings of the files that can be written."""
+"""The supported file extensions."""
 
-_DIGITS_MAX = 15  # as many as a number of a workbook keeps
-_SIZE_MAX = 300  # and a little less than as many powers of ten
-_FIRST_YEAR = 1900  # of a workbook; its first weeks are a day off
+_DIGITS_MAX = 15  # digits that a number in a workbook keeps
+_SIZE_MAX = 300  # largest power of ten, just below a workbook's limit
+_FIRST_YEAR = 1900  # of workbook dates; their first weeks are off by a day
 _WIDTHS = (28, 30, 18, 60)
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -224,14 +228,14 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True)
 class Pulled:
-    """A listing of one subject, as it was looked at. `keys` are the records that are wanted (none: all)."""
+    """A listing of one subject. `keys` are the wanted records (none: all)."""
 
     operation: Operation
     listing: Listing
     keys: frozenset[str] = frozenset()
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The records that are wanted, decoded, in the exchange's order; what is of another subject is not among them."""
+        """The wanted records of the subject, decoded, in the exchange's order."""
         for record in self.listing.results:
             wanted = not self.keys or self.operation.key_of(record) in self.keys
             if wanted and listed_subject(record) == self.operation.subject:
@@ -239,7 +243,7 @@ class Pulled:
 
     @cached_property
     def counted(self) -> "Counted":
-        """How many records there are of which kind."""
+        """Count the records by kind."""
         own = 0
         found = Counter(dict.fromkeys(self.keys, 0))
         for record in self.listing.results:
@@ -252,12 +256,12 @@ class Pulled:
 
     @property
     def complete(self) -> bool:
-        """Whether absence from it means anything: it holds as many records as there are, and some of its own kind."""
+        """Whether absence from the listing is proof: it holds all records, and some of its own kind."""
         return self.listing.complete and bool(self.counted.own or not self.listing.results)
 
     @property
     def says(self) -> str:
-        """How much of the exchange's records it holds, such as `500 of 4,812 orders listed: partial`."""
+        """The coverage of the listing, such as `500 of 4,812 orders listed: partial`."""
         counted, subject = self.counted, self.operation.subject
         foreign = counted.all - counted.own
         if foreign:
@@ -271,7 +275,7 @@ class Pulled:
 
 
 class Counted(NamedTuple):
-    """How many records a listing holds: in all, of its own subject, and of the wanted keys; and the keys that it does not hold."""
+    """The numbers of records in a listing: in all, of its own subject, and with wanted keys; and the keys it lacks."""
 
     all: int
     own: int
@@ -285,13 +289,13 @@ def layout(subject: str, chosen: Collection[str] = ()) -> Layout:
 
 
 def write_pulled(pulled: Pulled, target: Path, laid_out: Layout, *, source: str, at: str) -> list[Path]:
-    """Write a listing to the file, in the form that its ending names; returns what was written.
+    """Write a listing to a file in the format of its extension. Returns the files written.
 
-    A CSV is one file for each table, those of arrays with the array's name in theirs. `source` and `at` say of which exchange
-    it is and when it was looked at (ISO 8601 UTC). Each file appears whole or not at all. Raises LoadsheetError.
+    A CSV export has one file per table; files for arrays carry the array's name. `source` names the exchange, and `at`
+    is when it was listed (ISO 8601 UTC). Each file is written atomically. Raises LoadsheetError.
     """
     if target.suffix.lower() == ".xlsx":
-        return _write_workbook(pulled, target, laid_out, f"{source}, looked at {at}")
+        return _write_workbook(pulled, target, laid_out, f"{source}, listed at {at}")
     if target.suffix.lower() == ".csv":
         return _write_csv(pulled, target, laid_out)
     with placed(target) as part, part.open("w", encoding="utf-8", newline="\n") as file:
@@ -300,7 +304,7 @@ def write_pulled(pulled: Pulled, target: Path, laid_out: Layout, *, source: str,
 
 
 def write_json(pulled: Pulled, file: TextIO) -> None:
-    """The listing as one JSON document, a record a line, numbers as they came. Its first line says how much it holds."""
+    """Write the listing as one JSON document, one record per line, numbers unchanged. The first line gives its coverage."""
     listing = pulled.listing
     counts = {
         "listed": pulled.says,
@@ -318,14 +322,14 @@ def write_json(pulled: Pulled, file: TextIO) -> None:
 
 
 def write_lines(pulled: Pulled, file: TextIO) -> None:
-    """A record a line, as JSON. What is partial says so in a line before the first."""
+    """Write one JSON record per line. If the listing is partial, an extra first line says so."""
     if not pulled.complete:
         file.write(f"{_encode({'listed': pulled.says, 'complete': False}).decode()}\n")
     file.writelines(f"{_encode(record).decode()}\n" for record in pulled.records())
 
 
 def write_table(pulled: Pulled, file: TextIO, laid_out: Layout) -> None:
-    """The first table as CSV. What is partial says so in a line before the heading."""
+    """Write the first table as CSV. If the listing is partial, a line above the heading says so."""
     first = csv.writer(file)
     _head(first.writerow, laid_out.tables[0], pulled)
     for record in pulled.records():
@@ -370,17 +374,17 @@ def _write_workbook(pulled: Pulled, target: Path, laid_out: Layout, source: str)
                 sheets[position].add([_cell(column, value) for column, value in zip(columns, row, strict=True)])
                 counts[position] += 1
         more = [beyond for sheet in sheets if (beyond := sheet.finish("none"))]
-        notes = (source, *(f"rows that do not fit a sheet go on in {name}" for name in more))
+        notes = (source, *(f"rows that do not fit into a sheet continue in {name}" for name in more))
         _front(front, pulled, laid_out, dict(zip(titles, counts, strict=True)), notes)
     return [target, *(target.with_name(name) for name in more)]
 
 
 def _front(page: Page, pulled: Pulled, laid_out: Layout, counts: dict[str, int], notes: tuple[str, ...]) -> None:
-    """The first sheet: how much it is of what, what stands on the others, and what their columns mean."""
+    """Write the first sheet: the coverage, the contents of the other sheets, and the meanings of their columns."""
     tone = Tone.GOOD if pulled.complete else Tone.BAD
     page.line(pulled.says, tone, band=True, height=24, bold=True)
     if not pulled.complete:
-        page.line("What is not on these sheets may be at the exchange all the same.", Tone.BAD)
+        page.line("Records that are not on these sheets may still be at the exchange.", Tone.BAD)
     for line in notes:
         page.line(line, Tone.MUTED)
     for key in pulled.counted.lacking:
@@ -399,7 +403,7 @@ def _front(page: Page, pulled: Pulled, laid_out: Layout, counts: dict[str, int],
 
 
 def _titles(name: str, laid_out: Layout) -> list[str]:
-    """The titles of the sheets: the arrays' own names as words."""
+    """The titles of the sheets: the names of the arrays as words."""
     titles: list[str] = []
     for table in laid_out.tables:
         title = (table.path[-1] if table.path else name).replace("_", " ").capitalize()
@@ -413,7 +417,7 @@ def _columns(table: FlatTable) -> list[Column]:
 
 
 def _cell(column: FlatColumn, value: object) -> Value:
-    """A value for a workbook: numbers and times as such where nothing of them is lost, all else as text; identifiers always."""
+    """A value for a workbook: a number or time where that is lossless, else text. Identifiers are always text."""
     if value is None:
         return None
     if column.kind is Kind.NUMERIC:
@@ -425,7 +429,7 @@ def _cell(column: FlatColumn, value: object) -> Value:
 
 
 def _number(value: object) -> int | Decimal | None:
-    """A number, or a text that is one, if a workbook can hold it as exactly as it is written."""
+    """The number, also from a text, if a workbook can hold it exactly."""
     number = Decimal(value) if isinstance(value, str) and NUMBER_TEXT.fullmatch(value) else value
     if isinstance(number, bool) or not isinstance(number, int | Decimal):
         return None

@@ -1,7 +1,8 @@
-"""How report files are written: whole or not at all, in order, and with foreign text that stays text.
+"""How report files are written: atomically, in order, and with foreign text that stays text.
 
-Owns: names of files, the rules against formula injection (CWE-1236), and the limits of a workbook cell. Reports echo what shippers and the
-exchange wrote, so every text goes through here. What people read has no control characters either; data that programs read keeps its own.
+Owns file names, the rules against formula injection (CWE-1236), and the limits of a workbook cell. Reports repeat what
+shippers and the exchange wrote, so every text goes through here. Text for people has no control characters; data for
+programs keeps its own.
 """
 
 import csv
@@ -43,8 +44,8 @@ def placed(path: Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise FolderError(
-            f"{path} cannot be written ({error.strerror or error}); see to its folder or disk, and try again: what a run knows is in"
-            " the ledger, and `loadsheet report` writes its reports anew"
+            f"{path} cannot be written ({error.strerror or error}); check the folder and the disk."
+            " Nothing is lost: `loadsheet report` writes the reports again from the ledger"
         ) from error
 
 
@@ -54,7 +55,7 @@ def run_folders(folder: Path) -> list[str]:
         return [path.name for path in folder.iterdir() if path.is_dir()]
     except OSError as error:
         raise FolderError(
-            f"the folder of reports {folder} cannot be read ({error.strerror}); see to its rights"
+            f"the report folder {folder} cannot be read ({error.strerror}); check its permissions"
         ) from error
 
 
@@ -63,25 +64,25 @@ def check_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, "it may only be read")
+            raise PermissionError(errno.EACCES, "it is read-only")
     except OSError as error:
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror or error
         raise FolderError(
-            f"reports cannot be written to the folder {folder} ({why}); nothing was taken or sent: see to the folder or name another"
-            " (--outbox), and run again"
+            f"reports cannot be written to the folder {folder} ({why}); nothing was read or sent. Fix the folder or name"
+            " another (--outbox), and run again"
         ) from error
 
 
 def safe_name(text: str) -> str:
-    """A shipper's file or sheet name as a part of a file name: folders flattened, nothing that a file system might act on."""
+    """A shipper's file or sheet name as part of a file name: folders flattened, no special characters of file systems."""
     flat = text.replace("\\", "/").strip("/").replace("/", "__")
     clean = _UNSAFE.sub("_", flat).strip(" .")
     return clean.encode()[:_NAME_BYTES_MAX].decode(errors="ignore") or "_"
 
 
 def distinct_name(stem: str, suffix: str, taken: set[str], joint: str = "-") -> str:
-    """The first of `stem`, `stem-2`, `stem-3` ... that is not among the names that are `taken`, with its suffix; it is taken then. Names
-    that differ in nothing but capitals are alike.
+    """The first of `stem`, `stem-2`, `stem-3` ... with its suffix that is not `taken`, ignoring case. Adds it to
+    `taken`.
     """
     names = chain((stem,), (f"{stem}{joint}{number}" for number in count(2)))
     name = next(name + suffix for name in names if (name + suffix).casefold() not in taken)
@@ -92,23 +93,23 @@ def distinct_name(stem: str, suffix: str, taken: set[str], joint: str = "-") -> 
 CELL_MAX = 32_767
 _CUT = " … (cut, {length} characters)"
 
-# A spreadsheet takes a cell that begins with one of these for a formula, also in full width, and after blanks or quotes.
+# A spreadsheet reads a cell that begins with one of these as a formula, also in full width and after blanks or quotes.
 _STARTS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
 _FORMULA = re.compile(rf"[\t\r\n]|[\s\"'\u201c\u201d]*[{_STARTS}]")
-# Read with another delimiter than ours, a text goes on in the next cell or row: what begins there is a beginning too.
+# With another delimiter, a text may continue in the next cell or row, so text after a delimiter counts as a beginning.
 _INNER = re.compile(rf"([;\t\r\n|]\s*)(?=[{_STARTS}])")
-# For a whole line, each text behind a NUL: all that can be dangerous begins behind one of few signs, which are quickly found.
+# For a whole line, with NUL before each text: every dangerous beginning follows one of a few characters.
 _RISK = re.compile(rf"[\0;\t\r\n|](?:[\s\"'\u201c\u201d]*[{_STARTS}]|(?<=\0)[\t\r\n])")
 _NUMBER = re.compile(r"[+-]?(\d[\d.,' \u00a0\u202f]*)?\d([eE][+-]?\d+)?%?")
 
 
 def csv_line(texts: Sequence[str]) -> Sequence[str]:
-    """The texts of one line of a CSV report, each as `csv_text` gives it; nearly all lines are found harmless in one look."""
+    """The texts of one CSV line, each as by `csv_text`. One check clears nearly every line."""
     return [csv_text(text) for text in texts] if _RISK.search("\0".join(("", *texts))) else texts
 
 
 def csv_row(texts: Sequence[str]) -> str:
-    """One line of a CSV report that people read, each text as `csv_text` gives it and without control characters: commas, CRLF
+    """One line of a CSV report for people, each text as by `csv_text` and without control characters: commas, CRLF
     (RFC 4180).
     """
     joined = "\0".join(texts)
@@ -120,13 +121,13 @@ def csv_row(texts: Sequence[str]) -> str:
 
 
 def _is_harmless(joined: str, count: int) -> bool:
-    """Whether so many texts, joined by NUL, can stand in a CSV report just as they are, with a comma between them."""
+    """Whether these `count` texts, joined by NUL, need no quotes or escapes in a CSV report."""
     quoted = '"' in joined or "," in joined or "\n" in joined or "\r" in joined or joined.count("\0") >= count
     return not (quoted or has_control(joined.replace("\0", "")) or _RISK.search("\0" + joined))
 
 
 def csv_text(text: str) -> str:
-    """A text for a CSV report: one that a spreadsheet could take for a formula gets an apostrophe; plain numbers stay."""
+    """A text for a CSV report. One that a spreadsheet could read as a formula gets an apostrophe; plain numbers stay."""
     if _NUMBER.fullmatch(text):
         return text
     armed = f"'{text}" if _FORMULA.match(text) else text
@@ -134,18 +135,18 @@ def csv_text(text: str) -> str:
 
 
 def sheet_text(text: str) -> str:
-    """A text for a workbook cell: cut, with a mark, to what a cell can hold. XlsxWriter escapes control characters itself."""
+    """A text for a workbook cell, cut with a mark to the cell's limit. XlsxWriter escapes control characters itself."""
     if len(text) * 2 > CELL_MAX and not fits(text):
         length = _units(text)
         mark = _CUT.format(length=length)
         text = text.encode("utf-16-le")[: 2 * (CELL_MAX - len(mark))].decode("utf-16-le", "ignore") + mark
     if text.startswith("<r>") and text.endswith("</r>"):
-        text += " "  # XlsxWriter takes such a text for rich-text markup and would write it into the XML as it is
+        text += " "  # XlsxWriter would take such a text for rich-text markup and write it into the XML unescaped
     return text
 
 
 def fits(text: str) -> bool:
-    """Whether a workbook cell holds all of a text."""
+    """Whether a text fits into a workbook cell."""
     return len(text) * 2 <= CELL_MAX or _units(text) <= CELL_MAX
 
 
@@ -157,7 +158,7 @@ _BLOCK_BYTES = 262_144
 
 
 class Roll:
-    """Bytes that go into a report later, in the same order. A block stays in memory; more goes to a temporary file."""
+    """Bytes that go into a report later, in the same order. Kept in memory up to a block, then in a temporary file."""
 
     def __init__(self, stack: ExitStack) -> None:
         """`stack` closes the file, which is created on demand."""

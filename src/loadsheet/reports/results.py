@@ -1,7 +1,7 @@
-"""The results of a source file: its own rows in its own order, each with what became of it. One CSV for each file and sheet.
+"""The results of a source file: its own rows in source order, each with its outcome. One CSV per file and sheet.
 
-Owns: the layout of results files and their names. Rows arrive in the order of entries; they are spooled as they come, with
-sixteen bytes a row kept to bring them into the order of the file at the end, so memory does not grow with the cells.
+Owns the layout and names of results files. Rows arrive in entry order and are spooled. Sixteen bytes a row are kept to
+sort them at the end, so memory does not grow with the cells.
 """
 
 import codecs
@@ -29,16 +29,16 @@ Place = tuple[str, str]
 
 
 class DropResults:
-    """The results files of one drop. Feed it all entries and ignored rows, then `finish`."""
+    """The results files of one drop. Add all entries and ignored rows, then call `finish`."""
 
     def __init__(self, drop: Drop, folder: Path, names: Mapping[Place, str], stack: ExitStack) -> None:
-        """`names` are the names of the files to write in `folder`, for each file and sheet; `stack` closes their spools."""
+        """`names` are the file names in `folder` by source file and sheet; `stack` closes the spools."""
         self._drop = drop
         self._tables = {table.name: table for table in drop.tables}
         self._titles = {table.name: table.sheet or table.file for table in drop.tables}
         self._files = {place: _ResultsFile(folder / names[place], stack) for place in places_of(drop)}
         self._by_table = {table.name: self._files[table.file, table.sheet] for table in drop.tables}
-        for table in reversed(drop.tables):  # where one sheet is several tables, the first one's header stands
+        for table in reversed(drop.tables):  # if a sheet holds several tables, the first header wins
             self._files[table.file, table.sheet].head(table.header)
         for file in drop.files:
             if file.problems:
@@ -74,11 +74,11 @@ class DropResults:
         return word_problem(problem, ENGLISH, self._titles, guide).todo
 
     def leave_out(self, row: IgnoredRow) -> None:
-        """Write a row that a rule left out."""
+        """Write a row that a rule ignored."""
         self._write(row.table, row.number, (IGNORED, row.rule, ""), row.cells, ("", "", "", ""))
 
     def finish(self) -> list[str]:
-        """Put the files in their places; returns their names."""
+        """Move the files to their final places and return their names."""
         return [file.finish() for file in self._files.values()]
 
     def _set_aside(self, file: "_ResultsFile", problems: Sequence[Problem]) -> None:
@@ -102,18 +102,18 @@ class DropResults:
     def _write(
         self, table: str, number: int, leading: Sequence[str], cells: Sequence[str], trailing: Sequence[str]
     ) -> None:
-        cells = cells or ("",) * len(self._tables[table].header)  # they are not kept any more
+        cells = cells or ("",) * len(self._tables[table].header)  # removed by retention
         self._by_table[table].put(number, csv_row((str(number), *leading, *cells, *trailing)))
 
 
 def places_of(drop: Drop) -> list[Place]:
-    """The files and sheets of a drop that get results: all that were read as tables, and files set aside."""
+    """The files and sheets of a drop with results: all tables read, and files set aside."""
     read = [(table.file, table.sheet) for table in drop.tables]
     return list(dict.fromkeys(read + [(file.name, "") for file in drop.files if file.problems]))
 
 
 def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]]:
-    """The name of every results file of a run, by drop: the file's own, its folders flattened, numbered where two are alike."""
+    """The name of every results file of a run, by drop: the file's name with folders flattened. Duplicates are numbered."""
     names: dict[int, dict[Place, str]] = {}
     taken: set[str] = set()
     for drop in drops:
@@ -128,7 +128,7 @@ def results_names(drops: Iterable[Drop], run: Run) -> dict[int, dict[Place, str]
 
 
 def _problems_by_row(entry: Entry, tables: dict[str, SourceTable]) -> list[list[Problem]]:
-    """The problems of an entry for each of its rows; those that name none of them stand at the first."""
+    """The problems of an entry by row; those that name none of its rows go to the first."""
     positions: dict[tuple[str, str, int], int] = {}
     for position, row in enumerate(entry.rows):
         table = tables[row.table]
@@ -147,7 +147,7 @@ def _problem_text(problem: Problem) -> str:
 
 
 class _ResultsFile:
-    """One CSV file whose lines come in any order: UTF-8 with a mark, commas, CRLF (RFC 4180)."""
+    """One CSV file whose lines come in any order: UTF-8 with BOM, commas, CRLF (RFC 4180)."""
 
     def __init__(self, path: Path, stack: ExitStack) -> None:
         self._path = path

@@ -1,7 +1,7 @@
-"""The shape of `run.json` and its JSON Schema.
+"""The format of `run.json` and its JSON Schema.
 
-Names are only ever added (`loadsheet.run/1`). Each name carries its description, and the published schema (`loadsheet report --schema`) is
-made from these classes. `run_summary` computes the numbers.
+Names are only ever added (`loadsheet.run/1`). Each name carries its description. The published schema
+(`loadsheet report --schema`) is made from these classes. `run_summary` computes the numbers.
 """
 
 import re
@@ -19,7 +19,7 @@ SUMMARY = "run.json"
 SCHEMA = "loadsheet.run/1"
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_PUBLISHED = {  # schema names of version 1, which programs may refer to
+_PUBLISHED = {  # schema names of version 1 that programs may refer to
     "BalanceSummary": "BalanceTold",
     "CauseSummary": "CauseTold",
     "DropSummary": "DropTold",
@@ -46,14 +46,14 @@ _Counts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """One table as it was read. The fates sum up to the rows if it balances."""
+    """One table as read. The fates add up to the rows if it balances."""
 
-    table: Annotated[str, _described("The mapping's name for it")]
+    table: Annotated[str, _described("Its name in the mapping")]
     sheet: Annotated[str, _described("Its sheet; empty for a CSV file")]
-    rows: Annotated[int, _described("Rows that were read")]
-    fates: Annotated[_Counts, _described("Rows by what became of them")]
+    rows: Annotated[int, _described("Rows read")]
+    fates: Annotated[_Counts, _described("Rows by outcome")]
     balances: Annotated[bool, _described("Whether every row read has exactly one fate")]
-    found: Annotated[Mapping[str, str], _described("What reading found on the way: encoding, hidden rows ...")]
+    found: Annotated[Mapping[str, str], _described("Notes from reading: encoding, hidden rows ...")]
     unused: Annotated[
         tuple[str, ...], _described("Columns of the file that the mapping does not read, by heading, else by letter")
     ] = ()
@@ -63,23 +63,23 @@ class TableSummary:
 class FileSummary:
     """One file as it was dropped."""
 
-    name: Annotated[str, _described("Its name in the inbox, with its folders")]
-    role: Annotated[str, _described("What the mapping calls it")]
-    sha256: Annotated[str, _described("The hex digest of its bytes")]
-    size: Annotated[int, _described("How many bytes it has")]
+    name: Annotated[str, _described("Its name in the inbox, with folders")]
+    role: Annotated[str, _described("Its role in the mapping")]
+    sha256: Annotated[str, _described("The SHA-256 of its bytes (hex)")]
+    size: Annotated[int, _described("Its size in bytes")]
     arrived: Annotated[str, _described("When it arrived (ISO 8601 UTC)")]
-    kept_as: Annotated[str, _described("Where its bytes are kept, from the state folder on")]
-    set_aside: Annotated[tuple[str, ...], _described("Why it was put aside unread, if it was")]
-    tables: Annotated[tuple[TableSummary, ...], _described("What was read from it")]
-    results: Annotated[tuple[str, ...], _described("Its results files, beside run.json")]
+    kept_as: Annotated[str, _described("Where its bytes are kept, relative to the state folder")]
+    set_aside: Annotated[tuple[str, ...], _described("Why it was set aside unread; empty if it was read")]
+    tables: Annotated[tuple[TableSummary, ...], _described("The tables read from it")]
+    results: Annotated[tuple[str, ...], _described("Its results files, in the folder of run.json")]
 
 
 @dataclass(frozen=True, slots=True)
 class MissingRecordsSummary:
-    """The records that the last version of a file had and the new one has not. Nothing was done about them."""
+    """The records that the previous version of a file had and the new one lacks. Nothing was done about them."""
 
-    run: Annotated[str, _described("The run that read the last version; empty if there is none to compare with")] = ""
-    count: Annotated[int, _described("How many records are missing")] = 0
+    run: Annotated[str, _described("The run that read the previous version; empty if there is none")] = ""
+    count: Annotated[int, _described("Number of missing records")] = 0
     keys: Annotated[tuple[str, ...], _described("Their keys, sorted, the first 1,000")] = ()
 
 
@@ -89,58 +89,58 @@ class DropSummary:
 
     run: Annotated[str, _described("The run that read them")]
     mapping: Annotated[str, _described("The mapping; empty for a file that was set aside")]
-    mapping_version: Annotated[str, _described("The version that the mapping says it has")]
-    operation: Annotated[str, _described("The operation that its documents ask for, such as order.create")]
+    mapping_version: Annotated[str, _described("The version of the mapping")]
+    operation: Annotated[str, _described("The operation of its documents, such as order.create")]
     entries: Annotated[_Counts, _described("Its documents by state")]
     files: Annotated[tuple[FileSummary, ...], _described("Its files")]
-    fix: Annotated[tuple[str, ...], _described("What its sender gets back to fix, beside run.json")] = ()
+    fix: Annotated[tuple[str, ...], _described("The fix files for its sender, in the folder of run.json")] = ()
     missing_records: Annotated[
-        MissingRecordsSummary, _described("What the last version of the file had and this one has not")
+        MissingRecordsSummary, _described("Records of the previous version of the file that this one lacks")
     ] = MissingRecordsSummary()
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemSummary:
-    """All problems of one code and level, folded."""
+    """All problems of one code and level."""
 
     code: Annotated[str, _described("The code of the catalogue, such as C302")]
-    title: Annotated[str, _described("What is wrong, in a few words")]
+    title: Annotated[str, _described("The problem in a few words")]
     level: Annotated[str, _described("error or warning")]
-    count: Annotated[int, _described("How many there are")]
+    count: Annotated[int, _described("Number of problems")]
     places: Annotated[tuple[str, ...], _described("The first places, in words")]
 
 
 @dataclass(frozen=True, slots=True)
 class CauseSummary:
-    """Problems with one cause: of one code, in one column of one sheet."""
+    """Problems with one cause: the same code, in one column of one sheet."""
 
     code: Annotated[str, _described("The code of the catalogue, such as C304")]
     level: Annotated[str, _described("error or warning")]
-    file: Annotated[str, _described("The file; empty if they are of no file")]
+    file: Annotated[str, _described("The file; empty if they belong to no file")]
     sheet: Annotated[str, _described("Its sheet; empty for a CSV file")]
-    column: Annotated[str, _described("The heading of the column; empty if they are of no column")]
-    count: Annotated[int, _described("How many there are")]
-    keys: Annotated[int, _described("In how many documents")]
+    column: Annotated[str, _described("The heading of the column; empty if they belong to no column")]
+    count: Annotated[int, _described("Number of problems")]
+    keys: Annotated[int, _described("Number of documents")]
     places: Annotated[tuple[str, ...], _described("The first places, in words")]
-    found: Annotated[tuple[str, ...], _described("Up to three different values, as their sender wrote them")]
-    say: Annotated[str, _described("What is wrong, in one sentence")]
-    proposal: Annotated[str, _described("What would mend it, as far as the values show; may be empty")]
+    found: Annotated[tuple[str, ...], _described("Up to three different values, as the sender wrote them")]
+    say: Annotated[str, _described("The problem in one sentence")]
+    proposal: Annotated[str, _described("A proposed fix, derived from the values; may be empty")]
 
 
 @dataclass(frozen=True, slots=True)
 class TotalSummary:
-    """One control total on each leg; units and currencies are never mixed."""
+    """One control total on each leg. Units and currencies are never mixed."""
 
     subject: Annotated[str, _described("order or tender")]
-    figure: Annotated[str, _described("What adds up: documents, packages, weight ...")]
-    unit: Annotated[str, _described("Its unit or currency; empty if there is none")]
+    figure: Annotated[str, _described("The figure: documents, packages, weight ...")]
+    unit: Annotated[str, _described("Its unit or currency; empty if none")]
     scale: Annotated[str, _described("count, weight or money")]
-    tolerance: Annotated[Decimal, _described("By how much two legs may differ and still agree")]
-    source: Annotated[Decimal, _described("Everything that was asked for")]
-    not_sent: Annotated[Decimal, _described("What no call was made for")]
-    sent: Annotated[Decimal, _described("What calls were made for")]
-    acknowledged: Annotated[Decimal, _described("What was accepted and not replaced later")]
-    listed: Annotated[Decimal, _described("What the exchange shows of that")]
+    tolerance: Annotated[Decimal, _described("The difference up to which two legs still agree")]
+    source: Annotated[Decimal, _described("Requested by the source files")]
+    not_sent: Annotated[Decimal, _described("Requested, but no call was made")]
+    sent: Annotated[Decimal, _described("Sent in calls")]
+    acknowledged: Annotated[Decimal, _described("Accepted and not replaced later")]
+    listed: Annotated[Decimal, _described("Shown by the exchange, of what was acknowledged")]
     says: Annotated[
         str,
         _described(
@@ -151,16 +151,16 @@ class TotalSummary:
 
 @dataclass(frozen=True, slots=True)
 class LegSummary:
-    """How much of the exchange's records of one subject were seen."""
+    """How many of the exchange's records of one subject were seen."""
 
     subject: Annotated[str, _described("order or tender")]
     read: Annotated[bool, _described("Whether its listing was read at all")]
-    listed: Annotated[int, _described("How many records it showed")]
-    total: Annotated[int, _described("How many the exchange says there are")]
-    complete: Annotated[bool, _described("Whether absence from it means anything")]
+    listed: Annotated[int, _described("Number of records it showed")]
+    total: Annotated[int, _described("Number of records according to the exchange")]
+    complete: Annotated[bool, _described("Whether absence from it is proof")]
     says: Annotated[str, _described("All of that in a sentence")]
-    reason: Annotated[str, _described("Why it did not show all records, if it did not")] = ""
-    todo: Annotated[str, _described("What to do about that")] = ""
+    reason: Annotated[str, _described("Why it did not show all records; empty if it did")] = ""
+    todo: Annotated[str, _described("What to do about it")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +169,12 @@ class Deviation:
 
     setting: Annotated[str, _described("Its name, such as assumptions.flag_form")]
     value: Annotated[str, _described("Its value")]
-    default: Annotated[str, _described("What it would be")]
+    default: Annotated[str, _described("Its default")]
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsSomeone:
-    """How much waits for a person."""
+    """How much needs a person's attention."""
 
     entries: Annotated[int, _described("Documents, by their verdict")]
     rows: Annotated[int, _described("Rows, by their fate")]
@@ -187,88 +187,88 @@ class InboxFile:
 
     file: Annotated[str, _described("Its name in the inbox; empty if several are listed together")]
     code: Annotated[str, _described("The code of the catalogue, such as A108")]
-    level: Annotated[str, _described("error: until someone acts; warning: for now")]
-    say: Annotated[str, _described("Why, in one sentence")]
+    level: Annotated[str, _described("error: until a person acts; warning: for now")]
+    say: Annotated[str, _described("The reason in one sentence")]
 
 
 @dataclass(frozen=True, slots=True)
 class InboxSummary:
     """What stays in the inbox."""
 
-    stuck: Annotated[int, _described("How many stay there until someone acts")] = 0
-    count: Annotated[int, _described("How many stay there, those that do so for now among them")] = 0
-    files: Annotated[tuple[InboxFile, ...], _described("The first of them; those that are stuck come first")] = ()
+    stuck: Annotated[int, _described("Number of files that stay until a person acts")] = 0
+    count: Annotated[int, _described("Number of files that stay, including those that stay only for now")] = 0
+    files: Annotated[tuple[InboxFile, ...], _described("The first of them, stuck files first")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MissingReport:
-    """A report that an internal error kept from being written."""
+    """A report that an internal error prevented."""
 
     report: Annotated[str, _described("Which report, such as workbook or page")]
-    why: Annotated[str, _described("The fault, in short; the log of the run has all of it")]
+    why: Annotated[str, _described("The error in short; see the log of the run for details")]
 
 
 @dataclass(frozen=True, slots=True)
 class FailedStep:
-    """What failed after the end of the run had been recorded, such as the capsule or the notices."""
+    """A step that failed after the end of the run was recorded, such as the capsule or the notices."""
 
-    what: Annotated[str, _described("What could not be done")]
-    why: Annotated[str, _described("Why, in short; the log of the run has all of it")]
+    what: Annotated[str, _described("The failed step")]
+    why: Annotated[str, _described("The reason in short; see the log of the run for details")]
 
 
 @dataclass(frozen=True, slots=True)
 class BalanceSummary:
-    """The tie-out: every row that was read is accounted for, once."""
+    """The tie-out: every row read is accounted for exactly once."""
 
-    balances: Annotated[bool, _described("Whether it does")]
+    balances: Annotated[bool, _described("Whether the rows balance")]
     read: Annotated[int, _described("Rows read")]
-    rows: Annotated[_Counts, _described("Rows by what became of them")]
+    rows: Annotated[_Counts, _described("Rows by outcome")]
     faults: Annotated[tuple[str, ...], _described("Why it does not balance, a sentence each")]
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a run came to. Times are ISO 8601 UTC; counts by state, fate or verdict leave zeros out."""
+    """The outcome of a run. Times are ISO 8601 UTC; counts by state, fate or verdict omit zeros."""
 
-    run: Annotated[str, _described("The run, such as 2026-03-04-01; or a day, for all its runs as one")]
+    run: Annotated[str, _described("The run, such as 2026-03-04-01; or a day, for all its runs together")]
     started_at: Annotated[str, _described("When it began")]
     finished_at: Annotated[str, _described("When it ended; empty if it did not")]
-    exit_code: Annotated[int | None, _described("With what it ended; null if it did not")]
+    exit_code: Annotated[int | None, _described("Its exit code; null if it did not end")]
     balance: Annotated[BalanceSummary, _described("The tie-out of rows")]
     entries: Annotated[_Counts, _described("Documents by state")]
     verdicts: Annotated[_Counts, _described("Documents by verdict: source, sent and listed compared")]
     groups: Annotated[Mapping[str, _Counts], _described("Documents by operation, then by verdict")]
-    only_at_exchange: Annotated[int, _described("Listed records that were not accepted from here")]
-    needs_someone: Annotated[NeedsSomeone, _described("What waits for a person")]
-    legs: Annotated[tuple[LegSummary, ...], _described("What was seen at the exchange")]
+    only_at_exchange: Annotated[int, _described("Listed records that loadsheet did not create")]
+    needs_someone: Annotated[NeedsSomeone, _described("What needs a person's attention")]
+    legs: Annotated[tuple[LegSummary, ...], _described("What the exchange's listings showed")]
     totals: Annotated[tuple[TotalSummary, ...], _described("Control totals")]
-    problems: Annotated[tuple[ProblemSummary, ...], _described("Problems, the most frequent first")]
-    drops: Annotated[tuple[DropSummary, ...], _described("What was read, and earlier drops that this run touched")]
-    reports: Annotated[tuple[str, ...], _described("The files beside this one, and this one")]
-    settings: Annotated[Mapping[str, str], _described("The settings that bear on the result")]
-    deviations: Annotated[tuple[Deviation, ...], _described("Assumptions that are not at their default")]
+    problems: Annotated[tuple[ProblemSummary, ...], _described("Problems, most frequent first")]
+    drops: Annotated[tuple[DropSummary, ...], _described("The drops read, and earlier drops that this run touched")]
+    reports: Annotated[tuple[str, ...], _described("All report files of this run, including this one")]
+    settings: Annotated[Mapping[str, str], _described("The settings that affect the result")]
+    deviations: Annotated[tuple[Deviation, ...], _described("Assumptions that differ from their defaults")]
     versions: Annotated[Mapping[str, str], _described("The programs that wrote it")]
-    schema: Annotated[str, _described("The version of this document: names are only ever added to it")] = SCHEMA
-    remarks: Annotated[tuple[str, ...], _described("What concerns the run and no file")] = ()
-    forecast: Annotated[str, _described("What is left to send, and when that would be done")] = ""
+    schema: Annotated[str, _described("The version of this format; names are only ever added")] = SCHEMA
+    remarks: Annotated[tuple[str, ...], _described("Remarks on the run as a whole")] = ()
+    forecast: Annotated[str, _described("What is left to send, and when that is expected to be done")] = ""
     causes: Annotated[
-        tuple[CauseSummary, ...], _described("The causes of problems: errors first, the most frequent first")
+        tuple[CauseSummary, ...], _described("The causes of problems: errors first, then by frequency")
     ] = ()
     inbox: Annotated[InboxSummary, _described("What the run left in the inbox")] = InboxSummary()
     firsts: Annotated[
-        Mapping[str, str], _described("By verdict that waits for a person: the key of the first such document")
+        Mapping[str, str], _described("By verdict that needs attention: the key of the first such document")
     ] = field(default_factory=dict)
     missing: Annotated[
         tuple[MissingReport, ...], _described("Reports that could not be written; `loadsheet report` makes them")
     ] = ()
     undone: Annotated[
         tuple[FailedStep, ...],
-        _described("What failed after the end of the run had been recorded; its exit code says so"),
+        _described("Steps that failed after the end of the run was recorded; its exit code says so"),
     ] = ()
 
     @property
     def red_totals(self) -> int:
-        """How many control totals need someone."""
+        """The number of control totals that need attention."""
         return sum(total.says in RED for total in self.totals)
 
     def to_json(self) -> bytes:
@@ -277,16 +277,16 @@ class RunSummary:
 
 
 def schema() -> bytes:
-    """The JSON Schema (2020-12) of `run.json`: every name and what it means.
+    """The JSON Schema (2020-12) of `run.json`: every name and its meaning.
 
-    Names without a default exist in every document. Names that were added later have a default, so older documents stay valid.
-    More names may be added.
+    Names without a default exist in every document. Names that were added later have a default, so older documents
+    stay valid. More names may be added.
     """
     return published_schema(RunSummary, SCHEMA, _PUBLISHED)
 
 
 def published_schema(document: type, identifier: str, published: Mapping[str, str]) -> bytes:
-    """The JSON Schema (2020-12) of a document as indented JSON. `published` maps class names to the names that the schema uses."""
+    """The JSON Schema (2020-12) of a document as indented JSON. `published` maps class names to their names in the schema."""
     (reference,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     text = msgspec.json.encode({"$schema": _DIALECT, "$id": identifier, **reference, "$defs": _numbers(parts)}).decode()
     for name, published_name in published.items():
@@ -295,7 +295,7 @@ def published_schema(document: type, identifier: str, published: Mapping[str, st
 
 
 def _numbers(schema_part: Any) -> Any:
-    """The same schema with decimals as numbers, which is how they are written."""
+    """The schema with decimals declared as numbers, as they are written."""
     if not isinstance(schema_part, dict):
         return schema_part
     if schema_part.get("format") == "decimal":

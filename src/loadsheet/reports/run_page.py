@@ -1,8 +1,8 @@
 """`run.html`: one run on one page.
 
-Decides which documents are shown one by one, and in how much detail. Documents that need someone come first, most urgent first. What does
-not fit is counted, with a link to where it is listed. Memory and page size do not grow with the run. `run_verdict` is the headline of a run
-here and in the index.
+Decides which documents are shown one by one, and in how much detail. Documents that need attention come first, most
+urgent first. The rest is counted, with a link to its list. Memory and page size do not grow with the run.
+`run_verdict` is the headline of a run here and in the index.
 """
 
 import heapq
@@ -32,7 +32,7 @@ from loadsheet.reports.sentences import (
 
 CODES = {
     exit_codes.DONE: "clean",
-    exit_codes.NEEDS_SOMEONE: "needs someone",
+    exit_codes.NEEDS_SOMEONE: "needs attention",
     exit_codes.NOTHING_USABLE: "nothing usable",
     exit_codes.INTERNAL_ERROR: "a fault of loadsheet",
     exit_codes.TRY_AGAIN: "stopped early; try again",
@@ -50,15 +50,15 @@ class RunVerdict(NamedTuple):
 
 
 def run_verdict(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> RunVerdict:
-    """The first that applies: the run does not balance, did not finish, has documents that need someone, or has something else that
-    does (a file was set aside); all is well; nothing came in.
+    """The first that applies: the run does not balance, did not finish, has documents that need attention, or needs
+    attention for another reason (a file was set aside); all is well; nothing came in.
     """
     if not balances:
         return RunVerdict("does not balance", "bad")
     if exit_code is not None and exit_code > 1:
         return RunVerdict(CODES.get(exit_code, f"exit code {exit_code}"), "bad")
     if needing:
-        return RunVerdict(f"{needing:,} need{'s' if needing == 1 else ''} someone", "note")
+        return RunVerdict(f"{needing:,} need{'s' if needing == 1 else ''} attention", "note")
     if exit_code:
         return RunVerdict(CODES[exit_code], "note")
     return RunVerdict("all is well", "good") if documents else RunVerdict("nothing came in", "plain")
@@ -66,10 +66,10 @@ def run_verdict(*, balances: bool, exit_code: int | None, needing: int, document
 
 PAGE = "run.html"
 
-_IN_FULL_CHARACTERS = 550_000  # of all documents that are shown with their values
-_CHARACTERS_MAX = 800_000  # of all documents that need someone
+_IN_FULL_CHARACTERS = 550_000  # of all documents shown with their values
+_CHARACTERS_MAX = 800_000  # of all documents that need attention
 _FILES_MAX = 200
-_FETCHED = 20  # entries at once
+_FETCHED = 20  # entries per query
 _CAUSES_MAX = 8
 _MISSING_KEYS_MAX = 100
 _OWN_ANCHORS = (
@@ -90,7 +90,7 @@ _RANK = {verdict: rank for rank, verdict in enumerate(_PRESSING)}
 
 
 class _Kept(NamedTuple):
-    """A document that needs someone, in a heap with the least urgent on top.
+    """A document that needs attention, in a heap with the least urgent on top.
 
     Its entry is fetched again when it is shown, because hundreds of documents may have thousands of values each.
     """
@@ -103,7 +103,7 @@ class _Kept(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentLine:
-    """A document that does not need anyone, as a line of a table."""
+    """A document that needs no action, as a line of a table."""
 
     key: str
     operation: str
@@ -122,8 +122,8 @@ class DocumentLine:
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """A file of the run with its drop, and its rows by what became of them; `fix` are the fix files of its drop, shown with the first
-    file; `unused` are its columns that the mapping does not read.
+    """A file of the run with its drop, and its rows by outcome. `fix` are the fix files of its drop, shown with the
+    first file. `unused` are columns that the mapping does not read.
     """
 
     file: FileSummary
@@ -136,17 +136,17 @@ class FileLine:
 
 
 class RunPage:
-    """Collects the page. Open each drop, add its entries, then `finish`."""
+    """Collects the page. Open each drop, add its entries, then call `finish`."""
 
     def __init__(self, queries: LedgerQueries, *, documents_max: int) -> None:
-        """`queries` is asked for the lineage of what is shown; at most `documents_max` documents are, one by one."""
+        """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one."""
         self._queries, self._most = queries, documents_max
         self._drops: dict[int, Drop] = {}
         self._origins: dict[int, Origin] = {}
         self._needing: list[_Kept] = []
         self._others: list[DocumentLine] = []
         self._count = Counter[bool]()
-        self._places: dict[str, str] = {}  # of problems that are shown: the anchor of their document
+        self._places: dict[str, str] = {}  # places of shown problems: the anchor of their document
         self._first: dict[Verdict, DocumentDetails] = {}
 
     def open(self, drop: Drop) -> None:
@@ -154,7 +154,7 @@ class RunPage:
         self._drops[drop.id] = drop
 
     def add(self, entry: Entry, match: Match) -> None:
-        """Keep an entry to show it, or count it."""
+        """Keep an entry for the page, or count it."""
         needs = match.verdict in NEEDS_SOMEONE
         self._count[needs] += 1
         if not needs:
@@ -168,7 +168,7 @@ class RunPage:
             heapq.heapreplace(self._needing, kept)
 
     def finish(self, folder: Path, summary: RunSummary) -> str:
-        """Write the page into the folder of the run's reports; returns its name."""
+        """Write the page into the run's report folder and return its name."""
         anchors = Anchors(_OWN_ANCHORS)
         needing = sorted(self._needing, key=lambda kept: kept.less, reverse=True)
         others = self._others[: max(0, self._most - len(needing))]
@@ -215,7 +215,7 @@ class RunPage:
         return PAGE
 
     def _sections(self, needing: Sequence[_Kept], anchors: Anchors) -> Iterator[Markup]:
-        """The documents that need someone: first with values, then without, until the page is full."""
+        """The documents that need attention: first with values, then without, until the page is full."""
         spent, brief = 0, False
         for entry, match in self._fetched(needing):
             details = describe_document(
@@ -279,7 +279,7 @@ def _files(summary: RunSummary) -> list[FileLine]:
 
 
 def _choices(verdicts: Collection[Verdict], drops: Sequence[Drop]) -> dict[str, list[str]]:
-    """What the filters offer: the outcomes, files and mappings of the documents that are shown."""
+    """The choices of the filters: outcomes, files and mappings of the shown documents."""
     mine = {drop.id: drop for drop in drops}.values()
     return {
         "outcome": [verdict for verdict in Verdict if verdict in verdicts],

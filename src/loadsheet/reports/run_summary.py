@@ -1,7 +1,7 @@
 """The contents of `run.json`. The workbook's front page and the terminal show the same numbers.
 
-Collects numbers that the reconciliation or the ledger counted, and computes nothing else. `run_document` holds the shape; `sentences`
-puts the numbers into words.
+Collects numbers that the reconciliation or the ledger counted, and computes nothing else. `run_document` holds the
+format; `sentences` puts the numbers into words.
 """
 
 import platform
@@ -45,12 +45,12 @@ from loadsheet.settings import Settings
 _PLACES_SHOWN = 3
 _CAUSES_MAX = 200
 _INBOX_FILES_MAX = 200
-_TAKEN = "A110"  # a remark on a file that was taken
+_TAKEN = "A110"  # a remark on a file that was read anyway
 
 
 @dataclass
 class RunTally:
-    """Counts while entries stream by: problems by code, verdicts by operation, and the first key of each verdict that needs someone."""
+    """Counts while entries stream by: problems by code, verdicts by operation, and the first key per verdict that needs attention."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     places: dict[tuple[str, str], list[str]] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class RunTally:
     folding: Causes = field(default_factory=Causes)
 
     def open(self, drop: Drop) -> None:
-        """Begin with a drop: the problems for which its files were set aside, and what looks damaged in its tables."""
+        """Begin with a drop: why its files were set aside, and suspected damage in its tables."""
         self.states[drop.id] = Counter()
         for file in drop.files:
             self._fold(file.problems)
@@ -68,7 +68,7 @@ class RunTally:
             self._fold(table.problems)
 
     def add(self, entry: Entry, match: Match) -> None:
-        """Take one entry."""
+        """Add an entry."""
         self.states[entry.drop][entry.state] += 1
         self.groups.setdefault(entry.operation, Counter())[match.verdict] += 1
         if match.verdict in NEEDS_SOMEONE:
@@ -76,7 +76,7 @@ class RunTally:
         self._fold(entry.problems, entry.key)
 
     def problems(self) -> tuple[ProblemSummary, ...]:
-        """All problems by code and level, the most frequent first."""
+        """All problems by code and level, most frequent first."""
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple(
             ProblemSummary(code, CATALOGUE[code].title, level, count, tuple(self.places[code, level]))
@@ -84,7 +84,7 @@ class RunTally:
         )
 
     def causes(self) -> tuple[CauseSummary, ...]:
-        """The causes of problems, errors first and then the most frequent."""
+        """The causes of problems: errors first, then by frequency."""
         summaries = (
             CauseSummary(**{name: getattr(one, name) for name in CauseSummary.__slots__})
             for one in self.folding.ranked()
@@ -102,7 +102,7 @@ class RunTally:
 
 
 def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
-    """The files that a run left in the inbox, as the JSON values of `InboxSummary`. `left` are the problems of those files."""
+    """The files that a run left in the inbox, as JSON values of `InboxSummary`. `left` are the problems of those files."""
     waiting = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
     counts = [(one.level, one.number("count", 1)) for one in waiting]
     stuck = sum(count for level, count in counts if level == "error")
@@ -117,7 +117,7 @@ def _left(problem: Problem) -> InboxFile:
 
 
 class ReportNames(NamedTuple):
-    """The names of report files: the results file of each drop's files and sheets, the fix files of each drop, and all files."""
+    """The names of report files: the results files of each drop, its fix files, and all files."""
 
     results: Mapping[int, Mapping[tuple[str, str], str]]
     fixes: dict[int, tuple[str, ...]]
@@ -191,7 +191,7 @@ def _total(total: Total) -> TotalSummary:
 
 
 def _plain(amount: Decimal) -> Decimal:
-    """The number without trailing zeros and without an exponent: equal sums are written alike, in whatever order they came."""
+    """The number without trailing zeros and exponent, so that equal sums are written alike."""
     return Decimal(plain(amount.normalize()))
 
 
@@ -236,7 +236,7 @@ def _table(table: TableBalance, source: SourceTable) -> TableSummary:
 
 
 def _settings(settings: Settings) -> dict[str, str]:
-    """The settings that bear on the result; no paths, and an address without the credentials that it might carry."""
+    """The settings that affect the result, without paths and without credentials in addresses."""
     values = {"exchange": without_credentials(settings.exchange)}
     for name in ("weight_tolerance", "money_tolerance"):
         values[name] = str(getattr(settings.reconcile, name))
@@ -246,7 +246,7 @@ def _settings(settings: Settings) -> dict[str, str]:
 
 
 def without_credentials(address: str) -> str:
-    """An address without the user and password that it may carry."""
+    """An address without the user name and password it may carry."""
     parts = urlsplit(address)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 

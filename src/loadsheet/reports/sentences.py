@@ -1,4 +1,4 @@
-"""What a run came to, in a few sentences: for the terminal, and for the head of the workbook. Also the rows of a document in words."""
+"""A run in a few sentences, for the terminal and the head of the workbook. Also the rows of a document in words."""
 
 import shlex
 from collections import Counter
@@ -17,20 +17,24 @@ _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONF
 _PROBLEMS_SHOWN = 5
 _FIXES_SHOWN = 5
 _KEYS_SHOWN = 5
-_DASHES_OF_A_DAY = 2  # a run has its number behind another
+_DASHES_OF_A_DAY = 2  # a run has one more, before its number
 
 
 def verdict_sentence(summary: RunSummary) -> str:
-    """The whole run in one sentence, such as `112 of 120 orders agree; 8 need you`."""
+    """The whole run in one sentence, such as `112 of 120 orders agree; 8 documents need attention`."""
     groups: dict[tuple[str, str], Counter[str]] = {}
     for name in sorted(summary.groups, key=lambda name: (not BY_NAME[name].proved_by, name)):
         groups.setdefault(_group(BY_NAME[name]), Counter()).update(summary.groups[name])
     agreeing = [_agreeing(*group, counts) for group, counts in groups.items()]
     text = ", ".join(agreeing) or "No document was submitted"
     rest = (
-        (summary.needs_someone.entries, "need you", "needs you"),
-        (summary.verdicts.get(Verdict.WAITING, 0), "wait to be sent", "waits to be sent"),
-        (summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0), "cannot be verified", "cannot be verified"),
+        (summary.needs_someone.entries, "documents need attention", "document needs attention"),
+        (summary.verdicts.get(Verdict.WAITING, 0), "documents wait to be sent", "document waits to be sent"),
+        (
+            summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0),
+            "documents cannot be verified",
+            "document cannot be verified",
+        ),
         (summary.red_totals, "control totals differ", "control total differs"),
         (sum(bool(file.set_aside) for file in files_of(summary)), "files were set aside", "file was set aside"),
         (summary.inbox.stuck, "files are stuck in the inbox", "file is stuck in the inbox"),
@@ -50,8 +54,8 @@ def balance_sentence(summary: RunSummary) -> str:
 
 
 def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "") -> list[str]:
-    """The summary for the terminal, a line each; `folder` is where its reports are, `state` where its ledger is, `shipper` whose it
-    is where several are declared. Control characters do not get through.
+    """The summary for the terminal, line by line, without control characters. `folder` holds the run's reports, `state`
+    its ledger. `shipper` is set if several are declared.
     """
     what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
     lines = [f"{what} {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
@@ -87,20 +91,20 @@ def name_of(drop: DropSummary) -> str:
 
 
 def with_missing_records(summary: RunSummary) -> list[DropSummary]:
-    """The drops from which records of the last version are missing."""
+    """The drops that lack records of the previous version."""
     return [drop for drop in summary.drops if drop.missing_records.count]
 
 
 def missing_sentence(drop: DropSummary, *, keys_max: int) -> str:
-    """What is missing from a drop, with the first keys."""
+    """The records missing from a drop, with the first keys."""
     run, count, keys = drop.missing_records.run, drop.missing_records.count, drop.missing_records.keys[:keys_max]
     records, are = ("record", "is") if count == 1 else ("records", "are")
     more = f" and {count - len(keys):,} more" if count > len(keys) else ""
-    return f"{count:,} {records} of the last {name_of(drop)} (run {run}) {are} missing from the new file: {', '.join(keys)}{more}"
+    return f"{count:,} {records} of the previous {name_of(drop)} (run {run}) {are} missing from the new file: {', '.join(keys)}{more}"
 
 
 def fates_of(file: FileSummary) -> Counter[str]:
-    """The rows of a file by what became of them, all its tables together."""
+    """The rows of a file by outcome, all its tables together."""
     fates: Counter[str] = Counter()
     for table in file.tables:
         fates.update(table.fates)
@@ -108,7 +112,7 @@ def fates_of(file: FileSummary) -> Counter[str]:
 
 
 def _shown_by_listings(summary: RunSummary) -> Iterator[str]:
-    """What only a listing shows to be wrong, each with its remedy: no problem of an entry says it."""
+    """The findings that only a listing shows, each with its remedy. No problem of an entry reports them."""
     for verdict, remedy in REMEDIES.items():
         if count := summary.verdicts.get(verdict, 0):
             first = summary.firsts.get(verdict, "")
@@ -126,7 +130,7 @@ def _reports(summary: RunSummary) -> str:
 
 
 def _to_fix(summary: RunSummary, folder: Path) -> Iterator[str]:
-    """What goes back to senders, the first few by name."""
+    """The fix files for senders, the first few by name."""
     names = [name for drop in summary.drops for name in drop.fix]
     yield from (f"to fix: {shown(folder / name)}" for name in names[:_FIXES_SHOWN])
     if (hidden := len(names) - _FIXES_SHOWN) > 0:
@@ -172,7 +176,7 @@ def _first(places: tuple[str, ...]) -> str:
 def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:
     if summary.needs_someone.rows:
         plural = "s need" if summary.needs_someone.rows > 1 else " needs"
-        yield f"{summary.needs_someone.rows:,} row{plural} someone: see the problem column of the results files in {shown(folder)}"
+        yield f"{summary.needs_someone.rows:,} row{plural} attention: see the problem column of the results files in {shown(folder)}"
     if summary.needs_someone.first:
         yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
@@ -180,7 +184,7 @@ def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:
 
 
 def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) -> dict[str, str]:
-    """For each file and sheet that a document has rows in the numbers of those rows, runs of them shortened."""
+    """The row numbers of a document by file and sheet, with ranges shortened."""
     by_table: dict[str, list[int]] = {}
     for row in rows:
         mine = by_table.get(row.table)

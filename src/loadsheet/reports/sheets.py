@@ -1,6 +1,6 @@
-"""Worksheets as analysts like them: real tables that stream (`TableSheet`), and pages of lines and small tables (`Page`).
+"""Worksheets for analysts: real tables that stream (`TableSheet`), and pages of lines and small tables (`Page`).
 
-Owns: column widths, freezing and print areas, and the limits of a sheet. Knows nothing of what the rows mean.
+Owns column widths, freezing, print areas, and the limits of a sheet. Does not know what the rows mean.
 """
 
 import csv
@@ -20,15 +20,15 @@ from loadsheet.reports.report_files import csv_text, placed, sheet_text
 ROWS_MAX = 1_048_576
 _LINE_HEIGHT, _LINES_MAX = 13, 12
 _PADDING = 3
-_CHOICES_MAX = 255  # characters of a list that stands in the rule itself; a longer one is silently left out
+_CHOICES_MAX = 255  # characters of a list within a validation rule; spreadsheets silently drop a longer one
 Value = str | int | float | Decimal | datetime | None
 
 
 class Column(NamedTuple):
-    """A column: its heading, what it holds, its width in characters at least and at most, and whether long texts wrap.
+    """A column: its heading, kind, minimum and maximum width in characters, and whether long texts wrap.
 
-    Those that are not `printed` come last. `choices` are offered in a list; anything else may be written unless it is `strict`. Numbers above a limit of `warns` are toned;
-    the highest limit comes first.
+    Columns that are not `printed` come last. `choices` fill a drop-down; other values are allowed unless it is
+    `strict`. Numbers above a limit in `warns` are coloured; the highest limit comes first.
     """
 
     head: str
@@ -44,16 +44,16 @@ class Column(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """A live formula and the result to store with it, for readers that do not calculate."""
+    """A live formula and its stored result, for readers that do not calculate."""
 
     text: str
     result: float | str
 
 
 class TableSheet:
-    """A sheet that is one table: heading frozen, filters on. Rows stream in; those that do not fit go on in a CSV beside.
+    """A sheet that is one table: heading frozen, filters on. Rows stream in; rows that do not fit go to a CSV file.
 
-    `count` is how many rows there are, `kept` how many of them the sheet holds. So many columns are `frozen`.
+    `count` is the number of rows, `kept` how many of them the sheet holds, `frozen` the number of frozen columns.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class TableSheet:
         self._more: _Overflow | None = None
 
     def add(self, values: Sequence[Value], tones: Mapping[int, Tone] | None = None) -> None:
-        """Write a row; `tones` say how single cells are meant, by position."""
+        """Write a row; `tones` are the tones of single cells by position."""
         self._row += 1
         joined = "\x1f".join(
             [value if isinstance(value, str) else "" if value is None else str(value) for value in values]
@@ -88,7 +88,7 @@ class TableSheet:
             self._spill(values)
             return
         lines = max([self._lines(position, values[position]) for position in self._wrapping], default=1)
-        # spreadsheet programs differ in whether they fit the height of a row by themselves
+        # not every spreadsheet program adjusts row heights by itself
         if lines > 1:
             self._sheet.set_row(self._row, lines * _LINE_HEIGHT + 2)
         widths, styles = self._widths, self._styles
@@ -102,17 +102,17 @@ class TableSheet:
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._row
 
     @property
     def kept(self) -> int:
-        """How many rows the sheet holds."""
+        """The number of rows in the sheet."""
         return min(self._row, ROWS_MAX - 1)
 
     @property
     def sha256(self) -> str:
-        """The hex digest of all rows: their values as texts (nothing as an empty one) with US (1F) between them, LF after each row."""
+        """The SHA-256 (hex) of all rows: values as texts (empty for none), US (1F) between them, LF after each row."""
         return self._digest.hexdigest()
 
     def column(self, head: str) -> str:
@@ -121,7 +121,7 @@ class TableSheet:
         return f"'{self.title}'!{xl_range_abs(1, position, max(1, self.kept), position)}"
 
     def finish(self, nothing: str) -> str:
-        """Close the table; `nothing` stands in an empty one. Returns the name of the CSV that holds further rows, if any."""
+        """Close the table; `nothing` is the text of an empty one. Returns the name of the CSV file with further rows, if any."""
         if not self._row:
             write(self._sheet, 1, 0, nothing, self._book.style(tone=Tone.MUTED, line=False))
         last = max(1, self.kept)
@@ -166,10 +166,10 @@ class TableSheet:
 def begin_table(
     book: Book, sheet: Any, row: int, columns: Sequence[Column], name: str, **options: Any
 ) -> dict[str, Any]:
-    """Begin a table at a row of a sheet and write its headings; `end_table` says later how long it became. `options` are XlsxWriter's.
+    """Begin a table at a row of a sheet and write its headings. `end_table` sets its length. `options` are XlsxWriter's.
 
-    XlsxWriter refuses tables in constant memory because it would have to write their rows itself. We write them, so it
-    gets a table of one row, and the range is set right at the end.
+    XlsxWriter refuses tables in constant memory because it would have to write their rows itself. We write them, so
+    XlsxWriter gets a table of one row, and the range is corrected at the end.
     """
     heads = [{"header": column.head} for column in columns]
     sheet.constant_memory = False
@@ -190,7 +190,7 @@ def end_table(table: dict[str, Any], first: int, last: int, columns: int) -> Non
 
 
 def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any) -> None:
-    """Write one value as what it is: texts always as texts, numbers as numbers, times as times, nothing as an empty cell."""
+    """Write a value in its own type: texts always as texts, numbers as numbers, times as times, None as an empty cell."""
     if isinstance(value, str):
         if value:
             sheet.write_string(row, column, sheet_text(value), style)
@@ -207,7 +207,7 @@ def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any)
 
 
 def _offered(choices: Sequence[str]) -> Iterator[str]:
-    """As many choices as fit into a rule; one with a comma would be two."""
+    """The choices that fit into a rule; a choice with a comma would count as two."""
     room = _CHOICES_MAX
     for choice in choices:
         room -= len(choice) + 1
@@ -218,7 +218,7 @@ def _offered(choices: Sequence[str]) -> Iterator[str]:
 
 
 class _Overflow:
-    """The CSV beside the workbook that takes the rows which a sheet cannot hold. It is in its place when the workbook is."""
+    """The CSV file for rows that do not fit into a sheet. It appears together with the workbook."""
 
     def __init__(self, path: Path, columns: Sequence[Column], stack: ExitStack) -> None:
         self.name = path.name
@@ -238,7 +238,7 @@ _HEAD_HEIGHT, _SECTION_HEIGHT = 30, 26
 
 
 class Cell(NamedTuple):
-    """A value with its tone, and its kind where it is not that of its column."""
+    """A value with its tone, and its kind if that differs from its column's."""
 
     value: Value | Formula
     tone: Tone = Tone.PLAIN
@@ -246,7 +246,7 @@ class Cell(NamedTuple):
 
 
 class Page:
-    """Writes one sheet; `widths` are those of its columns, which all its tables share."""
+    """Writes one sheet; all its tables share the column `widths`."""
 
     def __init__(self, book: Book, title: str, widths: Sequence[float]) -> None:
         self.book, self.title, self._widths = book, title, widths
@@ -255,14 +255,14 @@ class Page:
             self.sheet.set_column(position, position, width)
 
     def finish(self) -> None:
-        """Print on one sheet of paper what may be read on one."""
+        """Fit the page to one printed sheet if it stays readable."""
         if self.row <= _LINES_ON_PAPER:
             self.sheet.fit_to_pages(1, 1)
 
     def line(
         self, text: str, tone: Tone = Tone.PLAIN, *, band: bool = False, height: float | None = None, **style: Any
     ) -> None:
-        """A line of text; a `band` colours it across the page."""
+        """Write a line of text; a `band` colours it across the page."""
         if height is not None:
             self.sheet.set_row(self.row, height)
         shape = self.book.style(Kind.TEXT, tone, line=False, **style)
@@ -271,16 +271,16 @@ class Page:
         self.row += 1
 
     def heading(self, text: str, height: float = 30, font_size: int = 14) -> None:
-        """What the page is called."""
+        """Write the title of the page."""
         self.line(text, height=height, font_size=font_size, bold=True, valign="vcenter", indent=0)
 
     def section(self, title: str) -> None:
-        """An empty line and a heading."""
+        """Write an empty line and a heading."""
         self.row += 1
         self.line(title, height=_SECTION_HEIGHT, **_SECTION)
 
     def table(self, name: str, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
-        """A table from here on. A text in its last column may run on to the right edge of the page."""
+        """Write a table here. Text in its last column may extend to the right edge of the page."""
         table = begin_table(self.book, self.sheet, self.row, columns, name, autofilter=False)
         self.sheet.set_row(self.row, _HEAD_HEIGHT)
         self._fill(len(columns), self.book.head_style(Kind.TEXT))
@@ -292,7 +292,7 @@ class Page:
         self.row += 1
 
     def total(self, columns: Sequence[Column], cells: Sequence[Cell]) -> None:
-        """A line of totals below a table."""
+        """Write a line of totals below a table."""
         self._cells(columns, cells, **_TOTAL)
         self.row += 1
 

@@ -1,9 +1,10 @@
-"""What a capsule is: an archive of members with a chain of hashes over them; its manifest; and rows of the ledger as lines of JSON.
+"""The format of a capsule: an archive of members with a hash chain, its manifest, and ledger rows as lines of JSON.
 
-Owns: the format. A capsule is a .zip with uncompressed members (large ones are gzip files), fixed times and fixed rights: its bytes follow from
-its members alone, so no byte can change unnoticed. The last member, `chain.jsonl`, names every other one in order with its size, its SHA-256
-and a hash over that and all before it. The last hash is the head: it proves the whole capsule. `manifest.json` says what the run was, which
-settings bore on it, and what lies where; a program that reads it knows by `format` whether it can.
+A capsule is a .zip with uncompressed members (large ones are gzip files), fixed times and fixed permissions. Its bytes
+follow from its members alone, so no byte can change unnoticed. The last member, `chain.jsonl`, lists all others in
+order with size, SHA-256 and a hash over that and everything before. The last hash is the head: it proves the whole
+capsule. `manifest.json` describes the run, the settings that affected it, and the members. Programs check `format` to
+see whether they can read it.
 """
 
 import base64
@@ -25,13 +26,13 @@ from loadsheet.problems import LoadsheetError
 
 
 class CannotSeal(LoadsheetError):
-    """A run cannot be put into a capsule: something that belongs into it is not there any more."""
+    """A run cannot be put into a capsule, because a required part no longer exists."""
 
     exit_code = 65
 
 
 class CannotOpen(LoadsheetError):
-    """A file is not a capsule that this program can read."""
+    """A file is not a capsule, or this program cannot read it."""
 
     exit_code = 65
 
@@ -43,11 +44,11 @@ _RIGHTS = 0o100600 << 16
 _UNIX = 3
 AT_ONCE = 1 << 20
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError, OverflowError)
-"""What reading a damaged archive raises: the module leaves it at that."""
+"""The exceptions that reading a damaged archive raises."""
 
 
 class Link(NamedTuple):
-    """A member in the chain: its name, size in bytes, SHA-256 (hex), and the hash over that and all before it (hex)."""
+    """A member in the chain: name, size in bytes, SHA-256 (hex), and the hash over that and everything before (hex)."""
 
     name: str
     size: int
@@ -59,8 +60,8 @@ _line = msgspec.json.Encoder().encode
 
 
 class CapsuleWriter:
-    """A capsule that is being written, while the `with` block lasts. `links` grow with its members; `finish` writes the chain and
-    returns the head.
+    """A capsule in progress, used in a `with` block. `links` grow with its members. `finish` writes the chain and returns
+    the head.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -75,26 +76,26 @@ class CapsuleWriter:
 
     @contextmanager
     def member(self, name: str) -> Iterator["_Hashing"]:
-        """A member to be written, a piece at a time."""
+        """Open a new member for writing."""
         with self._zip.open(_described(name), "w", force_zip64=True) as opened:
             hashing = _Hashing(opened)
             yield hashing
         self.links.append(next_link(self.links, name, hashing.size, hashing.digest.hexdigest()))
 
     def put(self, name: str, content: bytes) -> None:
-        """A whole member."""
+        """Add a whole member."""
         with self.member(name) as opened:
             opened.write(content)
 
     def copy(self, name: str, path: Path) -> str:
-        """A file as a member; returns its SHA-256 (hex). Raises OSError."""
+        """Add a file as a member. Returns its SHA-256 (hex). Raises OSError."""
         with path.open("rb") as source, self.member(name) as opened:
             while piece := source.read(AT_ONCE):
                 opened.write(piece)
         return self.links[-1].sha256
 
     def lines(self, name: str, values: Iterable[Any]) -> int:
-        """A member of JSON lines, packed; returns how many there were."""
+        """Add a member of packed JSON lines. Returns the number of lines."""
         count = 0
         with (
             self.member(name) as opened,
@@ -105,7 +106,7 @@ class CapsuleWriter:
         return count
 
     def finish(self) -> str:
-        """Write the chain; returns its head."""
+        """Write the chain and return its head."""
         with self._zip.open(_described(CHAIN), "w", force_zip64=True) as opened:
             opened.write(chain_text(self.links))
         return head_of(self.links)
@@ -124,28 +125,28 @@ class _Hashing:
         return len(piece)
 
     def flush(self) -> None:
-        """Nothing: the archive does."""
+        """Do nothing: the archive flushes."""
 
 
 class CapsuleReader:
-    """The members of a capsule that was found sound, for reading."""
+    """Reads the members of a capsule that passed verification."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self, name: str) -> bytes:
-        """A whole member. Raises CannotOpen if there is none of this name."""
+        """A whole member. Raises CannotOpen if it does not exist."""
         with self._opened(name) as opened:
             return opened.read()
 
     def lines(self, name: str) -> Iterator[Any]:
-        """The values of a member of JSON lines, one after the other."""
+        """The values of a member of JSON lines, one by one."""
         with self._opened(name) as opened, gzip.GzipFile(fileobj=opened) as unpacked:
             for line in unpacked:
                 yield msgspec.json.decode(line)
 
     def copy(self, name: str, target: Path) -> None:
-        """A member as a file. Raises OSError."""
+        """Copy a member to a file. Raises OSError."""
         target.parent.mkdir(parents=True, exist_ok=True)
         with self._opened(name) as opened, target.open("wb") as written:
             while piece := opened.read(AT_ONCE):
@@ -172,13 +173,13 @@ def _described(name: str) -> zipfile.ZipInfo:
 
 
 def next_link(before: Sequence[Link], name: str, size: int, sha256: str) -> Link:
-    """The link of a member that comes after these."""
+    """The link of the next member."""
     text = "\n".join((head_of(before), name, str(size), sha256))
     return Link(name, size, sha256, hashlib.sha256(text.encode()).hexdigest())
 
 
 def chain_text(links: Sequence[Link]) -> bytes:
-    """The last member: a line for each link."""
+    """The content of the last member: one line per link."""
     return b"".join(_line(link._asdict()) + b"\n" for link in links)
 
 
@@ -186,16 +187,16 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 
 BEARING = ("reading", "translation", "dispatch", "verification", "reconcile", "reports")
-"""The sections of the settings that a capsule keeps: none holds a path, an address or a secret."""
+"""The sections of the settings in a capsule. None holds a path, an address or a secret."""
 
-_RUN = re.compile(r"\d{4}-\d\d-\d\d-\d{2,}", re.ASCII)  # both become names of folders
+_RUN = re.compile(r"\d{4}-\d\d-\d\d-\d{2,}", re.ASCII)  # run and mapping names become folder names
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PACKED = {"shown", "figures"}
 _TEXTS = {"payload", "rows"}
 
 
 class Input(msgspec.Struct, frozen=True):
-    """A file of a drop, as it was claimed; `member` is empty where its bytes were not kept. `arrived` is ISO 8601 UTC."""
+    """A claimed file of a drop; `member` is empty if its bytes were not kept. `arrived` is ISO 8601 UTC."""
 
     name: str
     role: str
@@ -206,7 +207,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class DropKept(msgspec.Struct, frozen=True):
-    """A drop that the run planned: the hash of its mapping (empty: it was set aside), its files, and the drop that it fixes."""
+    """A drop that the run planned: the hash of its mapping (empty: it was set aside), its files, and the drop it fixes."""
 
     id: int
     mapping: str
@@ -215,7 +216,7 @@ class DropKept(msgspec.Struct, frozen=True):
 
 
 class MappingKept(msgspec.Struct, frozen=True):
-    """A mapping as it was: its own file first among `files`, which are paths from the folder of members that bears its hash."""
+    """A mapping as used by the run. `files` are paths below the member folder named by its hash, its own file first."""
 
     hash: str
     name: str
@@ -225,7 +226,7 @@ class MappingKept(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """A report as it lay in the outbox when the capsule was made."""
+    """A report as it was in the outbox when the capsule was made."""
 
     name: str
     size: int
@@ -233,8 +234,8 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a capsule says of itself. `touched` are all drops in the reports of the run; `changed_since` counts their entries that
-    changed after the run ended. Times are ISO 8601 UTC.
+    """The description of a capsule. `touched` are all drops in the run's reports; `changed_since` counts their entries
+    that changed after the run ended. Times are ISO 8601 UTC.
     """
 
     format: int
@@ -261,12 +262,12 @@ class _Versioned(msgspec.Struct):
 
 
 def write_manifest(manifest: Manifest) -> bytes:
-    """A manifest as a member."""
+    """A manifest as the bytes of a member."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
 
 
 def read_manifest(members: CapsuleReader) -> Manifest:
-    """The manifest of a capsule. Raises CannotOpen for one that a newer program made."""
+    """The manifest of a capsule. Raises CannotOpen if a newer program made it."""
     text = members.read(MANIFEST)
     try:
         if (version := msgspec.json.decode(text, type=_Versioned).format) != FORMAT:
@@ -275,10 +276,10 @@ def read_manifest(members: CapsuleReader) -> Manifest:
             )
         manifest = msgspec.json.decode(text, type=Manifest)
     except msgspec.MsgspecError as error:
-        raise CannotOpen(f"{MANIFEST} is none of this program's: {error}") from error
+        raise CannotOpen(f"this program cannot read {MANIFEST}: {error}") from error
     if not _RUN.fullmatch(manifest.run) or not all(_HASH.fullmatch(one.hash) for one in manifest.mappings):
         raise CannotOpen(
-            f"{MANIFEST} is none of this program's: run {manifest.run!r}, or a mapping, is called as none is"
+            f"this program cannot read {MANIFEST}: the name of run {manifest.run!r}, or of a mapping, is invalid"
         )
     return manifest
 
@@ -294,7 +295,7 @@ def mapping_member(digest: str, name: str) -> str:
 
 
 def as_lines(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Rows of the ledger as JSON values: payloads and source rows as the texts that they are, what is packed in base64."""
+    """Ledger rows as JSON values: payloads and source rows as text, packed values as base64."""
     for row in rows:
         for name, value in row.items():
             if isinstance(value, bytes | memoryview):
@@ -303,7 +304,7 @@ def as_lines(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def rows_of(members: CapsuleReader, table: str) -> Iterator[dict[str, Any]]:
-    """The rows of a table, as the ledger keeps them."""
+    """The rows of a table in the ledger's form."""
     for row in members.lines(member_of(table)):
         if table == "entries":
             for name in _TEXTS & row.keys():
@@ -314,19 +315,19 @@ def rows_of(members: CapsuleReader, table: str) -> Iterator[dict[str, Any]]:
 
 
 def with_events(entries: Iterable[Row], events: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
-    """Entries, each with its events, oldest first; both come ordered by entry."""
+    """Entries, each with its events, oldest first. Both inputs are ordered by entry."""
     yield from ((entry, rows) for entry, rows in beside(entries, events))
 
 
 def beside(entries: Iterable[Row], *others: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
-    """Entries, each with its rows of other tables; all come ordered by entry, and rows of other entries are passed over."""
+    """Entries, each with its rows of other tables. All inputs are ordered by entry; rows of other entries are skipped."""
     groups = [_Groups(rows) for rows in others]
     for row in entries:
         yield (row, *(group.of(row["id"]) for group in groups))
 
 
 class _Groups:
-    """Rows of a table, an entry at a time."""
+    """Groups the rows of a table by entry."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._groups = groupby(rows, key=itemgetter("entry_id"))
@@ -335,7 +336,7 @@ class _Groups:
         self._next()
 
     def of(self, entry: int) -> list[Row]:
-        """The rows of an entry that comes after the one before."""
+        """The rows of an entry, which must come after the previous one."""
         while self._entry is not None and self._entry < entry:
             self._next()
         return list(self._rows) if self._entry == entry else []

@@ -1,7 +1,8 @@
-"""Makes the capsule of a run from the ledger, the archive of originals, the mappings and the outbox; after every run if the settings say so.
+"""Makes the capsule of a run from the ledger, the archive of originals, the mappings and the outbox.
 
-Owns: what goes in, that no capsule is made when a needed part is missing, where capsules lie (`STATE/capsules/RUN.capsule.zip`) and for how
-long. Changes nothing but the capsule's own file, which appears complete or not at all. A failure here never changes a run.
+Runs on request, or after every run if the settings say so. Owns the list of contents, the refusal to make a capsule
+with missing parts, the place of capsules (`STATE/capsules/RUN.capsule.zip`) and how long they are kept. Changes only
+the capsule's own file, which is written atomically. A failure here never changes a run.
 """
 
 import os
@@ -33,7 +34,7 @@ SUFFIX = ".capsule.zip"
 
 
 class Made(NamedTuple):
-    """A capsule that was made: where it is, its head, what is in it, and what to say of it."""
+    """A new capsule: its path, its head, its contents, and remarks."""
 
     path: Path
     head: str
@@ -42,11 +43,11 @@ class Made(NamedTuple):
 
 
 def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> Made:
-    """Put a run that has ended into a capsule at `target`, replacing one that is there. Raises CannotSeal if something that belongs
-    into it is gone, and FolderError if it cannot be written.
+    """Put a finished run into a capsule at `target`, replacing any existing one. Raises CannotSeal if a required part no
+    longer exists, and FolderError if the capsule cannot be written.
     """
     if not run.finished_at:
-        raise CannotSeal(f"run {run.name} has not ended: what is not settled yet cannot be sealed")
+        raise CannotSeal(f"run {run.name} has not ended; a capsule needs a finished run")
     part = target.with_name(f".{target.name}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
         part.replace(target)
     except OSError as error:
         raise FolderError(
-            f"{target} cannot be written ({error.strerror or error}); see to its folder or disk"
+            f"{target} cannot be written ({error.strerror or error}); check the folder and the disk"
         ) from error
     finally:
         part.unlink(missing_ok=True)
@@ -66,7 +67,7 @@ def make(queries: LedgerQueries, run: Run, settings: Settings, target: Path) -> 
 
 
 class _Making:
-    """One capsule on its way."""
+    """One capsule in progress."""
 
     def __init__(
         self, queries: LedgerQueries, run: Run, settings: Settings, rows: Slice, writer: CapsuleWriter
@@ -76,9 +77,9 @@ class _Making:
         self._changed = 0
 
     def all(self) -> Made:
-        """Every member; the manifest comes last, because it lists the others."""
+        """Write every member; the manifest comes last because it lists the others."""
         if not self._slice.touched:
-            raise CannotSeal(f"run {self._run.name} had nothing to do: there is nothing to seal")
+            raise CannotSeal(f"run {self._run.name} had nothing to do, so there is nothing to put into a capsule")
         drops = tuple(self._drop(self._queries.drop(one)) for one in self._slice.own)
         mappings = tuple(self._mappings())
         counts = {table: self._rows(table) for table in TABLES}
@@ -97,18 +98,19 @@ class _Making:
         except CannotSeal:
             if not drop.set_aside:
                 raise
-            # it was not read then, and need not be now
+            # it was not read then and is not needed now
             self._remarks.append(
-                f"{file.name} was set aside and is not at {file.kept_as} as it was: it is named, not kept"
+                f"{file.name} was set aside, and its original at {file.kept_as} is missing or changed;"
+                " the capsule only names it"
             )
             member = ""
         else:
             if self._writer.copy(member, path) != file.sha256:
-                raise CannotSeal(f"{path} changed while it was read; try again")
+                raise CannotSeal(f"{path} changed while it was being read; try again")
         return Input(file.name, file.role, file.sha256, file.size, file.arrived, member)
 
     def _sound(self, file: SourceFile) -> Path:
-        """The original of a file, if it is there as it was."""
+        """The path of a file's original, if it exists unchanged."""
         try:
             path = object_storage.local_copy(file.kept_as, self._settings)
         except FolderError as error:
@@ -118,14 +120,14 @@ class _Making:
             with path.open("rb") as kept:
                 digest = file_digest(kept, "sha256").hexdigest()
         except OSError as error:
-            gone = f"the original of {file.name} is not at {path} any more ({error.strerror})"
-            raise CannotSeal(f"{gone}; without it the run cannot be replayed: put it back, and try again") from error
+            gone = f"the original of {file.name} is no longer at {path} ({error.strerror})"
+            raise CannotSeal(f"{gone}; without it the run cannot be replayed: put it back and try again") from error
         if digest != file.sha256:
             raise CannotSeal(f"{path} is not the file that run {self._run.name} read: its SHA-256 is {digest}")
         return path
 
     def _mappings(self) -> Iterator[MappingKept]:
-        """The mappings that the run's own drops were read with, as they were then."""
+        """The mappings that read the run's own drops, as they were then."""
         used = dict.fromkeys(
             drop.mapping_hash for drop in map(self._queries.drop, self._slice.own) if drop.mapping_hash
         )
@@ -137,9 +139,9 @@ class _Making:
             if not source and same is not None and same.hash == digest:
                 source = dict(same.source)
             if not source:
-                message = f"the files of mapping {row['name']} were not kept as run {self._run.name} used them"
+                message = f"the ledger has no copy of mapping {row['name']} as run {self._run.name} used it"
                 raise CannotSeal(
-                    f"{message}, and what is on disk is another version: without them it cannot be replayed"
+                    f"{message}, and the one on disk is another version: without it the run cannot be replayed"
                 )
             for name, text in source.items():
                 self._writer.put(contents.mapping_member(digest, name), text.encode())
@@ -149,7 +151,7 @@ class _Making:
         try:
             loaded = load_folder(self._settings.mappings, self._settings.assumptions)
         except MappingError:
-            return {}  # what was used is in the ledger
+            return {}  # the ledger has the versions that were used
         return {mapping.name: mapping for mapping in loaded}
 
     def _rows(self, table: str) -> int:
@@ -158,12 +160,12 @@ class _Making:
         return self._writer.lines(contents.member_of(table), contents.as_lines(seen))
 
     def _watched(self, rows: Iterator[Row]) -> Iterator[Row]:
-        """The entries; counts those of the run that changed since it ended. Raises CannotSeal if the contents of one are gone."""
+        """The entries. Counts those of the run that changed since it ended. Raises CannotSeal if contents were removed."""
         own, touched, until = set(self._slice.own), set(self._slice.touched), self._run.finished_at
         for row in rows:
             if row["removed"] and row["drop_id"] in own:
                 message = f"the contents of {row['key']} in run {self._run.name} were removed on {row['removed'][:10]}"
-                raise CannotSeal(f"{message}, by rule or on request; what is gone cannot be sealed")
+                raise CannotSeal(f"{message}, by retention or on request, so the run cannot be put into a capsule")
             self._changed += row["drop_id"] in touched and row["changed_at"] > until
             yield row
 
@@ -196,12 +198,12 @@ class _Making:
         if self._changed:
             message = f"{self._changed:,} entries of run {self._run.name} changed since it ended"
             self._remarks.append(
-                f"{message}: the capsule has them as they are now, and reports that show them otherwise differ"
+                f"{message}: the capsule has their current state, and reports with their earlier state will differ"
             )
         return self._changed
 
     def _outputs(self) -> Iterator[Output]:
-        """The reports that run.json names, as far as they are there."""
+        """The reports that run.json names, as far as they exist."""
         folder = self._settings.outbox_here / self._run.name
         for name in bring_reports(self._settings, self._run.name):
             path = folder / name
@@ -210,11 +212,11 @@ class _Making:
                     yield Output(name, path.stat().st_size, file_digest(report, "sha256").hexdigest())
             except OSError as error:
                 message = f"{name} in {folder} cannot be read ({error.strerror})"
-                self._remarks.append(f"{message}: nothing can be held against it")
+                self._remarks.append(f"{message}, so a replay cannot be compared with it")
 
 
 def day_of(path: Path) -> datetime | None:
-    """The day of the run that a capsule is called by; None if it is called otherwise."""
+    """The day of the run in a capsule's file name; None for other names."""
     try:
         return datetime.strptime(path.name[:10], "%Y-%m-%d")  # noqa: DTZ007 (only a day)
     except ValueError:
@@ -222,12 +224,12 @@ def day_of(path: Path) -> datetime | None:
 
 
 def place_of(settings: Settings, run: str) -> Path:
-    """Where the capsule of a run lies."""
+    """The path of a run's capsule."""
     return settings.state / "capsules" / f"{run}{SUFFIX}"
 
 
 def seal(queries: LedgerQueries, run: Run, settings: Settings, target: Path, now: datetime) -> Made:
-    """Make the capsule of a run and write it into the record. `now` is aware. Raises CannotSeal and FolderError."""
+    """Make the capsule of a run and add it to the record. `now` is aware. Raises CannotSeal and FolderError."""
     made = make(queries, run, settings, target)
     stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
     add_to_record(settings.state, run=run.name, made_at=stamp, file=target.name, head=made.head)
@@ -237,7 +239,7 @@ def seal(queries: LedgerQueries, run: Run, settings: Settings, target: Path, now
 def seal_after_run(
     settings: Settings, queries: LedgerQueries, run: str, now: datetime, say: Callable[[str], None]
 ) -> None:
-    """After a run: make its capsule if the settings want one and it had something to do, and remove capsules that are too old. `now`
+    """After a run, make its capsule if the settings ask for it and the run had work, and remove expired capsules. `now`
     is aware, in UTC.
     """
     if settings.run_archive.capsules == "each":
@@ -252,12 +254,12 @@ def seal_after_run(
 
 
 def purge(settings: Settings, now: datetime) -> int:
-    """Remove capsules of runs more than `run_archive.capsule_days` before now; returns how many. The record keeps their heads."""
+    """Remove capsules of runs older than `run_archive.capsule_days`. Returns how many. The record keeps their heads."""
     oldest, removed = now.replace(tzinfo=None) - timedelta(days=settings.run_archive.capsule_days), 0
     for path in sorted((settings.state / "capsules").glob(f"*{SUFFIX}")):
         day = day_of(path)
         if day is not None and day.date() < oldest.date():
-            with suppress(OSError):  # what cannot be removed stays for the next time
+            with suppress(OSError):  # retried next time
                 path.unlink()
                 removed += 1
     return removed

@@ -1,9 +1,9 @@
-"""Replaying a capsule: the run's files are read, translated and judged again, and its reports are written again, from the capsule alone.
+"""Replays a capsule: reads, translates and judges the run's files again, and writes its reports again, from the capsule alone.
 
-Owns: the two ledgers of a replay, both its own. The first is what was known before the run; the run's files are planned into it by
-the functions of every run, and what comes out is held against the capsule byte for byte. The second is what was known after the run,
-with the answers of the exchange as they were recorded; the reports are made from it. No file outside the capsule is read, and there
-is nothing here that could call anybody.
+Owns the two ledgers of a replay. The first holds the state before the run: the run's files are planned into it by the
+same functions as in every run, and the result is compared with the capsule byte for byte. The second holds the state
+after the run, with the recorded answers of the exchange: the reports are made from it. Reads no file outside the
+capsule and makes no network call.
 """
 
 import platform
@@ -53,8 +53,9 @@ _TRIGGER = "trigger"
 
 
 class Replayed(NamedTuple):
-    """What a replay came to: how many drops and entries were made again, from how many attempts the request was, which reports are
-    the same byte for byte and which are not, the differences in what was planned and sent (the first ones, and how many), and what was not replayed and why.
+    """The result of a replay: how many drops and entries were made again, for how many attempts the request was, which
+    reports are identical and which are not, the first differences in planned and sent entries and their number, and what
+    was not replayed and why.
     """
 
     manifest: Manifest
@@ -69,20 +70,20 @@ class Replayed(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether everything came out as the capsule keeps it."""
+        """Whether everything equals the capsule."""
         return not self.difference_count and not self.other
 
 
 def replay(path: Path, folder: Path | None = None) -> Replayed:
-    """Replay a capsule; the reports that come out stay in `folder`, which has to be empty, if there is one.
+    """Replay a capsule. The resulting reports stay in `folder`, if given, which must be empty.
 
-    Raises CannotOpen if it is not a capsule, was tampered with or cannot be read by this program.
+    Raises CannotOpen if the file is not a capsule, was tampered with or cannot be read by this program.
     """
     checked = check_archive(path)
     if checked.wrong:
-        raise CannotOpen(f"{path} is not replayed, because it was tampered with: {checked.wrong[0]}")
+        raise CannotOpen(f"{path} was tampered with and is not replayed: {checked.wrong[0]}")
     if folder is not None and folder.is_dir() and any(folder.iterdir()):
-        raise CannotOpen(f"{folder} is not empty; name a folder that is, or none")
+        raise CannotOpen(f"{folder} is not empty; name an empty folder, or none")
     members = CapsuleReader(path)
     manifest = read_manifest(members)
     with tempfile.TemporaryDirectory(prefix="replay-") as work:
@@ -105,7 +106,7 @@ class _Replay:
             self._remarks.append(f"set aside unread, and taken as recorded: {', '.join(aside)}")
         earlier = len(self._manifest.touched) - len(self._manifest.drops)
         if earlier:
-            these = f"{earlier} drop{'s' if earlier > 1 else ''} of earlier runs, which this run went on with"
+            these = f"{earlier} drop{'s' if earlier > 1 else ''} of earlier runs, which this run continued"
             self._remarks.append(
                 f"{these}, taken as recorded: their files are in the capsules of those runs, if they ended"
             )
@@ -124,10 +125,10 @@ class _Replay:
             (*self._remarks, *self._notes(other)),
         )
 
-    # the files again
+    # planning the files again
 
     def _files(self) -> int:
-        """Plan the run's files into what was known before; returns how many entries came out."""
+        """Plan the run's files into the state before the run. Returns the number of entries."""
         before = _PriorState(self._members, self._manifest)
         with self._ledger("before", self._manifest.started_at) as ledger:
             for table in TABLES:
@@ -139,7 +140,7 @@ class _Replay:
             return self._compare(ledger, run)
 
     def _drop(self, drop: DropKept, mapping: CompiledMapping | None, ledger: Ledger, run: Run) -> None:
-        if not drop.mapping:  # it keeps its number, so that the next one has its own
+        if not drop.mapping:  # keep its number, so that later drops have theirs
             mine = (row for row in rows_of(self._members, "drops") if row["id"] == drop.id)
             ledger.put_in("drops", mine)
             return
@@ -160,12 +161,12 @@ class _Replay:
         return InboxFile(file.name, path, file.size, file.sha256, datetime.fromisoformat(file.arrived))
 
     def _mapping(self, kept: MappingKept) -> CompiledMapping | None:
-        """A mapping as it was; None, and reported, if this program makes another one of its files, or none."""
+        """A mapping as it was. None, and reported, if this program refuses its files or gets another hash."""
         folder = self._place / "mappings" / kept.hash
         for name in kept.files:
             path = (folder / name).resolve()
             if not path.is_relative_to(folder.resolve()):
-                raise CannotOpen(f"{name} of mapping {kept.name} leads out of its folder")
+                raise CannotOpen(f"{name} of mapping {kept.name} points outside its folder")
             self._members.copy(mapping_member(kept.hash, name), path)
         try:
             mapping = load(folder / kept.files[0], self._settings.assumptions)
@@ -177,7 +178,7 @@ class _Replay:
         return of_shipper(mapping, kept.shipper) if kept.shipper else mapping
 
     def _compare(self, ledger: Ledger, run: Run) -> int:
-        """Hold what was planned against the capsule; returns how many entries there were."""
+        """Compare the planned entries with the capsule. Returns the number of entries."""
         own = {drop.id for drop in self._manifest.drops}
 
         def mine(table: str, rows: Iterator[Row]) -> Iterator[Row]:
@@ -202,10 +203,10 @@ class _Replay:
         self._differences += some
         self._count += len(some) + sum(1 for _ in stream)
 
-    # the reports again
+    # writing the reports again
 
     def _reports(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Write the reports from what was known after the run; returns which are the same, and which are not."""
+        """Write the reports from the state after the run. Returns the identical and the different ones."""
         with self._ledger("after", self._manifest.finished_at) as ledger:
             for table in TABLES:
                 ledger.put_in(table, rows_of(self._members, table))
@@ -238,7 +239,7 @@ class _Replay:
         from_here = (version("loadsheet"), platform.python_version())
         if other and (self._manifest.loadsheet, self._manifest.python) != from_here:
             made = f"loadsheet {self._manifest.loadsheet} on Python {self._manifest.python}"
-            yield f"the capsule was made by {made}, this is loadsheet {from_here[0]} on Python {from_here[1]}: run.json says so"
+            yield f"the capsule was made by {made}, this is loadsheet {from_here[0]} on Python {from_here[1]}, so run.json differs"
         if other and self._manifest.changed_since:
             yield f"{self._manifest.changed_since:,} entries changed between the end of the run and the making of the capsule"
 
@@ -257,7 +258,7 @@ _IGNORED = ("table_name", "number", "cells", "rule")
 
 
 def _route(drop: DropKept, mapping: CompiledMapping, ledger: Ledger) -> tuple[Route, FixFile | None]:
-    """The route of a drop as its run had it, and the fix workbook that it is, if it is one."""
+    """The route of a drop as in its run, and the fix workbook if it is one."""
     names = {file.role: file.name for file in drop.files}
     if drop.fixes is None:
         trigger = names.pop(_TRIGGER, None)
@@ -282,11 +283,11 @@ def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
             outbox=outbox,
         )
     except ValidationError as error:
-        raise CannotOpen(f"the capsule's settings are none of this program's: {error.errors()[0]['msg']}") from error
+        raise CannotOpen(f"this program cannot use the capsule's settings: {error.errors()[0]['msg']}") from error
 
 
 class _PriorState:
-    """The ledger's rows as they were just before the run planned its first file: every change left an event."""
+    """The ledger's rows just before the run planned its first file, reconstructed from events."""
 
     def __init__(self, members: CapsuleReader, manifest: Manifest) -> None:
         self._members, self._manifest = members, manifest
@@ -300,7 +301,7 @@ class _PriorState:
         self._own = own
 
     def rows(self, table: str) -> Iterator[Row]:
-        """Those of a table's rows that were there, as they were; of attempts, exceptions and the like none: nothing is judged by them."""
+        """The rows of a table that existed then. None of attempts, exceptions and similar tables: planning does not use them."""
         rows = rows_of(self._members, table)
         kept = self._RULES.get(table)
         if table == "entries":
@@ -319,7 +320,7 @@ class _PriorState:
 
     def _is_earlier_event(self, row: Row) -> bool:
         if self._first_entry is None or self._cut is None:
-            return False  # nothing was planned that could be judged by them
+            return False  # no planned entry depends on them
         return bool(row["entry_id"] < self._first_entry and row["id"] < self._cut)
 
     def _is_begun(self, row: Row) -> bool:
@@ -335,7 +336,7 @@ class _PriorState:
         "files": _is_of_earlier_drop,
         "tables": _is_of_earlier_drop,
         "seen": _is_seen,
-        "events": _is_earlier_event,  # they say in which run an earlier version was accepted
+        "events": _is_earlier_event,  # they name the run that accepted an earlier version
     }
 
     def _entries(self, rows: Iterator[Row]) -> Iterator[Row]:
@@ -347,7 +348,7 @@ class _PriorState:
 
 
 def _own_entries(members: CapsuleReader, own: Collection[int]) -> range:
-    """The entries of these drops: one run plans them one after the other."""
+    """The entries of these drops, which one run plans in sequence."""
     first, last = 0, -1
     for row in rows_of(members, "entries"):
         if row["drop_id"] in own:
@@ -356,7 +357,7 @@ def _own_entries(members: CapsuleReader, own: Collection[int]) -> range:
 
 
 def _as_it_was(row: Row, events: list[Row]) -> Row:
-    """An entry as it was after these events. Problems and receipt are as they are now: what it is judged by only grows."""
+    """An entry as of these events. Problems and receipt are the current ones: the parts that planning uses only grow."""
     last = events[-1] if events else None
     if last is None or (last["after"], last["reason"]) == (row["state"], row["reason"]):
         return row
@@ -365,7 +366,7 @@ def _as_it_was(row: Row, events: list[Row]) -> Row:
 
 
 def _waits(event: Row) -> str:
-    """What an entry waited for, as its reason says: events do not keep it."""
+    """What an entry waited for, from its reason: events do not store it."""
     if event["after"] not in (State.HELD, State.READY):
         return Waits.DECISION.value
     if event["reason"].startswith("waits for "):

@@ -1,8 +1,8 @@
-"""What a replay made, compared with what the capsule keeps: planned entries, requests and states, every difference by entry and field.
+"""Compares a replay with its capsule: planned entries, requests and states, with every difference by entry and field.
 
-Owns: which columns have to be equal byte for byte, and how a difference reads. The ledger keeps the SHA-256 of every request body from
-before the first byte left, so requests are made again and compared. It keeps no bodies of answers: of an answer only its outcome, status
-and words are checked, and every state has to follow from them step by step.
+Owns which columns must be equal byte for byte, and how a difference reads. The ledger stores the SHA-256 of every
+request body before its first byte leaves, so requests are made again and compared. It stores no bodies of answers: only
+outcome, status and text of an answer are checked, and every state must follow from them step by step.
 """
 
 import hashlib
@@ -22,16 +22,16 @@ from loadsheet.ledger.states import INITIAL
 from loadsheet.run_archive.contents import beside, with_events
 
 MADE = ("operation", "key", "lane", "payload", "content_hash", "rows", "items")
-"""What translating makes of the rows of a file, whatever becomes of it later."""
+"""Columns that translation fills, whatever happens to the entry later."""
 
 JUDGED = ("state", "reason", "receipt", "problems", "waits")
-"""What planning says of it, until something else becomes of it."""
+"""Columns that planning fills, until something else happens to the entry."""
 
 _TEXT_MAX = 60
 
 
 class Different(NamedTuple):
-    """A difference: of what (operation and key, or a table or file), in which field, and what both sides say, shortened."""
+    """A difference: its subject (operation and key, or a table or file), its field, and both values, shortened."""
 
     of: str
     field: str
@@ -43,14 +43,14 @@ class Different(NamedTuple):
 
 
 class Side(NamedTuple):
-    """The entries of the run's own drops with their events, and what rules left out, as one ledger keeps them."""
+    """The entries of the run's own drops with their events, and the ignored rows, from one ledger."""
 
     entries: Iterable[Row]
     events: Iterable[Row]
 
 
 def compare_entries(kept: Side, replayed: Side) -> Iterator[Different]:
-    """The differences between two accounts of the same drops, entry by entry; both come ordered by entry."""
+    """The differences between two versions of the same drops, by entry. Both inputs are ordered by entry."""
     sides = (with_events(*kept), with_events(*replayed))
     for one, other in zip_longest(*sides):
         if other is None:
@@ -64,10 +64,10 @@ def compare_entries(kept: Side, replayed: Side) -> Iterator[Different]:
 def compare_rows(
     what: str, names: tuple[str, ...], kept: Iterable[Row], replayed: Iterable[Row]
 ) -> Iterator[Different]:
-    """The differences between the rows of two tables, place by place, in these columns."""
+    """The differences between the rows of two tables in these columns, position by position."""
     for place, (one, other) in enumerate(zip_longest(kept, replayed), start=1):
         if one is None or other is None:
-            yield Different(f"{what} {place}", "row", *("there" if side else "missing" for side in (one, other)))
+            yield Different(f"{what} {place}", "row", *("present" if side else "missing" for side in (one, other)))
             continue
         for name in names:
             if one[name] != other[name]:
@@ -88,9 +88,9 @@ def _compare(kept: Row, events: list[Row], replayed: Row, planned: list[Row]) ->
     judged = JUDGED if len(events) == len(planned) else ()
     for name in (*MADE, *judged):
         if name == "operation" and not judged and replayed["state"] == State.HELD:
-            continue  # what was held can have gone out later as the update that it came to
+            continue  # a held entry may have gone out later as the update it turned into
         if name == "waits" and replayed["state"] == State.READY:
-            continue  # it waits no longer as soon as what it waits for is there, which is not a change of state
+            continue  # waiting ends when the parent exists, without a change of state
         if kept[name] != replayed[name]:
             yield from _differences(of, name, kept[name], replayed[name])
 
@@ -120,14 +120,14 @@ def _json(value: Any) -> str:
 
 
 class Calls:
-    """Goes through the attempts of a run. `count` are the attempts whose request was made again."""
+    """Checks the attempts of a run. `count` is the number of attempts whose request was made again."""
 
     def __init__(self, queries: LedgerQueries, run: int) -> None:
         self._queries, self._run, self.count = queries, run, 0
         self._batches: dict[str, _Batch] = {}
 
     def check(self, entries: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
-        """The requests that do not follow from the payloads; entries and attempts come ordered by entry."""
+        """The requests that do not follow from the payloads. Entries and attempts are ordered by entry."""
         mine = (one for one in attempts if one["run_id"] == self._run)
         for entry, tried in with_events(entries, mine):
             if not tried or entry["removed"]:
@@ -151,14 +151,14 @@ class _Batch(NamedTuple):
 
 
 def _different(of: str, digest: str) -> Different:
-    return Different(of, "request", f"SHA-256 {digest[:12]}", "another one: it was not made of these payloads")
+    return Different(of, "request", f"SHA-256 {digest[:12]}", "different: it was not made from these payloads")
 
 
 _ACCEPTED = "accepted"
 
 
 def unexplained(entries: Iterable[Row], events: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
-    """The entries whose state does not follow from their events and attempts; all come ordered by entry."""
+    """The entries whose state does not follow from their events and attempts. All inputs are ordered by entry."""
     for entry, changes, tried in beside(entries, events, attempts):
         wrong = _wrong_step(entry, changes) or _wrong_answer(entry, changes, tried)
         if wrong:
@@ -170,21 +170,21 @@ def _wrong_step(entry: Row, changes: Sequence[Row]) -> str:
     for change in changes:
         allowed = TRANSITIONS[State(before)] if before else INITIAL
         if change["before"] != before or change["after"] not in allowed:
-            return f"not what its events lead to: {change['before'] or 'new'} -> {change['after']} after {before or 'nothing'}"
+            return f"events do not lead to its state: {change['before'] or 'new'} -> {change['after']} after {before or 'nothing'}"
         before = change["after"]
-    return "" if before == entry["state"] else f"{before or 'nothing'}, as its last event says"
+    return "" if before == entry["state"] else f"{before or 'nothing'} according to its last event"
 
 
 def _wrong_answer(entry: Row, changes: Sequence[Row], tried: Sequence[Row]) -> str:
     sent = [place for place, change in enumerate(changes) if change["after"] == State.SENDING]
     if not len(sent) == len(tried) == entry["attempts"]:
-        return f"sent {len(sent)} times with {len(tried)} attempts, of {entry['attempts']} that it counts"
+        return f"sent {len(sent)} times with {len(tried)} attempts, but it counts {entry['attempts']}"
     for start, end, attempt in zip(sent, [*sent[1:], len(changes)], tried, strict=False):
         followed = changes[start + 1 : end]
         if not attempt["outcome"]:
             continue
         if not any(change["reason"] == attempt["detail"] for change in followed):
-            return f"attempt {attempt['number']} was answered {attempt['detail']!r}, and nothing followed from that"
+            return f"attempt {attempt['number']} was answered {attempt['detail']!r}, but no event followed"
         if attempt["outcome"] == _ACCEPTED and not any(change["after"] == State.ACCEPTED for change in followed):
-            return f"attempt {attempt['number']} was accepted, and the entry was not"
+            return f"attempt {attempt['number']} was accepted, but the entry was not"
     return ""

@@ -1,7 +1,8 @@
-"""Whether a capsule is what was made: whole in itself, and the one that the record or a kept head names.
+"""Verifies a capsule: whether it is intact, and whether it is the one that the record or a kept head names.
 
-Owns: the verdict, and the record: a line for each capsule made here in `STATE/capsules.jsonl`, each with a hash over the line before it. A
-capsule rebuilt as a whole is valid in itself. Only the record, or a head kept elsewhere, shows that it is another one.
+Owns the verdict and the record: `STATE/capsules.jsonl` has a line for each capsule made here, each with a hash over the
+previous line. A capsule that was rebuilt as a whole is valid in itself. Only the record, or a head kept elsewhere,
+reveals it.
 """
 
 import hashlib
@@ -37,8 +38,8 @@ _PATIENCE_S = 10
 
 
 class RecordLine(NamedTuple):
-    """A capsule that was made: its run, when (ISO 8601 UTC), the name of its file, its head, and the hash over this and the line
-    before (hex).
+    """A capsule that was made: its run, when (ISO 8601 UTC), its file name, its head, and the hash over this and the
+    previous line (hex).
     """
 
     run: str
@@ -49,18 +50,18 @@ class RecordLine(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The lines, and the number of the first (from 1) that does not follow from the one before it; 0 if all do."""
+    """The lines, and the number of the first (from 1) that does not follow from the previous one; 0 if all do."""
 
     lines: tuple[RecordLine, ...]
     broken: int = 0
 
     def heads_of(self, run: str) -> tuple[str, ...]:
-        """The heads of all capsules that were made of a run, oldest first."""
+        """The heads of all capsules made of a run, oldest first."""
         return tuple(line.head for line in self.lines if line.run == run)
 
 
 def read_record(state: Path) -> Record:
-    """The record of a state folder; empty if there is none."""
+    """The record of a state folder; empty if it does not exist."""
     try:
         texts = (state / RECORD_FILE).read_bytes().splitlines()
     except OSError:
@@ -80,7 +81,7 @@ def read_record(state: Path) -> Record:
 
 
 def add_to_record(state: Path, *, run: str, made_at: str, file: str, head: str) -> None:
-    """Write a capsule into the record, durably; one process after the other. Raises FolderError."""
+    """Add a capsule to the record durably, one process at a time. Raises FolderError."""
     try:
         state.mkdir(parents=True, exist_ok=True)
         path = state / RECORD_FILE
@@ -92,7 +93,9 @@ def add_to_record(state: Path, *, run: str, made_at: str, file: str, head: str) 
             record.flush()
             os.fsync(record.fileno())
     except Timeout:
-        raise FolderError(f"{state / RECORD_FILE} is held by another process; try again when it has finished") from None
+        raise FolderError(
+            f"{state / RECORD_FILE} is locked by another process; try again when it has finished"
+        ) from None
     except OSError as error:
         raise FolderError(f"{state / RECORD_FILE} cannot be written ({error.strerror or error})") from error
 
@@ -102,8 +105,8 @@ def _hash(before: str, line: RecordLine) -> str:
 
 
 class Verdict(NamedTuple):
-    """What `verify` found: the run and the head, everything that is wrong in words, and what vouches for the capsule as a whole
-    (`KEPT`, `RECORD`; empty: nothing, it is only sound in itself).
+    """The result of `verify`: run and head, everything that is wrong in words, and what vouches for the capsule as a
+    whole (`KEPT` or `RECORD`; empty: nothing, it is only intact).
     """
 
     run: str
@@ -114,8 +117,8 @@ class Verdict(NamedTuple):
 
 
 def verify(path: Path, record: Record, head: str = "") -> Verdict:
-    """Hold a capsule against its own chain, and against the head that was kept elsewhere, or else the record. `head` may be shortened to
-    16 letters or more. Raises CannotOpen if there is no such file.
+    """Check a capsule against its own chain, and against a head kept elsewhere or else the record. `head` may be
+    shortened to 16 digits or more. Raises CannotOpen if the file does not exist.
     """
     checked = check_archive(path)
     if checked.wrong:
@@ -129,7 +132,7 @@ def verify(path: Path, record: Record, head: str = "") -> Verdict:
     if record.broken and not head:
         wrong = (
             *wrong,
-            f"line {record.broken} of the record does not follow from the one before it: the record was changed",
+            f"line {record.broken} of the record does not follow from the previous line: the record was changed",
         )
     return Verdict(run, checked.head, len(checked.links), wrong, "" if wrong else vouched_by)
 
@@ -138,7 +141,7 @@ def _judge(run: str, actual: str, wanted: str, known: Sequence[str]) -> tuple[tu
     if wanted:
         if actual.startswith(wanted.casefold()):
             return (), KEPT
-        return (f"its head is {actual}, not {wanted}: it is another capsule, however sound in itself",), ""
+        return (f"its head is {actual}, not {wanted}: it is another capsule, although it is intact",), ""
     if not known:
         return (), ""
     if actual in known:
@@ -147,7 +150,7 @@ def _judge(run: str, actual: str, wanted: str, known: Sequence[str]) -> tuple[tu
 
 
 class ArchiveCheck(NamedTuple):
-    """The check of a capsule: its members and head as they should be, and everything that is wrong, in words."""
+    """The check of a capsule: its members, its head, and everything that is wrong, in words."""
 
     links: tuple[Link, ...]
     head: str
@@ -155,7 +158,7 @@ class ArchiveCheck(NamedTuple):
 
 
 def check_archive(path: Path) -> ArchiveCheck:
-    """Read all of a capsule and hold it against its chain. Raises CannotOpen if the file is not an archive at all, or not there."""
+    """Read a whole capsule and check it against its chain. Raises CannotOpen if the file is missing or not an archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             infos = archive.infolist()
@@ -164,7 +167,7 @@ def check_archive(path: Path) -> ArchiveCheck:
     except FileNotFoundError:
         raise CannotOpen(f"there is no file {path}") from None
     except DAMAGE as error:
-        return ArchiveCheck((), "", (f"the archive cannot be read ({error}): it was cut off or written over",))
+        return ArchiveCheck((), "", (f"the archive cannot be read ({error}): it was cut off or overwritten",))
     if not wrong and not _is_as_written(path, links):
         wrong.append(
             "the members are whole, but the archive around them was changed (names, times or bytes between members)"
@@ -173,34 +176,32 @@ def check_archive(path: Path) -> ArchiveCheck:
 
 
 def _chain_in(archive: zipfile.ZipFile) -> tuple[list[Link], list[str]]:
-    """The chain as the capsule has it, and what is wrong with it in itself."""
+    """The chain in the capsule, and what is wrong with the chain itself."""
     try:
         if archive.getinfo(CHAIN).compress_type != zipfile.ZIP_STORED:
-            return [], [f"{CHAIN} was changed: it is packed otherwise"]
+            return [], [f"{CHAIN} was changed: its compression differs"]
         text = archive.read(CHAIN)
         links = [Link(**msgspec.json.decode(line)) for line in text.splitlines()]
         kept = links and all(isinstance(link.name, str) and isinstance(link.size, int) for link in links)
     except KeyError:
-        return [], [f"{CHAIN} is missing: the chain was cut away"]
+        return [], [f"{CHAIN} is missing: the chain was removed"]
     except (*DAMAGE, TypeError):
-        return [], [f"{CHAIN} was changed: it is not a hash chain any more"]
+        return [], [f"{CHAIN} was changed: it is no longer a hash chain"]
     if not kept or text != chain_text(links):
-        return [], [f"{CHAIN} was changed: it is not a hash chain any more"]
+        return [], [f"{CHAIN} was changed: it is no longer a hash chain"]
     so_far: list[Link] = []
     for place, link in enumerate(links, start=1):
         so_far.append(next_link(so_far, link.name, link.size, str(link.sha256)))
         if so_far[-1] != link:
-            return links, [
-                f"the chain does not hold at link {place} ({link.name}): a link was changed, taken out or moved"
-            ]
+            return links, [f"the chain breaks at link {place} ({link.name}): a link was changed, removed or moved"]
     return links, []
 
 
 def _compared(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo], links: Sequence[Link]) -> list[str]:
-    """What is wrong with the members, held against the chain."""
+    """What is wrong with the members according to the chain."""
     names = [info.filename for info in infos]
     known = {link.name: link for link in links}
-    wrong = [f"{name} is there more than once" for name in sorted({name for name in names if names.count(name) > 1})]
+    wrong = [f"{name} exists more than once" for name in sorted({name for name in names if names.count(name) > 1})]
     wrong += [f"{name} is missing" for name in known if name not in names]
     wrong += [f"{name} was added" for name in names if name not in known and name != CHAIN]
     if not wrong and names != [*known, CHAIN]:
@@ -213,7 +214,7 @@ def _changed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, known: dict[str, L
     link, digest, size = known[info.filename], hashlib.sha256(), 0
     try:
         if info.compress_type != zipfile.ZIP_STORED:
-            return f"{link.name} was changed: it is packed otherwise"
+            return f"{link.name} was changed: its compression differs"
         with archive.open(info) as opened:
             while piece := opened.read(AT_ONCE):
                 digest.update(piece)
@@ -227,7 +228,7 @@ def _changed(archive: zipfile.ZipFile, info: zipfile.ZipInfo, known: dict[str, L
 
 
 def _is_as_written(path: Path, links: Sequence[Link]) -> bool:
-    """Whether the file has the very bytes that its members make."""
+    """Whether the file has exactly the bytes that follow from its members."""
     with tempfile.TemporaryFile() as again:
         with zipfile.ZipFile(path) as archive, CapsuleWriter(again) as writer:
             for link in links:

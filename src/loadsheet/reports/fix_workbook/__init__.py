@@ -1,10 +1,10 @@
-"""The files that go back to a sender: every row of every record that was not sent, as its sender wrote it, and what to fix in it.
+"""The files that go back to a sender: every row of every unsent record, unchanged, with what to fix.
 
-A drop with something to fix gets a workbook, and its rows as CSV if the settings ask for it. Decides which entries a sender can fix, the
-names of the files and the order of the sheets. Equal ledgers give equal bytes. `orders.csv` gives `orders.fix.csv`, written as the source
-was, so that the same reader reads it: delimiter, encoding and the sender's cells stay as they were, even `-5`, with plain CSV quoting
-(RFC 4180). Only our own texts are made safe for spreadsheets. The marks by which files are known when they come back are in
-`loadsheet.fix_marks`; `loadsheet.fix_files` reads them.
+A drop with something to fix gets a workbook, and CSV files too if the settings ask for them. Decides which entries a
+sender can fix, the names of the files and the order of the sheets. Equal ledgers give equal bytes. `orders.csv` gives
+`orders.fix.csv` in the format of the source, so the same reader reads it. Delimiter, encoding and the sender's cells
+stay unchanged, even `-5`, with plain CSV quoting (RFC 4180). Only our own texts are made safe for spreadsheets.
+`loadsheet.fix_marks` holds the marks that identify returned files; `loadsheet.fix_files` reads them.
 """
 
 import csv
@@ -43,7 +43,7 @@ _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space"
 
 
 def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Words) -> None:
-    """Write rows, with what to fix before them and their marks behind. Raises LoadsheetError if that fails."""
+    """Write rows, with what to fix in front and their marks at the end. Raises LoadsheetError if that fails."""
     encoding, delimiter = _encoding(table.found.get("encoding", "")), table.found.get("delimiter", "")
     with placed(path) as part, part.open("w", encoding=encoding, errors="replace", newline="") as file:
         writer = csv.writer(file, delimiter=_DELIMITERS.get(delimiter, delimiter if len(delimiter) == 1 else ","))
@@ -54,7 +54,7 @@ def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Wo
 
 
 def _encoding(found: str) -> str:
-    """The codec of what reading found, such as `UTF-8 (by its byte order mark)`."""
+    """The codec for an encoding as reading describes it, such as `UTF-8 (by its byte order mark)`."""
     name, _, how = found.partition(" (")
     try:
         "".encode(name or "utf-8-sig")
@@ -68,18 +68,18 @@ SUFFIX = ".fix.xlsx"
 _LANGUAGES = {words.language: words for words in (ENGLISH, GERMAN)}
 _WRONG = (State.INVALID, State.REFUSED)
 _SENDERS_CHOICE = frozenset({"L601", "L605"})
-"""Why an entry may be held so that its sender can do something about it; what waits for others or for an operator is not here."""
+"""Holds that the sender can resolve. Holds that need an operator or another record are not listed."""
 
 
 def is_to_fix(entry: Entry) -> bool:
-    """Whether an entry was not sent, or was refused, and its sender can change that."""
+    """Whether an entry was not sent or was refused, and its sender can fix it."""
     if entry.state is State.HELD:
         return any(problem.code in _SENDERS_CHOICE for problem in entry.problems) and not entry.waits
     return entry.state in _WRONG
 
 
 def words_for(drop: Drop, settings: Settings) -> Words:
-    """The words for the sender of a drop: in the language of the sheet if there are any, else of the settings."""
+    """The texts for the sender of a drop: in the language of the sheet if available, else of the settings."""
     return _LANGUAGES.get(drop.language[:2].lower(), _LANGUAGES[settings.reports.language])
 
 
@@ -87,7 +87,7 @@ class Fixes:
     """The fix files of a run, drop by drop."""
 
     def __init__(self, queries: LedgerQueries, run: Run, folder: Path, settings: Settings) -> None:
-        """`folder` is that of the run's reports; workbooks of drops that other runs read say so in their names."""
+        """`folder` holds the run's reports. Workbooks for drops of other runs say so in their names."""
         self._queries, self._folder, self._run, self._settings = queries, folder, run, settings
         self._taken: set[str] = set()
         self._drop: _DropFix | None = None
@@ -99,23 +99,23 @@ class Fixes:
         self._corrected = self._corrected_entries(drop) if drop.run != self._run.name else set()
 
     def add(self, entry: Entry) -> None:
-        """Take an entry of the drop."""
+        """Add an entry of the drop."""
         if self._drop is not None and entry.id not in self._corrected:
             self._drop.add(entry)
 
     def finish(self) -> tuple[str, ...]:
-        """Write the files of the drop, if there is anything to fix; returns their names, the workbook first."""
+        """Write the files of the drop if there is anything to fix. Returns their names, the workbook first."""
         if self._drop is None:
             return ()
         return self._drop.write(self._folder, self._name) if self._drop.has_something else ()
 
     def _corrected_entries(self, drop: Drop) -> set[int]:
-        """The entries of a drop of another run whose rows came back fixed since then."""
+        """The entries of another run's drop whose rows have since come back fixed."""
         wrong = [one.id for one in self._queries.traces_of(drop.id) if one.state in _WRONG]
         return self._queries.mended(wrong) if wrong else set()
 
     def _name(self, file: str, suffix: str = "") -> str:
-        """The name of a fix file for a file of the drop: a workbook's with `suffix`, else that of a text file, by which it is known."""
+        """The name of a fix file for a file of the drop: with `suffix` for a workbook, else the name that marks a text file as a fix."""
         run = self._drop.drop.run if self._drop is not None else self._run.name
         stem, dot, own = safe_name(file).rpartition(".")
         stem = (stem if dot else own).removesuffix(".fix")
@@ -142,7 +142,7 @@ class _DropFix:
         return self.drop.set_aside or self._rows.count + self._over.count > 0
 
     def add(self, entry: Entry) -> None:
-        """Take an entry: its rows if they are to be fixed."""
+        """Add an entry's rows if they need fixing."""
         if not is_to_fix(entry) or not entry.rows or entry.removed:
             self._held += entry.state is State.HELD
             return
@@ -164,7 +164,7 @@ class _DropFix:
         rows.add(entry, remarks)
 
     def write(self, folder: Path, name_of: Callable[..., str]) -> tuple[str, ...]:
-        """Write the files; returns their names."""
+        """Write the files and return their names."""
         if self.drop.set_aside:
             name = name_of(self.drop.name, SUFFIX)
             with self._book(folder / name) as book:
@@ -180,8 +180,8 @@ class _DropFix:
         return (*names, *texts)
 
     def _is_over(self, entry: Entry) -> bool:
-        """Whether the rows of an entry go into text files because the workbook is full, or a cell of it could not hold theirs. Those
-        that share a row stay together.
+        """Whether an entry's rows go into text files, because the workbook is full or a cell cannot hold their text.
+        Entries that share a row stay together.
         """
         if self._rows_max is None or self._rows.holds(entry):
             return False
@@ -195,7 +195,7 @@ class _DropFix:
         return word_problem(problem, self._words, self._titles, guide)
 
     def _guide(self, table: str) -> Mapping[str, ColumnGuide]:
-        """The guide to a table's columns; without its words if they are in another language than ours (it speaks German to senders of
+        """The guide to a table's columns. Its texts are left out if they are in another language (it is German for
         German sheets, else English).
         """
         guide = self.drop.guide.get(table, {})
@@ -233,20 +233,20 @@ class _DropFix:
             fix.first.activate()
 
     def _more(self, texts: Sequence[str]) -> Iterator[str]:
-        """What there is to say beyond the three sentences."""
+        """Further remarks after the three sentences."""
         if texts:
             yield self._words.read_more.format(names=", ".join(texts))
         if self._held:
             yield self._words.counted(self._words.read_held, self._held)
 
     def _spots(self) -> Callable[[Place], Spot]:
-        """Where in the workbook a place of the source is."""
+        """A function from a place in the source to its place in the workbook."""
         numbers = {table.name: self._rows.numbers(table.name) for table in self.drop.tables}
 
         def spot(place: Place) -> Spot:
             name, mine = self._titles[place.table.name], numbers[place.table.name]
             row = bisect_left(mine, place.row.number)
-            if row == len(mine) or mine[row] != place.row.number:  # it is in a text file beside the workbook
+            if row == len(mine) or mine[row] != place.row.number:  # the row is in a text file, not in the workbook
                 return Spot(origin_of(place.table.where(place.row.number)), link_to(name, 0, 0))
             column = 0 if place.position is None else place.position + 1
             return Spot(f"{name}!{column_letters(column)}{row + 2}", link_to(name, row + 1, column))

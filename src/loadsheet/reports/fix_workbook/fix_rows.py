@@ -1,7 +1,8 @@
-"""The rows of a fix workbook in the order of the source: what is wrong with each, and their marks.
+"""The rows of a fix workbook in source order, with their remarks and marks.
 
-Decides which cell a problem belongs to, and numbers the rows (see `fix_marks.RowMark`). Rows and remarks are spooled while entries pass,
-so memory does not grow with the cells. A row that several documents share appears once, with the remarks of all. Texts are passed in.
+Assigns each problem to a cell and numbers the rows (see `fix_marks.RowMark`). Rows and remarks are spooled while
+entries pass, so memory does not grow with the cells. A row shared by several documents appears once, with all
+remarks. Texts are passed in.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Remark(NamedTuple):
-    """A remark on a row, or on one of its cells (position from 0, and its heading): what is wrong and what to do."""
+    """A remark on a row or one of its cells (position from 0, and heading): what is wrong and what to do."""
 
     position: int | None
     column: str
@@ -35,8 +36,8 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FixRow:
-    """One row: its number in the source, cells and natives as the ledger has them, its mark, the key of its document, and what
-    is said about it.
+    """One row: its source number, its cells and native values from the ledger, its mark, the key of its document, and
+    its remarks.
     """
 
     number: int
@@ -53,7 +54,7 @@ class FixRow:
 
 
 class Place(NamedTuple):
-    """The place of a problem: table, row, and the cell's position if it concerns one cell."""
+    """The place of a problem: table, row, and the position of the cell, if any."""
 
     table: SourceTable
     row: SourceRow
@@ -72,7 +73,7 @@ _remarks = msgspec.json.Decoder(Remark)
 
 
 class FixRows:
-    """The rows of one drop, by table: `add` entries, then read `of` each table."""
+    """The rows of one drop by table: `add` entries, then read each table with `of`."""
 
     def __init__(self, drop: Drop, stack: ExitStack) -> None:
         self._spools = {table.name: Spool(stack) for table in drop.tables}
@@ -80,11 +81,11 @@ class FixRows:
         self.count = 0
 
     def holds(self, entry: Entry) -> bool:
-        """Whether one of an entry's rows is here already, because an entry before shares it."""
+        """Whether an earlier entry already added one of this entry's rows."""
         return any(self._has(row) for row in entry.rows)
 
     def add(self, entry: Entry, remarks: Sequence[tuple[Place, Remark]]) -> None:
-        """Take the rows of an entry that are not here yet, and the remarks on any of its rows."""
+        """Add the new rows of an entry, and the remarks on any of its rows."""
         fresh = [row for row in dict.fromkeys(entry.rows) if not self._has(row)]
         for number, row in enumerate(fresh, start=1):
             self._take(row)
@@ -95,7 +96,7 @@ class FixRows:
             self._spools[place.row.table].add(place.row.number, b"S" + _encode(remark))
 
     def of(self, table: str) -> Iterator[FixRow]:
-        """The rows of a table in the order of its source."""
+        """The rows of a table in source order."""
         for number, lines in groupby(self._spools[table].lines(), key=itemgetter(0)):
             encoded = [line for _, line in lines]
             record = next(_records.decode(line[1:]) for line in encoded if line[:1] == b"R")
@@ -103,7 +104,7 @@ class FixRows:
             yield FixRow(number, *record[:4], remarks=tuple(remarks))
 
     def numbers(self, table: str) -> list[int]:
-        """The numbers of a table's rows, in order."""
+        """The row numbers of a table, in order."""
         taken = self._taken[table]
         return [number for number, is_here in enumerate(taken) if is_here]
 
@@ -119,7 +120,7 @@ class FixRows:
 
 
 def place_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -> Place:
-    """The row and cell of a problem; one that names no row of the entry stands at its first. `tables` are the drop's, by name."""
+    """The row and cell of a problem; the entry's first row if the problem names none. `tables` are the drop's, by name."""
     where, best = problem.where, Place(tables[entry.rows[0].table], entry.rows[0], None)
     for row in entry.rows if where.row else ():
         table = tables[row.table]
@@ -131,7 +132,7 @@ def place_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) 
 
 
 def also_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -> list[Place]:
-    """The other cells that take part in a problem of an entry."""
+    """The other cells that are part of a problem."""
     if not problem.also:
         return []
     rows = {(tables[row.table].file, tables[row.table].sheet, row.number): row for row in entry.rows}
@@ -144,7 +145,7 @@ def also_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -
 
 
 def placed_at(problem: Problem, place: Place) -> Problem:
-    """The problem with its place completed: if it names no row, the row that it is shown at."""
+    """The problem with its place completed: the row it is shown at, if it names none."""
     if problem.where.row == place.row.number and problem.where.file:
         return problem
     label = "" if place.position is None else place.table.header[place.position]

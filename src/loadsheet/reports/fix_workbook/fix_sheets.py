@@ -1,8 +1,8 @@
-"""A sheet of a fix workbook: the sender's own rows under the sender's own headings, with what to fix before them.
+"""A sheet of a fix workbook: the sender's own rows and headings, with what to fix in front.
 
-Owns: how wrong cells, warnings and rows that only belong to wrong ones look; notes, drop-downs and the opening view; and that a cell
-that is read back says exactly what it said in the source: texts stay texts, and what was a number, date, time or flag is one. Rows
-stream; knows neither ledger nor language.
+Owns the look of wrong cells, warnings and rows that only belong to wrong ones, and notes, drop-downs and the opening
+view. A cell reads back exactly as in the source: texts stay texts; numbers, dates, times and flags keep their type.
+Rows stream; the module knows neither ledger nor language.
 """
 
 import math
@@ -24,7 +24,7 @@ from loadsheet.reports.fix_workbook.fix_rows import FixRow, Remark
 from loadsheet.reports.fix_workbook.wording import Words, lines_of, takes_of
 from loadsheet.reports.report_files import sheet_text
 
-NOTES_MOST = 2_000  # of a workbook; each is a shape of its own, and thousands make it slow to open
+NOTES_MOST = 2_000  # per workbook; each note is a shape, and thousands make a workbook slow to open
 LISTS = "Lists"
 
 _BAD = {"border": 2, "border_color": "#C62828", "bg_color": "#FBD5D5"}
@@ -32,15 +32,15 @@ _WARNED = {"border": 1, "border_color": "#C99700", "bg_color": "#FFF1B8"}
 _PLAIN: Mapping[str, Any] = {}
 _BELONGS = {"bg_color": "#F1F3F5", "italic": True}
 _SAID_WIDTH, _WIDTH_MIN, _WIDTH_MAX = 52, 9, 34
-_SAID_LENGTH = 60  # of a line in that width, in a proportional font
+_SAID_LENGTH = 60  # characters per line at that width, in a proportional font
 _LINE_HEIGHT, _LINES_MOST = 13, 12
-_DIGITS_EXACT = 15  # a spreadsheet program keeps no more of a whole number that is typed
+_DIGITS_EXACT = 15  # spreadsheet programs keep 15 digits of a typed number
 _SHAPE = re.compile(r"[0-9][0-9 ()-]*[0-9]")
 _SHAPE_LENGTH_MAX = 60
 _DURATION = re.compile("[0-9]{2,}:[0-9]{2}:[0-9]{2}")
 _NO_DIGIT = re.compile("[^0-9]")
 _WORDED = re.compile(r"([^0-9-]*)(-?[0-9]+(?:\.[0-9]+)?)(.*)", re.DOTALL)
-_THOUSANDS_MAX = 4  # a number format shows a number divided by 1,000 for each comma at its end
+_THOUSANDS_MAX = 4  # each trailing comma of a number format divides the shown number by 1,000
 _LETTER = re.compile(r"[^\W\d_]")
 _ROWS_TO_COME = 200
 _TITLE_MOST, _MESSAGE_MOST = 32, 255
@@ -50,19 +50,19 @@ _YEAR_FIRST = 1900
 
 @dataclass
 class Lists:
-    """The values to choose from, one column of a hidden sheet for each different list."""
+    """The drop-down lists, one column of a hidden sheet per distinct list."""
 
     columns: list[tuple[str, ...]] = field(default_factory=list)
 
     def of(self, choices: tuple[str, ...]) -> str:
-        """Where a list stands, as a formula."""
+        """The place of a list, as a formula."""
         if choices not in self.columns:
             self.columns.append(choices)
         letters = xl_col_to_name(self.columns.index(choices))
         return f"={LISTS}!${letters}$1:${letters}${len(choices)}"
 
     def write(self, book: Book) -> None:
-        """Write the hidden sheet, if there is anything on it."""
+        """Write the hidden sheet if it has any lists."""
         if not self.columns:
             return
         sheet = book.sheet(LISTS)
@@ -75,7 +75,7 @@ class Lists:
 
 @dataclass
 class FixBook:
-    """A fix workbook under way, and what its sheets share: words, lists, the number of notes, and the first sheet with something wrong."""
+    """A fix workbook in progress, and what its sheets share: texts, lists, the note count, and the first sheet with a problem."""
 
     book: Book
     words: Words
@@ -85,7 +85,7 @@ class FixBook:
 
 
 class FixSheet:
-    """One table of a drop. `add` its rows in order, then `finish`."""
+    """One table of a drop. `add` its rows in order, then call `finish`."""
 
     def __init__(self, fix: FixBook, title: str, labels: Sequence[str], guide: Mapping[str, ColumnGuide]) -> None:
         self._book, self._words, self._labels, self._guide, self._shared = fix.book, fix.words, labels, guide, fix
@@ -102,7 +102,7 @@ class FixSheet:
             self._sheet.write_string(0, position, sheet_text(label), style)
 
     def add(self, row: FixRow) -> None:
-        """Write a row. The positions of its cells and remarks are those of the labels."""
+        """Write a row. Positions of cells and remarks follow the labels."""
         self._row += 1
         for position, cell in enumerate(row.cells):
             self._widths[position] = max(self._widths[position], min(len(cell), _WIDTH_MAX))
@@ -123,7 +123,7 @@ class FixSheet:
         self._sheet.write_string(self._row, self._mark_at, row.mark, self._book.style(tone=Tone.MUTED))
 
     def finish(self) -> None:
-        """Close the sheet: widths, filter, drop-downs, and the view that it opens with."""
+        """Complete the sheet: widths, filter, drop-downs and opening view."""
         sheet, last = self._sheet, max(1, self._row)
         text = self._book.style(line=False)
         sheet.set_column(0, 0, _SAID_WIDTH + 2, text)
@@ -175,8 +175,8 @@ class FixSheet:
             self._sheet.write_datetime(self._row, column, value, style)
 
     def _style(self, look: Mapping[str, Any], code: str = "") -> Any:
-        """The format of a cell: of a text, unless there is a number format."""
-        key = (id(look), code)  # looks are our own constants
+        """The format of a cell: text, unless `code` is a number format."""
+        key = (id(look), code)  # looks are constants of this module
         if key not in self._styles:
             tone = Tone.BAD if look is _BAD else Tone.MUTED if look is _BELONGS else Tone.PLAIN
             typed_as: dict[str, Any] = {"num_format": code, "align": "right", "indent": 0} if code else {}
@@ -195,7 +195,7 @@ class FixSheet:
         self._sheet.write_comment(self._row, column, text[:2000], size)
 
     def _offer(self, column: int, label: str, guide: ColumnGuide, last: int) -> None:
-        """The list of a column, and what it takes, shown when one of its cells is chosen. A list proposes; it does not forbid."""
+        """Add a column's drop-down and input message. The list suggests values; other values are allowed."""
         text = takes_of(guide)
         takes = [text[:1].upper() + text[1:]] if text else []
         takes += [self._words.required[:1].upper() + self._words.required[1:]] if guide.required else []
@@ -215,7 +215,7 @@ class FixSheet:
 
 
 class _Exact(float):
-    """A number that is written with all the digits it takes to be read as the same number; the library writes sixteen."""
+    """A number written with all digits needed to read back the same number; the library writes only 16."""
 
     __slots__ = ()
 
@@ -224,8 +224,8 @@ class _Exact(float):
 
 
 def typed(cell: str, native: tuple[str, str], day: str) -> tuple[str | bool | float | datetime | time, str]:
-    """A native cell as the value to write, with its number format; the shown text if no value would be read as the same again.
-    `day` is the format of dates.
+    """The value to write for a native cell, with its number format. Returns the shown text if no value would read
+    back the same. `day` is the format of dates.
     """
     kind, text = native
     if kind == "flag":
@@ -243,12 +243,12 @@ def typed(cell: str, native: tuple[str, str], day: str) -> tuple[str | bool | fl
 
 
 def link_to(title: str, row: int, column: int) -> str:
-    """The address of a cell within the workbook, for a link. Row and column from 0."""
+    """The address of a cell within the workbook, for a link. Row and column count from 0."""
     return f"internal:{quote_sheetname(title)}!{xl_col_to_name(column)}{row + 1}"
 
 
 def _text(text: str) -> str:
-    """A text as the library has to be given it to write just that: what looks like its own markup for rich text, as such markup."""
+    """A text as XlsxWriter needs it. Text that looks like its rich-text markup is passed as such markup."""
     if text.startswith("<r>") and text.endswith("</r>"):
         return f'<r><t xml:space="preserve">{escape(text)}</t></r>'
     return sheet_text(text)
@@ -262,7 +262,7 @@ def _number(cell: str, text: str) -> tuple[str | float, str]:
         return cell, "@"
     if cell == text:
         return _Exact(number), "General"
-    if _DURATION.fullmatch(cell) and number >= 1:  # a shorter one is a time
+    if _DURATION.fullmatch(cell) and number >= 1:  # below 1 it is a time of day
         return _Exact(number), "[h]:mm:ss"
     code = _code_of(cell, text) or _code_with_text(cell, text)
     if not code and _LETTER.search(cell):
@@ -271,11 +271,11 @@ def _number(cell: str, text: str) -> tuple[str | float, str]:
 
 
 def _code_of(cell: str, number: str) -> str:
-    """The number format under which a whole number looks like the cell: `01067` of 1067, `D-00012` of 12; empty if there is none."""
+    """The number format that shows a whole number like the cell: `01067` for 1067, `D-00012` for 12; empty if none fits."""
     if not number.isdecimal() or '"' in cell or len(cell) > _SHAPE_LENGTH_MAX:
         return ""
     parts = combinations(range(len(cell) + 1), 2)
-    for start, end in sorted(parts, key=lambda part: part[0] - part[1]):  # the longest first
+    for start, end in sorted(parts, key=lambda part: part[0] - part[1]):  # longest first
         digits = cell[start:end]
         if _SHAPE.fullmatch(digits) and _NO_DIGIT.sub("", digits).lstrip("0") == number.lstrip("0"):
             shape = re.sub(r"([ ()-])", r"\\\1", re.sub("[0-9]", "0", digits))
@@ -284,7 +284,7 @@ def _code_of(cell: str, number: str) -> str:
 
 
 def _code_with_text(cell: str, number: str) -> str:
-    """The number format under which a number looks like the cell: `27 lb` of 27, `1.5 t` of 1500; empty if there is none."""
+    """The number format that shows a number like the cell: `27 lb` for 27, `1.5 t` for 1500; empty if none fits."""
     found = _WORDED.fullmatch(cell) if len(cell) <= _SHAPE_LENGTH_MAX else None
     if found is None:
         return ""
@@ -298,7 +298,7 @@ def _code_with_text(cell: str, number: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text of a number format."""
+    """A literal text in a number format."""
     return r"\"".join(f'"{part}"' if part else "" for part in text.split('"'))
 
 

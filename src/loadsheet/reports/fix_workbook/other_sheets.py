@@ -1,7 +1,8 @@
-"""The pages of a fix workbook besides the rows: Errors, Changed for you, Read me, and the page of a file that could not be read.
+"""The other sheets of a fix workbook: Errors, Changed for you, Read me, and the sheet for an unreadable file.
 
-One line of Errors stands for the same problem with the same value; the most frequent cause comes first. `loadsheet.problem_groups` counts
-the causes. This module adds what a sender needs: the value, what to do, and the first places.
+One line of Errors groups the same problem with the same value; the most frequent cause comes first.
+`loadsheet.problem_groups` counts the causes. This module adds what a sender needs: the value, what to do, and the
+first places.
 """
 
 from collections import Counter
@@ -27,7 +28,7 @@ _Kind = tuple[str, str, str, str, str]
 
 @dataclass(slots=True)
 class Line:
-    """The same problem with the same value, in any number of rows: the first places, and its words."""
+    """The same problem with the same value in one or more rows: its text and first places."""
 
     problem: Problem
     worded: ProblemText
@@ -41,7 +42,7 @@ class Line:
 
 
 class Errors:
-    """Gathers problems, then gives them as lines."""
+    """Collects problems and returns them as lines."""
 
     def __init__(self) -> None:
         self._causes = Causes()
@@ -52,7 +53,7 @@ class Errors:
         self.is_cut = False
 
     def add(self, problem: Problem, place: Place, worded: ProblemText, key: str) -> None:
-        """Take a problem whose place is made good. All problems of a document come one after the other."""
+        """Add a problem whose place is complete. All problems of a document must come in sequence."""
         self._causes.add(problem, key)
         self._levels[problem.level] += 1
         if problem.level == "error" and problem.where.column:
@@ -69,7 +70,7 @@ class Errors:
             line.places.append(place)
 
     def lines(self) -> list[Line]:
-        """The lines, those of the most frequent cause first; errors before warnings."""
+        """The lines: errors before warnings, most frequent cause first."""
         ranks: dict[_Kind, int] = {}
         for rank, cause in enumerate(self._causes.ranked()):
             ranks.setdefault((cause.code, cause.level, cause.file, cause.sheet, cause.column), rank)
@@ -79,7 +80,7 @@ class Errors:
         )
 
     def summary(self, words: Words) -> str:
-        """All of it in a sentence or two: `41 problems of 3 kinds in 12 records. Correcting the column “PLZ” clears 33 of them.`"""
+        """A summary in a sentence or two: `41 problems of 3 kinds in 12 records. Correcting the column “PLZ” clears 33 of them.`"""
         errors, warnings = self._levels["error"], self._levels["warning"]
         kinds = sum(cause.level == "error" for cause in self._causes.ranked())
         text = words.errors_summary.format(
@@ -106,14 +107,14 @@ _ALSO_SHOWN = 3
 
 
 class Spot(NamedTuple):
-    """A cell of the workbook: its name for people, and a link to it."""
+    """A cell of the workbook: its readable name and a link to it."""
 
     name: str
     link: str
 
 
 class _ListSheet:
-    """A sheet with a few lines of text, and below them a table whose texts wrap. `row` is where the table stands."""
+    """A sheet with a few lines of text above a table with wrapped texts. `row` is the table's current row."""
 
     def __init__(self, book: Book, title: str, lines: Sequence[str] = ()) -> None:
         self.book, self.sheet = book, book.sheet(title)
@@ -124,7 +125,7 @@ class _ListSheet:
         self._widths: Sequence[int] = ()
 
     def heads(self, heads: Sequence[str], widths: Sequence[int], *, count_at: int | None = None) -> None:
-        """The headings; the column `count_at` holds counts."""
+        """Write the headings; the column `count_at` holds counts."""
         self._widths = widths
         for position, (head, width) in enumerate(zip(heads, widths, strict=True)):
             style = self.book.head_style(Kind.COUNT if position == count_at else Kind.TEXT)
@@ -133,15 +134,15 @@ class _ListSheet:
         self.sheet.set_row(self.row, 24)
 
     def text(self, position: int, text: str, tone: Tone = Tone.PLAIN, **style: Any) -> None:
-        """A text in the row where the table stands."""
+        """Write a text in the current row."""
         write(self.sheet, self.row, position, text, self.book.style(tone=tone, wrap=True, **style))
 
     def count(self, position: int, count: int) -> None:
-        """A count in the row where the table stands."""
+        """Write a count in the current row."""
         write(self.sheet, self.row, position, count, self.book.style(Kind.COUNT))
 
     def fit(self, texts: Sequence[str], first: int = 0) -> None:
-        """The height of a row whose texts wrap, from this column on: spreadsheet programs differ in whether they find it themselves."""
+        """Set the height of a row with wrapped texts, from this column on. Not every spreadsheet program does so itself."""
         lines = max(
             sum(1 + len(part) * 9 // (10 * width) for part in text.split("\n"))
             for text, width in zip(texts, self._widths[first:], strict=False)
@@ -158,7 +159,7 @@ class _ListSheet:
 
 
 def errors_page(fix: FixBook, title: str, errors: Errors, spot: Callable[[Place], Spot]) -> None:
-    """The errors, a line for each kind of them and value, with links to the cells."""
+    """Write the errors, one line per kind and value, with links to the cells."""
     words = fix.words
     page = _ListSheet(fix.book, title, [errors.summary(words), *([words.errors_more] if errors.is_cut else [])])
     page.heads(words.errors_heads, _ERROR_WIDTHS, count_at=6)
@@ -191,7 +192,7 @@ def _error(page: _ListSheet, words: Words, line: Line, spots: Sequence[Spot]) ->
 
 
 def changed_page(fix: FixBook, title: str, changes: Changes) -> None:
-    """What became of values, a line for each example."""
+    """Write the value changes, one line per example."""
     words = fix.words
     some = [words.changed_some.format(count=words.number(changes.documents))] if changes.is_cut else []
     page = _ListSheet(fix.book, title, [words.changed_intro, *some])
@@ -214,7 +215,7 @@ def changed_page(fix: FixBook, title: str, changes: Changes) -> None:
 
 
 def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, ProblemText]]) -> None:
-    """What is wrong with a file that could not be read, a line for each problem."""
+    """Write the problems of an unreadable file, one line each."""
     words = fix.words
     page = _ListSheet(fix.book, title)
     page.heads((words.what_to_fix, words.errors_heads[8], words.errors_heads[9]), _ASIDE_WIDTHS)
@@ -228,7 +229,7 @@ def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, Probl
 
 
 def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more: Sequence[str]) -> None:
-    """Three sentences, what `more` there is to say, and where the workbook is from."""
+    """Write the three sentences, the `more` remarks, and the origin of the workbook."""
     book, words = fix.book, fix.words
     sheet = book.sheet(title)
     sheet.set_column(0, 0, 5)

@@ -1,4 +1,4 @@
-"""German for senders: the catalogue of all problems that one can meet, and what their values and hints say."""
+"""German for senders: the texts of all problems a sender can see, and of their values and hints."""
 
 from loadsheet.reports.fix_workbook.wording import Words
 

@@ -1,8 +1,9 @@
-"""What became of the senders' values on their way: cells beside payload values, where the two do not mean the same to the eye.
+"""How the senders' values changed on their way: cells beside payload values that do not obviously mean the same.
 
-Owns: what counts as a change of meaning. Another way to write the same number, date or word is none, nor is a part of a text; another
-unit, another time, a code for a word, a value for a blank is one. Where a cell arrived as it was, what else was calculated from it is
-no change. Compares by lineage, folds by column, and looks at a bounded number of documents.
+Owns what counts as a change of meaning. Another format of the same number, date or word does not count, and neither
+does part of a text. Another unit, another time, a code for a word or a value for a blank does. If one value keeps
+the cell's content, other values calculated from that cell do not count. Compares by lineage, groups by column, and
+examines a limited number of documents.
 """
 
 import re
@@ -41,7 +42,7 @@ _Cells = tuple[tuple[int, int], ...]
 
 
 class Example(NamedTuple):
-    """One change: the cell as it was written, what it became, and where the first such cell is."""
+    """One change: the source cell, its new value, and the first place where it occurs."""
 
     found: str
     became: str
@@ -50,7 +51,7 @@ class Example(NamedTuple):
 
 @dataclass(slots=True)
 class Change:
-    """The changes of one kind in one column: how many cells, and the first few that differ."""
+    """All changes of one kind in one column: the cell count and the first distinct examples."""
 
     column: str
     kind: Kind
@@ -69,7 +70,7 @@ def changes_of(entries: Iterable[Entry], origin: Origin) -> "Changes":
 
 
 class Changes:
-    """Gathers the changes of a drop."""
+    """Collects the changes of a drop."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
@@ -80,7 +81,7 @@ class Changes:
         self.is_cut = False
 
     def add(self, entry: Entry) -> None:
-        """Look at one document."""
+        """Examine one document."""
         if not entry.payload or not entry.rows or not all(row.cells for row in entry.rows):
             return
         if self.documents >= DOCUMENTS_MOST:
@@ -102,7 +103,7 @@ class Changes:
                 self._take(entry, cells, values)
 
     def folded(self) -> list[Change]:
-        """The changes, the most frequent first."""
+        """The changes, most frequent first."""
         return sorted(self._changes.values(), key=lambda one: -one.count)
 
     def _cells(self, entry: Entry, path: str) -> "_Cells":
@@ -117,7 +118,7 @@ class Changes:
         return tuple(found)
 
     def _sources(self, entry: Entry, path: str) -> tuple[Trace, ...]:
-        """What `trace` finds; documents with rows of the same tables have the same, unless they leave items out."""
+        """The result of `trace`. Documents with rows of the same tables share it, unless they leave items out."""
         if entry.items:
             return trace(self._origin.lineage, entry.rows, entry.items, path)
         shape = tuple(row.table for row in entry.rows)
@@ -129,7 +130,7 @@ class Changes:
         return known[path]
 
     def _kinds(self, entry: Entry, cells: "_Cells", values: list[tuple[str, str]]) -> list[Kind] | None:
-        """How each of the values differs from the text of the cells; None if one of them says the same."""
+        """How each value differs from the text of the cells; None if one of them means the same."""
         text = _text(entry, cells)
         kinds = [kind for _, value in values if (kind := self._judge(text, value)) is not None]
         return kinds if len(kinds) == len(values) else None
@@ -163,7 +164,7 @@ def _text(entry: Entry, cells: "_Cells") -> str:
 
 
 def judged(text: str, value: str) -> Kind | None:
-    """How a payload value differs in meaning from the cell that it was made of; None if it says the same."""
+    """How a payload value differs in meaning from its source cell; None if both mean the same."""
     shown, sent = " ".join(text.split()), " ".join(value.split())
     if (sent in _FLAGS and shown) or _stands_in(sent.casefold(), shown.casefold()):
         return None
@@ -179,19 +180,19 @@ def judged(text: str, value: str) -> Kind | None:
 
 
 def _is_calculated(text: str, value: str, cells: int) -> bool:
-    """Whether a value is made from cells and none of them: put together of several, or the offset of a date."""
+    """Whether a value is calculated from cells, such as a combination of several or the offset of a date."""
     if cells > 1:
         return _MOMENT.fullmatch(value) is None
     return _DATE.search(text) is not None and _NUMBER.fullmatch(value) is not None
 
 
 def _stands_in(sent: str, shown: str) -> bool:
-    """Whether a value is the text, or a word or more of it."""
+    """Whether a value equals the text, or one or more words of it."""
     return re.search(rf"(?<!\w){re.escape(sent)}(?!\w)", shown) is not None if sent else not shown
 
 
 def _same_moment(text: str, moment: re.Match[str]) -> bool:
-    """Whether the digits of a date and clock stand in a text, whatever their order and style."""
+    """Whether a text contains the digits of a date and time, in any order and style."""
     digits = {int(part) for part in re.findall(r"[0-9]+", text)}
     year, month, day, hour, minute, other_hour, other_minute = (
         None if part is None else int(part) for part in moment.groups()
@@ -213,7 +214,7 @@ def _same_moment(text: str, moment: re.Match[str]) -> bool:
 
 
 def _is_amount(text: str, value: Decimal) -> bool:
-    """Whether a text can be read as this number, in one style or the other."""
+    """Whether a text can be read as this number in one of the common formats."""
     bare = re.sub(r"['\u2019 \u00a0\u202f]", "", text).rstrip(".,")
     for group, point in ((",", "."), (".", ",")):
         try:

@@ -1,7 +1,8 @@
 """The texts of a fix workbook in one language, and the wording of a problem for the sender of a file.
 
-`problems.CATALOGUE` words problems for everybody. A catalogue here words them for senders, who know their columns but neither payload
-fields nor our commands. Where it has no text, the one of `problems.CATALOGUE` is used. The catalogues are `texts_en` and `texts_de`.
+`problems.CATALOGUE` words problems for all readers. The catalogues here word them for senders, who know their
+columns but neither payload fields nor our commands. A problem without a text here uses `problems.CATALOGUE`. The
+catalogues are `texts_en` and `texts_de`.
 """
 
 import re
@@ -22,19 +23,20 @@ _FOR_OPERATORS = re.compile(r"\bloadsheet (?:retry|resolve)\b")
 
 
 _WHOLE_VALUES = frozenset({"C302", "C306", "C308", "C309", "C311"})
-"""Problems whose hint may say what the whole cell was meant to be; those of others speak of a part of it."""
+"""Problems whose hint may suggest a value for the whole cell. Hints of other problems concern a part of it."""
 
 _OURS = "ours"
-"""The entry of `todo` for a value that comes from the mapping and from no cell."""
+"""The key in `todo` for a value that comes from the mapping, not from a cell."""
 
 _SAID_BETTER = frozenset({"C301", "C306", "C313", "C314", "C315"})
-"""Problems of which a catalogue says better what to do than the guide to a column does."""
+"""Problems for which the catalogue's advice is better than the guide to the column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of one language. `problems` are templates by code, filled as those of `problems.CATALOGUE`; `todo` what to do by
-    code where a problem does not say; `phrases` are patterns of what values and hints say in English, each with what to say instead.
+    """The texts of one language. `problems` are templates by code, filled like those of `problems.CATALOGUE`. `todo`
+    says what to do, by code, for problems that do not say it. `phrases` pair an English pattern in values and hints with
+    its replacement.
     """
 
     language: str
@@ -79,7 +81,7 @@ class Words:
         return f"{count:,}".replace(",", self.thousands)
 
     def counted(self, forms: tuple[str, str], count: int) -> str:
-        """A count in words: one, or more than one."""
+        """A count with its noun, singular or plural."""
         return forms[count != 1].format(self.number(count))
 
     def phrase(self, text: str) -> str:
@@ -92,7 +94,7 @@ class Words:
 
 
 class ProblemText(NamedTuple):
-    """A problem in the sender's words: the column, what is wrong, what to do, and the value that was probably meant (empty: none)."""
+    """A problem in the sender's words: column, what is wrong, what to do, and the suggested value (empty if none)."""
 
     column: str
     text: str
@@ -115,18 +117,18 @@ def word_problem(
     text = template.format_map(_Lenient(values))
     near = _NEAR.search(problem.hint) if problem.code in _WHOLE_VALUES else None
     suggestion = near[1].strip('"') if near else ""
-    if suggestion.islower() and problem.found[:1].isupper():  # names of countries are kept in small letters
+    if suggestion.islower() and problem.found[:1].isupper():  # country names are stored in lower case
         suggestion = suggestion.title()
     return ProblemText(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
 
 
 def line_of(text: str, todo: str) -> str:
-    """What is wrong and what to do in one line."""
+    """What is wrong and what to do, in one line."""
     return f"{text.rstrip('.')}. {todo}" if todo else text
 
 
 def lines_of(row: FixRow, words: Words) -> list[str]:
-    """The texts about a row, without repeats: what is wrong, with the columns unless the text names them, or that the row is fine."""
+    """The texts about a row without repeats. Each names its columns unless the text does, or says that the row is fine."""
     columns: dict[Remark, list[str]] = {}
     for remark in row.remarks:
         unplaced = remark._replace(position=None, column="", code="")
@@ -142,7 +144,7 @@ def lines_of(row: FixRow, words: Words) -> list[str]:
 
 
 def takes_of(guide: ColumnGuide) -> str:
-    """What a column takes, without patterns that only programs read. Empty if it takes any text."""
+    """What a column accepts, without patterns meant for programs. Empty if it accepts any text."""
     takes = _NOTHING_MEANT.sub("", _PATTERN.sub("", guide.takes))
     return "" if takes in _ANY_TEXT else takes
 
@@ -162,7 +164,7 @@ def _sentence(text: str) -> str:
 
 
 class _Lenient(dict[str, str]):
-    """Values for a template; a value that an old ledger does not have is empty."""
+    """Values for a template; a value missing in an old ledger is empty."""
 
     def __missing__(self, name: str) -> str:
         return ""

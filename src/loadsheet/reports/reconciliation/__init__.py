@@ -1,8 +1,8 @@
 """The reconciliation workbook: Summary, then one sheet for each question an analyst asks next.
 
-Owns: which sheets there are, and which of them lists an entry: each document of the run stands in one of Exceptions, Closed,
-Matched and Not verifiable. Entries stream through `add`, so memory does not grow with them; the front page is filled last, when
-everything is known. Analysts may leave it open: the next one of the same run then gets another name.
+Owns which sheets exist and which of them lists an entry: each document of the run is on one of Exceptions, Closed,
+Matched and Not verifiable. Entries stream through `add`, so memory does not grow with them. The front page is filled
+last. If an analyst has the workbook open, the next one of the same run gets another name.
 """
 
 from collections.abc import Iterator, Sequence
@@ -141,17 +141,17 @@ _RUN_COUNTS = (
     Column("Run"),
     Column("Agree", Kind.COUNT),
     Column("Wait or not verifiable", Kind.COUNT),
-    Column("Need someone", Kind.COUNT),
+    Column("Need attention", Kind.COUNT),
 )
 _FACTS = (Column("Name"), Column("Value"))
 _LEVELS = {"error": Tone.BAD, "warning": Tone.NOTE}
 
 
 class ReconciliationWorkbook:
-    """The workbook under way. Open each drop, add its entries, then `finish`."""
+    """The workbook in progress. Open each drop, add its entries, then call `finish`."""
 
     def __init__(self, book: Book, folder: Path, queries: LedgerQueries, reconciliation: Reconciliation) -> None:
-        """`folder` takes the CSV files for rows beyond those that a sheet can hold; `reconciliation` is what it shows."""
+        """`folder` takes the CSV files for rows that do not fit into a sheet; `reconciliation` is the content."""
 
         def table(title: str, columns: Sequence[Column], *, frozen: int = 1) -> TableSheet:
             beside = folder / f"reconciliation.{title.lower().replace(' ', '-')}.csv"
@@ -172,21 +172,21 @@ class ReconciliationWorkbook:
         self._files = table("Files", _FILES)
         self._signoff = Page(book, SIGNOFF, SIGNOFF_WIDTHS)
         self._run = Page(book, "Run", (40, 50, 30, 30))
-        self._data_sheets = {  # each with what stands in it if it is empty
-            self._exceptions: "nothing needs anybody",
+        self._data_sheets = {  # each with its text for an empty sheet
+            self._exceptions: "no open exceptions",
             self._fields: "no records were compared",
             self._differences: "no differences",
             self._problems: "no problems",
             self._matched: "no documents of this run agree",
             self._unverified: "no documents wait or cannot be verified",
-            self._only: "nothing, or the exchange was not asked",
+            self._only: "no such records, or the exchange was not asked",
             self._closed: "nothing was closed",
             self._files: "no files in this run",
         }
         self._tables: dict[str, SourceTable] = {}
 
     def open(self, drop: Drop) -> None:
-        """Begin with a drop; its files that were set aside, and what looks damaged in its tables, are problems."""
+        """Begin with a drop. Files set aside and suspected damage in its tables count as problems."""
         self._tables = {table.name: table for table in drop.tables}
         for file in drop.files:
             for problem in file.problems:
@@ -196,7 +196,7 @@ class ReconciliationWorkbook:
                 self._problem("", problem, Where(source.file, source.sheet))
 
     def add(self, entry: Entry, match: Match) -> None:
-        """Write an entry to its sheets; exceptions are written at the end, with those of earlier runs."""
+        """Write an entry to its sheets. Exceptions come at the end, with those of earlier runs."""
         files, rows = _origin(entry.rows, self._tables)
         head = (entry.key, entry.operation, match.verdict, entry.receipt)
         if entry.id not in self._reconciliation.exceptions.by_entry:
@@ -213,7 +213,7 @@ class ReconciliationWorkbook:
             self._differences.add(difference, {5: tone})
 
     def finish(self, summary: RunSummary, run: Run, settings: Settings) -> list[str]:
-        """Write what is known only now. Returns the names of the CSV files beside it that hold further rows."""
+        """Write the sheets that need all entries. Returns the names of the CSV files with further rows."""
         ages = Ages(run.started_at, settings.reports.working_days)
         worklist = WorkList(self._queries, ages, run.name)
         worklist.write(self._exceptions, self._reconciliation.exceptions.open)
@@ -235,7 +235,7 @@ class ReconciliationWorkbook:
             trend=_write_run(self._run, summary, runs),
             before=runs[-2] if len(runs) > 1 else None,
             notes=[
-                f"Some rows did not fit into their sheet; they go on in {name} beside this workbook."
+                f"Some rows did not fit into their sheet; they continue in {name}, in the same folder."
                 for name in overflow
             ],
         )
@@ -251,7 +251,7 @@ class ReconciliationWorkbook:
         return overflow
 
     def _write_missing(self, summary: RunSummary) -> str:
-        """A sheet for the records that are missing from new versions of files, if there are any. Returns the name of the CSV file beside."""
+        """Write a sheet of the records missing from new versions of files, if any. Returns the name of its CSV file, if any."""
         if not (drops := with_missing_records(summary)):
             return ""
         sheet = self._table("Missing records", _MISSING)
@@ -264,7 +264,7 @@ class ReconciliationWorkbook:
         return sheet.finish("")
 
     def _beginning(self, entry: Entry) -> Where:
-        """The place of an entry's first row: where a problem stands that names no place of its own."""
+        """The place of an entry's first row, used for problems without a place."""
         if not entry.rows:
             return NOWHERE
         table = self._tables[entry.rows[0].table]
@@ -285,7 +285,7 @@ def _differences_of(match: Match) -> Iterator[tuple[Difference, str, Tone]]:
 
 
 def _why(entry: Entry) -> str:
-    """Why nothing is known of it: the ledger's reason, or that nothing shows it."""
+    """Why an entry is not verifiable: the ledger's reason, or that no listing shows it."""
     return entry.reason if entry.state is not State.ACCEPTED else "the listing was not read, or is incomplete"
 
 
@@ -296,13 +296,13 @@ def _field_line(field: FieldMatch) -> Sequence[Value]:
 
 
 def _origin(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, str]:
-    """The files of an entry, and its rows with runs shortened: `3, 5-7`, and for each file where there are several."""
+    """The files of an entry, and its rows with ranges shortened: `3, 5-7`, grouped by file if there are several."""
     places = rows_by_place(rows, tables)
     return "; ".join(places), "; ".join(places.values())
 
 
 def _remarks(file: FileSummary) -> Iterator[str]:
-    """What reading found in a file, and the columns that nothing reads."""
+    """What reading noted about a file, and its unused columns."""
     for table in file.tables:
         yield from (f"{what}: {how}" for what, how in table.found.items())
         if table.unused:
@@ -321,7 +321,7 @@ def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
                 drop.mapping,
                 drop.mapping_version,
                 drop.operation,
-                documents,  # they belong to all files of the drop; shown once, so that the column adds up
+                documents,  # counted for all files of the drop; shown once, so that the column adds up
                 read,
                 *fates_shown(fates),
                 "; ".join(file.set_aside),
@@ -345,14 +345,14 @@ def _write_run(page: Page, summary: RunSummary, runs: Sequence[RunCounts]) -> Tr
     }
     page.section("This run")
     page.table("tblRun", _FACTS, [[Cell(name), Cell(value)] for name, value in facts.items()])
-    page.section("Settings that bear on the result")
+    page.section("Settings that affect the result")
     page.table("tblSettings", _FACTS, [[Cell(name), Cell(value)] for name, value in summary.settings.items()])
-    page.section("Assumptions about the interface that are not at their default")
+    page.section("Assumptions about the interface that differ from their defaults")
     changed = [[Cell(one.setting), Cell(one.value), Cell(one.default)] for one in summary.deviations]
     page.table("tblAssumptions", (*_FACTS, Column("Default")), changed)
-    page.section("What the verdicts mean; the first rule that fits an entry decides")
+    page.section("Meanings of the verdicts; the first rule that matches an entry decides")
     page.table("tblRules", _FACTS, [[Cell(verdict), Cell(MEANINGS[verdict])] for verdict in IN_ORDER])
-    page.section("The last runs that told of documents")
+    page.section("The latest runs with documents")
     first = page.row + 1
     page.table("tblRuns", _RUN_COUNTS, [[Cell(value) for value in counts[:4]] for counts in runs])
     ends = (first, first + len(runs) - 1)
@@ -360,19 +360,19 @@ def _write_run(page: Page, summary: RunSummary, runs: Sequence[RunCounts]) -> Tr
 
 
 def free_name(folder: Path) -> str:
-    """The name that the workbook can have in a folder: its own, unless one of that name is open in a spreadsheet program."""
+    """The workbook's name in a folder: its own, unless a spreadsheet program has that file open."""
     stem, suffix = NAME.rsplit(".", 1)
     others = (f"{stem}_{number}.{suffix}" for number in range(2, _OTHER_NAMES_MAX))
     return next((name for name in (NAME, *others) if not _is_open(folder / name)), NAME)
 
 
 def other_name(name: str) -> list[str]:
-    """What is to be said if the workbook has another name than its own."""
+    """A remark if the workbook has another name than its own."""
     return [] if name == NAME else [f"{NAME} is open in another program; the workbook is in {name}"]
 
 
 def _is_open(path: Path) -> bool:
-    """Whether a program has the file open, as far as one can see: its lock file lies beside, or it cannot be opened for writing."""
+    """Whether a program seems to have the file open: it has a lock file, or cannot be opened for writing."""
     if any((path.parent / lock).exists() for lock in (f"~${path.name}", f".~lock.{path.name}#")):
         return True
     if not path.exists():

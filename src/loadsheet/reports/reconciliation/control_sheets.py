@@ -1,8 +1,9 @@
 """The sheets Ageing, Control totals and Sign-off of the reconciliation workbook.
 
-Ageing: open exceptions by age and reason, as counts, weights and values. What the analyst writes into Exceptions changes it at once.
-Control totals: the tie-out of rows by file, and the figures of all documents on each leg. Sign-off: who prepared and who reviewed, what they
-accept, and the digests of the data. Formulas are live, with the results of the run stored for programs that do not calculate.
+Ageing: open exceptions by age and reason, as counts, weights and values. It follows the analyst's entries in
+Exceptions. Control totals: the tie-out of rows by file, and the figures of all documents on each leg. Sign-off: who
+prepared, who reviewed, what they accept, and the digests of the data. Formulas are live; the run's results are stored
+for programs that do not calculate.
 """
 
 import re
@@ -29,15 +30,15 @@ AGEING = "Ageing"
 _SHOWN = (*REASONS, NO_REASON)
 _MATRICES_MAX = 8
 PLAIN_UNIT = re.compile(r"[A-Za-z0-9/.]{1,12}")
-"""Units and currencies that may stand in headings and formulas; what records say is not ours."""
+"""Units and currencies that may appear in headings and formulas. Other values come from records and may not."""
 _FIGURES = {"weight": ("Weight", "Unit", Kind.AMOUNT), "goods value": ("Value", "Currency", Kind.MONEY)}
 
 _Sums = Mapping[tuple[str, str], int | Decimal]
 
 
 class AgeingCells(NamedTuple):
-    """Where other sheets find what this one adds up: the cells with the names of the buckets and their counts, and the cell with the
-    count of each reason.
+    """References into this sheet for other sheets: the cells with the bucket names and their counts, and the cell with
+    the count of each reason.
     """
 
     buckets: str
@@ -46,11 +47,11 @@ class AgeingCells(NamedTuple):
 
 
 def write_ageing(page: Page, aged: Aged, sheet: TableSheet, says: str) -> AgeingCells:
-    """Fill the sheet; `sheet` is the one that lists the exceptions, `says` what working days are."""
+    """Fill the sheet; `sheet` lists the exceptions, `says` defines working days."""
     page.heading("Open exceptions by age and reason")
-    page.line(f"Ages are in working days up to the day of the run; {says}.", Tone.MUTED)
+    page.line(f"Ages are in working days up to the day of the run. {says[:1].upper()}{says[1:]}.", Tone.MUTED)
     matrices = _Matrices(page, sheet)
-    page.section("How many")
+    page.section("Number of exceptions")
     cells = matrices.write("tblAgeing", aged.counts, Kind.COUNT, "COUNTIFS(", "")
     figures = sorted(aged.amounts.items(), key=lambda one: (one[0][0] != "weight", -len(one[1]), one[0]))
     for number, ((name, unit), sums) in enumerate(figures):
@@ -60,7 +61,7 @@ def write_ageing(page: Page, aged: Aged, sheet: TableSheet, says: str) -> Ageing
         page.section(f"{head} in {unit}")
         begins = f"SUMIFS({sheet.column(head)},"
         matrices.write(f"tblAgeing{number + 1}", sums, kind, begins, f',{sheet.column(unit_head)},"{unit}"')
-    page.line("Weights and values of documents that could not be built are not known.", Tone.MUTED)
+    page.line("Weights and values of documents that could not be built are unknown.", Tone.MUTED)
     page.finish()
     return cells
 
@@ -71,7 +72,7 @@ class _Matrices:
     def __init__(self, page: Page, sheet: TableSheet) -> None:
         self._page = page
         self._bucket, self._reason = sheet.column("Bucket"), sheet.column(HEADS["reason"])
-        self._live = sheet.count == sheet.kept  # rows in a CSV beside are out of reach of formulas
+        self._live = sheet.count == sheet.kept  # formulas cannot reach rows in a CSV file
 
     def write(self, name: str, sums: _Sums, kind: Kind, begins: str, ends: str) -> AgeingCells:
         page = self._page
@@ -137,14 +138,14 @@ FATES_SHOWN: tuple[str, ...] = (
     WAITING,
     IGNORED,
 )
-"""The fates of rows as columns; what is ready or being sent is waiting."""
+"""The fates of rows as columns; ready and sending count as waiting."""
 
 _SCALES = {Scale.COUNT: Kind.COUNT, Scale.WEIGHT: Kind.AMOUNT, Scale.MONEY: Kind.MONEY}
-_PLACES = 6  # decimals to which differences are rounded: below any unit in use, above the noise of binary numbers
+_PLACES = 6  # decimals for rounding differences: finer than any unit in use, coarser than binary rounding noise
 
 
 def fates_shown(fates: Mapping[str, int]) -> list[int]:
-    """The rows of each shown fate."""
+    """The row count of each shown fate."""
     waiting = fates.get(State.READY, 0) + fates.get(State.SENDING, 0)
     return [waiting if fate == WAITING else fates.get(fate, 0) for fate in FATES_SHOWN]
 
@@ -183,7 +184,7 @@ def _count(count: int) -> Cell:
 
 
 def _checked(row: int, read: int, accounted: int, *, says: bool) -> list[Cell]:
-    """The last three cells of a line of the balance: sum, difference, and what they say."""
+    """The last three cells of a balance line: sum, difference and result."""
     end = len(FATES_SHOWN) + 1
     total = Formula(f"=SUM({at(row, 2)}:{at(row, end)})", accounted)
     rest = Formula(f"={at(row, 1)}-{at(row, end + 1)}", read - accounted)
@@ -243,24 +244,24 @@ _SIGNOFF_COLUMNS = (Column("What"), Column("Value"), Column("Meaning"))
 def write_signoff(
     page: Page, run: str, sheet: TableSheet, counts: tuple[int, int], tables: Sequence[TableSheet]
 ) -> None:
-    """Fill the sheet; `sheet` lists the open exceptions, `counts` are how many of these are accepted differences as the run knows them,
-    and how many others the analyst's word closed; `tables` are all sheets of data.
+    """Fill the sheet. `sheet` lists the open exceptions. `counts` are how many of them are accepted differences in this
+    run, and how many others the analyst closed. `tables` are all data sheets.
     """
     accepted, closed = counts
     page.heading(f"Sign-off of run {run}")
     page.section("Exceptions")
     counted = f'=COUNTIF({sheet.column(HEADS["status"])},"{ACCEPTED}")'
     facts = [
-        [Cell("exceptions open"), Cell(sheet.count, kind=Kind.COUNT), Cell("all of the sheet Exceptions")],
+        [Cell("exceptions open"), Cell(sheet.count, kind=Kind.COUNT), Cell("all rows of the sheet Exceptions")],
         [
             Cell("exceptions accepted here"),
             Cell(Formula(counted, accepted) if sheet.count == sheet.kept else accepted, kind=Kind.COUNT),
-            Cell(f"those that have the status {ACCEPTED}; the next run closes them"),
+            Cell(f"rows with the status {ACCEPTED}; the next run closes them"),
         ],
         [
             Cell("closed by the analyst"),
             Cell(closed, kind=Kind.COUNT),
-            Cell("explained or accepted, on the sheet Closed"),
+            Cell("explained or accepted; see the sheet Closed"),
         ],
     ]
     page.table("tblAccepted", _SIGNOFF_COLUMNS, facts)
@@ -271,14 +272,14 @@ def write_signoff(
     signatures = [
         [Cell("prepared by"), yours, Cell("the analyst who went through the exceptions")],
         [Cell("prepared on"), day, Cell("day")],
-        [Cell("reviewed by"), yours, Cell("somebody else: the cell takes no other name")],
-        [Cell("reviewed on"), day, Cell("day, not before that of the preparation")],
+        [Cell("reviewed by"), yours, Cell("another person; the preparer's name is not accepted")],
+        [Cell("reviewed on"), day, Cell("day, not before the day of preparation")],
     ]
     page.table("tblSigned", _SIGNOFF_COLUMNS, signatures)
     _check(page, first)
     page.section("Digests of the data")
     page.table("tblDigests", (Column("Sheet"), Column("Rows"), Column("SHA-256")), [_digest(one) for one in tables])
-    how = "SHA-256 of all rows as they were written: values as UTF-8 texts, the character 1F between them, a line feed after each row."
+    how = "SHA-256 of all rows as written: values as UTF-8 texts, the character 1F between them, a line feed after each row."
     page.line(how, Tone.MUTED)
     page.finish()
 
@@ -288,14 +289,14 @@ def _digest(table: TableSheet) -> list[Cell]:
 
 
 def _check(page: Page, first: int) -> None:
-    """The rules of the four cells that people fill in, of which the first is in this row."""
+    """Add the validation rules of the four input cells; `first` is the row of the first."""
     preparer, prepared = (at(first + row, 1, row_abs=True, col_abs=True) for row in (0, 1))
     reviewer = at(first + 2, 1)
     other = {
         "validate": "custom",
         "value": f"=LOWER(TRIM({reviewer}))<>LOWER(TRIM({preparer}))",
         "error_title": "Four eyes",
-        "error_message": "The reviewer must be somebody else than the preparer.",
+        "error_message": "The reviewer must not be the preparer.",
     }
     page.sheet.data_validation(first + 2, 1, first + 2, 1, other)
     for row, criteria, value in ((first + 1, ">", "=DATE(2000,1,1)"), (first + 3, ">=", f"={prepared}")):
@@ -303,6 +304,6 @@ def _check(page: Page, first: int) -> None:
             "validate": "date",
             "criteria": criteria,
             "value": value,
-            "error_message": "Give a day, such as 2026-03-05.",
+            "error_message": "Enter a date, such as 2026-03-05.",
         }
         page.sheet.data_validation(row, 1, row, 1, rule)

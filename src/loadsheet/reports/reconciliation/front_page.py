@@ -1,7 +1,7 @@
-"""The front page of the reconciliation workbook: the verdict in a sentence, then the figures behind it and two charts.
+"""The front page of the reconciliation workbook: the verdict in a sentence, then its figures and two charts.
 
-Every number comes from the summary, the reconciliation, or the ledger's counts of earlier runs. Sums and shares are live formulas with
-stored results: readers can follow them, and programs that do not calculate see the values. The charts draw cells of other sheets.
+Every number comes from the summary, the reconciliation, or the ledger's counts of earlier runs. Sums and shares are
+live formulas with stored results, for programs that do not calculate. The charts use cells of other sheets.
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from loadsheet.reports.sentences import balance_sentence, verdict_sentence
 from loadsheet.reports.sheets import Cell, Column, Formula, Page, Value
 
 RUNS_SHOWN = 30
-_RUNS_READ_MAX = 120  # runs that read nothing are many where an inbox is watched
+_RUNS_READ_MAX = 120  # a watched inbox has many runs without files
 
 
 class RunCounts(NamedTuple):
-    """How a run came out: how many documents agree, how many wait or cannot be verified, how many need someone; and its verdicts, as
-    far as they are known.
+    """The documents of a run: how many agree, wait or cannot be verified, and need attention; and its verdicts as far
+    as they are known.
     """
 
     run: str
@@ -48,7 +48,7 @@ _read = msgspec.json.Decoder(_Kept).decode
 
 
 def trend(queries: LedgerQueries, run: Run, verdicts: Mapping[str, int]) -> tuple[RunCounts, ...]:
-    """The last runs that had documents, oldest first, up to and including this one, whose verdicts are given."""
+    """The latest runs with documents, oldest first, up to this one, whose verdicts are given."""
     before = [one for one in queries.runs(_RUNS_READ_MAX) if one.id < run.id and one.summary]
     runs = [counts for counts in map(_run_counts, before) if counts is not None]
     return (*reversed(runs[: RUNS_SHOWN - 1]), _counts_of(run.name, verdicts))
@@ -80,7 +80,7 @@ def _sums(
     return agree, sum(counts.values()) - agree - need, need
 
 
-_CHART_LINES = 15  # of a page that the charts take
+_CHART_LINES = 15  # page rows that the charts cover
 
 _SIZE = {"width": 590, "height": 275}
 _COLOURS = {"agree": "#5B9A6F", "open": "#E0B252", "need": "#C25450", "age": "#486581"}
@@ -90,7 +90,7 @@ _VALUES = {**_AXIS, "min": 0, "num_format": "#,##0", "major_gridlines": {"visibl
 
 
 class TrendCells(NamedTuple):
-    """Where the last runs stand: the cells with their names, and with the three counts of each."""
+    """References to the cells of the latest runs: their names and the three counts of each."""
 
     runs: str
     agree: str
@@ -99,12 +99,12 @@ class TrendCells(NamedTuple):
 
 
 def _write_charts(page: Page, trend: TrendCells, ageing: AgeingCells) -> None:
-    """Put both charts side by side where the page stands now."""
+    """Place both charts side by side at the current row."""
     outcomes = page.book.chart("column", subtype="stacked")
     for name, values, colour in (
         ("agree", trend.agree, "agree"),
         ("wait or not verifiable", trend.open, "open"),
-        ("need someone", trend.need, "need"),
+        ("need attention", trend.need, "need"),
     ):
         _series(outcomes, name, (trend.runs, values), _COLOURS[colour], gap=40)
     _dress(outcomes, "Documents of the last runs, by outcome")
@@ -141,15 +141,15 @@ _FIGURES = (
     ("weight", "Weight", Kind.AMOUNT, 1),
     ("goods value", "Value", Kind.MONEY, 2),
 )
-"""The figures by outcome: their names here, what they hold, and of how many units or currencies, the most used first."""
+"""The figures by outcome: name here, content, and the maximum of units or currencies, most used first."""
 
 _REASONS_SHOWN, _KINDS_SHOWN = 5, 8
 _VERDICTS = tuple(verdict for verdict in Verdict if verdict is not Verdict.ONLY_LISTED)
 
 
 class FrontPageData(NamedTuple):
-    """What the front page shows beside the run's summary: the figures of documents by verdict, the open exceptions added up, how
-    many this run closed, where other sheets hold what is drawn, the run before, and further lines for the head.
+    """What the front page shows besides the run's summary: the figures by verdict, the open exceptions by age and
+    reason, the number closed by this run, references to chart data, the previous run, and more lines for the head.
     """
 
     shares: Sequence[Share]
@@ -215,21 +215,21 @@ def _outcomes(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     page.total(columns, [Cell("all documents"), *added])
     if data.before is not None:
         page.line(
-            f"Change: since run {data.before.run}. Figures: as the sources ask for them, creates and updates only.",
+            f"Change: since run {data.before.run}. Figures: as requested by the source files, creates and updates only.",
             Tone.MUTED,
         )
     if summary.only_at_exchange:
-        beyond = f"Beyond these: {summary.only_at_exchange:,} {Verdict.ONLY_LISTED}: {MEANINGS[Verdict.ONLY_LISTED]}"
+        beyond = f"In addition: {summary.only_at_exchange:,} {Verdict.ONLY_LISTED}: {MEANINGS[Verdict.ONLY_LISTED]}"
         page.line(f"{beyond} (sheet Only at exchange)", Tone.NOTE, band=True)
 
 
 def _figures(shares: Sequence[Share]) -> Iterator[tuple[str, Kind, dict[str, Decimal]]]:
-    """The figures that have a column: packages, then the weights and values in the units that are most in use."""
+    """The figures with a column: packages, then weights and values in the most used units."""
     sums: dict[tuple[str, str], dict[str, Decimal]] = {}
     for verdict, figure, unit, amount in shares:
         if not unit or PLAIN_UNIT.fullmatch(unit):
             sums.setdefault((figure, unit), {})[verdict] = amount
-    used: set[str] = set()  # a table's headings must differ in more than capitals
+    used: set[str] = set()  # headings of a table must differ by more than case
     for figure, name, kind, most in _FIGURES:
         places = sorted((place for place in sums if place[0] == figure), key=lambda place: (-len(sums[place]), place))
         for _, unit in places[:most]:

@@ -1,7 +1,7 @@
-"""The sheets Exceptions and Closed: what needs someone, oldest first, with the analyst's annotations; and what was closed.
+"""The sheets Exceptions (what needs attention, oldest first, with the analyst's annotations) and Closed.
 
-Each exception combines the ledger's entry, its source cells and what the listing showed. Ages count working days: Monday to Friday, or
-those of a country with its public holidays. Open exceptions are added up by age and reason.
+Each exception combines the ledger's entry, its source cells and what the listing showed. Ages count working days:
+Monday to Friday, or those of a country with its public holidays. Open exceptions are totalled by age and reason.
 """
 
 from collections import Counter
@@ -39,10 +39,10 @@ from loadsheet.reports.listing_export import text_of
 from loadsheet.reports.sheets import Column, TableSheet, Value
 
 BUCKETS = ("0 days", "1 day", "2 to 5 days", "6 to 10 days", "over 10 days")
-"""Ages in working days, as reports group them; none that a spreadsheet takes for a number, a day or a comparison."""
+"""Ages in working days as reports group them. No spreadsheet reads these as a number, date or comparison."""
 
 LIMITS = (0, 1, 5, 10)
-"""The most working days of each bucket but the last."""
+"""The maximum of working days of each bucket except the last."""
 
 _WEEKEND = 5
 
@@ -50,10 +50,10 @@ IsWorking = Callable[[date], bool]
 
 
 class Ages:
-    """Counts working days up to one day, which is that of the run."""
+    """Counts working days up to the day of the run."""
 
     def __init__(self, today: str, country: str = "") -> None:
-        """`today` is ISO 8601; `country` such as `DE`, or `DE-SN` with a part of it; empty: Monday to Friday, no holidays."""
+        """`today` is ISO 8601. `country` is like `DE`, or `DE-SN` with a subdivision; empty: Monday to Friday, no holidays."""
         self._today = date.fromisoformat(today[:10])
         known = _working_days_of(country) if country else None
         self._is_working: IsWorking = known or _is_weekday
@@ -61,7 +61,7 @@ class Ages:
         self._counted = cache(self._count)
 
     def days(self, since: str) -> int:
-        """The working days from the day of `since` (ISO 8601) to today; none if that is today or later."""
+        """The working days from the day of `since` (ISO 8601) to today; 0 if that is today or later."""
         return self._counted(since[:10])
 
     def _count(self, since: str) -> int:
@@ -80,7 +80,7 @@ def _is_weekday(day: date) -> bool:
 
 
 def _working_days_of(country: str) -> IsWorking | None:
-    """The working days of a country; None for an unknown country: no run fails for that."""
+    """The working days of a country; None for an unknown country, which must not fail a run."""
     import holidays
 
     name, _, part = country.partition("-")
@@ -93,8 +93,8 @@ def _working_days_of(country: str) -> IsWorking | None:
 
 def _says(country: str, *, known: bool) -> str:
     if known:
-        return f"working days of {country}, without its public holidays"
-    unknown = f"; of {country} no holidays are known" if country else ""
+        return f"working days are those of {country}, without its public holidays"
+    unknown = f"; the holidays of {country} are unknown" if country else ""
     return f"working days are Monday to Friday{unknown}"
 
 
@@ -121,13 +121,13 @@ CLOSED_COLUMNS = (
     Column("Closed in run", width=14),
     Column("Age", Kind.COUNT, width=6),
     *(Column(head, width=10, width_max=40, wrap=name == "comment") for name, head in HEADS.items()),
-    Column("Said by", width=10, width_max=24),
-    Column("Said at (UTC)", Kind.MOMENT, width=19),
+    Column("Annotated by", width=10, width_max=24),
+    Column("Annotated at (UTC)", Kind.MOMENT, width=19),
 )
 
 
 def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
-    """The columns of the work list; `owners` are offered as such."""
+    """The columns of the work list; `owners` are the choices of the owner column."""
     offered = {"owner": tuple(owners), "reason": REASONS, "status": STATUSES}
     return (
         Column(ID, width=9),
@@ -147,7 +147,7 @@ def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
         Column(HEADS["reason"], width=12, width_max=22, choices=offered["reason"]),
         Column(HEADS["comment"], width=18, width_max=30, wrap=True),
         Column(HEADS["status"], width=10, width_max=18, choices=offered["status"], strict=True),
-        # what follows is for filters and sums, and is not printed
+        # hidden in print: the columns for filters and sums
         Column("Operation", width=13, printed=False),
         Column("Bucket", width=12, printed=False),
         Column("Weight", Kind.AMOUNT, width=10, printed=False),
@@ -168,7 +168,7 @@ class Amount(NamedTuple):
 
 @dataclass
 class Aged:
-    """Open exceptions added up by age and reason: how many, and their weights and values by unit."""
+    """Totals of open exceptions by age and reason: counts, and weights and values by unit."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     amounts: dict[tuple[str, str], dict[tuple[str, str], Decimal]] = field(default_factory=dict)
@@ -177,14 +177,14 @@ class Aged:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of exceptions."""
         return self.counts.total()
 
     def add(self, place: tuple[str, str], figures: Mapping[str, Amount]) -> None:
-        """Count one; `place` is its bucket and reason."""
+        """Count an exception; `place` is its bucket and reason."""
         self.counts[place] += 1
         for name, (amount, unit) in figures.items():
-            sums = self.amounts.setdefault((name, unit.upper()), {})  # formulas tell no capitals apart either
+            sums = self.amounts.setdefault((name, unit.upper()), {})  # spreadsheet formulas ignore case too
             sums[place] = sums.get(place, Decimal(0)) + amount
 
 
@@ -192,8 +192,8 @@ class WorkList:
     """Writes exceptions to their sheets."""
 
     def __init__(self, queries: LedgerQueries, ages: Ages, run: str) -> None:
-        """`run` is the name of the reported run. What is written is counted: `aged`, those that the analyst accepts, and those
-        that the analyst's word closed.
+        """`run` is the name of the reported run. The list counts what it writes: `aged`, the exceptions the analyst
+        accepts, and those the analyst closed.
         """
         self._queries, self._ages, self._run = queries, ages, run
         self._drop = lru_cache(_DROPS_KNOWN)(queries.drop)
@@ -201,56 +201,56 @@ class WorkList:
         self.aged, self.accepted, self.closed_by_word = Aged(), 0, 0
 
     def write(self, sheet: TableSheet, open_ones: Iterator[ExceptionStatus]) -> None:
-        """Fill the sheet Exceptions, adding up what is in it."""
-        for standing, entry, remarks in self._with_remarks(open_ones):
+        """Fill the sheet Exceptions and total its content."""
+        for exception, entry, remarks in self._with_remarks(open_ones):
             values = {name: remarks[name].value if name in remarks else "" for name in HEADS}
             values["status"] = values["status"] or OPEN
-            days, figures = self._ages.days(standing.opened_at), _figures(entry)
+            days, figures = self._ages.days(exception.opened_at), _figures(entry)
             bucket = bucket_of(days)
             reason = values["reason"] if values["reason"] in REASONS else NO_REASON
             self.aged.add((bucket, reason), figures)
             self.accepted += values["status"] == ACCEPTED
-            self.aged.new += standing.run == self._run
+            self.aged.new += exception.run == self._run
             self.aged.oldest = max(self.aged.oldest, days)
             weight, value = figures.get("weight", (None, "")), figures.get("goods value", (None, ""))
-            line: list[Value] = [exception_id(entry.id), entry.key, self._drop(entry.drop).mapping, standing.verdict]
-            line += [*self._what(standing, entry), _day(standing.opened_at), days, *values.values()]
-            line += [entry.operation, bucket, *weight, *value, standing.run, as_written(values)]
+            line: list[Value] = [exception_id(entry.id), entry.key, self._drop(entry.drop).mapping, exception.verdict]
+            line += [*self._what(exception, entry), _day(exception.opened_at), days, *values.values()]
+            line += [entry.operation, bucket, *weight, *value, exception.run, as_written(values)]
             sheet.add(line, _TONES)
 
     def write_closed(self, sheet: TableSheet, closed: Iterator[ExceptionStatus]) -> None:
         """Fill the sheet Closed."""
-        for standing, entry, remarks in self._with_remarks(closed):
-            self.closed_by_word += standing.closed in WORDS
+        for exception, entry, remarks in self._with_remarks(closed):
+            self.closed_by_word += exception.closed in WORDS
             words = [remarks[name].value if name in remarks else "" for name in HEADS]
             status = remarks.get("status")
             spoken = (status.who, datetime.fromisoformat(status.at)) if status else ("", None)
-            where = (_day(standing.opened_at), standing.run, standing.closed_run or self._run)
-            days = self._ages.days(standing.opened_at)
+            where = (_day(exception.opened_at), exception.run, exception.closed_run or self._run)
+            days = self._ages.days(exception.opened_at)
             head = (exception_id(entry.id), entry.key, entry.operation, self._drop(entry.drop).mapping)
-            sheet.add((*head, standing.verdict, standing.closed, *where, days, *words, *spoken), {5: Tone.GOOD})
+            sheet.add((*head, exception.verdict, exception.closed, *where, days, *words, *spoken), {5: Tone.GOOD})
 
     def _with_remarks(
-        self, standings: Iterator[ExceptionStatus]
+        self, exceptions: Iterator[ExceptionStatus]
     ) -> Iterator[tuple[ExceptionStatus, Entry, dict[str, Remark]]]:
-        while some := list(islice(standings, _BATCH)):
+        while some := list(islice(exceptions, _BATCH)):
             wanted = [one.entry for one in some]
             remarks = self._queries.remarks_on(wanted)
-            for standing, entry in zip(some, self._queries.entries_by_id(wanted), strict=True):
-                yield standing, entry, remarks.get(entry.id, {})
+            for exception, entry in zip(some, self._queries.entries_by_id(wanted), strict=True):
+                yield exception, entry, remarks.get(entry.id, {})
 
-    def _what(self, standing: ExceptionStatus, entry: Entry) -> tuple[Value, ...]:
+    def _what(self, exception: ExceptionStatus, entry: Entry) -> tuple[Value, ...]:
         """Field, source value, sent value, value at the exchange, difference, what is wrong, and the source cell."""
         drop = self._drop(entry.drop)
-        if standing.found:
-            first, *others = standing.found
+        if exception.found:
+            first, *others = exception.found
             source, cell = self._source(entry, first.path)
-            wrong = "; also ".join([MEANINGS[Verdict(standing.verdict)], *([_named(others)] if others else [])])
+            wrong = "; also ".join([MEANINGS[Verdict(exception.verdict)], *([_named(others)] if others else [])])
             return (first.path, source, first.sent, first.held, gap_of(first), wrong, cell or _beginning(entry, drop))
         problem = _first(entry.problems)
         if problem is None:
             reason = entry.reason if entry.state is not State.ACCEPTED else ""
-            text = reason or MEANINGS.get(Verdict(standing.verdict), "")
+            text = reason or MEANINGS.get(Verdict(exception.verdict), "")
             return ("", "", "", "", None, text, _beginning(entry, drop))
         path = problem.where.path
         source, cell = self._source(entry, path) if path else ("", "")
@@ -262,7 +262,7 @@ class WorkList:
         return (named, problem.found or source, text_of(sent), "", None, what, place or _beginning(entry, drop))
 
     def _source(self, entry: Entry, path: str) -> tuple[str, str]:
-        """The cell behind a payload path as its sender sees it, and where it is; empty for what no cell gives."""
+        """The cell behind a payload path as its sender sees it, and its place; empty if the value comes from no cell."""
         origin: Origin = self._origin(entry.drop)
         for place in locate(origin.lineage, entry.rows, entry.items, path):
             row, table = entry.rows[place.row], origin.tables.get(place.table)
@@ -273,11 +273,11 @@ class WorkList:
         return "", ""
 
 
-_ACCEPTED_BEFORE = "L616"  # of an invalid document: the exchange has an earlier version
+_ACCEPTED_BEFORE = "L616"  # an invalid document of which the exchange has an earlier version
 
 
 def _named(others: Sequence[Difference]) -> str:
-    """Further fields, as far as one wants to read them in a cell; the sheet Differences has them all."""
+    """Further fields, shortened for a cell; the sheet Differences has all."""
     more = len(others) - _NAMED
     return ", ".join([*(one.path for one in others[:_NAMED]), *([f"{more} more"] if more > 0 else [])])
 
@@ -287,7 +287,7 @@ def _day(moment: str) -> datetime:
 
 
 def _first(problems: Sequence[Problem]) -> Problem | None:
-    """The problem to name: the first that is not only a warning."""
+    """The problem to name: the first error."""
     return next((one for one in problems if one.level != "warning"), problems[0] if problems else None)
 
 
@@ -299,7 +299,7 @@ def _beginning(entry: Entry, drop: Drop) -> str:
 
 
 def _figures(entry: Entry) -> dict[str, Amount]:
-    """Weight and value of a document, each in the unit that its record names first."""
+    """The weight and value of a document, each in the first unit its record names."""
     content = entry.payload or entry.figures
     measures = measures_of(BY_NAME[entry.operation]) if content else ()
     found: dict[str, Amount] = {}
