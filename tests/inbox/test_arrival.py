@@ -418,7 +418,7 @@ def test_another_folder_in_the_place_of_the_inbox_is_refused(place):
     with pytest.raises(FolderError, match=r"is a different folder than before.* is missing.* that it is mounted"):
         scan(place)
     (place.inbox / ".loadsheet-inbox").write_text("another one")
-    with pytest.raises(FolderError, match="its marker .* differs"):
+    with pytest.raises(FolderError, match=r"its marker .* differs"):
         scan(place)
     (place.state / "inboxes.json").unlink()
     assert scan(place).candidates == ()  # replaced on purpose
