@@ -331,7 +331,7 @@ def test_a_wrong_script_says_what_is_wrong(tmp_path, text, said):
 
 def test_faults_are_not_served_to_other_machines():
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
-        with pytest.raises(SettingsError, match="this machine only"):
+        with pytest.raises(SettingsError, match="only available on this machine"):
             check_address(Address(host), faults=True)
 
 
