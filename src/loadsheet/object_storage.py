@@ -1,8 +1,8 @@
-"""Object stores: listing, fetching, putting, copying and removing objects by their addresses, such as `s3://bucket/prefix/name`.
+"""Object stores: lists, fetches, uploads, copies and removes objects by address, such as `s3://bucket/prefix/name`.
 
-Owns: the library (fsspec, with s3fs for S3; the extra `objects`), what a version of an object is, and the error messages.
-Objects are written and fetched whole or not at all. Credentials come from where the store's library looks for them (environment, a role)
-and appear in no message. Nothing is loaded before the first address is used.
+Owns: the library (fsspec, with s3fs for S3; the extra `objects`), the versions of objects, and the error messages. Writes and
+fetches are atomic. The store's library finds the credentials (environment, role); no message shows them. The library is loaded
+with the first address.
 """
 
 import errno
@@ -29,7 +29,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "use_listings_cache": False,
     }
 }
-_VERSION = "#version="  # between the address and the version of an object that lies where it was dropped
+_VERSION = "#version="  # between the address and the version of an object in the inbox
 _MARKS = ("ETag", "etag", "md5", "content_md5", "md5Hash")
 _CHANGED = ("LastModified", "last_modified", "mtime", "updated", "created")
 _TEXT_MAX = 300
@@ -52,7 +52,7 @@ _ADVICE = (
 
 
 class Object(NamedTuple):
-    """A version of an object: its address, its name below the listed address, its size in bytes, the id of this version (`ETAG-SIZE`),
+    """A version of an object: its address, its name below the listed address, its size in bytes, its version id (`ETAG-SIZE`),
     and when the store received it (aware).
     """
 
@@ -64,13 +64,13 @@ class Object(NamedTuple):
 
 
 def objects_in(address: str) -> list[Object]:
-    """All objects below an address, sorted by their names. Raises FolderError if there is no such bucket, or it cannot be listed."""
+    """All objects below an address, sorted by name. Raises FolderError if the bucket does not exist or cannot be listed."""
     store, path = _store(address)
     with _errors_translated(address, "listed"):
-        found = store.find(path, detail=True)
+        infos = store.find(path, detail=True)
     prefix = f"{path.rstrip('/')}/"
-    objects = [_object(address, prefix, name, info) for name, info in found.items() if name.startswith(prefix)]
-    return sorted((one for one in objects if one.name and not one.name.endswith("/")), key=lambda one: one.name)
+    objects = [_object(address, prefix, name, info) for name, info in infos.items() if name.startswith(prefix)]
+    return sorted((item for item in objects if item.name and not item.name.endswith("/")), key=lambda item: item.name)
 
 
 def names_in(address: str) -> list[str]:
@@ -78,21 +78,21 @@ def names_in(address: str) -> list[str]:
     store, path = _store(address)
     with _errors_translated(address, "listed"):
         try:
-            found = store.ls(path, detail=False)
+            names = store.ls(path, detail=False)
         except FileNotFoundError:
             return []
-    return sorted({str(name).rstrip("/").rpartition("/")[2] for name in found} - {""})
+    return sorted({str(name).rstrip("/").rpartition("/")[2] for name in names} - {""})
 
 
 def look(address: str) -> Object | None:
-    """The object at an address as it is now; None if there is none. Raises FolderError."""
+    """The present object at an address; None without one. Raises FolderError."""
     store, path = _store(address)
     with _errors_translated(address, "checked"):
         try:
-            found = store.info(path)
+            info = store.info(path)
         except FileNotFoundError:
             return None
-    return _object(address, f"{path.rpartition('/')[0]}/", path, found) if found["type"] == "file" else None
+    return _object(address, f"{path.rpartition('/')[0]}/", path, info) if info["type"] == "file" else None
 
 
 def is_still(found: Object) -> bool:
@@ -121,7 +121,7 @@ def fetch(found: Object, target: Path) -> bool:
 
 
 def read(address: str) -> bytes:
-    """The bytes of a small object; nothing if it is not there. Raises FolderError."""
+    """The bytes of a small object; empty if it does not exist. Raises FolderError."""
     store, path = _store(address)
     with _errors_translated(address, "read"):
         try:
@@ -138,31 +138,31 @@ def put(source: Path, address: str) -> None:
 
 
 def copy(found: Object, address: str) -> bool:
-    """Copy this version of an object to another address; False if that cannot be done within the store, or it is another version by now."""
+    """Copy this version of an object to another address. False if the store cannot copy, or has another version by now."""
     store, path = _store(found.address)
     target_store, target = _store(address)
     if store is not target_store:
         return False
-    on_condition = hasattr(store, "call_s3") and found.size <= _COPIED_AT_ONCE
+    conditional = hasattr(store, "call_s3") and found.size <= _COPIED_AT_ONCE
     with _errors_translated(address, "written"):
         try:
-            store.cp_file(path, target, **({"CopySourceIfMatch": _etag(found)} if on_condition else {}))
+            store.cp_file(path, target, **({"CopySourceIfMatch": _etag(found)} if conditional else {}))
         except FileNotFoundError:
             if not is_still(found):
                 return False
             raise
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOSYS):  # as s3fs translates what S3 answers
+            if error.errno not in (errno.EINVAL, errno.ENOSYS):  # s3fs translates S3's error codes to these
                 raise
             return False
-    made = look(address)
-    # not every store honours the condition, and a multipart upload gets another ETag when it is copied
-    return made is not None and made.size == found.size and (made.version == found.version or is_still(found))
+    copied = look(address)
+    # not every store honours the condition, and a copied multipart upload gets another ETag
+    return copied is not None and copied.size == found.size and (copied.version == found.version or is_still(found))
 
 
 def remove_version(found: Object) -> None:
-    """Remove this version of an object; a newer one stays. In a store without conditional deletes, a version that arrives in between is
-    removed too. Raises FolderError.
+    """Remove this version of an object; a newer one stays. A store without conditional deletes also removes a version that
+    arrives between check and delete. Raises FolderError.
     """
     store, path = _store(found.address)
     if not is_still(found):
@@ -174,7 +174,7 @@ def remove_version(found: Object) -> None:
     with _errors_translated(found.address, "removed"):
         try:
             store.call_s3("delete_object", Bucket=bucket, Key=key, IfMatch=_etag(found))
-        except OSError as error:  # as s3fs translates what S3 answers
+        except OSError as error:  # s3fs translates S3's error codes
             if error.errno == errno.ENOSYS:
                 store.rm_file(path)
             elif error.errno != errno.EINVAL and not isinstance(error, FileNotFoundError):
@@ -182,7 +182,7 @@ def remove_version(found: Object) -> None:
 
 
 def remove(addresses: Iterable[str]) -> None:
-    """Remove objects, as far as they exist. Raises FolderError."""
+    """Remove the objects that exist. Raises FolderError."""
     for address in addresses:
         store, path = _store(address)
         with _errors_translated(address, "removed"):
@@ -193,33 +193,33 @@ def remove(addresses: Iterable[str]) -> None:
 
 
 def in_parallel(action: Any, items: Iterable[Any]) -> list[Any]:
-    """The results of an action for each item, in order, several at the same time. Raises the first error."""
+    """The results of an action for each item, in order, computed in parallel. Raises the first error."""
     with ThreadPoolExecutor(AT_ONCE) as threads:
         return list(threads.map(action, items))
 
 
 def local_copy(kept_as: str, settings: Settings) -> Path:
-    """A path on this machine with the bytes of an original: where it is kept, or a copy if that is in a store. Raises FolderError if it
-    does not exist.
+    """A local path with the bytes of an original: the original itself, or a copy of an object. Raises FolderError if it does not
+    exist.
     """
     if "://" not in kept_as:
         return Path(kept_as)
     found = look(split_kept_as(kept_as)[0])
     if found is None:
-        raise FolderError(f"{kept_as} does not exist any more")
+        raise FolderError(f"{kept_as} no longer exists")
     target = settings.state / "fetched" / "kept" / digest(f"{found.address} {found.version}") / "original"
     if not target.is_file() and not fetch(found, target):
-        raise FolderError(f"{kept_as} changed while it was fetched; try again")
+        raise FolderError(f"{kept_as} changed while it was fetched. Try again")
     return target
 
 
 def is_kept(kept_as: str) -> bool:
-    """Whether an original exists where it should be. Raises FolderError if the store cannot be reached."""
+    """Whether an original exists. Raises FolderError if the store cannot be reached."""
     return look(split_kept_as(kept_as)[0]) is not None if "://" in kept_as else Path(kept_as).exists()
 
 
 def kept_at(found: Object) -> str:
-    """The ledger's name for a version of an object that lies where it was dropped."""
+    """The ledger's name for a version of an object in the inbox."""
     return f"{found.address}{_VERSION}{found.version}"
 
 
@@ -239,7 +239,7 @@ def _etag(found: Object) -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and its parents, without access for others: shippers' data are confidential."""
+    """Make a folder and its parents, closed to other users: shippers' data are confidential."""
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o750, exist_ok=True)
@@ -271,23 +271,23 @@ def _file_system(scheme: str, _process: int, _environment_hash: int) -> Any:
     except ImportError as error:
         message = f"{scheme}:// needs libraries that are not installed ({error.name or error})"
         raise SettingsError(
-            f"{message}; install loadsheet with its extra objects: pip install 'loadsheet[objects]'"
+            f"{message}. Install loadsheet with its extra objects: pip install 'loadsheet[objects]'"
         ) from error
     except ValueError as error:
         raise SettingsError(
-            f"{scheme}:// is not a known kind of store; write an address such as s3://bucket/prefix"
+            f"{scheme}:// is not a known kind of object store. Use an address such as s3://bucket/prefix"
         ) from error
 
 
 @contextmanager
 def _errors_translated(address: str, action: str) -> Iterator[None]:
-    """Turn the errors of a store into FolderError and SettingsError that say what to do."""
+    """Turn the errors of a store into FolderError and SettingsError with advice."""
     try:
         yield
     except FileNotFoundError as error:
         bucket = "/".join(address.split("/")[:3])
         raise FolderError(
-            f"{address} could not be {action}: {bucket} does not exist; create it or set another place"
+            f"{address} could not be {action}: {bucket} does not exist. Create it or set another address"
         ) from error
     except _refusals() as error:
         if type(error).__name__ in (
@@ -296,11 +296,11 @@ def _errors_translated(address: str, action: str) -> Iterator[None]:
             "NoRegionError",
             "ProfileNotFound",
         ):
-            message = f"{address} could not be {action}: there are no credentials for it"
             raise SettingsError(
-                f"{message}; set them in the environment (AWS_ACCESS_KEY_ID and so on) or use a role"
+                f"{address} could not be {action}: no credentials found. "
+                "Set them in the environment (AWS_ACCESS_KEY_ID and so on) or use a role"
             ) from error
-        raise FolderError(f"{address} could not be {action}: {_reason(error)}; the next run tries again") from error
+        raise FolderError(f"{address} could not be {action}: {_reason(error)}. The next run tries again") from error
 
 
 def _reason(error: BaseException) -> str:
@@ -309,12 +309,12 @@ def _reason(error: BaseException) -> str:
     text = _CREDENTIALS.sub("", " ".join(str(error).split()))[:_TEXT_MAX] or type(error).__name__
     small = f"{type(error).__name__} {text} {type(error.__cause__).__name__} {error.__cause__}".casefold()
     advice = next((advice for words, advice in _ADVICE if any(word in small for word in words)), "")
-    return f"{advice} ({text})" if advice else f"the store says: {text}"
+    return f"{advice} ({text})" if advice else f"the store reports: {text}"
 
 
 @lru_cache(maxsize=1)
 def _refusals() -> tuple[type[BaseException], ...]:
-    """The exceptions of the libraries for errors of a store."""
+    """The exceptions that the libraries raise for errors of a store."""
     try:
         from botocore.exceptions import (  # type: ignore[import-untyped]
             BotoCoreError,

@@ -99,7 +99,7 @@ def test_with_a_certificate_every_address_is_served_with_tls_alone(tmp_path, cer
 def test_a_certificate_that_cannot_be_used_is_said_at_once(tmp_path, certificate, key):
     done = loadsheet(tmp_path, *SERVE, *tls_of(certificate, key))
     assert (done.returncode, done.stdout) == (78, "")
-    assert "give a certificate and its key as PEM files" in done.stderr
+    assert "Give a certificate and its key as PEM files" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -189,7 +189,7 @@ def test_create_existing(under, subject, setting, status, kept):
         if status == 200:
             assert answer.body == created  # the number of an order stays too
         else:
-            assert answer.body["errors"] == {f"{subject}_id": "exists already"}
+            assert answer.body["errors"] == {f"{subject}_id": "already exists"}
         (held,) = app.orders() if subject == "order" else app.tenders()
         expected = (first, second)[kept]
         assert {name: held.get(name) for name in ("vehicle_type", "transport_mode")} == {
@@ -218,7 +218,7 @@ def test_quote_existing(under, setting, status):
         answer = app.call("tender.quote", {**QUOTE, "tenderRate": "1"})
         assert answer.status == status
         if status == 400:
-            assert answer.body["errors"] == {"carrier_id": "has quoted for this tender already"}
+            assert answer.body["errors"] == {"carrier_id": "has already quoted for this tender"}
         app.done("tender.quote", {**QUOTE, "carrier_id": "C-2"})
 
 

@@ -304,19 +304,19 @@ def test_a_script_is_the_same_in_both_languages(tmp_path):
         ("faults: [{fault: unauthorized}]", "did you mean unauthorised?"),
         ("faults: [{fault: html, operatoin: any}]", "did you mean operation?"),
         ("faults: [{}]", "unknown name ''"),
-        ("faults: [{fault: html, operation: order.make}]", "not an operation"),
+        ("faults: [{fault: html, operation: order.make}]", "is not an operation"),
         ("faults: [{fault: html, at: first}]", "at: expected"),
         ("faults: [{fault: html, every: true}]", "every: expected a number"),
-        ("faults: [{fault: html, share: 2}]", "share lies between"),
-        ("faults: [{fault: html, every: -1}]", "below 0"),
-        ("faults: [{fault: redirect, status: 99}]", "status 99"),
-        ("faults: [{fault: reset_before_body, key: A}]", "leave out key"),
-        ("faults: [{fault: html, operation: connect}]", "operation connect belongs to"),
-        ("faults: [{fault: closed_at_accept}]", "operation connect belongs to"),
-        ('faults: [{fault: redirect, location: "a\\r\\nb"}]', "plain letters"),
+        ("faults: [{fault: html, share: 2}]", "share must be between"),
+        ("faults: [{fault: html, every: -1}]", "must not be negative"),
+        ("faults: [{fault: redirect, status: 99}]", "not 99"),
+        ("faults: [{fault: reset_before_body, key: A}]", "Leave out key"),
+        ("faults: [{fault: html, operation: connect}]", "use operation connect for"),
+        ("faults: [{fault: closed_at_accept}]", "use operation connect for"),
+        ('faults: [{fault: redirect, location: "a\\r\\nb"}]', "printable ASCII"),
         ("seed: x", "a whole number"),
         ("faults: 3", "a list of rules"),
-        ("- 1", "expected names"),
+        ("- 1", "expected a table of names"),
         ("a: {", "faults.yaml"),
         ("seed: 1\nseed: 2", "duplicate"),
     ],
@@ -331,7 +331,7 @@ def test_a_wrong_script_says_what_is_wrong(tmp_path, text, said):
 
 def test_faults_are_not_served_to_other_machines():
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
-        with pytest.raises(SettingsError, match="this machine only"):
+        with pytest.raises(SettingsError, match="only available on this machine"):
             check_address(Address(host), faults=True)
 
 

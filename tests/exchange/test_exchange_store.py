@@ -207,15 +207,15 @@ def test_closing_finishes_what_was_handed_in(database):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("exchange.db", "is not a database URL; write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"),
-        ("mysql://someone:secret@host/db", "mysql://someone:***@host/db names no kind of database that we keep"),
-        ("sqlite://", "write sqlite:///FILE"),
-        ("sqlite:///:memory:", "write sqlite:///FILE"),
+        ("exchange.db", "is not a database URL. Use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"),
+        ("mysql://someone:secret@host/db", "mysql://someone:***@host/db is not a supported database"),
+        ("sqlite://", "Use sqlite:///FILE"),
+        ("sqlite:///:memory:", "Use sqlite:///FILE"),
         ("postgresql://someone:secret@127.0.0.1:1/db", "postgresql://someone:***@127.0.0.1:1/db cannot be used"),
-        ("sqlite:///{folder}/missing/exchange.db", "does not exist; make it, or name another file"),
+        ("sqlite:///{folder}/missing/exchange.db", "does not exist. Create it, or name another file"),
         ("sqlite:///{folder}", "cannot be used as the exchange's database (unable to open database file)"),
         ("sqlite:///{folder}/notes.txt", "cannot be used as the exchange's database (file is not a database)"),
-        ("sqlite:///{folder}/notes.txt/exchange.db", "does not exist; make it, or name another file"),
+        ("sqlite:///{folder}/notes.txt/exchange.db", "does not exist. Create it, or name another file"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_said_at_once(tmp_path, url, said):

@@ -108,7 +108,7 @@ def test_a_database_of_a_newer_loadsheet_is_left_alone(database):
     with opened(database) as connection:
         connection.execute(text(f"update {VERSION_TABLE} set version_num = '0999'"))
     with pytest.raises(
-        SettingsError, match=r"newer loadsheet \(0999; this one knows .*use that one, or another database"
+        SettingsError, match=r"newer loadsheet \(0999; this one knows .*Use the newer loadsheet, or another database"
     ):
         Store(database)
 

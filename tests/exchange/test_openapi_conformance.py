@@ -39,11 +39,11 @@ FORGIVING = {
 }
 STATES = (
     "is not known",
-    "exists already",
+    "already exists",
     "has not quoted for this tender",
-    "has quoted for this tender already",
-    "has a quote for this tender that was accepted",
-    "has a quote that was decided on already",
+    "has already quoted for this tender",
+    "already has an accepted quote for this tender",
+    "has a quote that was already",
 )
 BEYOND_SCHEMA = ("holds a number with too many digits",)
 KEYS = {name for operation in OPERATIONS for name in operation.record.key} | {"sender_id", "receiver_id"}

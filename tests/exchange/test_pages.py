@@ -99,7 +99,7 @@ def text(answer: Answered) -> str:
 
 
 def test_without_login_there_is_only_the_form_the_manual_and_the_document(visitor):
-    assert "What arrived" in text(visitor.get("/"))
+    assert "Log in with the token" in text(visitor.get("/"))
     assert "Latest orders" not in text(visitor.get("/"))
     for path in PAGES[1:]:
         assert (visitor.get(path).status, visitor.get(path).headers["location"]) == (303, "/")
@@ -324,7 +324,7 @@ def test_search_finds_by_the_beginning_by_number_and_goes_to_the_only_one(stored
     found = text(visitor.get("/web/search?q=SO-1"))
     assert re.findall(r'class="key">([^<]+)', found) == ["SO-10", "SO-1"]
     assert re.findall(r'class="key">([^<]+)', text(visitor.get("/web/search?q=3"))) == ["SO_1"]
-    assert "Nothing was found" in text(visitor.get("/web/search?q=%25"))
+    assert "No results" in text(visitor.get("/web/search?q=%25"))
     assert text(visitor.get("/web/search"))
 
 
@@ -385,7 +385,7 @@ def test_a_party_sees_its_own_records_and_calls_only(database):
         assert (
             visitor.get("/web/order?id=SO-2026-0417").status == visitor.get("/web/tender?id=T-2026-0093").status == 404
         )
-        assert "Nothing was found" in text(visitor.get("/web/search?q=SO-2026"))
+        assert "No results" in text(visitor.get("/web/search?q=SO-2026"))
         assert visitor.get("/web/order?id=SO-mine").status == 200
 
 

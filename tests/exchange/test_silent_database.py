@@ -26,7 +26,7 @@ def wire(postgres):
 
 def told_in_time(answer, name):
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
-    assert "the store cannot be used now" in read_refusal(BY_NAME[name], answer.body)[0].text
+    assert "the store is not available" in read_refusal(BY_NAME[name], answer.body)[0].text
 
 
 @pytest.mark.parametrize("callers", [1, pytest.param(20, marks=pytest.mark.sweep)])

@@ -170,11 +170,11 @@ def test_the_defaults_deviate_in_nothing(tmp_path):
     [
         ("p.yaml", "create_exsting: reject", "did you mean create_existing?"),
         ("p.yaml", "create_existing: perhaps", "got 'perhaps'"),
-        ("p.yaml", "assumptions: 3", "expected names"),
+        ("p.yaml", "assumptions: 3", "expected a table of names"),
         ("p.yaml", "!!python/object:x {}", "p.yaml"),
         ("p.yaml", "create_existing: reject\ncreate_existing: accept", "duplicate"),
         ("p.toml", "create_existing = ", "p.toml"),
-        ("p.json", "{}", "name it .yaml or .toml"),
+        ("p.json", "{}", "Use the suffix .yaml or .toml"),
     ],
 )
 def test_a_wrong_personality_says_what_is_wrong(tmp_path, name, text, said):
@@ -201,4 +201,4 @@ def test_the_command_refuses_faults_on_another_address(tmp_path):
     (tmp_path / "f.yaml").write_text("faults: []")
     done = loadsheet(tmp_path, "exchange", "serve", "--host", "0.0.0.0", "--faults", "f.yaml")
     assert done.returncode == 78
-    assert "this machine only" in done.stderr
+    assert "only available on this machine" in done.stderr

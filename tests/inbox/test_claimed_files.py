@@ -76,7 +76,7 @@ def test_a_file_that_vanished_is_nobodys_fault(place, apart):
 @pytest.mark.parametrize("name", ["../../x", "/etc/passwd", "a/../../b", "", "a\0b"])
 def test_a_name_that_leaves_the_inbox_is_refused(place, name):
     path = drop(place)
-    with pytest.raises(FolderError, match="not a name below the inbox"):
+    with pytest.raises(FolderError, match="not a path below the inbox"):
         claim(Candidate(name, path), place, RUN)
     assert path.exists()
 
@@ -556,7 +556,7 @@ def test_a_file_set_aside_has_its_reasons_in_plain_words_beside_it(place):
     assert "  - File cannot be read: the file cannot be read: it is a PDF document [R201]" in text
     assert "    What to do: send the table itself" in text
     assert "nordic/a.xlsx:3: Sheet not found" in text
-    assert "Nothing of it was sent." in text
+    assert "Nothing from this file was sent." in text
     assert re.search(r"SHA-256 [0-9a-f]{64}", text)
 
 

@@ -102,7 +102,7 @@ def test_an_original_is_read_where_it_is_kept(top, tmp_path):
         assert object_storage.local_copy(kept_as, settings).read_bytes() == CONTENT
     object_storage.remove([found.address])
     assert not object_storage.is_kept(found.address)
-    with pytest.raises(FolderError, match="does not exist any more"):
+    with pytest.raises(FolderError, match="no longer exists"):
         object_storage.local_copy(found.address, settings)
     here = tmp_path / "here.csv"
     assert not object_storage.is_kept(str(here))
@@ -504,7 +504,7 @@ def test_shippers_have_folders_of_their_own_below_those_of_all(tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("environment", "error", "told"),
     [
-        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_EC2_METADATA_DISABLED": "true"}, SettingsError, "there are no credentials for it"),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_EC2_METADATA_DISABLED": "true"}, SettingsError, "no credentials found"),
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, FolderError, "the store cannot be reached"),
     ],
 )  # fmt: skip
@@ -550,7 +550,7 @@ def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch):
     told = {
         "AccessDenied": "access denied; give these credentials access",
         "InvalidAccessKeyId": "refuses the credentials",
-        "Odd": "the store says: ",
+        "Odd": "the store reports: ",
     }
     try:
         for code, words in told.items():
@@ -571,10 +571,10 @@ def test_a_store_that_refuses_is_quoted_with_what_to_do(place, monkeypatch):
         (OSError(errno.EDQUOT, "quota"), "the disk of this machine is full; make room"),
         (OSError("SlowDown: please"), "too many requests at this store (SlowDown: please)"),
         (OSError("timed out"), "the store did not answer in time (timed out)"),
-        (OSError("at https://me:secret@far/x"), "the store says: at https://far/x"),
-        (OSError(""), "the store says: OSError"),
-        (OSError("y" * 300), f"the store says: {'y' * 300}"),
-        (OSError("y" * 301), f"the store says: {'y' * 300}"),
+        (OSError("at https://me:secret@far/x"), "the store reports: at https://far/x"),
+        (OSError(""), "the store reports: OSError"),
+        (OSError("y" * 300), f"the store reports: {'y' * 300}"),
+        (OSError("y" * 301), f"the store reports: {'y' * 300}"),
     ],
 )
 def test_what_a_store_refuses_is_said_in_words(error, told):
@@ -585,14 +585,14 @@ def test_a_bucket_that_is_gone_ends_the_intake_with_a_sentence(bucket, place, tm
     put_orders(bucket, tmp_path)
     with taking(place, lambda what: bucket.drop() if what == "archived" else None) as (ledger, taken):
         assert isinstance(taken.fault, FolderError)
-        assert f"s3://{bucket.name} does not exist; create it or set another place" in str(taken.fault)
+        assert f"s3://{bucket.name} does not exist. Create it or set another address" in str(taken.fault)
         assert ledger.queries.count_in(State.READY) == 5
     with pytest.raises(FolderError, match="could not be listed"):
         scan(place)
 
 
 def test_an_unknown_kind_of_store_and_missing_libraries_are_reported(tmp_path, monkeypatch, capsys):
-    with pytest.raises(SettingsError, match=r"nosuch:// is not a known kind of store"):
+    with pytest.raises(SettingsError, match=r"nosuch:// is not a known kind of object store"):
         scan(Settings(inbox="nosuch://bucket/in", state=tmp_path))
     monkeypatch.chdir(tmp_path)
     code = invoke(
@@ -600,4 +600,4 @@ def test_an_unknown_kind_of_store_and_missing_libraries_are_reported(tmp_path, m
     )  # gcsfs is none of ours
     said = capsys.readouterr()
     assert (code, said.out) == (78, "")
-    assert "install loadsheet with its extra objects: pip install 'loadsheet[objects]'" in said.err
+    assert "Install loadsheet with its extra objects: pip install 'loadsheet[objects]'" in said.err

@@ -234,7 +234,7 @@ def test_an_inbox_that_is_unmounted_is_said_and_the_watch_goes_on_when_it_is_bac
     coming = meanwhile(lambda: bool(runs.taken), unmount, lambda: bool(runs.said), mount)
     go(place, runs)
     coming.join()
-    assert "is not the folder that it was" in runs.said[0]
+    assert "is a different folder than before" in runs.said[0]
     assert runs.taken == ["a.csv", "b.csv"]
 
 

@@ -64,11 +64,11 @@ def refusal_of(fork_server, path, **limits):
 
 
 FAILURES = {  # what a reader does: the code, what is said, and what to do
-    "crash": ("R233", "SIGSEGV", "save it anew"),
-    "abort": ("R233", "SIGABRT", "save it anew"),
-    "panic": ("R233", "PanicException: called", "save it anew"),
-    "leave": ("R233", "code 7", "save it anew"),
-    "recurse": ("R233", "RecursionError", "save it anew"),
+    "crash": ("R233", "SIGSEGV", "save it again"),
+    "abort": ("R233", "SIGABRT", "save it again"),
+    "panic": ("R233", "PanicException: called", "save it again"),
+    "leave": ("R233", "code 7", "save it again"),
+    "recurse": ("R233", "RecursionError", "save it again"),
     "loop": ("R232", "at most 1 s are allowed", "raise reading.cpu_s"),
     "hang": ("R232", "reading.wall_s", "raise reading.wall_s"),
     "allocate": ("R232", "256 MB (reading.memory_mb)", "raise reading.memory_mb"),
@@ -172,7 +172,7 @@ def test_a_file_that_is_open_for_reading_may_lose_its_name(tmp_path):
 def test_what_is_no_file_is_refused_before_anything_waits_for_it(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     for name in ("pipe.csv", "."):
-        with pytest.raises(FileRefused, match="not a file but"):
+        with pytest.raises(FileRefused, match="not a file"):
             open_tables(tmp_path / name, name, [ASKED], Settings())
 
 
@@ -197,7 +197,7 @@ def test_readers_end_with_their_tables_and_with_their_fork_server(tmp_path):
 
 def test_a_fork_server_that_cannot_start_stops_the_run_and_blames_no_file(tmp_path):
     fork_server = ForkServer("reading_targets:nothing_of_this_name")
-    with pytest.raises(ReadersUnavailable, match="no process for reading"):
+    with pytest.raises(ReadersUnavailable, match="the process that reads files"):
         opened(text_file(tmp_path, "Order\nA1\n"), fork_server, **TIGHT)
     fork_server.close()
 
@@ -414,7 +414,7 @@ def test_r34_whichever_read_fails_the_file_is_read_in_the_second_try_or_the_run_
         assert found == expected  # there were no more reads than those before
         break
     assert failed >= 2
-    with pytest.raises(FolderError, match=r"cannot be read from its disk \(Input/output error\)") as halted:
+    with pytest.raises(FolderError, match=r"cannot be read because its disk failed \(Input/output error\)") as halted:
         read(0, 255)
     assert halted.value.exit_code == 75
 

@@ -10,8 +10,8 @@ from loadsheet.reading import Layout, WantedColumn
 from loadsheet.reading.header import find_header, mark_stray_rows
 from loadsheet.reading.tables import Row, RowFilters
 
-AUTO = "units_row: auto (the first row under the header holds nothing but units)"
-AGAIN = "the header once more"
+AUTO = "units_row: auto (the first row under the header holds only units)"
+AGAIN = "repeated header"
 FOOTER = "footer: row 4 begins with source, and all below"
 
 

@@ -450,5 +450,5 @@ def test_manual_calculation_macros_and_links_are_reported(tmp_path):
         "</Relationships>", '<Relationship Id="v" Type="http://x/vbaProject" Target="vbaProject.bin"/></Relationships>'
     )
     found = open_one(write_parts(tmp_path / "a.xlsm", parts), ASKED).found
-    assert found["calculation"].startswith("by hand")
+    assert found["calculation"].startswith("manual")
     assert (found["macros"], found["links to other files"]) == ("not run", "not followed")

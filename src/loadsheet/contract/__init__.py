@@ -1,11 +1,11 @@
 """The Tender and Order Exchange interface, declared once: records, operations, answers, and the register of assumptions.
 
-Read it in the order of the interface: `records` (every record and field, in the `kinds` that the interface has), `operations` (the eleven
-calls), `answers` (the bodies of 200 and of refusals, `listed` for large listings), `assumptions` (what the interface leaves open). Made from these:
-`checking` (the verdict on a payload), `comparing` (is what the exchange holds what was sent), `measures` (figures that add up), `overview`
-(a record in a line), `schema` and `examples` (for the OpenAPI document and the manual).
+The modules follow the interface: `records` (every record and field, in the interface's `kinds`), `operations` (the eleven calls),
+`answers` (the bodies of 200 and of refusals; `listed` for large listings), `assumptions` (points that the interface leaves open).
+Derived from these: `checking` (validates payloads), `comparing` (compares a sent record with the listed one), `measures` (figures
+that add up), `overview` (a record in a line), `schema` and `examples` (for the OpenAPI document and the manual).
 
-Owns every field name of the interface; knows no file, no network and no database.
+Owns every field name of the interface; knows neither files nor network nor database.
 """
 
 from loadsheet.contract.answers import (

@@ -1,7 +1,7 @@
 """The bodies of answers: made by the exchange and read by the client from the same declaration.
 
 Owns: every key of a 200, 400, 401 and 405 body (interface: Endpoints, Errors). Readers raise `UndocumentedAnswer` for a
-body that has not the documented shape: what it means is for the caller to decide, never guessed here.
+body without the documented shape; the caller decides what it means.
 """
 
 import re
@@ -31,7 +31,7 @@ _INDEXED = re.compile(r"data\[(\d+)\]")
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One wrong field: its payload path (`packages[0].item_name`, empty for the whole body), a text, and for batched
-    operations the index of the record in `data`, counted from 0 (None: the body itself).
+    operations the index of the record in `data`, from 0 (None: the body itself).
     """
 
     path: str
@@ -41,7 +41,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a 200 says: the identifiers it echoes (empty where the interface echoes none) and the service's own number."""
+    """The content of a 200: the echoed identifiers (empty if the interface echoes none), the service's own number, and the message."""
 
     echoed: str
     service_order: str
@@ -74,13 +74,13 @@ def _message(operation: Operation, payload: Json) -> str:
 
 
 def listing(results: Sequence[Json], *, page_size: int, total_count: int) -> Json:
-    """The 200 body of a listing; `results` is the page, `total_count` what there is in all."""
+    """The 200 body of a listing; `results` is the page, `total_count` the number of all records."""
     pages = -(-total_count // page_size)
     return {PAGE_SIZE: page_size, "results": list(results), "total_count": total_count, "total_pages": pages}
 
 
 def as_listed(record: Record, stored: Json) -> Json:
-    """A stored record as its listing shows it: the listing-only fields as strings, the packages counted, where not stored."""
+    """A stored record as its listing shows it: with the listing-only fields as strings, and the packages counted if not stored."""
     listed = {field.name: "" for field in record.fields if field.when is When.LISTED}
     if "package_count" in listed:
         listed["package_count"] = str(len(stored.get("packages", ())))
@@ -107,7 +107,7 @@ class SaidNo(UndocumentedAnswer):
 
 
 def read_success(operation: Operation, body: object, assumptions: Assumptions) -> Receipt:
-    """What a 200 body says. Raises UndocumentedAnswer, also when `status` is not true."""
+    """Read a 200 body. Raises UndocumentedAnswer, also if `status` is not true."""
     root = _object(body, "body")
     result = _object(root.get("results"), "results") if operation.answer in (Answer.TENDER, Answer.QUOTE) else root
     if result.get("status") is not True:
@@ -130,7 +130,7 @@ def read_success(operation: Operation, body: object, assumptions: Assumptions) -
 
 
 def read_refusal(operation: Operation, body: object) -> tuple[Fault, ...]:
-    """What a 400 body says, index as it stands in the answer. Raises UndocumentedAnswer."""
+    """Read the faults of a 400 body, with each index as in the answer. Raises UndocumentedAnswer."""
     root = _object(body, "body")
     if operation.error is ErrorShape.DETAILS:
         error = _object(root.get("error"), "error")
@@ -149,7 +149,7 @@ def read_refusal(operation: Operation, body: object) -> tuple[Fault, ...]:
 
 
 def _object(value: object, name: str) -> Mapping[str, Any]:
-    if type(value) is not dict and not isinstance(value, Mapping):  # the first question is the quick one
+    if type(value) is not dict and not isinstance(value, Mapping):  # cheap check first
         raise UndocumentedAnswer(f"{name} is not an object")
     return value
 

@@ -1,7 +1,7 @@
-"""The verdict on a payload: the records compiled into pydantic models, and their findings in our own words.
+"""Validates payloads: compiles the records into pydantic models and words their errors.
 
-Owns: the compilation. Mapping (before sending) and exchange (on receipt) ask the same models, so what passes here passes
-there. Every wrong field of a record is reported at once.
+Owns: the compilation. Mapping (before sending) and exchange (on receipt) use the same models, so a payload that passes one
+passes the other. Every wrong field of a record is reported at once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,11 +40,11 @@ Checker = Callable[[object], tuple[Fault, ...]]
 
 
 def checker(operation: Operation, assumptions: Assumptions, *, faults_max: int | None = None) -> Checker:
-    """The check of one request record, compiled once: any JSON value in, every wrong field out, or one fault for more than
-    `faults_max` of them.
+    """The compiled check of one request record. It takes any JSON value and returns every wrong field, or one fault if there are
+    more than `faults_max`.
 
-    Numbers are int or Decimal, as a JSON reader with exact decimals gives them. No fault means that the record meets the
-    contract under these assumptions.
+    Numbers are int or Decimal, as an exact JSON reader returns them. No fault means that the record meets the contract under
+    these assumptions.
     """
     validate = model(operation, assumptions).__pydantic_validator__.validate_python
 
@@ -65,12 +65,12 @@ def _too_many(faults_max: int) -> tuple[Fault, ...]:
 
 
 def check(operation: Operation, payload: object, assumptions: Assumptions) -> tuple[Fault, ...]:
-    """Every wrong field of one request record; see `checker` for many of them."""
+    """Every wrong field of one request record; use `checker` for many records."""
     return checker(operation, assumptions)(payload)
 
 
 def body_checker(operation: Operation, assumptions: Assumptions, *, faults_max: int | None = None) -> Checker:
-    """The check of a whole request body, compiled once; for batched operations each record of `data` with its index."""
+    """The compiled check of a request body; for batched operations it checks each record of `data` and adds its index."""
     check_record = checker(operation, assumptions, faults_max=faults_max)
     if not operation.batched:
         return check_record
@@ -95,13 +95,13 @@ def body_checker(operation: Operation, assumptions: Assumptions, *, faults_max: 
 
 
 def check_body(operation: Operation, body: object, assumptions: Assumptions) -> tuple[Fault, ...]:
-    """Every wrong field of one request body; see `body_checker` for many of them."""
+    """Every wrong field of one request body; use `body_checker` for many bodies."""
     return body_checker(operation, assumptions)(body)
 
 
 @cache
 def model(operation: Operation, assumptions: Assumptions) -> type[BaseModel]:
-    """The pydantic model of an operation's request record under these assumptions (also a source of JSON Schema)."""
+    """The pydantic model of an operation's request record under these assumptions."""
     return _compile(operation.record, operation.creates, _OfValues.among(assumptions))
 
 
@@ -251,7 +251,7 @@ def _faults(found: Sequence[ErrorDetails]) -> tuple[Fault, ...]:
     for details in found:
         messages = texts.setdefault(_path(details), [])
         text = _WORDS.get(details["type"], details["msg"])
-        if text not in messages:  # both branches of a union speak: "must be a text", "must be a number"
+        if text not in messages:  # each branch of a union has a message: "must be a text", "must be a number"
             messages.append(text)
     return tuple(Fault(path, " or ".join(messages).replace(" or must be", " or")) for path, messages in texts.items())
 
@@ -263,10 +263,10 @@ def _path(details: ErrorDetails) -> str:
         if isinstance(step, int):
             path += f"[{step}]"
         elif not _is_union_branch(step) or (place == len(steps) and details["type"] == "extra_forbidden"):
-            path += f".{step}" if path else step  # an unknown field has the sender's name, whatever it looks like
+            path += f".{step}" if path else step  # the name of an unknown field may look like a union branch
     return path
 
 
 def _is_union_branch(step: str) -> bool:
-    # pydantic names the branch of a union in the location, such as constrained-str or decimal
+    # pydantic adds the branch of a union to the location, such as constrained-str or decimal
     return step in {"constrained-str", "str", "int", "decimal"} or "[" in step

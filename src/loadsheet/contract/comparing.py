@@ -1,8 +1,8 @@
-"""Whether the exchange holds what was sent: two records compared field by field, in normal form.
+"""Compares the sent record with the one that the exchange holds, field by field, in normal form.
 
-Owns: which spellings mean the same. A number is its value (12.50 is 12.5, as a text or not), a flag its meaning (yes is true), a
-date the moment it names in any of the five shapes, an offset its minutes; nothing, null, an empty text and an empty list are the
-same. Pure: knows neither ledger nor listing.
+Owns: which spellings are equal. Numbers compare by value (12.50 is 12.5, as text or not), flags by meaning (yes is true), dates in
+any of the five shapes by moment, offsets by minutes. A missing field, null, an empty text and an empty list are equal. Pure:
+knows neither ledger nor listing.
 """
 
 import re
@@ -19,23 +19,21 @@ from loadsheet.contract.records import Field, Record
 
 _DECODE = msgspec.json.Decoder(float_hook=Decimal).decode
 _ENCODE = msgspec.json.Encoder(decimal_format="number", order="deterministic").encode
-_NEXT_ITEM, _LINE_FEED, _CARRIAGE_RETURN = b"},{", rb"\n", rb"\r"  # as compact JSON has them
-_MOST_PAIRED = 200  # items of a list that are tried against each other
+_NEXT_ITEM, _LINE_FEED, _CARRIAGE_RETURN = b"},{", rb"\n", rb"\r"  # in compact JSON
+_MOST_PAIRED = 200  # items of a list that are compared with each other
 _INDEX = re.compile(r"\[[0-9]+\]")
 _CLOCK_OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d\d)")
 
 
 class Tolerances(NamedTuple):
-    """By how much two numbers may differ and still agree: weights and volumes, and amounts of money. Nothing else may."""
+    """The tolerances for weights and volumes, and for amounts of money. All other values must be equal."""
 
     weight: Decimal = Decimal(0)
     money: Decimal = Decimal(0)
 
 
 class Difference(NamedTuple):
-    """One field in which the held record is not as it was sent: its payload path, and both values as texts. An empty text
-    stands for nothing.
-    """
+    """A field that differs between the sent and the held record: its payload path, and both values as texts (empty: no value)."""
 
     path: str
     sent: str
@@ -52,26 +50,26 @@ def different_fields(
     tolerances: Tolerances = EXACT,
     ordered: Collection[str] | None = (),
 ) -> list[Difference]:
-    """The sent fields that the held record lacks or shows otherwise, in the order of `sent`; none if all agree.
+    """The sent fields that are missing or different in the held record, in the order of `sent`.
 
-    Both are decoded JSON with numbers as int or Decimal. Fields that were not sent are not compared. Lists are compared item
-    by item, in any order but for those at the `ordered` paths (None: all are); lists of different lengths are one difference, as `3 items`
-    and `2 items`.
+    Both are decoded JSON with numbers as int or Decimal. Fields that were not sent are not compared. Lists are compared item by
+    item; their order counts only at the `ordered` paths (None: everywhere). Lists of different lengths are one difference, such as
+    `3 items` and `2 items`.
     """
     return list(_differences(record, sent, held, _Rules(tolerances, ordered), ""))
 
 
-def same_content(one: bytes, other: bytes, ordered: Collection[str]) -> bool:
-    """Whether two JSON records differ in nothing but the order of items in lists that are not among the `ordered` paths
-    (`packages[].items`), and how their texts end lines (CRLF, CR or LF). Spellings count: 12.50 is not 12.5.
+def same_content(record: bytes, other: bytes, ordered: Collection[str]) -> bool:
+    """Whether two JSON records are equal. The order of items counts only in lists at the `ordered` paths (`packages[].items`).
+    Line ends (CRLF, CR or LF) do not count. Spellings do: 12.50 is not 12.5.
     """
-    if len(one) != len(other) and not (_CARRIAGE_RETURN in one or _CARRIAGE_RETURN in other):
+    if len(record) != len(other) and not (_CARRIAGE_RETURN in record or _CARRIAGE_RETURN in other):
         return False
-    return _sorted_bytes(_DECODE(one), ordered, "") == _sorted_bytes(_DECODE(other), ordered, "")
+    return _sorted_bytes(_DECODE(record), ordered, "") == _sorted_bytes(_DECODE(other), ordered, "")
 
 
 def may_differ_in_form(record: bytes) -> bool:
-    """Whether another JSON record can be the same as this one by `same_content`, other than byte by byte."""
+    """Whether a JSON record with other bytes can be equal to this one by `same_content`."""
     return any(mark in record for mark in (_NEXT_ITEM, _LINE_FEED, _CARRIAGE_RETURN))
 
 
@@ -91,12 +89,12 @@ def _sorted(value: Any, ordered: Collection[str], path: str) -> Any:
 
 
 def outermost(path: str) -> str:
-    """The field of the record in which a payload path begins: `packages` of `packages[0].weight`."""
+    """The first field of a payload path: `packages` of `packages[0].weight`."""
     return path.partition(".")[0].partition("[")[0]
 
 
 class _Rules(NamedTuple):
-    """By how much numbers may differ, and in which lists order counts (None: in all)."""
+    """The tolerances for numbers, and the lists in which order counts (None: all)."""
 
     tolerances: Tolerances
     ordered: Collection[str] | None
@@ -111,9 +109,8 @@ def _differences(
 ) -> Iterator[Difference]:
     for name, mine in sent.items():
         theirs = held.get(name)
-        if mine == theirs and type(mine) is type(
-            theirs
-        ):  # the common case, whole lists included; 1 == True is not meant
+        # the common case, whole lists included; the types are compared because 1 == True
+        if mine == theirs and type(mine) is type(theirs):
             continue
         field = record.field(name)
         if theirs is None and field is not None:
@@ -130,27 +127,27 @@ def _compare(field: Field | None, mine: Any, theirs: Any, rules: _Rules, path: s
     elif inner is not None and isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
         if not rules.has_order(path):
             theirs = _aligned(inner, mine, theirs, rules, path)
-        for index, (one, other) in enumerate(zip(mine, theirs, strict=True)):
-            yield from _compare_items(inner, one, other, rules, f"{path}[{index}]")
+        for index, (item, other) in enumerate(zip(mine, theirs, strict=True)):
+            yield from _compare_items(inner, item, other, rules, f"{path}[{index}]")
     elif not _same(field, mine, theirs, rules.tolerances):
         yield Difference(path, _as_text(mine), _as_text(theirs))
 
 
 def _aligned(record: Record, mine: list[Any], theirs: list[Any], rules: _Rules, path: str) -> list[Any]:
-    """Their items in the order of mine, as far as the same are there; what is left of them keeps its order."""
+    """Their items in the order of mine, as far as equal items exist; the others keep their order."""
 
-    def agree(one: Any, other: Any) -> bool:
-        return next(_compare_items(record, one, other, rules, path), None) is None
+    def agree(item: Any, other: Any) -> bool:
+        return next(_compare_items(record, item, other, rules, path), None) is None
 
     left = [place for place, pair in enumerate(zip(mine, theirs, strict=True)) if not agree(*pair)]
-    found = theirs.copy()
+    aligned = theirs.copy()
     free: dict[bytes, list[Any]] = {}
     for place in left:
         free.setdefault(_ENCODE(theirs[place]), []).append(theirs[place])
     rest = []
     for place in left:
         if same := free.get(_ENCODE(mine[place])):
-            found[place] = same.pop()
+            aligned[place] = same.pop()
         else:
             rest.append(place)
     others = [item for items in free.values() for item in items]
@@ -160,17 +157,17 @@ def _aligned(record: Record, mine: list[Any], theirs: list[Any], rules: _Rules, 
         if at is None:
             unlike.append(place)
         else:
-            found[place] = others.pop(at)
+            aligned[place] = others.pop(at)
     for place, other in zip(unlike, others, strict=True):
-        found[place] = other
-    return found
+        aligned[place] = other
+    return aligned
 
 
-def _compare_items(record: Record, one: Any, other: Any, rules: _Rules, path: str) -> Iterator[Difference]:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        yield from _differences(record, one, other, rules, f"{path}.")
-    elif one != other:
-        yield Difference(path, _as_text(one), _as_text(other))
+def _compare_items(record: Record, item: Any, other: Any, rules: _Rules, path: str) -> Iterator[Difference]:
+    if isinstance(item, Mapping) and isinstance(other, Mapping):
+        yield from _differences(record, item, other, rules, f"{path}.")
+    elif item != other:
+        yield Difference(path, _as_text(item), _as_text(other))
 
 
 def _nothing(value: Any) -> bool:
@@ -189,10 +186,10 @@ def _same(field: Field | None, mine: Any, theirs: Any, tolerances: Tolerances) -
     return normal(mine) == normal(theirs)
 
 
-def _agree(one: Decimal | None, other: Decimal | None, allowed: Decimal, written: tuple[Any, Any]) -> bool:
-    if one is None or other is None:
+def _agree(number: Decimal | None, other: Decimal | None, allowed: Decimal, written: tuple[Any, Any]) -> bool:
+    if number is None or other is None:
         return _text(written[0]) == _text(written[1])
-    return abs(one - other) <= allowed
+    return abs(number - other) <= allowed
 
 
 def _allowed(field: Field | None, tolerances: Tolerances) -> Decimal:
@@ -201,7 +198,7 @@ def _allowed(field: Field | None, tolerances: Tolerances) -> Decimal:
 
 
 def _number(value: Any) -> Decimal | None:
-    # A text with a leading zero is no number here: postal code 01067 is not 1067.
+    # A text with a leading zero is not a number: postal code 01067 is not 1067.
     if isinstance(value, str):
         return Decimal(value) if NUMBER_TEXT.fullmatch(value) else None
     return Decimal(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else None

@@ -1,6 +1,6 @@
-"""The closed set of value kinds that the interface uses, each with the form it takes on the wire.
+"""The closed set of value kinds of the interface, with their forms on the wire.
 
-Owns: which Python values a kind accepts from a mapping, and how they are spelled in a payload. Knows no field and no record.
+Owns: which Python values a kind accepts from a mapping, and how they are spelled in a payload. Knows neither fields nor records.
 """
 
 import re
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a field holds, in the interface's own type words (interface: Conventions)."""
+    """The kind of a field's value, in the interface's own words (interface: Conventions)."""
 
     STRING = "String"
     STRING_OR_NUMERIC = "String/Numeric"
@@ -29,14 +29,14 @@ class Kind(StrEnum):
 
 
 class NumberForm(StrEnum):
-    """How a record's numeric fields travel: order payloads as JSON numbers, all others as JSON strings."""
+    """The form of a record's numeric fields: JSON numbers in order payloads, JSON strings in all others."""
 
     JSON_NUMBER = "number"
     JSON_STRING = "string"
 
 
 class FlagForm(StrEnum):
-    """The two forms in which yes/no flags occur (interface: Conventions)."""
+    """The two forms of yes/no flags (interface: Conventions)."""
 
     YES_NO = "yes/no"
     TRUE_FALSE = "true/false"
@@ -89,12 +89,12 @@ def in_date_shape(kind: Kind, text: str) -> bool:
 
 
 def is_flag_word(text: str) -> bool:
-    """Whether `text` is one of the four words that a flag may hold, in any case."""
+    """Whether `text` is one of the four flag words, in any case."""
     return text.lower() in _FLAG_WORDS
 
 
 def flag_meaning(text: str) -> bool | None:
-    """What a flag word means, in any case and either form; None if it is none of the four words."""
+    """The meaning of a flag word in any case and either form; None if it is not a flag word."""
     return _FLAG_WORDS.get(text.lower())
 
 
@@ -105,15 +105,15 @@ def flag_word(value: bool, form: FlagForm) -> str:  # noqa: FBT001 (the value it
 
 
 def plain(number: Decimal | int) -> str:
-    """A number as digits, never with an exponent; trailing zeros stay as they are."""
+    """A number as digits without an exponent; trailing zeros stay."""
     return format(number, "f") if isinstance(number, Decimal) else str(number)
 
 
 def spell(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) -> object:
     """The wire form of a converted value.
 
-    Takes text, int, Decimal, bool, date, time or datetime. A datetime is written as it stands (local time of the record's
-    zone), except for ISO 8601, where an aware datetime is brought to UTC. Raises ValueError with what was expected.
+    Takes text, int, Decimal, bool, date, time or datetime. A datetime is written unchanged (local time of the record's zone),
+    except for ISO 8601, where an aware datetime is converted to UTC. Raises ValueError naming the expected form.
     """
     if kind in DATE_SHAPES:
         return _spell_date(kind, value)
@@ -131,7 +131,7 @@ def spell(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) ->
 
 
 def _spell_date(kind: Kind, value: object) -> str:
-    # isoformat, not strftime: it is ten times as fast, and writes every year with four digits
+    # isoformat is ten times as fast as strftime and writes every year with four digits
     if isinstance(value, str) and in_date_shape(kind, value):
         return value
     if isinstance(value, datetime):

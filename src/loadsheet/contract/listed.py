@@ -1,7 +1,7 @@
-"""The body of a listing, however long: its records stay as the bytes they came as, and are decoded one at a time.
+"""The body of a listing of any length: its records stay encoded, and are decoded one at a time.
 
-Owns: where one record ends and the next begins, and what a listing is. A listing of a million records is some gigabytes once it is
-decoded; here it is its body (in a file, if the caller put it there) and twelve bytes a record. Knows nothing of networks.
+Owns: the boundaries between records, and the shape of a listing. A million decoded records would take several gigabytes. Here a
+listing takes its body (in a file, if the caller put it there) and twelve bytes for each record. Knows nothing of networks.
 """
 
 import re
@@ -31,13 +31,13 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class UndocumentedAnswer(ValueError):
-    """The body of an answer has not the shape that the interface documents for it."""
+    """The body of an answer does not have its documented shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One answer of a listing. It is complete if it holds as many records as it says there are; `reason` says why it is not,
-    `todo` what to do about it, where that is known.
+    """One answer of a listing. It is complete if it holds `total_count` records; `reason` says why it is not, and `todo` what to
+    do, if known.
     """
 
     results: Sequence[Json]
@@ -49,19 +49,19 @@ class Listing:
 
     @property
     def complete(self) -> bool:
-        """Whether absence from this listing means anything."""
+        """Whether it holds all records, so that absence from it is proof."""
         return len(self.results) == self.total_count
 
     def heads(self, names: Sequence[str]) -> Iterator[Json]:
-        """Of every record, in their order, at least those of these fields that it has: a quick look at all of them."""
+        """Every record in order, with at least these fields as far as it has them. Faster than decoding whole records."""
         return self.results.heads(names) if isinstance(self.results, Records) else iter(self.results)
 
 
 class Records(Sequence[Json]):
-    """The records of a listing, decoded at each look: numbers are int or Decimal. One thread at a time may look."""
+    """The records of a listing, decoded on each access: numbers are int or Decimal. Not thread-safe."""
 
     def __init__(self, body: BinaryIO, starts: "array[int]", lengths: "array[int]") -> None:
-        """`body` is closed when nobody looks any more; record n begins at byte `starts[n]` and has `lengths[n]` bytes."""
+        """`body` is closed with this object; record n begins at byte `starts[n]` and has `lengths[n]` bytes."""
         self._body, self._starts, self._lengths = body, starts, lengths
         weakref.finalize(self, body.close)
 
@@ -74,7 +74,7 @@ class Records(Sequence[Json]):
     def __getitem__(self, position: slice) -> list[Json]: ...
     def __getitem__(self, position: int | slice) -> Json | list[Json]:
         if isinstance(position, slice):
-            return [self[one] for one in range(*position.indices(len(self)))]
+            return [self[index] for index in range(*position.indices(len(self)))]
         self._body.seek(self._starts[position])
         return _decode(self._body.read(self._lengths[position]))
 
@@ -83,7 +83,7 @@ class Records(Sequence[Json]):
             yield self[position]
 
     def heads(self, names: Sequence[str]) -> Iterator[Json]:
-        """Of every record only those of these fields that it has: the others are passed over, which takes a third of the time."""
+        """Every record with only these fields, as far as it has them. Skipping the others takes a third of the time."""
         fields = [
             (f"field_{place}", Any, msgspec.field(name=name, default=msgspec.UNSET)) for place, name in enumerate(names)
         ]
@@ -95,7 +95,7 @@ class Records(Sequence[Json]):
 
 
 def read_listing(body: object) -> Listing:
-    """What a listing's 200 body says, as it was decoded. Raises UndocumentedAnswer."""
+    """Read a listing's decoded 200 body. Raises UndocumentedAnswer."""
     if not isinstance(body, Mapping):
         raise UndocumentedAnswer("body is not an object")
     results = body.get("results")
@@ -105,9 +105,9 @@ def read_listing(body: object) -> Listing:
 
 
 def scan_listing(body: BinaryIO, *, block_bytes: int = BLOCK_BYTES) -> Listing:
-    """What a listing's 200 body says, with records that stay in `body`, which is read in blocks and must not be closed.
+    """Read a listing's 200 body in blocks. The records stay in `body`, which must stay open.
 
-    Every record is decoded once, so that none fails later. Raises UndocumentedAnswer, and ValueError for what is not JSON.
+    Every record is decoded once, so that none fails later. Raises UndocumentedAnswer, and ValueError for invalid JSON.
     """
     scan = _Scan(body, block_bytes)
     members = scan.run()
@@ -120,7 +120,7 @@ def _listing(results: Sequence[Json], members: Mapping[str, Any]) -> Listing:
 
 
 def count_of(holder: Mapping[str, Any], name: str) -> int:
-    """A member that must be a count. Raises UndocumentedAnswer."""
+    """A member that must be a whole number of 0 or more. Raises UndocumentedAnswer."""
     value = holder.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise UndocumentedAnswer(f"{name} is not a count")
@@ -128,10 +128,10 @@ def count_of(holder: Mapping[str, Any], name: str) -> int:
 
 
 class _Scan:
-    """Goes through a body once and notes where its records are.
+    """Reads a body once and records the positions of its records.
 
-    The head up to `"results": [` and the tail from the last records on are decoded as they are. What lies between is cut in
-    front of a record: text that stands in brackets as an array of whole values can only have been cut between two of them.
+    The head up to `"results": [` and the tail with the last records are decoded directly. The middle is cut before a record. A cut
+    is between two records exactly if the text before it, in brackets, is a valid array.
     """
 
     def __init__(self, body: BinaryIO, block_bytes: int) -> None:
@@ -140,7 +140,7 @@ class _Scan:
         self._first_name = b""
 
     def run(self) -> dict[str, Any]:
-        """Note all records; returns the other members of the body."""
+        """Record the positions of all records; returns the other members of the body."""
         self._body.seek(0)
         block = self._body.read(self._block_bytes)
         opening = next((found for found in _OPENING.finditer(block) if _is_head(block[: found.end()])), None)
@@ -154,7 +154,7 @@ class _Scan:
         return self._tail(head, block, at)
 
     def _cut(self, block: bytes) -> tuple[int, list[msgspec.Raw]]:
-        """How many bytes of the block are whole records, with the comma behind them, and the records; 0: not one is whole."""
+        """The number of bytes of complete records, including the comma after them, and the records; 0 without a complete one."""
         named = _FIRST_NAME.match(block)
         for opening in dict.fromkeys((named[0].strip() if named else b"{", b"{")):
             at = len(block)
@@ -164,9 +164,9 @@ class _Scan:
                     break
                 before = block[:at].rstrip(b" \t\r\n")
                 if before.endswith(b","):
-                    with suppress(msgspec.DecodeError):  # it was inside a record or a text
+                    with suppress(msgspec.DecodeError):  # the cut was inside a record or a text
                         return at, _raws(b"[%b]" % before[:-1])
-        return 0, []  # then it goes on with a longer block, at worst with all there is
+        return 0, []  # continue with a longer block, at worst with the whole body
 
     def _tail(self, head: bytes, rest: bytes, at: int) -> dict[str, Any]:
         try:
@@ -177,10 +177,10 @@ class _Scan:
             raws = _raws(members["results"])
         except (KeyError, msgspec.DecodeError):
             raise UndocumentedAnswer("results is not an array of objects") from None
-        # msgspec does not say where the array begins: a body of one block is searched for it, in a longer one it began with the head
+        # msgspec does not report the start of the array: search a body of one block; in a longer body the head ends at it
         begins = (head + rest).find(bytes(members["results"]), max(len(head) - 1, 0)) + 1 - len(head)
         if head and begins:
-            raise UndocumentedAnswer("results is there twice")
+            raise UndocumentedAnswer("results occurs twice")
         self._note(rest, raws, at, begins)
         return {name: msgspec.json.decode(raw) for name, raw in members.items() if name != "results"}
 
@@ -199,7 +199,7 @@ class _Scan:
 
 
 def _is_head(text: bytes) -> bool:
-    """Whether the array that is opened at the end of this text is a member of the outermost object."""
+    """Whether the array that opens at the end of this text is a member of the outermost object."""
     try:
         _members(text + b"]}")
     except msgspec.DecodeError:

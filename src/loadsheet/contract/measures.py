@@ -1,6 +1,6 @@
-"""Which figures of a record add up over many records, and by how much two of them may differ and still agree.
+"""The figures that add up over many records, and the kinds of figures that have tolerances.
 
-Owns: the field names behind control totals and tolerances. Knows no settings: the size of a tolerance is set elsewhere.
+Owns: the field names behind control totals and tolerances. The settings define the size of a tolerance.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _DIGITS = 1_000  # more than the sum of any two numbers of a workbook has
 
 
 class Scale(StrEnum):
-    """What a figure measures, which decides its tolerance."""
+    """The kind of a figure, which decides its tolerance."""
 
     COUNT = "count"
     WEIGHT = "weight"  # weights and volumes
@@ -23,8 +23,8 @@ class Scale(StrEnum):
 
 
 class Measure(NamedTuple):
-    """A figure that adds up: its name in reports, its field, the field that names its unit or currency (empty: none), and
-    the array whose items hold both (empty: the record itself).
+    """A figure that adds up: its name in reports, its scale, its field, the field of its unit or currency (empty: none), and the
+    array whose items hold both (empty: the record itself).
     """
 
     name: str
@@ -35,7 +35,7 @@ class Measure(NamedTuple):
 
 
 MEASURES: dict[str, tuple[Measure, ...]] = {
-    # by subject; a tender has no totals of its own that a create may carry, so its packages are added up
+    # by subject; a tender create has no totals, so its packages are added up
     "order": (
         Measure("packages", Scale.COUNT, "total_packages"),
         Measure("weight", Scale.WEIGHT, "total_weight", "gross_weight_uom"),
@@ -57,30 +57,27 @@ _SCALES = {
 
 
 def measures_of(operation: Operation) -> tuple[Measure, ...]:
-    """The figures that records of this operation carry: those of its subject for creates and updates, none for others."""
+    """The figures in records of this operation: those of its subject for creates and updates, none for others."""
     return MEASURES[operation.subject] if operation.action in (Action.CREATE, Action.UPDATE) else ()
 
 
 @contextmanager
 def exactly() -> Iterator[None]:
-    """Sums and differences of figures keep all their digits in here; Python's own 28 would round them, and fail on longer ones. Serves as a
-    decorator as well.
+    """Within this context, sums and differences of figures keep all digits. Python's default of 28 would round them and fail for
+    longer figures. Also works as a decorator.
     """
     with localcontext(prec=_DIGITS):
         yield
 
 
 def fields_of(measures: tuple[Measure, ...]) -> tuple[str, ...]:
-    """The fields of a record in which these figures and their units stand."""
-    return tuple(
-        dict.fromkeys(
-            name for one in measures for name in ([one.items] if one.items else [one.field, one.unit]) if name
-        )
-    )
+    """The fields of a record that hold these figures and their units."""
+    names = ([item.items] if item.items else [item.field, item.unit] for item in measures)
+    return tuple(dict.fromkeys(name for pair in names for name in pair if name))
 
 
 def figures_only(measures: tuple[Measure, ...], record: dict[str, Any]) -> dict[str, Any]:
-    """So much of a decoded record that its `amounts` stay the same, and nothing else of it."""
+    """The part of a decoded record that its `amounts` need."""
     kept: dict[str, Any] = {}
     for _, _, field, unit, items in measures:
         names = (field, unit)
@@ -100,18 +97,20 @@ def figures_only(measures: tuple[Measure, ...], record: dict[str, Any]) -> dict[
 
 
 def units_in(measures: tuple[Measure, ...], record: dict[str, Any]) -> dict[str, str]:
-    """The units and currencies that a decoded record names for its own figures, by the fields in which they stand."""
-    return {one.unit: str(record[one.unit]) for one in measures if not one.items and record.get(one.unit)}
+    """The units and currencies that a decoded record names for its own figures, by field."""
+    own = (measure.unit for measure in measures if not measure.items)
+    return {unit: str(record[unit]) for unit in own if record.get(unit)}
 
 
 def units_lacking(measures: tuple[Measure, ...], record: dict[str, Any]) -> tuple[str, ...]:
-    """The fields of units and currencies that a decoded record leaves out beside a figure of its own."""
-    figures = (one for one in measures if one.unit and not one.items and _number(record.get(one.field)) is not None)
-    return tuple(one.unit for one in figures if not record.get(one.unit))
+    """The fields of units and currencies that are missing beside a decoded record's own figures."""
+    own = (measure for measure in measures if measure.unit and not measure.items)
+    figures = (measure for measure in own if _number(record.get(measure.field)) is not None)
+    return tuple(measure.unit for measure in figures if not record.get(measure.unit))
 
 
 def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[tuple[Measure, str, Decimal]]:
-    """Each figure of a decoded record with its unit (empty: none given). Figures that are absent or no numbers are left out."""
+    """Each figure of a decoded record with its unit (empty: none given). Figures that are missing or not numbers are left out."""
     for measure in measures:
         _, _, field, unit, items = measure
         if not items:
@@ -127,12 +126,12 @@ def amounts(measures: tuple[Measure, ...], record: dict[str, Any]) -> Iterator[t
 
 
 def unit_field(name: str) -> str:
-    """The field that names the unit of this one, if its record has such a field."""
+    """The field for the unit of this field, which not every record has."""
     return _UNITS.get(name, f"{name}_uom")
 
 
 def scale_of(path: str) -> Scale | None:
-    """What the number at a payload path measures, such as weight for `packages[0].weight`; None: it must be equal."""
+    """The scale of the number at a payload path, such as weight for `packages[0].weight`; None: no tolerance."""
     return _SCALES.get(path.rpartition(".")[2])
 
 

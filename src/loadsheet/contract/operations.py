@@ -1,7 +1,7 @@
-"""The eleven operations: method, path, request record, shapes of the answers, business key, and what can prove an effect.
+"""The eleven operations: method, path, request record, shapes of the answers, business key, and the listing that proves an effect.
 
-Owns: the one table that routes, client, mapping and reconciliation are made from (interface: Endpoints); whom a record concerns; and what
-the arrival of one record changes in another, as far as it is assumed (interface: States and transitions).
+Owns: the table behind routes, client, mapping and reconciliation (interface: Endpoints), the parties of a record, and the changes
+that one record causes in another, as far as they are assumed (interface: States and transitions).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ PARTY_FIELDS = ("sender_id", "receiver_id")
 
 
 class Action(StrEnum):
-    """What an operation does to its subject."""
+    """The effect of an operation on its subject."""
 
     LIST = "list"
     CREATE = "create"
@@ -52,10 +52,10 @@ class ErrorShape(StrEnum):
 class Operation:
     """One operation of the interface.
 
-    `name` is what mapping files, ledger and reports call it; `subject` (order or tender) and the first key field make the
-    lane on which calls of one record keep their order; `repeatable` operations are told apart by content, not by key alone
-    (several status events of one order are all meant); `proved_by` names the listing that can show the effect, if any;
-    `batched` operations carry several records under `data` in one body.
+    `name` is its name in mapping files, ledger and reports. `subject` (order or tender) and the first key field form the lane, on
+    which calls for one record keep their order. Records of `repeatable` operations are distinguished by content, not only by key:
+    an order may have several status events. `proved_by` names the listing that can show the effect, if any. `batched` operations
+    carry several records under `data` in one body.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Operation:
         return self.action is Action.CREATE
 
     def key_of(self, payload: Mapping[str, Any]) -> str:
-        """The business key of a payload: its key fields, joined by a slash; empty if the first one is missing."""
+        """The business key of a payload: its key fields, joined by a slash; empty if the first is missing."""
         parts = [str(payload.get(name, "")) for name in self.record.key]
         return "/".join(parts) if parts[0] else ""
 
@@ -98,7 +98,7 @@ class Operation:
         return payload
 
     def records(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The request records of a decoded body: the body itself, or for batched operations what its `data` array holds."""
+        """The request records of a decoded body: the body itself, or for batched operations the items of `data`."""
         return list(body["data"]) if self.batched else [dict(body)]
 
 
@@ -156,14 +156,15 @@ OPERATIONS: tuple[Operation, ...] = (
 
 BY_NAME: dict[str, Operation] = {operation.name: operation for operation in OPERATIONS}
 WRITES: tuple[Operation, ...] = tuple(operation for operation in OPERATIONS if operation.is_write)
-_LISTED_KEYS = tuple((one.subject, one.record.key[0]) for one in OPERATIONS if not one.is_write)  # tenders stand first
+_LISTINGS = tuple(operation for operation in OPERATIONS if not operation.is_write)  # tenders first
+_LISTED_KEYS = tuple((operation.subject, operation.record.key[0]) for operation in _LISTINGS)
 LISTED_KEYS = tuple(name for _, name in _LISTED_KEYS)
-"""The fields of a listed record that say what it is: enough for `listed_subject`, and for the key and lane of its listing."""
+"""The fields that identify a listed record: enough for `listed_subject`, and for the key and lane of its listing."""
 
 
 def listed_subject(record: Mapping[str, Any]) -> str:
-    """Of which subject a record of a listing is: tender, order, or empty for neither. The two listings share one path, and a
-    tender may carry the key of an order, an order never that of a tender.
+    """The subject of a listed record: tender, order, or empty for neither. The two listings share one path. A tender may carry the
+    key of an order, but an order never that of a tender.
     """
     for subject, name in _LISTED_KEYS:
         if str(record.get(name, "")):
@@ -172,9 +173,9 @@ def listed_subject(record: Mapping[str, Any]) -> str:
 
 
 def update_of(operation: Operation) -> Operation | None:
-    """The operation that updates with the same record what this one creates, if there is one."""
-    found = BY_NAME.get(f"{operation.subject}.{Action.UPDATE}")
-    return found if operation.creates and found is not None and found.record is operation.record else None
+    """The update operation for a create operation with the same record, if there is one."""
+    update = BY_NAME.get(f"{operation.subject}.{Action.UPDATE}")
+    return update if operation.creates and update is not None and update.record is operation.record else None
 
 
 SENDING_ORDER: tuple[str, ...] = (
@@ -192,7 +193,7 @@ SENDING_ORDER: tuple[str, ...] = (
 
 
 def parties_of(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Sender and receiver of a tender, an order, a quote or a confirmation as texts; empty where there is none."""
+    """Sender and receiver of a tender, an order, a quote or a confirmation as texts; empty if missing."""
     sender, receiver = (str(record.get(name, "")) for name in PARTY_FIELDS)
     return sender, receiver
 
@@ -203,7 +204,7 @@ def carrier_of(quote: Mapping[str, Any]) -> str:
 
 
 def offered_to(tender: Mapping[str, Any]) -> frozenset[str]:
-    """The carriers that a tender names, by company: the interface shows no identifier for them."""
+    """The carriers that a tender names, by company, because the interface has no identifier for them."""
     return frozenset(str(carrier.get("carrier_company", "")) for carrier in tender.get("involved_carriers", ()))
 
 
@@ -213,12 +214,12 @@ def is_acceptance(confirmation: Mapping[str, Any]) -> bool:
 
 
 def tender_change(confirmation: Mapping[str, Any], assumptions: Assumptions) -> dict[str, Any]:
-    """The fields of its tender that a quote confirmation sets: none, or the tender's status."""
+    """The fields that a quote confirmation sets in its tender: none, or the tender's status."""
     status = assumptions.accept_sets_tender_status
     return {"tender_status": status} if status and is_acceptance(confirmation) else {}
 
 
 def order_change(event: Mapping[str, Any], assumptions: Assumptions) -> dict[str, Any]:
-    """The fields of its order that a status record sets: none, or the order's status."""
+    """The fields that a status record sets in its order: none, or the order's status."""
     source = {"code": "status_code", "name": "status_name"}.get(assumptions.status_sets_order_status, "")
     return {"order_status": event[source]} if source in event else {}

@@ -1,7 +1,7 @@
-"""A record at a glance: the few things that a person wants to see of it, whatever the fields are called.
+"""Summaries of records for people, independent of field names.
 
-Owns: which fields make up a route, a status, an offer, a moment of a journey. All values come out as
-texts, empty where the record has none; nothing here fails on a record that the contract would refuse.
+Owns: which fields make up a route, a status, an offer, a moment of a journey. All values are texts, empty if missing. Invalid
+records do not raise errors here.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Overview(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """One point of a journey; `history` is what the same report tells of earlier points."""
+    """One point of a journey; `history` holds the earlier points in the same report."""
 
     code: str
     name: str
@@ -60,7 +60,7 @@ class Offer(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A field with a value to show: a text, or for records inside the record their own fields, each."""
+    """A field with its displayed value: a text, or the fields of each inner record."""
 
     name: str
     meaning: str
@@ -85,7 +85,7 @@ def overview_of(record: Record, content: Mapping[str, Any]) -> Overview:
 
 
 def moment(event: Mapping[str, Any]) -> Moment:
-    """A status record at a glance, with its history."""
+    """The summary of a status record, with its history."""
     history = event.get("statusHistory")
     items = history if isinstance(history, list) else []
     return Moment(
@@ -99,7 +99,7 @@ def moment(event: Mapping[str, Any]) -> Moment:
 
 
 def offer(content: Mapping[str, Any]) -> Offer:
-    """A quote or a quote confirmation at a glance."""
+    """The summary of a quote or a quote confirmation."""
     return Offer(
         carrier=_text(content.get("carrier_id")),
         rate=_text(content.get("tenderRate")),
@@ -110,26 +110,26 @@ def offer(content: Mapping[str, Any]) -> Offer:
 
 
 def shown(record: Record, content: Mapping[str, Any]) -> tuple[Shown, ...]:
-    """Every field that the record holds, in the order of the interface, inner records included; a unit stands with its number."""
-    found: list[Shown] = []
+    """Every field with a value, in the order of the interface, with inner records; a unit is appended to its number."""
+    fields: list[Shown] = []
     before = ""
     for field in record.fields:
         name = next((name for name in (field.name, *field.spellings) if name in content), None)
         if name is not None and content[name] not in ("", None, []) and field.when is not When.LISTED:
-            one = _shown(field, name, content[name])
-            if name.endswith("_uom") and found and found[-1].name == before:
-                found[-1] = found[-1]._replace(text=f"{found[-1].text} {one.text}")
+            item = _shown(field, name, content[name])
+            if name.endswith("_uom") and fields and fields[-1].name == before:
+                fields[-1] = fields[-1]._replace(text=f"{fields[-1].text} {item.text}")
             else:
-                found.append(one)
+                fields.append(item)
         before = field.name
-    return tuple(found)
+    return tuple(fields)
 
 
 def _shown(field: Field, name: str, value: Any) -> Shown:
     if field.record is None:
         return Shown(name, field.meaning, _text(value))
     values = value if field.kind is Kind.ARRAY else [value]
-    inner = tuple(shown(field.record, one) for one in values if isinstance(one, Mapping))
+    inner = tuple(shown(field.record, item) for item in values if isinstance(item, Mapping))
     return Shown(name, field.meaning, "", inner)
 
 

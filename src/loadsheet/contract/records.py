@@ -1,7 +1,7 @@
 """Every record of the interface with every field: name, kind, when it is required, known values and meaning.
 
-Owns: the spelling of the interface's field names (interface: Resources and their fields). Nothing else in the source
-repeats them. Order of records and fields is the interface's own.
+Owns: the spelling of the interface's field names (interface: Resources and their fields). They are not repeated elsewhere in the
+source. Records and fields have the order of the interface.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from loadsheet.contract.kinds import Kind, NumberForm
 
 
 class When(StrEnum):
-    """When a field has to be there."""
+    """When a field is required."""
 
     ALWAYS = "always"
     ON_CREATE = "on create"
@@ -25,8 +25,8 @@ class When(StrEnum):
 class Field:
     """One field of a record: its exact name, its kind, its meaning as help text, and when it is required.
 
-    `known` is an open list: the interface names these values but does not close the list; the assumption `closed_by` may. `spellings` are further
-    names under which the interface shows the same field. `note` states a contradiction of the interface and our side of it.
+    `known` are the values that the interface names. The list is open, unless the assumption `closed_by` closes it. `spellings` are
+    alternative names of the same field in the interface. `note` states a contradiction in the interface, and our decision.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Field:
         return ". ".join(text.rstrip(".") for text in (self.meaning, self.note) if text)
 
     def is_required(self, *, creates: bool) -> bool:
-        """Whether the field has to be there, in an operation that creates its record or in another."""
+        """Whether the field is required, in an operation that creates its record or in another."""
         return self.when is When.ALWAYS or (creates and self.when is When.ON_CREATE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """A named tuple of fields and the form that its numbers take on the wire. `key` names what identifies a record."""
+    """A named tuple of fields, with the form of its numbers on the wire. `key` names the identifying fields."""
 
     name: str
     fields: tuple[Field, ...]
@@ -59,7 +59,7 @@ class Record:
     key: tuple[str, ...] = ()
 
     def field(self, name: str) -> Field | None:
-        """The field of this name or further spelling, or None."""
+        """The field with this name or alternative spelling, or None."""
         return next((field for field in self.fields if name == field.name or name in field.spellings), None)
 
     def walk(self, path: str = "") -> Iterator[tuple[str, Field]]:
@@ -107,7 +107,7 @@ def _parties() -> tuple[Field, ...]:
 
 
 def _stop(prefix: str, title: str, when: When) -> tuple[Field, ...]:
-    """Window and location of the pickup or the delivery: the same nine fields with another prefix."""
+    """Window and location of the pickup or the delivery: nine fields with this prefix."""
     return (
         Field(f"{prefix}_startdatetime", Kind.DATETIME, f"Early {title}", when),
         Field(f"{prefix}_enddatetime", Kind.DATETIME, f"Late {title}", when),
@@ -142,9 +142,7 @@ def _address() -> tuple[Field, ...]:
 
 
 def _package(name: str, numbers: NumberForm, *more: Field) -> Record:
-    stackable_note = (
-        "The tender package summary types it Numeric; description and samples use a string flag, and so do we."
-    )
+    stackable_note = "The tender package summary says Numeric; description and samples use a string flag, and so do we."
     return Record(
         name,
         (
@@ -188,7 +186,7 @@ ORDER_PACKAGE = _package(
     "Order package",
     NumberForm.JSON_NUMBER,
     _flag("allow_mixed_freight", "Whether mixed freight is allowed"),
-    _array("inner_cargos", "What is inside; may be an empty array", INNER_CARGO),
+    _array("inner_cargos", "Contents; may be an empty array", INNER_CARGO),
 )
 
 REFERENCE = Record(
@@ -203,7 +201,7 @@ CARRIER = Record(
         _ident(
             "pincode",
             "Postal code",
-            note="Numeric per the summary, a string in samples: both are taken, we send a string.",
+            note="Numeric in the summary, a string in samples: both are accepted, we send a string.",
         ),
     ),
     NumberForm.JSON_STRING,
@@ -366,7 +364,7 @@ STATUS_HISTORY = Record(
             "status_description",
             "Description",
             spellings=("status-description",),
-            note="The parameter table spells it with a hyphen, the sample with an underscore: both are taken.",
+            note="The parameter table spells it with a hyphen, the sample with an underscore: both are accepted.",
         ),
     ),
     NumberForm.JSON_STRING,

@@ -1,7 +1,7 @@
 """The contract as JSON Schema 2020-12: every request record, every listed record, every answer, under given assumptions.
 
-Owns: how kinds are said in JSON Schema. What a schema here allows, `checking` allows, but for what schemas cannot say
-(how many digits a number may have). Made from the same declaration as the checks; a test holds the two together.
+Owns: how kinds are expressed in JSON Schema. The schemas and `checking` come from the same declaration, and a test verifies that
+they agree. Schemas cannot express the number of digits that a number may have.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,17 +38,17 @@ _PATTERNS: dict[Kind, str] = {
 }
 _FLAG = "(?:[yY][eE][sS]|[nN][oO]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])"
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_END = r"(?!\n)"  # some engines let $ stand before a last line feed as well
+_END = r"(?!\n)"  # in some engines $ also matches before a final line feed
 
 _TEXT: Json = {"type": "string"}
 _NO_RECORDS: Json = {"type": "array", "maxItems": 0}
 
 
 def record_name(record: Record, *, creates: bool) -> str:
-    """The name of a request record's schema; a record that asks for more on create has one of its own for that."""
+    """The name of a request record's schema; a record with fields required on create has a separate one for create."""
     bare = record.name.title().replace(" ", "")
-    asks_for_more = any(field.when is When.ON_CREATE for field in record.fields)
-    return f"{bare}OnCreate" if creates and asks_for_more else bare
+    has_create_fields = any(field.when is When.ON_CREATE for field in record.fields)
+    return f"{bare}OnCreate" if creates and has_create_fields else bare
 
 
 def listed_name(record: Record) -> str:
@@ -57,7 +57,7 @@ def listed_name(record: Record) -> str:
 
 
 def components(operations: Sequence[Operation], assumptions: Assumptions) -> dict[str, Json]:
-    """Every named schema that the operations lean on: records with their inner ones, fixed answers, time zones."""
+    """Every named schema that the operations refer to: records with their inner ones, fixed answers, time zones."""
     schemas: dict[str, Json] = {
         UNAUTHORISED_NAME: _closed({"results": _NO_RECORDS, "error": _closed({"message": _TEXT, "details": _TEXT})}),
         UNKNOWN_METHOD_NAME: _closed(
@@ -124,7 +124,7 @@ def refusal_schema(operation: Operation) -> Json:
 
 
 def reference(name: str) -> Json:
-    """A schema that says: as the named one."""
+    """A reference to the named schema."""
     return {"$ref": REFERENCE_PREFIX + name}
 
 

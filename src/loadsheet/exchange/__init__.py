@@ -1,9 +1,9 @@
 """The exchange: the eleven operations over HTTP on a durable store. Made from the contract; knows nothing of the translator.
 
-A request passes `server` (sockets), `limits` (what one client may take), `app` (token, route, verdict, answer), `store` (one writer, group
-commit, truth log) and `effects` (what an operation does). `wire` parses and encodes JSON, `answers` makes responses and sends listings,
-`tokens` knows callers and slows wrong ones down. For tests: `faults` (which request meets which fault, and how it looks), `fault_proxy` (the
-connections that show it), `scripts` (files of faults, and of how the exchange answers where the interface is silent).
+A request passes `server` (sockets), `limits` (limits for each client), `app` (token, route, validation, answer), `store` (one
+writer, group commit, truth log) and `effects` (the effects of operations). `wire` parses and encodes JSON, `answers` makes
+responses and sends listings, `tokens` authenticates callers and delays wrong tokens. For tests: `faults` (which request gets which
+fault, and its bytes), `fault_proxy` (the connections with faults), `scripts` (files of faults and personalities).
 
 For people: `pages` (login, records, manual) with `browsing` (queries), `calls` (the latest calls) and `sessions`; for programs and people
 `api_description`.

@@ -1,10 +1,11 @@
-"""The answers of the interface as Starlette responses: JSON bodies, listings, refusals of calls that nobody examined, safe headers.
+"""The answers of the interface as Starlette responses: JSON bodies, listings, refusals without examination, security headers.
 
-A call is refused unexamined with 429 if there are too many at once, and with 503 if the store cannot be used. Both say when to retry.
+A call is refused without examination with 429 if there are too many at once, and with 503 if the store is not available. Both say
+when to retry.
 
-A listing is read in one transaction, written in groups of records, and sent in pieces, so that memory stays flat. A large one lies in
-a file without a name, in the system's folder for temporary files, until its client has taken it. So a transaction is as short as the
-database allows, however slow a client reads, and the length of the answer is known before its first byte leaves.
+A listing is read in one transaction, written in groups of records, and sent in pieces, so memory use stays constant. A large one
+is kept in an unnamed temporary file until it is sent. So a slow client does not prolong the transaction, and the length of the
+answer is known before the first byte is sent.
 """
 
 import threading
@@ -27,15 +28,15 @@ from loadsheet.exchange.wire import encode, stored
 RETRY_S = 5
 NOT_A_PAGE_SIZE = "must be a whole number of 1 or more"
 MEMORY_MAX = 1_000_000  # bytes of an answer; a larger one goes into a file
-FILES_MAX = 32  # at the same time: their clients may be slow, and the disk is not without end
+FILES_MAX = 32  # at the same time: clients may be slow, and disk space is limited
 
 _GROUP = 100  # records
 _PIECE = 262_144  # bytes
-_GAP = msgspec.Raw(b"0")  # where in an answer the records stand
-_TOO_MANY_PAGES = f"comes while {FILES_MAX} large pages are still being read; try again, or ask for a smaller page_size"
+_GAP = msgspec.Raw(b"0")  # placeholder for the records of an answer
+_TOO_MANY_PAGES = f"too many large pages are being sent ({FILES_MAX}); try again, or ask for a smaller page_size"
 
 _OPERATIONS = {(operation.method, operation.path): operation for operation in OPERATIONS}
-_STORE_FAILED = "cannot be looked at: the store cannot be used now; try again"
+_STORE_FAILED = "cannot be processed: the store is not available; try again"
 _SAFE = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
 _TLS_ONLY = (b"strict-transport-security", b"max-age=31536000")
 
@@ -46,19 +47,19 @@ class JsonResponse(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """The body in bytes."""
+        """Encode the body."""
         return encode(content)
 
 
 class NoResponse(Response):
-    """Sends nothing: the client has closed the connection."""
+    """Sends nothing, because the client has closed the connection."""
 
     async def __call__(self, _scope: Scope, _receive: Receive, _send: Send) -> None:
         """Send nothing."""
 
 
 def operation_of(scope: Scope) -> Operation:
-    """The operation of a request; the first operation if the request is for none."""
+    """The operation of a request; the first operation for any other request."""
     return _OPERATIONS.get((scope["method"], scope["path"]), OPERATIONS[0])
 
 
@@ -69,17 +70,17 @@ def refused_unexamined(scope: Scope, status: int, text: str, retry_s: int, **hea
 
 
 def store_failed(scope: Scope) -> Response:
-    """The 503 of a store that cannot be used. Its text is always the same; the cause is in the log."""
+    """The 503 for a store that is not available. Its text is fixed; the cause is in the log."""
     return refused_unexamined(scope, 503, _STORE_FAILED, RETRY_S)
 
 
 def safe_headers(*, tls: bool) -> tuple[tuple[bytes, bytes], ...]:
-    """The headers of every answer that does not set them itself: do not cache, do not guess types, keep to TLS."""
+    """The default security headers of every answer: no caching, no type sniffing, TLS only."""
     return (*_SAFE, _TLS_ONLY) if tls else _SAFE
 
 
 class SafeHeaders:
-    """Middleware: adds the safe headers to every answer."""
+    """Middleware: adds the security headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -105,7 +106,7 @@ class Listings:
         self._room = threading.BoundedSemaphore(FILES_MAX)
 
     async def first(self, request: Request, operation: Operation, page_size: int) -> Response:
-        """The first page of a listing; 429 if too many large ones are under way. Raises StoreFailed."""
+        """The first page of a listing; 429 if too many large ones are being sent. Raises StoreFailed."""
 
         def written(total: int, contents: Iterable[str]) -> _Page:
             with ExitStack() as failing:
@@ -113,7 +114,7 @@ class Listings:
                 try:
                     _write(page, operation.record, contents, page_size, total)
                 except OSError as error:
-                    raise StoreFailed(f"a page cannot be kept ({error.strerror})") from error
+                    raise StoreFailed(f"a page cannot be written ({error.strerror})") from error
                 failing.pop_all()
             return page
 
@@ -125,11 +126,11 @@ class Listings:
 
 
 class _TooManyFiles(Exception):
-    """There is no room for one more large page."""
+    """Too many large pages are in files."""
 
 
 class _Page:
-    """Bytes that are first written and then read once; beyond `MEMORY_MAX` in a file, for which `room` has to have a place."""
+    """Bytes that are written and then read once. Beyond `MEMORY_MAX` they go into a file, which needs a place in `room`."""
 
     def __init__(self, room: threading.BoundedSemaphore) -> None:
         self._room = room
@@ -137,12 +138,12 @@ class _Page:
         self._file: IO[bytes] | None = None
         self.size = 0
 
-    def write(self, some: bytes) -> None:
-        self.size += len(some)
+    def write(self, data: bytes) -> None:
+        self.size += len(data)
         if self._file:
-            self._file.write(some)
+            self._file.write(data)
             return
-        self._kept.append(some)
+        self._kept.append(data)
         if self.size > MEMORY_MAX:
             if not self._room.acquire(blocking=False):
                 raise _TooManyFiles
@@ -182,7 +183,7 @@ def _write(page: _Page, record: Record, contents: Iterable[str], page_size: int,
 def _listed(record: Record, contents: Sequence[str]) -> Iterator[bytes]:
     if any(field.when is When.LISTED for field in record.fields):
         return (encode(as_listed(record, stored(content))) for content in contents)
-    return (content.encode() for content in contents)  # as stored, without being read again
+    return (content.encode() for content in contents)  # as stored, without decoding
 
 
 class _PageResponse(Response):

@@ -1,6 +1,6 @@
-"""The exchange described, from the contract and the assumptions that are set: the OpenAPI 3.1 document, and the chapters of the manual.
+"""The description of the exchange: the OpenAPI 3.1 document and the chapters of the manual, from the contract and the assumptions.
 
-Owns: how operations, schemas and examples are put together, for programs and for people. Knows no field, no record and no socket.
+Owns: the composition of operations, schemas and examples, for programs and for people. Knows no field, no record and no socket.
 """
 
 from collections.abc import Sequence
@@ -45,21 +45,21 @@ _BEARER = "bearer"
 _INTRODUCTION = (
     "Tenders and transport orders between a sender and a receiver. Every call carries a bearer token. "
     "An answer of 200 means that the effect is on disk; a refusal names every wrong field at once. "
-    "This document is made from the contract with the assumptions that this exchange is set to."
+    "This document is generated from the contract with the assumptions of this exchange."
 )
 _STORE_FAILED = (
-    "The store cannot be used now, and nothing has happened; unless its server went away or fell silent while it wrote: "
-    "then only a listing can tell."
+    "The store is not available, and the call had no effect. Exception: if the database server failed or stopped responding during "
+    "the write, only a listing shows whether there was an effect."
 )
-_WRONG_METHOD = "The path was asked with another method."
+_WRONG_METHOD = "The path does not support this method."
 _LISTING_NOTE = (
-    "Both listings share this path. The page size may also stand in the body, which OpenAPI cannot say of a GET. "
-    "There is one page, the first."
+    "Both listings share this path. The page size may also be in the body, which OpenAPI cannot express for a GET. "
+    "Only the first page is available."
 )
 
 
 def document(assumptions: Assumptions, version: str) -> Json:
-    """The whole document as a JSON value; `version` is that of this program, for the interface has none."""
+    """The whole document as a JSON value; `version` is that of this program, because the interface has none."""
     paths: dict[str, Json] = {}
     for path in dict.fromkeys(operation.path for operation in OPERATIONS):
         here = [operation for operation in OPERATIONS if operation.path == path]
@@ -88,9 +88,9 @@ def document(assumptions: Assumptions, version: str) -> Json:
 def _write(operation: Operation, assumptions: Assumptions) -> Json:
     request = _content(request_schema(operation, assumptions), example_body(operation))
     done = _answer(f"{operation.done}.", success_schema(operation, assumptions), example_answer(operation, assumptions))
-    # a body with faults is not an example of the schema, so it stands in words beside the refusal that it gets
+    # a body with faults is not an example of the schema, so it is an extension of its refusal
     refused = _answer(
-        "A field is invalid or missing; every wrong one is named.",
+        "A field is invalid or missing. All wrong fields are named.",
         refusal_schema(operation),
         example_refusal(operation, assumptions),
     )
@@ -108,8 +108,8 @@ def _write(operation: Operation, assumptions: Assumptions) -> Json:
 
 
 def _links(source: Operation, assumptions: Assumptions) -> Json:
-    """What may be done next with the record that a call was about: each target with the part of its body that names the record,
-    and the listing that shows it.
+    """The possible next calls for the same record: each target with the part of its body that names the record, and the listing
+    that shows it.
     """
     named = {field.name for field in source.record.fields if field.when is When.ALWAYS}
     links: Json = {}
@@ -117,8 +117,8 @@ def _links(source: Operation, assumptions: Assumptions) -> Json:
         if target.subject != source.subject or target.creates or source.batched or source.action is Action.DELETE:
             continue
         if not target.is_write:
-            asked = dict(parse_qsl(assumptions.tender_listing_query)) if target.subject == "tender" else {}
-            links[target.name] = {"operationId": _operation_id(target), "parameters": asked}
+            query = dict(parse_qsl(assumptions.tender_listing_query)) if target.subject == "tender" else {}
+            links[target.name] = {"operationId": _operation_id(target), "parameters": query}
         elif named.issuperset(target.record.key[:1] if target.action is Action.QUOTE else target.record.key):
             names = [field.name for field in target.record.fields if field.name in (*target.record.key, *PARTY_FIELDS)]
             record = {name: f"$request.body#/{name}" for name in names if name in named}
@@ -132,8 +132,8 @@ def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
     examples = {operation.name: {"value": example_answer(operation, assumptions)} for operation in operations}
     refused = refusal(operations[0], (Fault(PAGE_SIZE, NOT_A_PAGE_SIZE),))
     size = {"type": "integer", "minimum": 1, "default": assumptions.page_size_default}
-    most = assumptions.page_size_max
-    asked = f"Records in the answer; more than {most} are cut to that." if most else "Records in the answer."
+    limit = assumptions.page_size_max
+    meaning = f"Records in the answer, at most {limit}." if limit else "Records in the answer."
     return {
         "operationId": _operation_id(operations[0]),
         "tags": list(dict.fromkeys(operation.subject for operation in operations)),
@@ -141,11 +141,11 @@ def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
         "description": _LISTING_NOTE,
         "parameters": [
             *(_chooses(name, value) for name, value in parse_qsl(assumptions.tender_listing_query)),
-            {"name": PAGE_SIZE, "in": "query", "description": asked, "schema": size},
+            {"name": PAGE_SIZE, "in": "query", "description": meaning, "schema": size},
         ],
         "responses": {
             "200": {
-                "description": "The records in the order of their creation, and how many there are in all.",
+                "description": "The records in the order of their creation, and the total number of records.",
                 "content": {"application/json": {"schema": schema, "examples": examples}},
             },
             "400": _answer("The page size is not a whole number of 1 or more.", refusal_schema(operations[0]), refused),
@@ -155,7 +155,7 @@ def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
 
 
 def _chooses(name: str, value: str) -> Json:
-    meaning = "Asks for tenders; without it the listing is the one this exchange is set to."
+    meaning = "Asks for tenders. Without it, the exchange returns its default listing."
     return {"name": name, "in": "query", "description": meaning, "schema": {"type": "string", "examples": [value]}}
 
 
@@ -171,7 +171,7 @@ def _everywhere(operation: Operation) -> Json:
         "401": {"$ref": prefix + UNAUTHORISED_NAME},
         "405": {"$ref": prefix + UNKNOWN_METHOD_NAME},
         "429": {
-            "description": "Too much at once: calls, connections, large pages or wrong tokens; nothing has happened.",
+            "description": "Too many calls, connections, large pages or wrong tokens. The call had no effect.",
             "headers": wait,
             "content": later,
         },
@@ -188,7 +188,7 @@ def _content(schema: Json, example: Json) -> Json:
 
 
 class Row(NamedTuple):
-    """A field as the manual lists it; `depth` counts the records around it."""
+    """A field in the manual; `depth` counts the records around it."""
 
     name: str
     depth: int
@@ -199,7 +199,7 @@ class Row(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """One operation: examples are JSON values; the request ones are None for a listing."""
+    """One operation in the manual. The examples are JSON values; those of requests are None for a listing."""
 
     operation: Operation
     rows: Sequence[Row]
@@ -210,7 +210,7 @@ class Chapter(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point that the interface leaves open, what this exchange does, and where that is set (empty: nowhere)."""
+    """A point that the interface leaves open, the behaviour of this exchange, and its setting (empty: none)."""
 
     section: str
     question: str
@@ -232,15 +232,15 @@ def chapters(assumptions: Assumptions) -> list[Chapter]:
 
 
 def fixed_errors() -> list[FixedError]:
-    """The answers that are the same everywhere."""
+    """The answers that are the same for every operation."""
     return [
         FixedError(401, "The token is missing or not authorised.", example_unauthorised()),
-        FixedError(405, "The path is not asked with this method.", example_unknown_method()),
+        FixedError(405, _WRONG_METHOD, example_unknown_method()),
     ]
 
 
 def open_points(assumptions: Assumptions) -> list[Point]:
-    """The lines of the register that are about an exchange, with the values that are set here."""
+    """The lines of the register that affect an exchange, with its present values."""
     return [
         Point(entry.section, entry.question, _set_to(entry, assumptions), entry.setting)
         for entry in register()
@@ -250,7 +250,7 @@ def open_points(assumptions: Assumptions) -> list[Point]:
 
 def _set_to(entry: Assumption, assumptions: Assumptions) -> str:
     name = entry.setting.removeprefix("assumptions.")
-    if name not in Assumptions.model_fields or not entry.choices:  # a line that is settled, whatever setting it names
+    if name not in Assumptions.model_fields or not entry.choices:  # a fixed line may name a setting
         return entry.default
     return str(getattr(assumptions, name)) or "(empty)"
 

@@ -1,7 +1,7 @@
-"""The HTTP interface as a Starlette application: token, route, body, verdict, effect, answer, in this order.
+"""The HTTP interface as a Starlette application: token, route, body, validation, effect, answer, in this order.
 
-It decides which status and body answers what (interface: Authentication, Endpoints, Errors). It knows no SQL and no socket. No body that
-a client can send is answered with 5xx; 503 says that the store cannot be used now.
+It decides the status and body of each answer (interface: Authentication, Endpoints, Errors). It knows no SQL and no socket. No
+body that a client can send causes a 5xx; 503 means that the store is not available.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,8 +53,8 @@ from loadsheet.problems import SettingsError
 
 _BEARER = b"Bearer "
 _NOT_AN_OBJECT = "must be a JSON object"
-_FAULTS_MAX = 1_000  # so many are named in an answer
-_PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() of many more digits would begin to cost
+_FAULTS_MAX = 1_000  # named in one answer
+_PAGE_SIZE_MAX = 10**18 - 1  # no store holds more records, and int() is slow for many more digits
 
 
 def create_app(
@@ -62,11 +62,11 @@ def create_app(
 ) -> Starlette:
     """The exchange as a Starlette application on an open store.
 
-    `token` is the operator's own, beside those that the database holds; None: there is no other. `wrong_tokens` counts
-    wrong tokens, here and wherever else it is used. Raises SettingsError for a token that no header can carry.
+    `token` is the operator's own, in addition to those in the database (None: only those). `wrong_tokens` counts wrong tokens and
+    may be shared. Raises SettingsError for a token that no header can carry.
     """
     if token is not None and (not token or not token.isascii() or not token.isprintable() or " " in token):
-        raise SettingsError("token: empty, or with spaces or letters outside ASCII; use letters, digits and -._~+/=")
+        raise SettingsError("token: empty, or with spaces or non-ASCII letters. Use letters, digits and -._~+/=")
     listings = [operation for operation in OPERATIONS if not operation.is_write]
     pages = _Listings(store, assumptions, listings)
     routes = [
@@ -97,7 +97,7 @@ class _NotAdmittedError(AuthenticationError):
 
 
 class _BearerTokens(AuthenticationBackend):
-    """Finds the caller by the bearer token. Nothing else of a request is examined before its token is good."""
+    """Finds the caller by the bearer token. A request is not examined further until its token is valid."""
 
     def __init__(self, authenticator: Authenticator, wrong_tokens: WrongTokenLimit) -> None:
         self._authenticator, self._wrong_tokens = authenticator, wrong_tokens
@@ -143,7 +143,7 @@ class _Write:
 
     @cached_property
     def _check(self) -> Checker:
-        """Compiled at the first call: a run of the translator needs few of them."""
+        """Compiled at the first call, because a run of the translator needs only a few."""
         return body_checker(self._operation, self._assumptions, faults_max=_FAULTS_MAX)
 
     async def answer(self, request: Request) -> Response:
@@ -183,7 +183,7 @@ class _Write:
 
 
 class _Listings:
-    """The end point that both listings share; the query says which of them is meant."""
+    """The end point that both listings share; the query selects one of them."""
 
     def __init__(self, store: Store, assumptions: Assumptions, operations: Iterable[Operation]) -> None:
         self._listings, self._assumptions = Listings(store), assumptions
@@ -193,8 +193,8 @@ class _Listings:
     async def answer(self, request: Request) -> Response:
         """The first page. Raises StoreFailed."""
         query = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        operation = self._meant(query)
-        if request.method != operation.method:  # Starlette adds HEAD to every GET; the interface has none
+        operation = self._operation(query)
+        if request.method != operation.method:  # Starlette adds HEAD to every GET; the interface has no HEAD
             raise HTTPException(405, headers={"Allow": operation.method})
         try:
             body = await _read(request, self._assumptions.body_bytes_max)
@@ -205,51 +205,49 @@ class _Listings:
             return self._refuse(operation, Fault(PAGE_SIZE, NOT_A_PAGE_SIZE))
         return await self._listings.first(request, operation, page_size)
 
-    def _meant(self, query: Sequence[tuple[str, str]]) -> Operation:
+    def _operation(self, query: Sequence[tuple[str, str]]) -> Operation:
         tenders = self._asks_for_tenders and self._asks_for_tenders <= set(query)
         return self._by_subject["tender" if tenders or self._assumptions.plain_listing == "tenders" else "order"]
 
     def _page_size(self, query: dict[str, str], body: bytes) -> int | None:
-        """The page size asked for in the query or else in the body, cut to the maximum; None if it is no such number."""
-        digits = str(self._asked(query, body)).lstrip("0")
+        """The page size from the query or else the body, reduced to the maximum; None if it is not a positive whole number."""
+        digits = str(self._given(query, body)).lstrip("0")
         if not (digits.isascii() and digits.isdigit()):
             return None
         allowed = self._assumptions.page_size_max or _PAGE_SIZE_MAX
         return allowed if len(digits) > len(str(_PAGE_SIZE_MAX)) else min(int(digits), allowed)
 
-    def _asked(self, query: dict[str, str], body: bytes) -> object:
+    def _given(self, query: dict[str, str], body: bytes) -> object:
         if PAGE_SIZE in query:
             return query[PAGE_SIZE]
         value = parse(body) if body else {}
         if not isinstance(value, dict):
             raise BadBody(_NOT_AN_OBJECT)
-        asked = value.get(PAGE_SIZE, self._assumptions.page_size_default)
-        absent = asked is None and self._assumptions.null_fields == "absent"
-        return self._assumptions.page_size_default if absent else asked
+        given = value.get(PAGE_SIZE, self._assumptions.page_size_default)
+        absent = given is None and self._assumptions.null_fields == "absent"
+        return self._assumptions.page_size_default if absent else given
 
     def _refuse(self, operation: Operation, fault: Fault) -> Response:
         return JsonResponse(refusal(operation, (fault,)), 400)
 
 
 async def _unrouted(unknown_path: int, _request: Request, error: Exception) -> Response:
-    """The answer to a path, or a method, that the interface does not have. A 405 names the methods that the path allows (RFC 9110,
-    section 15.5.6).
-    """
+    """The answer to an unknown path or method. A 405 names the allowed methods (RFC 9110, section 15.5.6)."""
     methods = (cast("HTTPException", error).headers or {}).get("Allow", "").split(", ")
     allowed = ", ".join(method for method in methods if method != "HEAD")  # Starlette adds it to every GET
     return JsonResponse(UNKNOWN_METHOD, 405 if allowed else unknown_path, {"allow": allowed} if allowed else None)
 
 
 def _bearer_token(scope: Scope) -> str:
-    """The token that a request shows; empty if it shows none, or several."""
-    given: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
-    if len(given) != 1 or not (shown := given[0].strip()).startswith(_BEARER):
+    """The bearer token of a request; empty without one, or with several."""
+    values: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(values) != 1 or not (value := values[0].strip()).startswith(_BEARER):
         return ""
-    return shown.removeprefix(_BEARER).decode("latin-1")
+    return value.removeprefix(_BEARER).decode("latin-1")
 
 
 def _counted(record: Record, value: dict[str, Any], assumptions: Assumptions) -> dict[str, Any]:
-    """What of a record counts where unknown fields are ignored or null means absent: the rest is neither kept nor merged."""
+    """The fields of a record that count if unknown fields are ignored or null means absent; the others are neither stored nor merged."""
     counted = {}
     for name, given in value.items():
         field = record.field(name)
@@ -268,7 +266,7 @@ def _counted(record: Record, value: dict[str, Any], assumptions: Assumptions) ->
 
 
 async def _read(request: Request, limit: int) -> bytes:
-    """The body of a request. Raises BadBody as soon as it is larger than `limit` bytes, and ClientDisconnect."""
+    """The body of a request. Raises BadBody as soon as it exceeds `limit` bytes, and ClientDisconnect."""
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():

@@ -1,7 +1,7 @@
-"""The latest calls: what was asked, about which record, and what was answered, kept in memory and nowhere else.
+"""The latest calls with their records and answers, in memory only.
 
-Owns: the bounded list and the layer that fills it. No body and no token is kept: only the operation, the identifier, the status
-and the first problem of the answer.
+Owns: the bounded list and the middleware that fills it. It stores neither bodies nor tokens, only the operation, the identifier,
+the status and the first problem of the answer.
 """
 
 import json
@@ -18,18 +18,18 @@ from loadsheet.contract import OPERATIONS, PATH_PREFIX, WRITES, Operation, Undoc
 
 CALLS_KEPT = 1000
 NOTE = "loadsheet.note"
-"""Under this name the scope of a request holds its `Note`, into which the application writes who calls."""
+"""The key of a request's `Note` in its scope. The application records the caller there."""
 
 _KEY_SHOWN = 120
 _PROBLEM_SHOWN = 240
-_ANSWER_READ = 65_536  # of a refusal, to find its first problem
+_ANSWER_READ = 65_536  # bytes of a refusal that are searched for its first problem
 _BAD_REQUEST = 400
 
 
 @dataclass(slots=True)
 class Note:
-    """What the application adds to the note of a call: the key of the caller's party, the body as it came, and the records in
-    it once they are found good. Body and records are let go with the call.
+    """The application's note about a call: the key of the caller's party, the body as received, and its records once they are
+    valid. Body and records are dropped after the call.
     """
 
     party: str | None = None
@@ -38,7 +38,7 @@ class Note:
 
 
 class RecordedCall(NamedTuple):
-    """One call: when it was answered (UTC), what it was, and the status of its answer (0: its client had gone)."""
+    """One call: the time of the answer (UTC), operation, key and party, and the status of the answer (0: client disconnected)."""
 
     when: datetime
     operation: str
@@ -60,18 +60,18 @@ class Calls:
         self._recorded: deque[RecordedCall] = deque(maxlen=kept)
 
     def add(self, call: RecordedCall) -> None:
-        """Keep a call; the oldest goes when there are too many."""
+        """Add a call; the oldest is dropped if there are too many."""
         self._recorded.appendleft(call)
 
     def latest(self, party: str, *, problems: bool = False) -> Iterator[RecordedCall]:
-        """The calls from the newest on: of a party or (empty) of all, all of them or only those that were refused."""
+        """The calls of a party (empty: of all), newest first; with `problems` only refused ones."""
         for call in tuple(self._recorded):
             if (not party or call.party == party) and (call.refused or not problems):
                 yield call
 
 
 class CallRecorder:
-    """Records every call to an operation of the application behind it."""
+    """Middleware: records every call to an operation of the application."""
 
     def __init__(self, app: ASGIApp, calls: Calls) -> None:
         self._app, self._calls = app, calls
@@ -79,7 +79,7 @@ class CallRecorder:
         self._readers = {operation.name: _reader(operation) for operation in WRITES}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request as the application does, and record it."""
+        """Pass a request to the application and record it."""
         if scope["type"] != "http" or not scope["path"].startswith(PATH_PREFIX):
             await self._app(scope, receive, send)
             return
@@ -95,7 +95,7 @@ class CallRecorder:
             )
 
     def _key(self, operation: Operation | None, note: Note) -> str:
-        """The identifier of a call, without keeping the rest of it; empty if there is none to be found."""
+        """The identifier of a call; empty without one."""
         if operation is None or not operation.is_write:
             return ""
         records = note.records or self._read(operation, note.body)
@@ -105,7 +105,7 @@ class CallRecorder:
         return operation.key_of(records[0])[:_KEY_SHOWN] + more
 
     def _read(self, operation: Operation, body: bytes) -> Sequence[Mapping[str, Any]]:
-        """The key fields of the records in a body that was not found good, as far as it can be read at all."""
+        """The key fields of the records in an invalid body; empty if it cannot be read."""
         try:
             read = self._readers[operation.name].decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -114,7 +114,7 @@ class CallRecorder:
 
 
 class _Answer:
-    """Passes an answer on; remembers its status, and the beginning of a refusal."""
+    """Passes an answer on and keeps its status, and the start of a refusal."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -122,7 +122,7 @@ class _Answer:
         self.body = b""
 
     async def __call__(self, message: Message) -> None:
-        """Pass one message on."""
+        """Pass on one message."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         elif self.status >= _BAD_REQUEST and len(self.body) < _ANSWER_READ:
@@ -154,5 +154,5 @@ def _problem(operation: Operation | None, answer: _Answer) -> str:
             return "refused"
         where = ": ".join(part for part in (fault.path, fault.text) if part)
         return where[:_PROBLEM_SHOWN] + (f" (and {len(more)} more)" if more else "")
-    said = {0: "the client had gone", 401: "token missing or not authorised", 405: "unknown method"}
-    return said.get(answer.status, "not answered with success")
+    texts = {0: "the client disconnected", 401: "token missing or not authorised", 405: "unknown method"}
+    return texts.get(answer.status, "failed")

@@ -1,7 +1,7 @@
-"""What each write operation does, as functions on the unit of work: what the exchange holds, as far as a batch of calls touches it.
+"""The effects of write operations, as functions on the unit of work: the records that a batch of calls reads and changes.
 
 Owns: the effects and the settable answers to them (register of assumptions: Errors, States and transitions). Knows no SQL,
-no HTTP and no thread: the store opens the unit of work, applies calls one after the other, and writes down what changed.
+no HTTP and no thread: the store opens the unit of work, applies the calls one after the other, and writes the changes.
 """
 
 import hashlib
@@ -27,27 +27,24 @@ from loadsheet.exchange.wire import encode, stored
 Key = tuple[str, ...]  # (order or tender,) or (tender, carrier): identifiers as texts, so that 7 and "7" are the same
 Payload = dict[str, Any]
 
-KEY_LENGTH_MAX = (
-    125  # characters of an identifier that is its own key; PostgreSQL indexes no more than 2,700 bytes a row
-)
+KEY_LENGTH_MAX = 125  # characters of an identifier that is its own key; PostgreSQL indexes at most 2,700 bytes a row
 
 _HASHED = "sha256:"
-_EXISTS = "exists already"
+_EXISTS = "already exists"
 _UNKNOWN = "is not known"
-_NOT_FOR_YOU = "is quoted by the carriers that are invited, each for itself"
-_NOT_YOUR_DECISION = "is decided on by the sender of the tender"
-_QUOTE_ACCEPTED = "has a quote for this tender that was accepted"
-_DECIDED = "has a quote that was decided on already: {}"
-_OTHER_PARTIES = "can be changed with an operator's token only"
+_NOT_FOR_YOU = "accepts quotes only from invited carriers, each for itself"
+_NOT_YOUR_DECISION = "can only be decided by the sender of the tender"
+_QUOTE_ACCEPTED = "already has an accepted quote for this tender"
+_DECIDED = "has a quote that was already {}"
+_OTHER_PARTIES = "can only be changed with an operator's token"
 _NOT_YOURS = "sender or receiver must be the party of your token"
 
 
 class Call(NamedTuple):
-    """One authorised request with the records that the contract finds no fault with.
+    """One authorised request with its valid records.
 
-    Batched operations carry several records, each with its index in `places`, and the faults of the others. `body` is the
-    request's body as it came, for the truth log; `party` the key of the party that calls, empty for an operator, who may do
-    everything.
+    Batched operations carry several records, with their indexes in `places`, and the faults of the others. `body` is the request
+    body as received, for the truth log. `party` is the key of the caller's party; empty for an operator, who may do everything.
     """
 
     operation: Operation
@@ -59,12 +56,12 @@ class Call(NamedTuple):
 
     @property
     def owners(self) -> Iterable[str]:
-        """The keys of the orders or tenders that the call is about."""
+        """The keys of the call's orders or tenders."""
         name = self.operation.record.key[0]
         return (key_text(record[name]) for record in self.records)
 
     def may_see(self, held: "Held | None") -> bool:
-        """Whether there is such a record and the caller is one of its parties."""
+        """Whether the record exists and the caller is one of its parties."""
         return held is not None and (not self.party or self.party in held.parties)
 
     def is_named_in(self, record: Mapping[str, Any]) -> bool:
@@ -73,7 +70,7 @@ class Call(NamedTuple):
 
 
 class Happened(NamedTuple):
-    """One change that a call made: to which record, what became of it, and its number."""
+    """One change by a call: the key of the record, the effect, and the record's number."""
 
     key: Key
     effect: str
@@ -81,9 +78,9 @@ class Happened(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a call did: refused for `faults`, or done; `number` is the exchange's own number of the record (0: none).
+    """The result of a call: refused for `faults`, or done. `number` is the exchange's own number of the record (0: none).
 
-    `happened` names every change: none if it was refused, or answered 200 without an effect.
+    `happened` lists every change; it is empty for a refusal and for a 200 without effect.
     """
 
     faults: tuple[Fault, ...] = ()
@@ -93,8 +90,8 @@ class Effect(NamedTuple):
 
 @dataclass(slots=True)
 class Held:
-    """A record as the exchange holds it: its number, given once and never again, its content as JSON text, and for tenders
-    and orders the keys of sender and receiver.
+    """A stored record: its number, which is never reused, its content as JSON text, and for tenders and orders the keys of sender
+    and receiver.
     """
 
     number: int
@@ -104,7 +101,7 @@ class Held:
 
 @dataclass(slots=True)
 class RecordSet:
-    """The records of one table by key: as they were found, and as the calls leave them."""
+    """The records of one table by key: `found` are the numbers before the calls, `held` the records after them."""
 
     last: int
     held: dict[Key, Held] = field(default_factory=dict)
@@ -112,7 +109,7 @@ class RecordSet:
     changed: set[Key] = field(default_factory=set)
 
     def put(self, key: Key, record: Payload) -> int:
-        """Add a record under a new number, or replace the content of the one that is there; the number."""
+        """Add a record under a new number, or replace the content of an existing one; returns the number."""
         content, parties = _text(record), _parties(record)
         if held := self.held.get(key):
             held.content, held.parties = content, parties
@@ -123,19 +120,19 @@ class RecordSet:
         return self.last
 
     def merge(self, key: Key, more: Payload) -> None:
-        """Set the fields of `more` in a record that is there; its other fields stay."""
+        """Set the fields of `more` in an existing record; its other fields stay."""
         self.put(key, {**stored(self.held[key].content), **more})
 
 
 @dataclass(slots=True)
 class AppendedRows:
-    """Rows that are only ever added, each under the key of what it belongs to."""
+    """Append-only rows, each under the key of its record."""
 
     last: int
     added: list[tuple[Key, Held]] = field(default_factory=list)
 
     def add(self, key: Key, content: str) -> int:
-        """Add a row under a new number; the number."""
+        """Add a row under a new number and return the number."""
         self.last += 1
         self.added.append((key, Held(self.last, content)))
         return self.last
@@ -143,7 +140,7 @@ class AppendedRows:
 
 @dataclass(slots=True)
 class UnitOfWork:
-    """All that a batch of calls may read and change. `cleared` names deleted tenders and orders: what belonged to them goes."""
+    """The records that a batch of calls may read and change. The rows of `cleared` tenders, orders and quotes are deleted."""
 
     tenders: RecordSet
     orders: RecordSet
@@ -156,13 +153,13 @@ class UnitOfWork:
     cleared_quotes: set[Key] = field(default_factory=set)  # quotes that are undecided again
 
     def subjects(self, operation: Operation) -> RecordSet:
-        """The tenders or the orders, whichever the operation is about."""
+        """The tenders or the orders, depending on the operation."""
         return self.tenders if operation.subject == "tender" else self.orders
 
 
 def key_text(identifier: object) -> str:
-    """The text under which an identifier is kept and found: the identifier itself, or its SHA-256 where a database could not
-    index it (too long, or with U+0000, which PostgreSQL keeps in no text).
+    """The text under which an identifier is stored and found: the identifier itself, or its SHA-256 if a database cannot index it
+    (too long, or with U+0000, which PostgreSQL cannot store).
     """
     text = str(identifier)
     if len(text) <= KEY_LENGTH_MAX and "\0" not in text and not text.startswith(_HASHED):
@@ -171,9 +168,9 @@ def key_text(identifier: object) -> str:
 
 
 def apply(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
-    """Carry out one call on the unit of work. A refusal changes nothing, but for `status_on_400: partial`.
+    """Apply one call to the unit of work. A refusal changes nothing, except with `status_on_400: partial`.
 
-    What belongs to other parties is answered as if it were not there, except that its identifier is taken.
+    Records of other parties are answered as unknown, but their identifiers cannot be used again.
     """
     return _EFFECTS[call.operation.action](work, call, assumptions)
 
@@ -202,7 +199,7 @@ def _update(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
         return Effect(number=held.number, happened=(Happened(key, "updated", held.number),))
     if assumptions.update_unknown == "accept":
         return Effect()
-    if held or assumptions.update_unknown == "reject":  # what is another's cannot be stored as new
+    if held or assumptions.update_unknown == "reject":  # another party's record cannot be stored as new
         return _refused(call, _UNKNOWN)
     return _put(record_set, key, record, "created") if call.is_named_in(record) else _not_yours()
 
@@ -244,15 +241,15 @@ def _quote(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
 
 
 def _why_a_quote_stays(work: UnitOfWork, quote: Key, assumptions: Assumptions) -> str:
-    """Why a quote that is there cannot be replaced; empty if it can."""
+    """The reason why an existing quote cannot be replaced; empty if it can."""
     if quote in work.quotes.held and assumptions.quote_existing == "reject":
-        return "has quoted for this tender already"
+        return "has already quoted for this tender"
     accepted = work.decisions.get(quote) and assumptions.quote_accepted == "reject"
     return _QUOTE_ACCEPTED if accepted else ""
 
 
 def _may_quote(call: Call, tender: Held | None, quote: Key, assumptions: Assumptions) -> bool:
-    """Whether the caller may give or change this quote: one that is invited only its own."""
+    """Whether the caller may add or change this quote; an invited carrier only its own."""
     if not call.party:
         return True
     if assumptions.quote_by == "parties":
@@ -269,14 +266,14 @@ def _confirm(work: UnitOfWork, call: Call, assumptions: Assumptions) -> Effect:
     tender, quote, record = _quote_keys(call)
     held = work.tenders.held.get(tender)
     hidden = bool(call.party) and not call.may_see(held)
-    strange = assumptions.confirm_unknown == "reject"
-    if strange and (hidden or (not held and quote not in work.quotes.held)):
+    rejects_unknown = assumptions.confirm_unknown == "reject"
+    if rejects_unknown and (hidden or (not held and quote not in work.quotes.held)):
         return _refused(call, _UNKNOWN)
     if hidden and held:
         return Effect()
     if held and call.party and assumptions.confirm_by == "sender" and call.party != held.parties[0]:
         return _refused(call, _NOT_YOUR_DECISION)
-    if strange and quote not in work.quotes.held:
+    if rejects_unknown and quote not in work.quotes.held:
         return _refused(call, "has not quoted for this tender", key_field=1)
     accepted, before = is_acceptance(record), work.decisions.get(quote)
     if before is not None and assumptions.confirm_decided != "replace":
@@ -345,7 +342,7 @@ def _parties(record: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _other_parties(call: Call, held: Mapping[str, Any], record: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """The parties that a record names otherwise than the one that is held: a party neither hands a record on nor takes it over."""
+    """Faults for parties that the record would change: a party cannot hand a record over or take it over."""
     if not call.party:
         return ()
     return tuple(

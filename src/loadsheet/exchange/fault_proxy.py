@@ -1,7 +1,7 @@
-"""The proxy that misbehaves: it takes the connections of clients, forwards to the real exchange, and spoils what a script says.
+"""The fault proxy: accepts client connections, forwards requests to the real exchange, and injects the faults of a script.
 
-Owns: raw sockets (h11 reads the requests). Whether an effect happens is decided by when, and whether, a request is forwarded; the
-effect itself is always the real exchange's. Loopback only; started by `server`.
+Owns: raw sockets (h11 reads the requests). If and when a request is forwarded decides its effect, which is always the real
+exchange's. Loopback only; started by `server`.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ Address = tuple[str, int]
 
 @dataclass(slots=True)
 class _Request:
-    """A request; the body is there once it is read."""
+    """A request; `body` is set once it is read."""
 
     method: bytes
     target: bytes
     headers: list[tuple[bytes, bytes]]
     operation: Operation | None
     body: bytes = b""
-    last: bool = False  # on its connection, as the client wishes
+    last: bool = False  # the client asks to close the connection
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class _Request:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The business keys of the records in the body; none if it is not such a body."""
+        """The business keys of the records in the body; empty for an invalid body."""
         try:
             body = parse(self.body)
             if self.operation is None or not isinstance(body, dict):
@@ -67,7 +67,7 @@ class _Request:
 
 @dataclass(slots=True)
 class _Client:
-    """One connection of a client: `rest` holds what came behind the latest request."""
+    """One connection of a client: `rest` holds the bytes after the latest request."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -86,9 +86,9 @@ class _Client:
 
 @contextmanager
 def fault_proxy(listener: socket.socket, backend: Address, faults: Faults, assumptions: Assumptions) -> Iterator[None]:
-    """A fault proxy on a listening socket, which it takes over, in a thread of its own while the block lasts.
+    """A fault proxy in its own thread while the block lasts. It takes over the listening socket.
 
-    `backend` is where the real exchange listens. Effects that are still to come when the block ends do not happen.
+    `backend` is the address of the real exchange. Effects that are still pending at the end of the block do not happen.
     """
     stop, loop = asyncio.Event(), asyncio.new_event_loop()
     serving = _FaultProxy(listener, backend, faults, assumptions).serve(stop)
@@ -130,44 +130,44 @@ class _FaultProxy:
             await self._end()
 
     async def _end(self) -> None:
-        """End what is under way. An error of a task that failed by itself is still asyncio's to show."""
+        """Cancel the running tasks. asyncio still reports the errors of failed ones."""
         for task in self.later:
             task.cancel()
         if self.later:
             await asyncio.wait(self.later)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A task of our own: of one that asyncio starts itself, a cancellation is reported like an error.
+        # Our own task, because asyncio reports the cancellation of its own tasks as an error.
         self._soon(self._client(reader, writer))
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = _Client(reader, writer)
         try:
-            if self._turned_away(client):
+            if self._fails_at_accept(client):
                 return
-            while await self._one(client):
+            while await self._serve_request(client):
                 pass
         except OSError:  # the client has gone
             pass
         finally:
             writer.close()
 
-    def _turned_away(self, client: _Client) -> bool:
+    def _fails_at_accept(self, client: _Client) -> bool:
         rule = self.faults.fire(self.faults.at_headers(CONNECT))
         if rule and rule.fault is FaultClass.RESET_AT_ACCEPT:
             client.reset()
         return rule is not None
 
-    async def _one(self, client: _Client) -> bool:
-        """Read a request, do with it what the script says; whether the connection stays."""
+    async def _serve_request(self, client: _Client) -> bool:
+        """Read a request and treat it as the script says. Returns whether the connection stays open."""
         reading = h11.Connection(h11.SERVER)
         reading.receive_data(client.rest) if client.rest else None
         try:
             request = await self._head(reading, client)
             if request is None:
                 return False
-            meeting = self.faults.at_headers(request.name)
-            if self.faults.unread(meeting) and (rule := self.faults.fire(meeting)):
+            match = self.faults.at_headers(request.name)
+            if self.faults.unread(match) and (rule := self.faults.fire(match)):
                 await self._unread(rule, reading, client)
                 return False
             if not await _body(reading, client, request):
@@ -176,8 +176,8 @@ class _FaultProxy:
             return False
         client.rest = reading.trailing_data[0]
         request.last = reading.their_state is h11.MUST_CLOSE
-        rule = self.faults.fire(self.faults.at_body(meeting, request.keys), request.keys)
-        stays = await (self._meet(rule, meeting.number, request, client) if rule else self._pass(request, client))
+        rule = self.faults.fire(self.faults.at_body(match, request.keys), request.keys)
+        stays = await (self._inject(rule, match.number, request, client) if rule else self._pass(request, client))
         return stays and not request.last
 
     async def _head(self, reading: h11.Connection, client: _Client) -> _Request | None:
@@ -187,14 +187,14 @@ class _FaultProxy:
         return _Request(event.method, event.target, list(event.headers), self._operation(event.method, event.target))
 
     def _operation(self, method: bytes, target: bytes) -> Operation | None:
-        asked = urlsplit(target.decode("latin-1"))
-        found = [each for each in OPERATIONS if each.path == asked.path and each.method == method.decode()]
-        if len(found) < 2:
-            return found[0] if found else None
+        url = urlsplit(target.decode("latin-1"))
+        matching = [each for each in OPERATIONS if each.path == url.path and each.method == method.decode()]
+        if len(matching) < 2:
+            return matching[0] if matching else None
         wanted = set(parse_qsl(self.assumptions.tender_listing_query, keep_blank_values=True))
-        tenders = wanted and wanted <= set(parse_qsl(asked.query, keep_blank_values=True))
+        tenders = wanted and wanted <= set(parse_qsl(url.query, keep_blank_values=True))
         subject = "tender" if tenders or self.assumptions.plain_listing == "tenders" else "order"
-        return next(each for each in found if each.subject == subject)
+        return next(each for each in matching if each.subject == subject)
 
     async def _unread(self, rule: FaultRule, reading: h11.Connection, client: _Client) -> None:
         if rule.fault is FaultClass.RESET_IN_BODY:
@@ -204,7 +204,7 @@ class _FaultProxy:
         client.reset()
 
     def _hide(self, seconds: float) -> None:
-        """Listen to nobody for a time; connections that stand stay."""
+        """Stop listening for a time; open connections stay."""
         if self.server:
             self.server.close()
         self._soon(self._listen_again(seconds))
@@ -223,8 +223,8 @@ class _FaultProxy:
         await client.send(answer.whole(*((b"connection", b"close"),) * request.last))
         return True
 
-    async def _meet(self, rule: FaultRule, number: int, request: _Request, client: _Client) -> bool:
-        """Show a class of misbehaviour; whether the connection stays."""
+    async def _inject(self, rule: FaultRule, number: int, request: _Request, client: _Client) -> bool:
+        """Inject a fault. Returns whether the connection stays open."""
         if rule.fault is FaultClass.LATE_EFFECT:
             self._soon(self._forward(request, after=rule.seconds))
         if rule.fault is FaultClass.SLOW_EFFECT:
@@ -239,7 +239,7 @@ class _FaultProxy:
         return stays
 
     async def _forward(self, request: _Request, after: float = 0.0) -> Answer:
-        """What the real exchange answers to a request, its connection used once."""
+        """The real exchange's answer to a request, on a new connection."""
         await asyncio.sleep(after)
         asking = h11.Connection(h11.CLIENT)
         headers = [(name, value) for name, value in request.headers if name not in _OURS]
@@ -269,7 +269,7 @@ async def _next(reading: h11.Connection, client: _Client) -> object:
 
 
 async def _body(reading: h11.Connection, client: _Client, request: _Request) -> bool:
-    """Read the body of a request; false if it does not come whole."""
+    """Read the body of a request; False if it is incomplete."""
     parts = []
     while isinstance(event := await _next(reading, client), h11.Data):
         parts.append(bytes(event.data))

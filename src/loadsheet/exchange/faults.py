@@ -1,7 +1,7 @@
-"""Misbehaviour on demand: the classes of it, the script that says which request meets which, and answers as no honest exchange gives them.
+"""Fault injection: the fault classes, the script that assigns them to requests, and the bytes of invalid answers.
 
-Owns: the names of the classes, the decision for each request, which is the same for the same order of requests, and the bytes of each
-class of spoiled answer. Pure: sockets and time are the business of `fault_proxy`.
+Owns: the names of the classes, the decision for each request (deterministic for the same order of requests), and the bytes of each
+class of spoiled answer. Pure: `fault_proxy` handles sockets and time.
 """
 
 import gzip
@@ -26,14 +26,14 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 NOISE_BYTES = 256
 BOMB_BYTES = 200_000_000
-ELSEWHERE = "http://127.0.0.1:9/elsewhere"  # the discard port, where nobody listens
+ELSEWHERE = "http://127.0.0.1:9/elsewhere"  # the discard port, which is closed
 _JSON = ((b"content-type", b"application/json"),)
 _PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body><h1>Sign in</h1></body></html>"
 _SIZED_ELSEWHERE = (b"content-length", b"transfer-encoding", b"connection")
 
 
 class Happens(StrEnum):
-    """Whether the effect of a request that meets a class of misbehaviour happens all the same."""
+    """Whether and when the effect of a request with a fault happens."""
 
     NEVER = "no"
     BEFORE = "before the answer"
@@ -41,13 +41,13 @@ class Happens(StrEnum):
 
 
 class FaultClass(StrEnum):
-    """Every class of misbehaviour: its name in scripts, what the client meets, and whether the effect happens."""
+    """Every fault class: its name in scripts, what the client experiences, and whether the effect happens."""
 
     doc: str
     happens: Happens
 
     def __new__(cls, name: str, doc: str, happens: Happens) -> Self:
-        """A member that is its name and carries its line of documentation."""
+        """A member with its name as value and a line of documentation."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.doc, member.happens = doc, happens
@@ -55,25 +55,25 @@ class FaultClass(StrEnum):
 
     CLOSED_AT_ACCEPT = (
         "closed_at_accept",
-        "the connection is closed as soon as it stands (operation: connect)",
+        "the connection is closed as soon as it is open (operation: connect)",
         Happens.NEVER,
     )
     RESET_AT_ACCEPT = (
         "reset_at_accept",
-        "the connection is reset as soon as it stands (operation: connect)",
+        "the connection is reset as soon as it is open (operation: connect)",
         Happens.NEVER,
     )
     REFUSED = (
         "refused",
-        "the request is reset unread, and for `seconds` nobody listens: connection refused",
+        "the request is reset unread, and new connections are refused for `seconds`",
         Happens.NEVER,
     )
-    RESET_BEFORE_BODY = "reset_before_body", "reset when the headers are read and nothing of the body is", Happens.NEVER
-    RESET_IN_BODY = "reset_in_body", "reset when `bytes` of the body are read (0: half of it)", Happens.NEVER
-    RESET_BEFORE_EFFECT = "reset_before_effect", "reset when the whole request is read", Happens.NEVER
+    RESET_BEFORE_BODY = "reset_before_body", "reset after the headers, before the body is read", Happens.NEVER
+    RESET_IN_BODY = "reset_in_body", "reset after `bytes` of the body are read (0: half of it)", Happens.NEVER
+    RESET_BEFORE_EFFECT = "reset_before_effect", "reset after the whole request is read", Happens.NEVER
     CLOSED_BEFORE_EFFECT = (
         "closed_before_effect",
-        "closed without an answer when the whole request is read",
+        "closed without an answer after the whole request is read",
         Happens.NEVER,
     )
     RESET_AFTER_EFFECT = "reset_after_effect", "the effect is committed, the answer lost by a reset", Happens.BEFORE
@@ -81,38 +81,42 @@ class FaultClass(StrEnum):
     RESET_IN_ANSWER = "reset_in_answer", "reset in the middle of the answer's body", Happens.BEFORE
     STATUS_BEFORE_EFFECT = "status_before_effect", "an answer of `status`, with `retry_after` if given", Happens.NEVER
     STATUS_AFTER_EFFECT = "status_after_effect", "the same, although the effect is committed", Happens.BEFORE
-    UNAUTHORISED = "unauthorised", "the documented 401, whatever the token is", Happens.NEVER
-    NO_ANSWER = "no_answer", "the request is read, and `seconds` later the connection closed", Happens.NEVER
+    UNAUTHORISED = "unauthorised", "the documented 401, even for a valid token", Happens.NEVER
+    NO_ANSWER = "no_answer", "the request is read, and the connection is closed `seconds` later", Happens.NEVER
     SLOW_ANSWER = "slow_answer", "the answer comes `seconds` after the effect", Happens.BEFORE
-    SLOW_EFFECT = "slow_effect", "effect and answer come after `seconds`, also if the client has gone", Happens.BEFORE
-    LATE_EFFECT = (
-        "late_effect",
-        "an answer of `status` (0: closed without one), the effect `seconds` later",
-        Happens.LATER,
-    )
-    DRIPPING_HEADERS = "dripping_headers", "the whole answer byte by byte, `seconds` between two", Happens.BEFORE
-    DRIPPING_ANSWER = "dripping_answer", "the answer's body byte by byte, `seconds` between two", Happens.BEFORE
-    CUT_ANSWER = "cut_answer", "half of the body under a Content-Length for all of it, then closed", Happens.BEFORE
-    CUT_CHUNK = "cut_chunk", "closed in the middle of a chunk", Happens.BEFORE
-    CUT_OLD_PROTOCOL = "cut_old_protocol", "HTTP/1.0 without a length, closed after half of the body", Happens.BEFORE
-    TRUNCATED_JSON = "truncated_json", "half of the JSON under a Content-Length that fits", Happens.BEFORE
-    LENGTH_TOO_SHORT = "length_too_short", "the whole body under a Content-Length for half of it", Happens.BEFORE
-    TWO_LENGTHS = "two_lengths", "two Content-Length headers that differ", Happens.BEFORE
-    GARBAGE = "garbage", "200 with `bytes` of noise as its JSON", Happens.BEFORE
-    NOT_HTTP = "not_http", "noise instead of an answer, then closed", Happens.BEFORE
-    HTML = "html", "200 with a web page, as a proxy's sign-in shows it", Happens.NEVER
-    WRONG_SHAPE = "wrong_shape", "200 with good JSON of another shape", Happens.BEFORE
-    STATUS_FALSE = "status_false", "200 with the answer's own body, but status false", Happens.BEFORE
-    WRONG_ID = "wrong_id", "200 that names another record", Happens.BEFORE
-    REDIRECT = "redirect", "`status` (0: 307) to `location` on another origin", Happens.NEVER
-    GZIP_BOMB = "gzip_bomb", "a packed body that unpacks to `bytes`", Happens.BEFORE
-    ENDLESS_ANSWER = "endless_answer", "a body that goes on for `bytes`", Happens.BEFORE
-    CLOSED_UNDER_PIPELINED = (
-        "closed_under_pipelined",
-        "a good answer; the next request on the connection is reset unanswered, without effect",
+    SLOW_EFFECT = (
+        "slow_effect",
+        "effect and answer come after `seconds`, even if the client disconnects",
         Happens.BEFORE,
     )
-    TWO_ANSWERS = "two_answers", "the answer, and a second one behind it", Happens.BEFORE
+    LATE_EFFECT = (
+        "late_effect",
+        "an answer of `status` (0: closed without an answer), the effect `seconds` later",
+        Happens.LATER,
+    )
+    DRIPPING_HEADERS = "dripping_headers", "the whole answer byte by byte, with pauses of `seconds`", Happens.BEFORE
+    DRIPPING_ANSWER = "dripping_answer", "the answer's body byte by byte, with pauses of `seconds`", Happens.BEFORE
+    CUT_ANSWER = "cut_answer", "half of the body with the Content-Length of all of it, then closed", Happens.BEFORE
+    CUT_CHUNK = "cut_chunk", "closed in the middle of a chunk", Happens.BEFORE
+    CUT_OLD_PROTOCOL = "cut_old_protocol", "HTTP/1.0 without a length, closed after half of the body", Happens.BEFORE
+    TRUNCATED_JSON = "truncated_json", "half of the JSON with a matching Content-Length", Happens.BEFORE
+    LENGTH_TOO_SHORT = "length_too_short", "the whole body with the Content-Length of half of it", Happens.BEFORE
+    TWO_LENGTHS = "two_lengths", "two Content-Length headers that differ", Happens.BEFORE
+    GARBAGE = "garbage", "200 with `bytes` of noise instead of JSON", Happens.BEFORE
+    NOT_HTTP = "not_http", "noise instead of an answer, then closed", Happens.BEFORE
+    HTML = "html", "200 with a web page, such as a proxy's sign-in page", Happens.NEVER
+    WRONG_SHAPE = "wrong_shape", "200 with valid JSON of another shape", Happens.BEFORE
+    STATUS_FALSE = "status_false", "200 with the correct body, but status false", Happens.BEFORE
+    WRONG_ID = "wrong_id", "200 that names another record", Happens.BEFORE
+    REDIRECT = "redirect", "`status` (0: 307) to `location` on another origin", Happens.NEVER
+    GZIP_BOMB = "gzip_bomb", "a compressed body that unpacks to `bytes`", Happens.BEFORE
+    ENDLESS_ANSWER = "endless_answer", "a body of `bytes`", Happens.BEFORE
+    CLOSED_UNDER_PIPELINED = (
+        "closed_under_pipelined",
+        "a correct answer; the next request on the connection is reset unanswered, without effect",
+        Happens.BEFORE,
+    )
+    TWO_ANSWERS = "two_answers", "the answer, followed by a second one", Happens.BEFORE
 
 
 _BY_CONNECTION = {FaultClass.CLOSED_AT_ACCEPT, FaultClass.RESET_AT_ACCEPT}
@@ -121,11 +125,11 @@ _BODY_UNREAD = {FaultClass.REFUSED, FaultClass.RESET_BEFORE_BODY, FaultClass.RES
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """Which requests meet one class of misbehaviour.
+    """The requests that get one fault class.
 
-    The requests of `operation` (and of the business `key`, if given) are counted from 1. The rule holds for those at the
-    places `at`, for every `every`-th, and for all from `from_` to `until`; without any of these for all. Of those, `share`
-    (0 to 1) decides by lot, the same lot for the same `seed` and place. Sizes are bytes; 0 means the class's own default.
+    Requests of `operation` (and of the business `key`, if given) are counted from 1. The rule matches those at the positions `at`,
+    every `every`-th, and all from `from_` to `until`; without any of these, all. `share` (0 to 1) of the matching requests are
+    selected at random, reproducibly for the same `seed` and position. Sizes are bytes; 0 means the class's default.
     """
 
     fault: FaultClass
@@ -144,22 +148,24 @@ class FaultRule:
 
     def __post_init__(self) -> None:
         if self.operation not in OPERATIONS:
-            raise SettingsError(f"faults: {self.operation!r} is not an operation; known are {', '.join(OPERATIONS)}")
+            raise SettingsError(f"faults: {self.operation!r} is not an operation. Known: {', '.join(OPERATIONS)}")
         if (self.fault in _BY_CONNECTION) != (self.operation == CONNECT):
             raise SettingsError(
-                f"faults: {self.fault}: operation {CONNECT} belongs to {', '.join(sorted(_BY_CONNECTION))}"
+                f"faults: {self.fault}: use operation {CONNECT} for {', '.join(sorted(_BY_CONNECTION))}, and only for them"
             )
         if self.key and self.fault in _BODY_UNREAD | _BY_CONNECTION:
-            raise SettingsError(f"faults: {self.fault} strikes before the body, and so the key, is read; leave out key")
+            raise SettingsError(f"faults: {self.fault} occurs before the body with the key is read. Leave out key")
         if not 0 <= self.share <= 1 or min(self.seconds, self.every, self.from_, self.until, self.bytes, *self.at) < 0:
-            raise SettingsError(f"faults: {self.fault}: share lies between 0 and 1, and no number is below 0")
+            raise SettingsError(
+                f"faults: {self.fault}: share must be between 0 and 1, and numbers must not be negative"
+            )
         if self.status and not 200 <= self.status <= 599:
-            raise SettingsError(f"faults: {self.fault}: status {self.status} is none that ends a call")
+            raise SettingsError(f"faults: {self.fault}: status must be between 200 and 599, not {self.status}")
         if not all(text.isascii() and text.isprintable() for text in (self.retry_after, self.location)):
-            raise SettingsError(f"faults: {self.fault}: retry_after and location go into headers; use plain letters")
+            raise SettingsError(f"faults: {self.fault}: retry_after and location must be printable ASCII")
 
     def holds_at(self, place: int) -> bool:
-        """Whether the request at a place (from 1), of those that the rule counts, is meant; `share` apart."""
+        """Whether the rule matches the request at a position (from 1) among those that it counts, apart from `share`."""
         if place in self.at or (self.every and place % self.every == 0):
             return True
         bounded = self.from_ or self.until
@@ -169,7 +175,7 @@ class FaultRule:
 
 
 class Fired(NamedTuple):
-    """One misbehaviour that was shown: at which request of its operation (from 1), with what key (empty: not read)."""
+    """One injected fault: the number of the request among those of its operation (from 1), and its key (empty: not read)."""
 
     fault: FaultClass
     operation: str
@@ -179,14 +185,14 @@ class Fired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FaultScript:
-    """The rules, first match first, and the seed of every lot and every noise."""
+    """The rules, of which the first match wins, and the seed for random selection and noise."""
 
     rules: tuple[FaultRule, ...] = ()
     seed: int = 0
 
 
-class Meeting(NamedTuple):
-    """A request of an operation, its number among those (from 1), and the index of the rule it meets (None: none)."""
+class Match(NamedTuple):
+    """A request's operation, its number among the requests of that operation (from 1), and the index of its rule (None: none)."""
 
     operation: str
     number: int
@@ -195,67 +201,67 @@ class Meeting(NamedTuple):
 
 @dataclass(slots=True)
 class Faults:
-    """A script at work: it counts what comes and says what each request meets. Not for several threads."""
+    """A running script: counts requests and returns the fault of each. Not thread-safe."""
 
     script: FaultScript
     fired: list[Fired] = field(default_factory=list)
     _places: Counter[int] = field(default_factory=Counter)
     _numbers: Counter[str] = field(default_factory=Counter)
 
-    def at_headers(self, operation: str) -> Meeting:
-        """Count a request of which only the headers are read: its number, and what it meets if no rule names its key."""
+    def at_headers(self, operation: str) -> Match:
+        """Count a request after its headers: its number, and its rule among those without a key."""
         self._numbers[operation] += 1
-        return Meeting(operation, self._numbers[operation], self._first(operation, None))
+        return Match(operation, self._numbers[operation], self._first(operation, None))
 
-    def at_body(self, meeting: Meeting, keys: Sequence[str]) -> Meeting:
-        """What the same request meets now that the keys in its body are known."""
-        found = [index for index in (meeting.rule, self._first(meeting.operation, keys)) if index is not None]
-        return meeting._replace(rule=min(found, default=None))
+    def at_body(self, match: Match, keys: Sequence[str]) -> Match:
+        """The same request with the rules for the keys in its body."""
+        rules = [index for index in (match.rule, self._first(match.operation, keys)) if index is not None]
+        return match._replace(rule=min(rules, default=None))
 
-    def fire(self, meeting: Meeting, keys: Sequence[str] = ()) -> FaultRule | None:
-        """The rule that a request meets, noted down as shown; None if it meets none."""
-        if meeting.rule is None:
+    def fire(self, match: Match, keys: Sequence[str] = ()) -> FaultRule | None:
+        """The rule of a request, recorded as fired; None without one."""
+        if match.rule is None:
             return None
-        rule = self.script.rules[meeting.rule]
-        self.fired.append(Fired(rule.fault, meeting.operation, meeting.number, " ".join(keys)))
+        rule = self.script.rules[match.rule]
+        self.fired.append(Fired(rule.fault, match.operation, match.number, " ".join(keys)))
         return rule
 
-    def unread(self, meeting: Meeting) -> bool:
-        """Whether the request meets something that strikes before its body is read."""
-        return meeting.rule is not None and self.script.rules[meeting.rule].fault in _BODY_UNREAD
+    def unread(self, match: Match) -> bool:
+        """Whether the fault of the request occurs before its body is read."""
+        return match.rule is not None and self.script.rules[match.rule].fault in _BODY_UNREAD
 
     def _first(self, operation: str, keys: Sequence[str] | None) -> int | None:
-        """The first rule that holds, of those without a key (`keys` None) or of those with one of these keys; all count."""
-        met = None
+        """The first matching rule without a key (`keys` None) or with one of these keys. Every rule counts the request."""
+        first = None
         for index, rule in enumerate(self.script.rules):
             if rule.operation != operation and (rule.operation != ANY or operation == CONNECT):
                 continue
             if rule.key not in (("",) if keys is None else set(keys) - {""}):
                 continue
             self._places[index] += 1
-            if met is None and rule.holds_at(self._places[index]) and self._drawn(index, rule):
-                met = index
-        return met
+            if first is None and rule.holds_at(self._places[index]) and self._is_selected(index, rule):
+                first = index
+        return first
 
     def noise(self, number: int, size: int) -> bytes:
-        """Bytes of no meaning, the same for the same seed."""
+        """Random bytes, the same for the same seed."""
         return random.Random(f"{self.script.seed}:{number}").randbytes(size)  # noqa: S311 (noise on purpose)
 
-    def _drawn(self, index: int, rule: FaultRule) -> bool:
-        lot = random.Random(f"{self.script.seed}:{index}:{self._places[index]}")  # noqa: S311 (has to be repeatable)
-        return rule.share >= 1 or lot.random() < rule.share
+    def _is_selected(self, index: int, rule: FaultRule) -> bool:
+        generator = random.Random(f"{self.script.seed}:{index}:{self._places[index]}")  # noqa: S311 (must be repeatable)
+        return rule.share >= 1 or generator.random() < rule.share
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer as the application gave it."""
+    """A complete answer of the application."""
 
     status: int
     headers: Headers = _JSON
     body: bytes = b""
 
     def head(self, length: int | None, more: Headers = (), protocol: bytes = b"1.1") -> bytes:
-        """Status line and headers under a Content-Length of our choice (None: without one)."""
+        """Status line and headers with this Content-Length (None: without one)."""
         phrase = HTTPStatus(self.status).phrase if self.status in HTTPStatus._value2member_map_ else ""
         kept = tuple((name, value) for name, value in self.headers if name.lower() not in _SIZED_ELSEWHERE)
         sized = () if length is None else ((b"content-length", str(length).encode()),)
@@ -263,7 +269,7 @@ class Answer:
         return b"HTTP/" + protocol + f" {self.status} {phrase}\r\n".encode() + b"".join(lines) + b"\r\n"
 
     def whole(self, *more: tuple[bytes, bytes]) -> bytes:
-        """The answer as it should go out."""
+        """The complete answer in bytes."""
         return self.head(len(self.body), more) + self.body
 
     @property
@@ -273,14 +279,14 @@ class Answer:
 
 
 class Spoiled(NamedTuple):
-    """Bytes to send, and whether the connection stays open behind them."""
+    """Bytes to send, and whether the connection stays open after them."""
 
-    said: bytes
+    data: bytes
     stays: bool = True
 
 
 class Wrong(NamedTuple):
-    """What a spoiled answer is made of: the good one (empty if there was no effect), the rule, noise, the record's key."""
+    """The parts of a spoiled answer: the correct answer (empty without effect), the rule, the noise, and the record's key."""
 
     answer: Answer
     rule: FaultRule
@@ -294,7 +300,7 @@ def spoil(wrong: Wrong) -> Spoiled:
 
 
 def status_answer(rule: FaultRule, default: int) -> Answer:
-    """An answer of a status without a documented body, with `retry_after` as the rule has it."""
+    """An answer with this status, an undocumented body, and the rule's `retry_after`."""
     headers: Headers = ((b"content-type", b"text/plain"),)
     if rule.retry_after:
         headers += ((b"retry-after", rule.retry_after.encode()),)
@@ -375,7 +381,7 @@ def _redirect(wrong: Wrong) -> Spoiled:
 
 def _bomb(wrong: Wrong) -> Spoiled:
     size = wrong.rule.bytes or BOMB_BYTES
-    # Packed members can stand one behind the other, so that a bomb is made without unpacked memory.
+    # Gzip members can be concatenated, so a bomb needs no memory for its unpacked size.
     member, rest = divmod(size, 10_000_000)
     packed = gzip.compress(bytes(10_000_000)) * member + gzip.compress(bytes(rest))
     return Spoiled(Answer(200, (*_JSON, (b"content-encoding", b"gzip")), packed).whole())

@@ -1,7 +1,7 @@
-"""What one client may take of the exchange: connections, size of headers, time, calls a second. Bounds on bodies stand in `app`.
+"""The limits for each client: connections, size of headers, time, calls per second. Limits of bodies are in `app`.
 
-Owns: the limits and how each is refused: in the interface's own shape as long as an answer can be given, else by closing. Also
-here, because the server below has no answer to them: broken HTTP, `Upgrade` requests, connections closed by half.
+Owns: the limits and their refusals: an answer in the interface's own shape if possible, else closing the connection. Also here,
+because uvicorn does not handle them: invalid HTTP, `Upgrade` requests, half-closed connections.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from loadsheet.exchange.wire import encode
 from loadsheet.settings.sections import ServerSettings
 
 BUSY_RETRY_S = 5
-_DROPPED_MAX = 64_000_000  # of a body behind its answer: simple clients send to the end before they read it
-_DRAINED_MAX = 1_000_000  # of a body that nobody will look at
+_DROPPED_MAX = 64_000_000  # bytes of a body after its answer: simple clients send everything before they read
+_DRAINED_MAX = 1_000_000  # bytes of an ignored body
 _GATHERED_MAX = 65_536
 
 
 def limited_protocol(limits: ServerSettings) -> type[asyncio.Protocol]:
-    """What uvicorn calls for each connection, where it expects a class."""
+    """The protocol factory for uvicorn, which expects a class."""
     return cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits))
 
 
 class RateLimit:
-    """Middleware: lets so many calls a second through for each token; others are answered 429 with the time to wait."""
+    """Middleware: limits the calls per second for each token; others are answered 429 with the time to wait."""
 
     def __init__(self, app: ASGIApp, per_second: float) -> None:
         self._app, self._per_second = app, per_second
@@ -50,12 +50,12 @@ class RateLimit:
             await self._app(scope, receive, send)
             return
         seconds = ceil(wait)
-        text = f"more than {self._per_second:g} calls a second; try again in {seconds} s"
+        text = f"more than {self._per_second:g} calls per second; try again in {seconds} s"
         await refused_unexamined(scope, 429, text, seconds)(scope, receive, send)
 
 
 class _Stage(Enum):
-    """What of a request is still to come."""
+    """The part of a request that is expected next."""
 
     HEAD = auto()
     BODY = auto()
@@ -63,9 +63,9 @@ class _Stage(Enum):
 
 
 class _GatheredWrites:
-    """A transport that writes the head and the body of an answer with one system call. That saves a quarter of a call's CPU.
+    """A transport that writes the head and the body of an answer with one system call, which saves a quarter of a call's CPU.
 
-    What is written within one step of the loop is gathered, up to `_GATHERED_MAX` bytes.
+    Data written within one iteration of the loop is buffered, up to `_GATHERED_MAX` bytes.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -81,7 +81,7 @@ class _GatheredWrites:
         self.set_protocol = transport.set_protocol
 
     def write(self, data: bytes) -> None:
-        """Write `data` in this step of the loop."""
+        """Write `data` in this iteration of the loop."""
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
@@ -90,7 +90,7 @@ class _GatheredWrites:
             self._flush()
 
     def close(self) -> None:
-        """Write what is gathered and close."""
+        """Write the buffered data and close."""
         self._flush()
         self._transport.close()
 
@@ -117,15 +117,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stage, self._stages = _Stage.HEAD, 0
         self._watched = -1
         self._unfinished = self._behind = self._dropped = self._fed = 0
-        self._of_body = False  # whether what was received last held a part of a body
+        self._of_body = False  # whether the last data received held a part of a body
         self._upgrading = False
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
         self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the class above
-        """A new connection: it replaces an idle one, or is told to come again, where there are too many."""
-        super().connection_made(_GatheredWrites(transport, self.loop))  # type: ignore[arg-type]  # all that uvicorn uses of one
+        """A new connection. If there are too many, it replaces an idle one or is refused with 429."""
+        super().connection_made(_GatheredWrites(transport, self.loop))  # type: ignore[arg-type]  # has all that uvicorn uses
         if len(self.connections) > self._limits.connections_max and not self._make_room():
             self.app = _busy
             if len(self.connections) > 2 * self._limits.connections_max:
@@ -141,13 +141,13 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser; what is wrong with the request is answered at once."""
+        """Feed the parser; an invalid request is refused at once."""
         self._unset_keepalive_if_required()
         self._fed, self._of_body = len(data), False
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            self._go_on_without_upgrade(data[upgrade.args[0] :])
+            self._ignore_upgrade(data[upgrade.args[0] :])
             return
         except httptools.HttpParserError:
             large = self._stage is _Stage.BODY and self._is_too_large()
@@ -159,24 +159,24 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self._behind = self._behind + len(data) if self._stage is _Stage.BODY and not self._of_body else 0
         if self._behind > self._limits.header_bytes_max:
-            self._refuse(f"has more than {self._limits.header_bytes_max} bytes of trailers behind its body")
+            self._refuse(f"has more than {self._limits.header_bytes_max} bytes of trailers after its body")
             return
         self._watch()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]  # asyncio asks whether to keep the connection open
-        """The client will send no more; if it has asked for something, it may still wait for the answer."""
+        """The client will send no more data, but may still wait for an answer."""
         if self.cycle and not self.cycle.more_body and not self.cycle.response_complete:
             self.cycle.keep_alive = False
-            return not self.transport.get_extra_info("sslcontext")  # TLS knows no connection that is closed by half
+            return not self.transport.get_extra_info("sslcontext")  # TLS has no half-closed connections
         return None
 
     def pause_writing(self) -> None:
-        """The client does not read its answer: it has some time to begin."""
+        """The client does not read its answer; start the timeout."""
         super().pause_writing()
         self._stalled = self.loop.call_later(self._limits.send_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The client reads again."""
+        """The client reads again; stop the timeout."""
         super().resume_writing()
         if self._stalled:
             self._stalled.cancel()
@@ -188,7 +188,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._enter(_Stage.HEAD)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header. What comes behind the body (a trailer) is none, and is dropped."""
+        """A header. Trailers after the body are dropped."""
         if self._stage is _Stage.HEAD:
             super().on_header(name, value)
 
@@ -200,9 +200,9 @@ class LimitedProtocol(HttpToolsProtocol):
         """The headers are read and checked: the application starts, or waits until earlier requests are answered."""
         self._enter(_Stage.BODY)
         self._upgrading = self.parser.should_upgrade()
-        # A header counts at most a quarter more than its bytes on the wire, so a short message need not be counted.
+        # A header counts at most a quarter more than its bytes on the wire, so short messages need no exact count.
         if self._unfinished + self._fed > self._limits.header_bytes_max // 2 and self._is_too_large():
-            raise ValueError(self._too_large)  # the parser makes its own error of it and stops
+            raise ValueError(self._too_large)  # the parser turns it into its own error and stops
         if not self._names_one_host():
             raise ValueError("Host")  # RFC 9112, section 3.2
         if not self._is_coded_as_chunks():
@@ -213,11 +213,11 @@ class LimitedProtocol(HttpToolsProtocol):
             raise ValueError("fragment")  # RFC 9112, section 3.2
         super().on_headers_complete()
         path = self.scope["raw_path"].decode("ascii")
-        if "%2f" in path.lower():  # a proxy that allows some paths would take an unescaped slash for another path
+        if "%2f" in path.lower():  # with the slash unescaped, a proxy that allows some paths would see another path
             self.scope["path"] = path
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body. What comes behind an answer that did not wait for it is dropped, up to a measure."""
+        """A part of the body. Data after an early answer is dropped, up to a limit."""
         self._of_body = True
         if self._upgrading:
             return
@@ -244,7 +244,7 @@ class LimitedProtocol(HttpToolsProtocol):
         return hosts == 1 or (hosts == 0 and self.parser.get_http_version() == "1.0")
 
     def _is_coded_as_chunks(self) -> bool:
-        """Whether the body comes as it is or in chunks: nothing else is undone here, and HTTP/1.0 knows no codings."""
+        """Whether the only transfer coding, if any, is chunked. HTTP/1.0 has no codings."""
         codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
         return all(coding == b"chunked" for coding in codings) and not (
             codings and self.parser.get_http_version() == "1.0"
@@ -267,14 +267,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self._stages += 1
 
     def _make_room(self) -> bool:
-        """Close a connection that idles between two requests; false if there is none."""
+        """Close a connection that is idle between two requests; False without one."""
         idle = (other for other in self.connections if other.timeout_keep_alive_task)  # type: ignore[union-attr]  # http only
         if other := next(idle, None):
             other.transport.close()
         return other is not None
 
     def _watch(self) -> None:
-        """Give the stage that the request is in now its time, once."""
+        """Start the timeout of the request's present stage, once."""
         if self._stages == self._watched:
             return
         self._watched = self._stages
@@ -286,16 +286,16 @@ class LimitedProtocol(HttpToolsProtocol):
             self._deadline = self.loop.call_later(seconds, self._late, seconds)
 
     def _late(self, seconds: float) -> None:
-        if self._stages == 0:  # not a byte came
+        if self._stages == 0:  # no byte was received
             self.transport.close()
         else:
             self._refuse(f"did not arrive within {seconds:g} s")
 
     def _refuse(self, text: str, status: int = 400) -> None:
-        """Answer the request that is being read, if the answer would be taken for its own, and close."""
+        """Answer the request that is being read and close. Only close if the client would match the answer to another request."""
         running = self._running
         if running and not running.response_complete and (running is not self.cycle or not running.more_body):
-            # An earlier request is still at work: only its own answer may go out, then the connection ends.
+            # An earlier request is still running: only its answer may be sent, then the connection ends.
             running.keep_alive = False
             self.pipeline.clear()
             self.flow.pause_reading()
@@ -311,17 +311,16 @@ class LimitedProtocol(HttpToolsProtocol):
     def _refusal(self, text: str, status: int) -> tuple[bytes, bytes]:
         known = self.scope is not None and self._stage is _Stage.BODY and "path" in self.scope
         operation = operation_of(self.scope) if known else OPERATIONS[0]  # type: ignore[arg-type]  # TypedDicts are mappings
-        said = UNKNOWN_METHOD if status == 405 else refusal(operation, (Fault("", text),))
-        body = encode(said)
+        body = encode(UNKNOWN_METHOD if status == 405 else refusal(operation, (Fault("", text),)))
         phrase = {400: b"Bad Request", 405: b"Method Not Allowed"}[status]
         sized = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n" % len(body)
         sized += b"".join(b"%b: %b\r\n" % header for header in safe_headers(tls=self.scheme == "https")) + b"\r\n"
         return b"HTTP/1.1 %d %s\r\n" % (status, phrase) + sized, body
 
-    def _go_on_without_upgrade(self, rest: bytes) -> None:
-        """Read the request again as if it asked for no other protocol (RFC 9110, section 7.8: a server may ignore it).
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Read the request again without its upgrade headers (RFC 9110, section 7.8: a server may ignore them).
 
-        The parser takes what follows such headers for the other protocol, and the body would be lost.
+        The parser would read the data after such headers as the other protocol, and the body would be lost.
         """
         method = self.parser.get_method()
         if method == b"CONNECT":
@@ -336,11 +335,11 @@ class LimitedProtocol(HttpToolsProtocol):
 
 async def _busy(scope: Scope, receive: Receive, send: Send) -> None:
     read = 0
-    while read < _DRAINED_MAX:  # unread bytes would make the system reset the connection under the answer
+    while read < _DRAINED_MAX:  # with unread bytes the system would reset the connection before the answer arrives
         message = await receive()
         read += len(message.get("body", b""))
         if not message.get("more_body", False):
             break
-    # 429, not 503: it says for certain that nothing happened
-    text = "comes when too many connections are open; try again"
+    # 429, not 503, because it guarantees that nothing happened
+    text = "too many connections are open; try again"
     await refused_unexamined(scope, 429, text, BUSY_RETRY_S, connection="close")(scope, receive, send)

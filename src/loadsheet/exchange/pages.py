@@ -1,7 +1,7 @@
-"""The pages for people: what arrived, behind a login, and the manual with its OpenAPI document.
+"""The pages for people: received records, behind a login, and the manual with its OpenAPI document.
 
-Owns: paths, forms, templates and headers of these pages, all rendered here on the server: no script, nothing from another host.
-Everything else is the application's, with its answers as they are. Changes no record; what is shown of records comes from the contract.
+Owns: paths, forms, templates and headers of these pages. They are rendered on the server, without scripts or content from other
+hosts. All other requests go to the application. Changes no record; the displayed fields come from the contract.
 """
 
 import secrets
@@ -49,7 +49,7 @@ HEADERS = {
     ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",  # stricter ones take the origin from our own forms
+    "referrer-policy": "same-origin",  # stricter policies remove the origin from our own forms
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
@@ -81,7 +81,7 @@ Handler = Callable[[Request, Session], Awaitable[Response]]
 
 
 class PageHeaders:
-    """Middleware: the headers that keep a page harmless. With `https` requests count as if they had come over TLS."""
+    """Middleware: the security headers of pages. With `https`, requests count as sent over TLS."""
 
     def __init__(self, app: ASGIApp, *, https: bool) -> None:
         self._app, self._https = app, https
@@ -111,16 +111,16 @@ class Pages:
         docs_open: bool = True,
         tls_in_front: bool = False,
     ) -> None:
-        """`docs_open` shows manual and OpenAPI document to everybody; else they need a login, as the other pages do.
+        """`docs_open` shows manual and OpenAPI document without a login.
 
-        With `tls_in_front` cookies are sent over TLS alone, although requests reach us without it.
+        With `tls_in_front`, cookies are sent over TLS only, although requests arrive here without it.
         """
         self._calls = Calls()
         self._api = CallRecorder(api, self._calls)
         self._sessions, self._browser, self._assumptions = sessions, Browser(sessions.store), assumptions
         self._docs_open = docs_open
         self._document = encode(document(assumptions, version("loadsheet")))
-        harmless = [Middleware(PageHeaders, https=tls_in_front)]
+        secured = [Middleware(PageHeaders, https=tls_in_front)]
         open_pages = {
             "/": self._home,
             DOCS_PATH: self._docs,
@@ -130,32 +130,33 @@ class Pages:
         pages: dict[str, Handler] = {
             "/web/tenders": self._list,
             "/web/orders": self._list,
-            "/web/tender": self._one,
-            "/web/order": self._one,
+            "/web/tender": self._record,
+            "/web/order": self._record,
             "/web/calls": self._latest_calls,
             "/web/search": self._search,
         }
         self._app = Starlette(
             routes=[
-                *(Route(path, handler, middleware=harmless) for path, handler in open_pages.items()),
-                *(Route(path, self._logged_in(handler), middleware=harmless) for path, handler in pages.items()),
-                Route("/web/login", self._login, methods=["POST"], middleware=harmless),
-                Route("/web/logout", self._logged_in(self._logout), methods=["GET", "POST"], middleware=harmless),
+                *(Route(path, handler, middleware=secured) for path, handler in open_pages.items()),
+                *(Route(path, self._logged_in(handler), middleware=secured) for path, handler in pages.items()),
+                Route("/web/login", self._login, methods=["POST"], middleware=secured),
+                Route("/web/logout", self._logged_in(self._logout), methods=["GET", "POST"], middleware=secured),
             ],
             exception_handlers={StoreFailed: self._store_failed, HTTPException: self._no_page},
         )
         self._app.router.redirect_slashes = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for a page, or hand it to the application."""
+        """Answer a request for a page, or pass it to the application."""
         is_call = scope["type"] != "http" or scope["path"].startswith(PATH_PREFIX)
         await (self._api if is_call else self._app)(scope, receive, send)
 
     async def _no_page(self, _request: Request, _error: Exception) -> Response:
-        return cast("Response", self._api)  # Starlette calls it as it calls a response
+        return cast("Response", self._api)  # Starlette calls it like a response
 
     async def _store_failed(self, _request: Request, _error: Exception) -> Response:
-        return self._page("message.html", None, status=503, title="Not now", text="The store cannot be read now.")
+        text = "The exchange cannot read its database at the moment. Please try again later."
+        return self._page("message.html", None, status=503, title="Not available", text=text)
 
     def _logged_in(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -165,28 +166,30 @@ class Pages:
         return answer
 
     async def _home(self, request: Request) -> Response:
-        if "authorization" in request.headers:  # a call of a program, to which / is a path that is not an operation
+        if "authorization" in request.headers:  # a program calls an unknown path
             return cast("Response", self._api)
         session = await self._sessions.current(request)
         return await self._overview(request, session) if session else self._login_form(request)
 
-    def _login_form(self, request: Request, *, status: int = 200, said: str = "") -> Response:
+    def _login_form(self, request: Request, *, status: int = 200, message: str = "") -> Response:
         proof = secrets.token_urlsafe(32)
-        response = self._page("login.html", None, status=status, said=said, proof=proof, docs_open=self._docs_open)
+        response = self._page(
+            "login.html", None, status=status, message=message, proof=proof, docs_open=self._docs_open
+        )
         new_form(request, response, proof)
         return response
 
     async def _login(self, request: Request) -> Response:
         form = await _form(request)
         if not is_our_form(request, form.get("proof", ""), request.cookies.get(FORM_COOKIE, "")):
-            return self._login_form(request, status=400, said="The form had expired. Please try again.")
+            return self._login_form(request, status=400, message="The form has expired. Please try again.")
         response = RedirectResponse("/", 303)
         try:
             if await self._sessions.login(request, form.get("token", "").strip(), response):
                 return response
         except TooManyLogins:
-            return self._login_form(request, status=429, said="Too many logins fail right now. Please wait a little.")
-        return self._login_form(request, status=403, said="This token is not authorised.")
+            return self._login_form(request, status=429, message="Too many failed logins. Please wait a moment.")
+        return self._login_form(request, status=403, message="This token is not authorised.")
 
     async def _logout(self, request: Request, session: Session) -> Response:
         form = await _form(request)
@@ -217,15 +220,15 @@ class Pages:
         lines = await self._browser.lines(subject, party, before=before, after=after)
         return self._page("list.html", session, subject=subject, lines=lines)
 
-    async def _one(self, request: Request, session: Session) -> Response:
+    async def _record(self, request: Request, session: Session) -> Response:
         subject = request.url.path.rpartition("/")[2]
         key = request.query_params.get("id", "")
         whole = await self._browser.whole(subject, key, _party(session))
         if whole is None:
-            text = f"There is no {subject} with this identifier that you may see."
+            text = f"No {subject} with this identifier exists, or you may not see it."
             return self._page("message.html", session, status=404, title="Not found", text=text)
         record = BY_NAME[f"{subject}.list"].record
-        decisions = [offer(one) for one in whole.decisions]
+        decisions = [offer(item) for item in whole.decisions]
         return self._page(
             f"{subject}.html",
             session,
@@ -233,10 +236,10 @@ class Pages:
             overview=overview_of(record, whole.content),
             fields=shown(record, whole.content),
             quotes=[
-                (quote := offer(one), [d for d in decisions if d.carrier == quote.carrier]) for one in whole.quotes
+                (quote := offer(item), [d for d in decisions if d.carrier == quote.carrier]) for item in whole.quotes
             ],
-            lone=[one for one in decisions if one.carrier not in {offer(quote).carrier for quote in whole.quotes}],
-            moments=[moment(one) for one in reversed(whole.events)],
+            without_quote=[d for d in decisions if d.carrier not in {offer(quote).carrier for quote in whole.quotes}],
+            moments=[moment(event) for event in reversed(whole.events)],
         )
 
     async def _latest_calls(self, request: Request, session: Session) -> Response:
@@ -291,7 +294,7 @@ def _party(session: Session) -> str:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """The fields of a small posted form; empty for anything else."""
+    """The fields of a small form; empty for any other body."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -310,7 +313,7 @@ def _number(request: Request, name: str) -> int | None:
 
 
 async def _static(request: Request) -> Response:
-    """A file that pages ask for."""
+    """A static file of the pages."""
     file = resources.files("loadsheet.exchange") / "templates" / request.url.path.rpartition("/")[2]
     headers = {"cache-control": "max-age=3600"}
     return Response(file.read_bytes(), media_type=_STATIC[request.url.path], headers=headers)
@@ -331,12 +334,12 @@ def _environment() -> Environment:
 
 
 def _visible(value: object) -> object:
-    """What a template shows, without control characters."""
-    return visible(value) if type(value) is str else value  # what is markup already is our own
+    """A value for display, without control characters."""
+    return visible(value) if type(value) is str else value  # markup is our own
 
 
 def _json(value: object) -> str:
-    """JSON as people read it, numbers with all their digits."""
+    """Indented JSON, numbers with all their digits."""
     return msgspec.json.format(encode(value), indent=2).decode()
 
 
@@ -349,7 +352,7 @@ def _query(value: str) -> str:
 
 
 def _tone(status: str) -> str:
-    """The colour of a status: the interface closes no list of them, so this only guesses from usual words."""
+    """The colour of a status, guessed from common words, because the interface has no closed list."""
     word = status.strip().lower()
     for tone, stems in _TONES.items():
         if any(word.startswith(stem) for stem in stems):

@@ -1,9 +1,9 @@
-"""Files that tell the exchange how to behave, YAML or TOML by their names: personalities, and scripts of misbehaviour.
+"""Configuration files for the behaviour of the exchange, YAML or TOML by suffix: personalities and fault scripts.
 
-A personality is one file of answers to what the interface leaves open, so that the exchange behaves as another one does: the names of
-the register of assumptions, at the top or under `assumptions:`, so that the `capabilities.yaml` of a probe is a personality too.
+A personality answers the open points of the interface like another exchange does. It uses the names of the register of
+assumptions, at the top level or under `assumptions:`, so the `capabilities.yaml` of a probe is a personality as well.
 
-Owns: the form of both files. They are read strictly: duplicate keys and YAML tags are refused.
+Owns: the format of both files. They are read strictly: duplicate keys and YAML tags are refused.
 """
 
 import difflib
@@ -32,14 +32,14 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 
 
 def read_personality(path: Path, settings: Assumptions) -> Assumptions:
-    """The assumptions of a file; what it does not name stays as in `settings`.
+    """The assumptions of a file, with the others from `settings`.
 
-    Raises SettingsError for a name that is not in the register (with the closest that is) and for a value that is not a choice.
+    Raises SettingsError for a name that is not in the register (suggesting the closest one) and for an invalid value.
     """
     script = _read_script(path)
     given = script.get(_UNDER, {}) if _UNDER in script else script
     if not isinstance(given, dict):
-        raise SettingsError(f"{path}: {_UNDER}: expected names with their values")
+        raise SettingsError(f"{path}: {_UNDER}: expected a table of names and values")
     for name in given:
         if name not in Assumptions.model_fields:
             raise _unknown_name(path, str(name), Assumptions.model_fields)
@@ -51,12 +51,12 @@ def read_personality(path: Path, settings: Assumptions) -> Assumptions:
 
 
 def deviations(assumptions: Assumptions) -> list[str]:
-    """What differs from the defaults of the register, a line each: `create_existing: replace (default: reject)`."""
-    usual = Assumptions()
+    """The differences from the defaults of the register, one line each: `create_existing: replace (default: reject)`."""
+    defaults = Assumptions()
     return [
-        f"{name}: {_as_text(getattr(assumptions, name))} (default: {_as_text(getattr(usual, name))})"
+        f"{name}: {_as_text(getattr(assumptions, name))} (default: {_as_text(getattr(defaults, name))})"
         for name in Assumptions.model_fields
-        if getattr(assumptions, name) != getattr(usual, name)
+        if getattr(assumptions, name) != getattr(defaults, name)
     ]
 
 
@@ -65,14 +65,14 @@ def _as_text(value: object) -> str:
 
 
 def read_faults(path: Path) -> FaultScript:
-    """The script of a file: `seed`, and a list of rules under `faults`. Raises SettingsError saying what is wrong in it."""
+    """The script of a file: `seed`, and a list of rules under `faults`. Raises SettingsError for an invalid file."""
     script = _read_script(path)
     for name in script:
         if name not in ("seed", "faults"):
             raise _unknown_name(path, name, ("seed", "faults"))
     seed, rules = script.get("seed", 0), script.get("faults", [])
     if type(seed) is not int or not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise SettingsError(f"{path}: expected seed, a whole number, and faults, a list of rules")
+        raise SettingsError(f"{path}: expected seed (a whole number) and faults (a list of rules)")
     return FaultScript(tuple(_rule(path, rule) for rule in rules), seed)
 
 
@@ -88,7 +88,7 @@ def _rule(path: Path, given: Mapping[str, Any]) -> FaultRule:
         if name == "at":
             places = value if isinstance(value, list) else [value]
             if not all(type(place) is int for place in places):
-                raise SettingsError(f"{path}: at: expected a whole number or a list of them, found {value!r}")
+                raise SettingsError(f"{path}: at: expected a whole number or a list of whole numbers, found {value!r}")
             values[name] = tuple(places)
         elif name in _TYPES:
             if isinstance(value, bool) or not isinstance(value, _TYPES[name]):
@@ -100,13 +100,13 @@ def _rule(path: Path, given: Mapping[str, Any]) -> FaultRule:
 
 
 def _read_script(path: Path) -> dict[str, Any]:
-    """The values of a file. Raises SettingsError, naming the file, for one that cannot be read or is not a table of names."""
+    """The values of a file. Raises SettingsError naming the file if it cannot be read or is not a table."""
     if path.suffix not in _SUFFIXES:
-        raise SettingsError(f"{path}: name it .yaml or .toml, so that it is clear how to read it")
+        raise SettingsError(f"{path}: unknown file type. Use the suffix .yaml or .toml")
     try:
         content = path.read_bytes()
         if len(content) > _LARGEST_BYTES:
-            raise SettingsError(f"{path} is larger than {_LARGEST_BYTES} bytes")
+            raise SettingsError(f"{path} is larger than {_LARGEST_BYTES:,} bytes")
         text = content.decode("utf-8")
         values = tomllib.loads(text) if path.suffix == _TOML else YAML(typ="safe", pure=True).load(text)
     except OSError as error:
@@ -116,12 +116,12 @@ def _read_script(path: Path) -> dict[str, Any]:
     if values is None:
         return {}
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
-        raise SettingsError(f"{path}: expected names with their values")
+        raise SettingsError(f"{path}: expected a table of names and values")
     return values
 
 
 def _unknown_name(path: Path, name: str, known: Iterable[str]) -> SettingsError:
-    """The error for a name that does not exist, with the closest one that does."""
+    """The error for an unknown name, with the closest known one."""
     close = difflib.get_close_matches(name, list(known), 1)
-    hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
+    hint = f"; did you mean {close[0]}?" if close else f". Known: {', '.join(known)}"
     return SettingsError(f"{path}: unknown name {name!r}{hint}")

@@ -1,7 +1,7 @@
-"""The exchange on a socket: embedded in this process, or alone until it is told to stop.
+"""Runs the exchange on a socket: embedded in this process, or standalone until a signal stops it.
 
-Owns: sockets, threads and signals (uvicorn), and where the exchange may listen: on this machine alone, or for others too, if TLS is
-between them and us. Knows no request. Nothing is logged of a request, so no token either.
+Owns: sockets, threads and signals (uvicorn), and the addresses on which the exchange may listen: other machines need TLS. Knows
+no request. Requests are not logged, so tokens are not either.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ from loadsheet.settings.sections import ServerSettings
 LOOPBACK = "127.0.0.1"
 BACKLOG = 2048
 _SETTINGS = ServerSettings()
-STOP_TIMEOUT_S = 5  # calls that still run when the exchange is stopped may finish within it
-_NOBODY_MAY_CALL = (
-    "the exchange needs a token: set LOADSHEET_TOKEN, or token_file in loadsheet.toml, or make one in its database with "
+STOP_TIMEOUT_S = 5  # time for running calls to finish after a stop
+_NO_CALLERS = (
+    "the exchange needs a token. Set LOADSHEET_TOKEN or token_file in loadsheet.toml, or create one in its database with "
     "`loadsheet exchange token add`"
 )
 
@@ -50,9 +50,7 @@ class Tls(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where to listen; port 0 lets the system choose. Other machines are served with `tls` or, `tls_in_front`, by way of something
-    that speaks TLS.
-    """
+    """The address to listen on; port 0 lets the system choose. Other machines need `tls`, or a proxy with TLS (`tls_in_front`)."""
 
     host: str = LOOPBACK
     port: int = 0
@@ -61,7 +59,7 @@ class Address(NamedTuple):
 
 
 class Rehearsal(NamedTuple):
-    """What the exchange does so that its clients can be tested: it keeps a truth log of what really happened, and it misbehaves."""
+    """Test features of the exchange: a truth log of all effects, and fault injection."""
 
     truth: Path | None = None
     faults: FaultScript | None = None
@@ -71,7 +69,7 @@ _NO_REHEARSAL = Rehearsal()
 
 
 class ExchangeSetup(NamedTuple):
-    """What an exchange is made of: its database, the operator's token (None: the database holds all), how it answers, its limits."""
+    """The setup of an exchange: database, operator's token (None: only those in the database), assumptions, limits and test features."""
 
     database_url: str
     token: str | None
@@ -87,7 +85,7 @@ class ExchangeSetup(NamedTuple):
 class Embedded:
     """The exchange inside this process, on a loopback port that the system chooses, while the `with` block lasts.
 
-    `url` is its base URL; `fired` lists the faults that it has shown. Raises SettingsError on entry if the database cannot be used.
+    `url` is its base URL; `fired` lists the injected faults. Raises SettingsError on entry if the database cannot be used.
     """
 
     url: str
@@ -106,7 +104,7 @@ class Embedded:
 
     @property
     def fired(self) -> list[Fired]:
-        """What of the script was shown so far, in order."""
+        """The faults injected so far, in order."""
         return list(self._faults.fired) if self._faults else []
 
     def __enter__(self) -> Self:
@@ -133,15 +131,15 @@ class Embedded:
 def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or SIGINT, then finish running calls and return. Call it from the main thread.
 
-    Without an operator's token the database has to hold a token that is usable. `announce` gets one line, once connections are
-    accepted. Raises SettingsError if the database cannot be used, the address not be listened on, and for an address that other
-    machines reach without TLS or with faults.
+    Without an operator's token the database must hold a usable token. `announce` gets one line when connections are accepted.
+    Raises SettingsError if the database or the address cannot be used, and for an address that other machines reach without TLS
+    or with faults.
     """
     _, token, assumptions, settings, rehearsal = setup
     check_address(address, faults=rehearsal.faults is not None)
     with closing(setup.store()) as store:
         if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
-            raise SettingsError(_NOBODY_MAY_CALL)
+            raise SettingsError(_NO_CALLERS)
         wrong_tokens = WrongTokenLimit(settings.wrong_tokens_per_second)
         api = create_app(store, token, assumptions, wrong_tokens=wrong_tokens)
         sessions = Sessions(Authenticator(token, store.token), store, wrong_tokens=wrong_tokens)
@@ -159,7 +157,7 @@ def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address. A name other than localhost counts as reachable."""
+    """Whether only this machine reaches the address. Names other than localhost count as reachable by others."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -167,18 +165,18 @@ def _is_loopback(host: str) -> bool:
 
 
 def check_address(address: Address, *, faults: bool) -> None:
-    """Raises SettingsError for an address that tokens would be sent to in the clear, and for a certificate that is none."""
+    """Raises SettingsError for an address to which tokens would be sent unencrypted, and for an invalid certificate."""
     host, tls = address.host, address.tls
     if faults and not _is_loopback(host):
-        raise SettingsError(f"faults are shown on this machine only: serve on {LOOPBACK}, not on {host}")
+        raise SettingsError(f"faults are only available on this machine: serve on {LOOPBACK}, not on {host}")
     if faults and tls:
-        raise SettingsError("faults are shown without TLS: leave the certificate out")
+        raise SettingsError("faults are only available without TLS: leave the certificate out")
     if tls:
         _check_files(tls)
     elif not address.tls_in_front and not _is_loopback(host):
         raise SettingsError(
-            f"{host} can be reached by other machines, and tokens would go over the network in the clear: give --tls-cert and "
-            f"--tls-key, or serve on {LOOPBACK}; say --tls-in-front if something that speaks TLS stands in front"
+            f"{host} can be reached by other machines, and tokens would be sent unencrypted. Give --tls-cert and --tls-key, or "
+            f"serve on {LOOPBACK}, or give --tls-in-front if a proxy in front uses TLS"
         )
 
 
@@ -186,16 +184,16 @@ def _check_files(tls: Tls) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(tls.certificate, tls.key, password=lambda: "")  # never ask at a terminal
-    except OSError as error:  # an error of TLS is one too
+    except OSError as error:  # SSLError is an OSError
         reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
         raise SettingsError(
-            f"TLS: {tls.certificate} and {tls.key} cannot be used ({reason}); give a certificate and its key as PEM files, "
+            f"TLS: {tls.certificate} and {tls.key} cannot be used ({reason}). Give a certificate and its key as PEM files, "
             "the key without a passphrase"
         ) from error
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that says when it listens and stops at once. By itself uvicorn sleeps twice for 0.1 s when it stops."""
+    """A uvicorn server that reports when it listens, and stops at once. uvicorn alone sleeps twice for 0.1 s when it stops."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _stop_asked: asyncio.Event
@@ -222,7 +220,7 @@ class _Server(uvicorn.Server):
         self._listening = listening
 
     def stop(self) -> None:
-        """Stop once the calls under way are answered. Any thread may call it after the start."""
+        """Stop once the running calls are answered. Any thread may call it after the start."""
         self.should_exit = True
         self._wake()
 
@@ -246,7 +244,7 @@ class _Server(uvicorn.Server):
         stop_asked.cancel()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if not self.server_state.tasks:  # without calls under way only idle connections have to end
+        if not self.server_state.tasks:  # without running calls only idle connections must be closed
             for server in self.servers:
                 server.close()
             for connection in list(self.server_state.connections):
@@ -258,7 +256,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def _running(app: ASGIApp, listener: socket.socket, settings: ServerSettings) -> Iterator[None]:
-    """A server in a thread of its own; returns from entry when it listens, from exit when the thread has ended."""
+    """A server in its own thread; entry waits until it listens, exit until the thread has ended."""
     ready = threading.Event()
     server = _Server(app, ready.set, settings)
 
@@ -273,7 +271,7 @@ def _running(app: ASGIApp, listener: socket.socket, settings: ServerSettings) ->
     try:
         ready.wait()
         if not server.started:
-            raise SettingsError("the embedded exchange could not start; its reason stands above")
+            raise SettingsError("the embedded exchange could not start; the reason is above")
         yield
     finally:
         server.stop()
@@ -282,14 +280,14 @@ def _running(app: ASGIApp, listener: socket.socket, settings: ServerSettings) ->
 
 @contextmanager
 def _stopped_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    # uvicorn raises a signal that stopped it once more for the handler it found, and the default one would kill us
-    # before the store is closed: so it finds its own.
+    # uvicorn raises the signal that stopped it again for the previous handler. The default handler would kill us before
+    # the store is closed, so we install uvicorn's own.
     numbers = (signal.SIGINT, signal.SIGTERM)
-    found = {number: signal.signal(number, server.handle_exit) for number in numbers}
+    previous = {number: signal.signal(number, server.handle_exit) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in found.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)
 
 
@@ -298,7 +296,7 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
-        raise SettingsError(f"cannot listen on {host} port {port} ({error}); choose another address or port") from error
+        raise SettingsError(f"cannot listen on {host} port {port} ({error}). Choose another address or port") from error
 
 
 def _url(listener: socket.socket, scheme: str = "http") -> str:

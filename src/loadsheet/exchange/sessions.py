@@ -1,7 +1,7 @@
-"""Who is looking: a token opens a session, a cookie carries it, and it ends by itself.
+"""Sessions of the pages: a token opens a session, a cookie carries it, and it expires.
 
-Owns: sessions (in the database, by the hash of their cookie, so that all processes on it know them), cookies, the proof that a
-form is ours, and the pace of failed logins. Knows no page. Of a token only its mark is kept.
+Owns: sessions (in the database, by the hash of their cookie, shared by all processes on it), cookies, the CSRF proof of forms, and
+the delay of failed logins. Knows no page. Stores only a mark of the token.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from loadsheet.exchange.tokens import Authenticator, Caller, WrongTokenLimit
 
 SESSION_S = 8 * 3600
 FORM_S = 3600
-FAILED_S = 1.0  # every failed login takes so long, whatever was wrong with it
+FAILED_S = 1.0  # duration of every failed login, whatever the reason
 SESSION_COOKIE = "loadsheet_session"
 FORM_COOKIE = "loadsheet_form"
-SESSIONS_MAX = 1000  # with one more the one that ends first goes
+SESSIONS_MAX = 1000  # beyond it, the session that ends first is dropped
 
 
 class OpenSession(NamedTuple):
-    """A session as it is kept: hash of its cookie, mark of its token, proof of its forms, end (seconds since 1970, UTC)."""
+    """A stored session: hash of its cookie, mark of its token, proof of its forms, end (seconds since 1970, UTC)."""
 
     name: str
     mark: str
@@ -39,18 +39,18 @@ class OpenSession(NamedTuple):
 
 
 class Session(NamedTuple):
-    """An open session: whose it is, and the proof that its own forms carry."""
+    """An open session: its caller, and the proof in its forms."""
 
     caller: Caller
     form: str
 
 
 class TooManyLogins(Exception):
-    """The token is wrong, and so were too many before it, from the same address or with the same token."""
+    """Too many logins failed from the same address or with the same token."""
 
 
 class Sessions:
-    """The open sessions of a store. All verbs raise StoreFailed. `clock` gives seconds since 1970, UTC."""
+    """The open sessions of a store. All methods raise StoreFailed. `clock` returns seconds since 1970, UTC."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Sessions:
         self._wrong_tokens = wrong_tokens or WrongTokenLimit()
 
     async def current(self, request: Request) -> Session | None:
-        """The session that the request's cookie names, if it is open and its token still good."""
+        """The session of the request's cookie, if it is open and its token still valid."""
         cookie = request.cookies.get(SESSION_COOKIE, "")
         if not cookie:
             return None
@@ -77,15 +77,15 @@ class Sessions:
         return Session(caller, kept.form) if caller else None
 
     async def login(self, request: Request, token: str, response: Response) -> bool:
-        """Open a session for a good token and put its cookie into the response; False for any other, after a while.
+        """Open a session for a valid token and set its cookie in the response; False for an invalid one, after a delay.
 
-        A good token is never turned away, however many wrong ones come. Raises TooManyLogins.
+        A valid token is always accepted, even after many wrong ones. Raises TooManyLogins.
         """
-        came = time.monotonic()
+        started = time.monotonic()
         if await self._authenticator.caller(token) is None:
             if not await self._wrong_tokens.held_back(request.client, token):
                 raise TooManyLogins
-            await asyncio.sleep(max(0.0, came + self._failed_s - time.monotonic()))
+            await asyncio.sleep(max(0.0, started + self._failed_s - time.monotonic()))
             return False
         cookie, now = secrets.token_urlsafe(32), int(self._clock())
         mark = self._authenticator.mark_of(token, cookie)
@@ -96,7 +96,7 @@ class Sessions:
         return True
 
     async def logout(self, request: Request, response: Response) -> None:
-        """Close the request's session, at all processes, and take its cookie back."""
+        """Close the request's session in all processes and delete its cookie."""
         name = _hashed(request.cookies.get(SESSION_COOKIE, ""))
         await self.store.change(partial(remove_session, name=name))
         _drop(request, response, SESSION_COOKIE)
@@ -108,7 +108,7 @@ def new_form(request: Request, response: Response, proof: str) -> None:
 
 
 def is_our_form(request: Request, proof: str, expected: str) -> bool:
-    """Whether a posted form was sent from our own page: by its proof, and by what the browser says of its origin."""
+    """Whether a form was sent from our own page, by its proof and by the origin that the browser reports."""
     origin = request.headers.get("origin")
     ours = origin is None or origin.partition("://")[2] == request.headers.get("host")
     site = request.headers.get("sec-fetch-site", "same-origin")
@@ -116,13 +116,13 @@ def is_our_form(request: Request, proof: str, expected: str) -> bool:
 
 
 def find_session(connection: Connection, name: str) -> OpenSession | None:
-    """The session of this name, also if its time is over."""
+    """The session with this name, even if it has expired."""
     row = connection.execute(select(SESSIONS).where(SESSIONS.c.name == name)).one_or_none()
     return None if row is None else OpenSession(*row)
 
 
 def add_session(connection: Connection, session: OpenSession, now: int) -> None:
-    """Keep a session; those that are over by `now` go, and the one that ends first if there are too many."""
+    """Store a session; delete expired ones, and those that end first if there are too many."""
     connection.execute(delete(SESSIONS).where(SESSIONS.c.ends <= now))
     held = connection.scalar(select(func.count()).select_from(SESSIONS)) or 0
     if held >= SESSIONS_MAX:
@@ -132,7 +132,7 @@ def add_session(connection: Connection, session: OpenSession, now: int) -> None:
 
 
 def remove_session(connection: Connection, name: str) -> None:
-    """Forget a session."""
+    """Delete a session."""
     connection.execute(delete(SESSIONS).where(SESSIONS.c.name == name))
 
 

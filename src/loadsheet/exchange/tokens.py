@@ -1,11 +1,11 @@
-"""Tokens: who may call the exchange, as a party or as an operator, and what wrong tokens cost.
+"""Tokens: who may call the exchange, as a party or as an operator, and the delay of wrong tokens.
 
-Owns: how tokens are made, hashed, compared, and when one is usable; the gate before the application. Knows no SQL and no
-operation. A token's text is kept nowhere: neither in the database nor in a log.
+Owns: how tokens are made, hashed and compared, when they are usable, and the authentication. Knows no SQL and no operation. The
+text of a token is neither stored nor logged.
 
-Wrong tokens cost time: one address, and one wrong token, gets so many refusals a second, further ones later, then a 429. They are
-counted in this process, for calls and logins together. A good token is looked up and served at once, whatever else its address
-sends: only the answer that says no is held back.
+Refusals of wrong tokens are rate-limited for each address and for each wrong token: further ones are delayed, then answered 429.
+They are counted in this process, for calls and logins together. A valid token is always served at once, whatever else its address
+sends; only refusals are delayed.
 """
 
 import asyncio
@@ -21,22 +21,20 @@ from datetime import UTC, datetime
 
 Clock = Callable[[], datetime]
 
-REMEMBERED_S = 1.0  # a token that was good is good for so long again: the longest that a revoked one goes on working
+REMEMBERED_S = 1.0  # cache time of a valid token: a revoked one works at most this much longer
 
 PER_SECOND = 10.0
-WAIT_MAX_S = 2.0  # longer than this no refusal is held back: then it is a 429, and the connection is free at once
-KEYS_MAX = (
-    10_000  # so many addresses (and tokens) have a count of their own; beyond it the longest unused one begins anew
-)
+WAIT_MAX_S = 2.0  # longest delay of a refusal; beyond it the answer is an immediate 429, which frees the connection
+KEYS_MAX = 10_000  # addresses (and tokens) with their own count; beyond it the least recently used one is dropped
 _BURST_S = 1.0
-_NETWORK_BYTES = 8  # of an IPv6 address: whoever has one has all that share these
+_NETWORK_BYTES = 8  # network part of an IPv6 address: its owner has all addresses of the network
 _SECRET_BYTES = 32
 _PREFIX = "lsx_"  # lets scanners for leaked secrets recognise a token
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token as the exchange keeps it. `party` is empty for an operator's. Moments are aware, in UTC."""
+    """A token as the exchange stores it. `party` is empty for an operator. Times are aware, in UTC."""
 
     number: int
     name: str
@@ -47,7 +45,7 @@ class Token:
     revoked: datetime | None = None
 
     def state(self, now: datetime) -> str:
-        """What can be done with it: `usable`, `expired` or `revoked`."""
+        """Its state: `usable`, `expired` or `revoked`."""
         if self.revoked:
             return "revoked"
         return "expired" if self.expires and self.expires <= now else "usable"
@@ -59,7 +57,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request: the party, empty for an operator, and the name of the token."""
+    """The sender of a request: the party (empty for an operator) and the name of the token."""
 
     party: str
     name: str
@@ -69,32 +67,32 @@ _OPERATOR = Caller("", "operator")
 
 
 class Authenticator:
-    """Knows callers by their tokens: the operator's own, given at the start, and those that the database holds."""
+    """Identifies callers by token: the operator's own, given at the start, and those in the database."""
 
     def __init__(
         self, operator_token: str | None, find: Callable[[str], Awaitable[Token | None]], clock: Clock | None = None
     ) -> None:
-        """`find` looks a digest up in the database; `clock` tells when tokens expire."""
+        """`find` looks up a digest in the database; `clock` decides when tokens expire."""
         self._operator = operator_token and digest_of(operator_token)
         self._find, self._clock = find, clock or utc_now
         self._seen: dict[str, tuple[Token, float]] = {}
 
     def mark_of(self, secret: str, salt: str) -> str:
-        """What may stand in the database to know a good token's holder again: its digest. Of the operator's own, which people
-        choose and others could guess from its digest, only a mixture with `salt`, which must not be kept beside it.
+        """The value to store for recognising a valid token: its digest. The operator's own token may be guessable from its digest,
+        because people choose it. So its digest is mixed with `salt`, which must not be stored with it.
         """
         digest = digest_of(secret)
         return _mixed(digest, salt) if self._is_operator(digest) else digest
 
     async def holder(self, mark: str, salt: str) -> Caller | None:
-        """Who holds the token with this mark now; None if it is no longer good. Raises what `find` raises."""
+        """The caller for the token with this mark; None if it is no longer valid. Raises the exceptions of `find`."""
         if self._operator and hmac.compare_digest(mark, _mixed(self._operator, salt)):
             return _OPERATOR
         token = await self._find(mark)
         return Caller(token.party, token.name) if token and token.state(self._clock()) == "usable" else None
 
     async def caller(self, secret: str) -> Caller | None:
-        """Who holds this token; None if it is unknown, expired or revoked. Raises what `find` raises."""
+        """The caller for this token; None if it is unknown, expired or revoked. Raises the exceptions of `find`."""
         digest = digest_of(secret)
         if self._is_operator(digest):
             return _OPERATOR
@@ -112,9 +110,9 @@ class Authenticator:
 
 
 class LeakyBuckets:
-    """A leaky bucket for each key: so many a second pass, a second's worth of them (at least one) at once, further ones wait.
+    """A leaky bucket for each key: `per_second` requests pass, a second's worth of them (at least one) at once, others wait.
 
-    One that would wait for longer than `wait_max_s` does not count. `clock` gives seconds.
+    Requests that would wait longer than `wait_max_s` are not counted. `clock` returns seconds.
     """
 
     def __init__(self, per_second: float, wait_max_s: float, clock: Callable[[], float]) -> None:
@@ -126,7 +124,7 @@ class LeakyBuckets:
         return len(self._empty_at)
 
     def wait(self, key: bytes | str) -> float:
-        """Seconds that the next one waits, 0 if it passes at once; it is counted unless that is longer than `wait_max_s`."""
+        """Seconds that the next request waits, 0 if it passes at once. It is counted unless it waits longer than `wait_max_s`."""
         now = self._clock()
         empty_at = max(self._empty_at.pop(key, 0.0), now) + self._step
         wait = max(round(empty_at - now - max(_BURST_S, self._step), 6), 0.0)
@@ -137,9 +135,9 @@ class LeakyBuckets:
 
 
 class WrongTokenLimit:
-    """The pace of refused tokens: `per_second` of them for each address and for each token, a second's worth at once (0: no limit).
+    """The rate limit of refusals: `per_second` for each address and for each token, a second's worth at once (0: no limit).
 
-    `clock` gives seconds.
+    `clock` returns seconds.
     """
 
     def __init__(self, per_second: float = PER_SECOND, clock: Callable[[], float] = time.monotonic) -> None:
@@ -149,7 +147,7 @@ class WrongTokenLimit:
             self._addresses, self._tokens = (LeakyBuckets(per_second, self._wait_max_s, clock) for _ in range(2))
 
     async def held_back(self, client: Sequence[object] | None, token: str) -> bool:
-        """Wait as long as this wrong token of this client (address and port) costs; false at once if that would be too long."""
+        """Delay the refusal of this wrong token for this client (address and port); False at once if the delay would be too long."""
         wait = self.wait(str(client[0]) if client else "", token) if self._per_second else 0.0
         if wait is None:
             return False
@@ -158,9 +156,9 @@ class WrongTokenLimit:
         return True
 
     def wait(self, address: str, token: str = "") -> float | None:
-        """Seconds that the next refusal of this token at this address waits, and counts it; None for more than `WAIT_MAX_S`.
+        """Count the next refusal of this token at this address and return its delay in seconds; None for more than `WAIT_MAX_S`.
 
-        An empty address or token has no count.
+        Empty addresses and tokens are not counted.
         """
         keys = ((self._addresses, _network(address)), (self._tokens, digest_of(token) if token else ""))
         longest = max((buckets.wait(key) for buckets, key in keys if key), default=0.0)
@@ -168,7 +166,7 @@ class WrongTokenLimit:
 
     def refusal_text(self) -> str:
         """The text of the 429."""
-        return f"more than {self._per_second:g} calls a second with tokens that are not authorised; try again later"
+        return f"more than {self._per_second:g} calls per second with tokens that are not authorised; try again later"
 
 
 def utc_now() -> datetime:
@@ -177,12 +175,12 @@ def utc_now() -> datetime:
 
 
 def new_secret() -> str:
-    """A new token: 256 random bits in letters that every header carries."""
+    """A new token: 256 random bits in characters that are valid in headers."""
     return _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def digest_of(secret: str) -> str:
-    """SHA-256 in hex. The token has more entropy than the digest could lose, so neither salt nor a slow hash is needed."""
+    """SHA-256 in hex. Tokens have enough entropy that neither salt nor a slow hash is needed."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 

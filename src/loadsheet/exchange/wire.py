@@ -1,6 +1,6 @@
-"""Bytes into JSON values and back, strictly: what a client may send as a body at all, and how exact numbers stay exact.
+"""Strict parsing and encoding of JSON bodies, with exact numbers.
 
-Owns: the rules of JSON (RFC 8259) and our bounds on nesting and on the size of a number. Knows no field and no operation.
+Owns: the rules of JSON (RFC 8259) and our limits on nesting and on the size of numbers. Knows no field and no operation.
 """
 
 import json
@@ -23,11 +23,9 @@ import msgspec
 
 DEPTH_MAX = 64
 VALUES_MAX = 200_000  # in one body, nested ones included
-DIGITS_MAX = (
-    100  # of a number with a fraction or an exponent, and the largest exponent; whole numbers end at 4,300 digits
-)
+DIGITS_MAX = 100  # digits of a number with fraction or exponent, and its largest exponent; whole numbers have 4,300
 
-# A number that cannot be kept digit for digit is refused: every signal by which decimal would change it is an error here.
+# A number that cannot be stored digit for digit is refused: every signal of a change by decimal is an error here.
 _EXACT = Context(
     prec=DIGITS_MAX,
     Emax=DIGITS_MAX,
@@ -41,14 +39,14 @@ _TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels"
 
 
 class BadBody(ValueError):
-    """The bytes are not one JSON value as we take it; the text completes the sentence 'the body ...'."""
+    """The bytes are not an acceptable JSON value; the text completes the sentence 'the body ...'."""
 
 
 def parse(body: bytes) -> object:
     """The JSON value of a request body; numbers as int, or as Decimal with every digit as received.
 
-    Raises BadBody for anything else: not UTF-8, a byte order mark, no JSON, NaN or Infinity, half a surrogate pair, a name
-    twice in one object, a number, a nesting or a count of values without measure.
+    Raises BadBody for anything else: invalid UTF-8, a byte order mark, invalid JSON, NaN or Infinity, half a surrogate pair, a
+    duplicate name in an object, and numbers, nesting or counts of values beyond the limits.
     """
     if not body:
         raise BadBody("is empty")
@@ -57,7 +55,7 @@ def parse(body: bytes) -> object:
     value = _read_fast(body)
     if value is _UNREAD:
         value = _read_strictly(body)
-    # Brackets bound the depth from above and are counted in no time; the exact depth is seldom needed.
+    # The number of brackets is a fast upper bound of the depth; the exact depth is seldom needed.
     if body.count(b"{") + body.count(b"[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
         raise BadBody(_TOO_DEEP)
     return value
@@ -75,16 +73,16 @@ def encode(value: object) -> bytes:
 
 
 def _read_fast(body: bytes) -> object:
-    """The value as msgspec reads it, in half the time, where that is for certain what the strict reader would say."""
+    """The value as msgspec reads it, in half the time, if it certainly equals the strict reader's value."""
     if b"\\" in body:
         return _UNREAD
     try:
         value = _FAST.decode(body)
         colons = encode(value).count(b":")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DecimalException, ValueError):
-        return _UNREAD  # what is wrong with it, the strict reader says
-    # Of two equal names msgspec keeps the last without a word. Without escapes every text that is kept is written as it was
-    # read, so a name that was lost shows in the number of colons, wherever else colons stand.
+        return _UNREAD  # the strict reader reports the error
+    # msgspec silently keeps the last of duplicate names. Without escapes every text is written as it was read, so a lost name
+    # changes the number of colons.
     return value if body.count(b":") == colons else _UNREAD
 
 
@@ -92,7 +90,7 @@ def _read_strictly(body: bytes) -> object:
     try:
         text = body.decode()
         value = _READER.decode(text)
-        if "\\" in text:  # only an escape can bring half a surrogate pair, which no answer could carry back
+        if "\\" in text:  # only escapes can make half a surrogate pair, which an answer cannot contain
             msgspec.json.encode(value)
     except BadBody:
         raise
@@ -117,11 +115,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise BadBody(f"is not JSON ({name} is no number)")
+    raise BadBody(f"is not JSON ({name} is not a number)")
 
 
 def _signs(body: bytes) -> int:
-    """As many values, at most, as there are in these bytes, if no text has such signs in it."""
+    """An upper bound of the number of values in these bytes, if no text contains such characters."""
     return body.count(b",") + body.count(b"{") + body.count(b"[")
 
 

@@ -1,9 +1,9 @@
 """Stage 1: the inbox. Finds finished files, claims each exactly once by renaming it, archives it, or sets it aside with a reason.
 
-A file is in one place at any time: the inbox, the state folder (`work`, by run) while it is used, then the archive or
-`outbox/RUN/set-aside/`. A killed run leaves its claims in the work area, where the next run finds them. An inbox in an object store
-works the same, with claims in the ledger instead of renames, and a copy on this machine. File names are data: characters that
-could harm a path or a terminal are written as %XX. Knows nothing of a file's content.
+A file is always in one place: the inbox, the state folder (`work`, by run) while a run uses it, then the archive or
+`outbox/RUN/set-aside/`. A killed run leaves its claims in the work area, where the next run finds them. An inbox in an object
+store works the same, with claims in the ledger instead of renames, and a local copy. File names are data: characters that
+could harm a path or a terminal are written as %XX. This package does not read the content of files.
 """
 
 from loadsheet.inbox.archive_folder import archive, find_archived_copy, find_moved, move_archive_mark, purge, set_aside

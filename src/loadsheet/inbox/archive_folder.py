@@ -1,6 +1,6 @@
-"""Where a claimed file goes: to the archive of its day, or to the outbox with the reasons; and how long it is kept.
+"""Moves claimed files to the archive of their day, or to the outbox with the reasons, and purges the archive.
 
-Nothing is ever overwritten. Kept files are found by their bytes, in `STATE/known/`: links named by the SHA-256.
+Nothing is ever overwritten. Links in `STATE/known/`, named by the SHA-256, find archived files by their bytes.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ _DUPLICATE_LINE = re.compile(r"^Dropped again (\d+) times?; .*$", re.MULTILINE)
 
 
 def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
-    """Move a claimed file into the archive of `day`, read-only, and return its place; then remove an object from the inbox. Nothing is
-    ever overwritten. Raises FolderError, and the file stays where it was.
+    """Move a claimed file into the archive of `day`, read-only, and return its path. An object is then removed from the inbox.
+    Nothing is ever overwritten. Raises FolderError; the file then stays where it was.
     """
     target = archived_at(file.name, settings, day, run)
     if address := address_of(target):
@@ -34,7 +34,7 @@ def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
     else:
         target = free_path(target)
         _move_claimed(file, target, settings)
-        with suppress(OSError):  # some file systems know no modes
+        with suppress(OSError):  # some file systems have no modes
             target.chmod(0o400)
     _write_mark(_mark_path(settings, "archived", file.sha256), target)
     if file.claimed_object is not None:
@@ -43,20 +43,20 @@ def archive(file: InboxFile, settings: Settings, day: date, run: str) -> Path:
 
 
 def find_archived_copy(file: InboxFile, settings: Settings) -> str:
-    """RUN/NAME of the archived file with the same bytes; empty if there is none."""
+    """RUN/NAME of the archived file with the same bytes; empty without one."""
     kept = _read_mark(_mark_path(settings, "archived", file.sha256))
     return "/".join(kept.parts[-(1 + len(relative_path(file.name).parts)) :]) if kept is not None else ""
 
 
 def find_moved(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
-    """Where a killed run moved a file without recording it; None if it did not."""
+    """The path to which a killed run moved a file without recording it; None if it did not move it."""
     marks = (_mark_path(settings, "archived", file.sha256), _aside_mark(file, settings))
     places = [archived_at(file.name, settings, day, run), _beside_reports(file, settings, run), *map(_read_mark, marks)]
     found = next((place for place in places if place is not None and _has_same_bytes(place, file)), None)
     if found is None and settings.outbox_address:
         aside = settings.outbox / run / "set-aside" / relative_path(file.name)
-        there = object_storage.look(address_of(aside))
-        return _release_object(file, aside) if there is not None and there.size == file.size else None
+        stored = object_storage.look(address_of(aside))
+        return _release_object(file, aside) if stored is not None and stored.size == file.size else None
     if found is not None and found.is_relative_to(settings.outbox_here):
         return _release_object(file, _published(found, settings))
     if found is not None and file.claimed_object is not None:
@@ -70,8 +70,10 @@ def purge(
     needed: Collection[Path],
     before_removal: Callable[[Sequence[Path]], None] = lambda _: None,
 ) -> int:
-    """Remove archived files of days more than `retention.archive_days` before `today`, but for those that are `needed`; returns how many. With
-    `retention.archive_days` 0 none. `before_removal` is called with the files of each folder before they are removed. What cannot be removed stays for the next time.
+    """Remove archived files older than `retention.archive_days` (0: never) before `today`, except the `needed` ones.
+
+    Returns the number of removed files. `before_removal` is called with the files of each folder before they are removed.
+    The next purge retries files that cannot be removed.
     """
     removed = 0
     if not settings.retention.archive_days:
@@ -93,7 +95,7 @@ def purge(
                     removed += 1
                     remove_empty_folders(path.parent, top)
     for folder in (folder for depth in _DEPTHS for folder in top.glob(depth)):
-        remove_empty_folders(folder, top)  # a killed run had emptied it
+        remove_empty_folders(folder, top)  # emptied by a killed run
     if removed:
         _remove_dead_marks(settings)
     return removed
@@ -102,20 +104,20 @@ def purge(
 def _purge_store(
     settings: Settings, today: date, needed: Collection[Path], before_removal: Callable[[Sequence[Path]], None]
 ) -> int:
-    """The same for an archive in a store."""
+    """`purge` for an archive in an object store."""
     removed, top = 0, settings.archive_place
     oldest, keep = today - timedelta(days=settings.retention.archive_days), set(needed)
     for day in _days_in_store(top, oldest):
         folder = top / f"{day:%Y/%m/%d}"
-        found = [one for one in object_storage.objects_in(address_of(folder)) if folder / one.name not in keep]
-        before_removal([folder / one.name for one in found])
-        object_storage.remove(one.address for one in found)
-        removed += len(found)
+        expired = [item for item in object_storage.objects_in(address_of(folder)) if folder / item.name not in keep]
+        before_removal([folder / item.name for item in expired])
+        object_storage.remove(item.address for item in expired)
+        removed += len(expired)
     return removed
 
 
 def _days_in_store(top: Path, oldest: date) -> Iterator[date]:
-    """The days before `oldest` of which an archive in a store has something."""
+    """The days before `oldest` for which an archive in an object store holds files."""
 
     def below(folder: Path, last: int) -> list[int]:
         return [
@@ -125,15 +127,15 @@ def _days_in_store(top: Path, oldest: date) -> Iterator[date]:
     for year in below(top, oldest.year):
         for month in below(top / f"{year}", oldest.month if year == oldest.year else 12):
             for number in below(top / f"{year}" / f"{month:02}", 31):
-                with suppress(ValueError):  # a folder that we did not make
+                with suppress(ValueError):  # not a folder of ours
                     if (day := date(year, month, number)) < oldest:
                         yield day
 
 
 def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[Problem]) -> Path:
-    """Move a claimed file into the outbox of `run`, with the reasons beside it in NAME.why.txt, and say where it is. The same file
-    with the same bytes is not set aside a second time while the first lies there; its reasons count how often it came. Raises
-    FolderError, and the file stays where it was.
+    """Move a claimed file into the outbox of `run`, with the reasons beside it in NAME.why.txt, and return its path. While an
+    identical file of the same name is there, only the duplicates are counted in its reasons. Raises FolderError; the file then
+    stays where it was.
     """
     mark = _aside_mark(file, settings)
     before = _read_mark(mark)
@@ -156,7 +158,7 @@ def set_aside(file: InboxFile, settings: Settings, run: str, problems: Sequence[
 
 
 def _release_object(file: InboxFile, place: Path) -> Path:
-    """Remove an object that was set aside from the archive and from the inbox."""
+    """Remove an object from the archive and the inbox after it was set aside."""
     if file.claimed_object is not None:
         file.claimed_object.remove_from_archive()
         file.claimed_object.remove_from_inbox()
@@ -164,19 +166,19 @@ def _release_object(file: InboxFile, place: Path) -> Path:
 
 
 def _published(place: Path, settings: Settings) -> Path:
-    """The place of a file that was set aside on this machine; if the outbox is in a store, uploads it there with its reasons."""
+    """The published path of a file that was set aside locally. If the outbox is in an object store, uploads the file and its reasons."""
     if not settings.outbox_address or not place.is_relative_to(settings.outbox_here):
         return place
-    far = settings.outbox / place.relative_to(settings.outbox_here)
+    remote = settings.outbox / place.relative_to(settings.outbox_here)
     for name in (place.name + _REASON_SUFFIX, place.name):
-        object_storage.put(place.with_name(name), address_of(far.with_name(name)))
-    return far
+        object_storage.put(place.with_name(name), address_of(remote.with_name(name)))
+    return remote
 
 
 def _put(file: InboxFile, address: str) -> None:
-    """Upload a file unless its bytes are at the address. The place belongs to this run alone, so an earlier try put them there."""
-    there = object_storage.look(address)
-    if there is None or there.size != file.size:
+    """Upload a file unless an earlier attempt did. Only this run writes to the address, so an object of the same size is the file."""
+    stored = object_storage.look(address)
+    if stored is None or stored.size != file.size:
         object_storage.put(file.path, address)
 
 
@@ -196,10 +198,9 @@ def _aside_mark(file: InboxFile, settings: Settings) -> Path:
 
 def _has_same_bytes(place: Path, file: InboxFile) -> bool:
     if address := address_of(place):
-        there = (
-            None if file.claimed_object else object_storage.look(address)
-        )  # the archive has a copy of an object from its claim on
-        return there is not None and there.size == file.size
+        # the claim already copied an object to the archive
+        stored = None if file.claimed_object else object_storage.look(address)
+        return stored is not None and stored.size == file.size
     try:
         with place.open("rb") as kept:
             return hashlib.file_digest(kept, "sha256").hexdigest() == file.sha256
@@ -215,7 +216,7 @@ def _move_claimed(file: InboxFile, target: Path, settings: Settings) -> None:
 
 def _days(archive: Path) -> Iterator[tuple[date, Path]]:
     for folder in sorted(archive.glob(_DEPTHS[0])):
-        with suppress(ValueError):  # a folder that we did not make
+        with suppress(ValueError):  # not a folder of ours
             yield date(*(int(part) for part in folder.parts[-3:])), folder
 
 
@@ -224,7 +225,7 @@ def _mark_path(settings: Settings, kind: str, digest: str) -> Path:
 
 
 def _write_mark(mark: Path, kept: Path) -> None:
-    """Record where bytes are kept. On a file system without links nothing is recorded; then duplicates are not pointed out."""
+    """Record where bytes are kept. On a file system without links nothing is recorded, and duplicates are not reported."""
     with suppress(OSError):
         mark.parent.mkdir(parents=True, exist_ok=True)
         if mark.is_symlink() and not mark.exists():
@@ -233,7 +234,7 @@ def _write_mark(mark: Path, kept: Path) -> None:
 
 
 def _remove_dead_marks(settings: Settings) -> None:
-    """Remove links to files that are no longer kept."""
+    """Remove links to files that are gone."""
     marks = settings.state / "known"
     for mark in marks.glob("archived/??/*"):
         if _read_mark(mark) is None:
@@ -243,11 +244,11 @@ def _remove_dead_marks(settings: Settings) -> None:
 
 
 def move_archive_mark(settings: Settings, sha256: str, before: str, place: str) -> None:
-    """Point the link of archived bytes to another place; without a place, remove it, unless it leads to another copy of the bytes."""
+    """Point the link of archived bytes to another place. An empty `place` removes the link, unless it points to another copy."""
     mark = _mark_path(settings, "archived", sha256)
     with suppress(OSError):
-        leads_to = os.readlink(mark)  # noqa: PTH115 (says why it cannot)
-        if place or leads_to in (before, str(Path(before).absolute()), str(Path(before))) or _read_mark(mark) is None:
+        target = os.readlink(mark)  # noqa: PTH115 (raises the reason)
+        if place or target in (before, str(Path(before).absolute()), str(Path(before))) or _read_mark(mark) is None:
             mark.unlink()
             remove_empty_folders(mark.parent, settings.state / "known")
             if place:
@@ -256,16 +257,14 @@ def move_archive_mark(settings: Settings, sha256: str, before: str, place: str) 
 
 def _read_mark(mark: Path) -> Path | None:
     try:
-        kept = Path(os.readlink(mark))  # noqa: PTH115 (says why it cannot)
+        kept = Path(os.readlink(mark))  # noqa: PTH115 (raises the reason)
     except OSError:
         return None
     return kept if address_of(kept) or (kept.is_file() and not kept.is_symlink()) else None
 
 
 def _count_duplicate(before: Path, file: InboxFile, settings: Settings, run: str) -> bool:
-    """Count in the reasons of a file set aside earlier that it came again, and delete the second copy; False if the first is gone or
-    changed.
-    """
+    """Count a duplicate in the reasons of the first copy and delete the duplicate; False if the first copy is gone or changed."""
     reasons = before.with_name(before.name + _REASON_SUFFIX)
     try:
         if not _has_same_bytes(before, file):
@@ -295,11 +294,11 @@ def _write(path: Path, text: str) -> None:
 
 
 def _reasons(file: InboxFile, problems: Sequence[Problem]) -> str:
-    """The reasons for setting a file aside, for the person who sent it."""
+    """The reasons for setting a file aside, for its sender."""
     lines = [
         f"loadsheet could not use the file {file.name}",
         f"({file.size:,} bytes, last changed {file.arrived:%Y-%m-%d %H:%M:%S} UTC, SHA-256 {file.sha256}).",
-        "Nothing of it was sent.",
+        "Nothing from this file was sent.",
         "",
         "What is wrong:",
     ]
@@ -310,7 +309,7 @@ def _reasons(file: InboxFile, problems: Sequence[Problem]) -> str:
             lines.append(f"    What to do: {problem.hint}")
     lines += [
         "",
-        "When it is put right, drop the file into the inbox again; what was accepted before is not sent twice.",
+        "Correct the file and drop it into the inbox again. Records that were accepted before are not sent twice.",
         "",
     ]
     return "\n".join(lines)

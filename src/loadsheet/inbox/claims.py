@@ -1,11 +1,11 @@
-"""Claims: a finished file becomes ours in one step, with one winner and a known hash, and can be given back.
+"""Claims: one process takes a finished file in one step, with a known hash, and can give it back.
 
-A claim of a file is a rename out of the inbox, so nobody can open the file by its name any more; open writers are checked. A file with a
-second hard link is copied instead, because it could be changed through that name while we read.
+A claim renames a file out of the inbox, so no program can open it by its old name; open writers are checked. A file with a
+second hard link is copied instead, because it could be changed through the other name during reading.
 
-An object of a store cannot be renamed. So a run holds a claim on one version of it (`Claims`, in the ledger) from before it is fetched
-until it is archived or set aside, and removed from the inbox. The ledger names the version that was planned, so after a kill the object
-is put away and not read again. The copy on this machine can be fetched again at any time.
+An object in a store cannot be renamed. A run claims one version of it (`Claims`, in the ledger) before fetching it. It holds the
+claim until the object is archived or set aside, and removed from the inbox. The ledger names the planned version, so after a
+kill the next run archives the object without reading it again. The local copy can be fetched again at any time.
 """
 
 import hashlib
@@ -49,19 +49,19 @@ class Claims(Protocol):
     """The claims on versions of objects: each is held by at most one machine."""
 
     def take(self, place: str, name: str, version: str, run: str) -> bool:
-        """Claim a version; False if another live process has it."""
+        """Claim a version; False if another live process holds it."""
 
     def holds(self, place: str, name: str, version: str) -> bool:
-        """Whether the claim is still ours. Checked before anything is committed."""
+        """Whether we still hold the claim. Checked before every commit."""
 
     def release(self, place: str, name: str, version: str) -> None:
-        """Release a claim of ours."""
+        """Release our claim."""
 
 
 class SingleProcessClaims:
-    """The claims of a ledger that only one process holds: its lock is claim enough."""
+    """The claims of a ledger with a single process: the ledger's lock is enough."""
 
-    def take(self, place: str, name: str, version: str, run: str) -> bool:  # noqa: ARG002 (as the others)
+    def take(self, place: str, name: str, version: str, run: str) -> bool:  # noqa: ARG002 (the protocol's signature)
         """Always: there is no other process."""
         return True
 
@@ -77,8 +77,8 @@ SINGLE_PROCESS = SingleProcessClaims()
 
 
 class Candidate(NamedTuple):
-    """A finished file: its name (POSIX path relative to the inbox, as it is shown), where it is, for how many seconds it has been
-    lying there like this, and its signature. One in an object store is an object, and can be read once it was fetched (`fetch_objects`).
+    """A finished file: its displayed name (POSIX path relative to the inbox), its path, the seconds since it last changed, and its
+    signature. In an object store `object` is set, and the file can be read after `fetch_objects`.
     """
 
     name: str
@@ -99,54 +99,54 @@ class ClaimedObject:
 
     @property
     def name(self) -> str:
-        """Its name as it is shown."""
+        """Its displayed name."""
         return object_name(self.object)
 
     @property
     def stored_at(self) -> str:
-        """Where its bytes are safe until it is archived or set aside, as the ledger names it."""
+        """The location of its bytes until it is archived or set aside, as the ledger names it."""
         return object_storage.kept_at(self.object)
 
     @property
     def path(self) -> Path:
-        """Where its copy lies on this machine."""
+        """The path of the local copy."""
         return self.settings.state / FETCHED / "work" / self.run / relative_path(self.name)
 
     @property
     def kept(self) -> str:
-        """Its address in the archive; empty if that is a folder."""
+        """Its address in the archive; empty if the archive is a folder."""
         return address_of(archived_at(self.name, self.settings, day_of(self.run), self.run))
 
     def archive_now(self) -> None:
-        """Copy it into the archive of a store: should it be replaced and this machine be lost, its bytes are not. Raises FolderError."""
+        """Copy it into an archive in a store, so that its bytes survive if it is replaced and this machine is lost. Raises FolderError."""
         if self.kept and not object_storage.copy(self.object, self.kept):
             object_storage.put(self.path, self.kept)
 
     def is_ours(self) -> bool:
-        """Whether the store still has this version, and the claim is still ours. Raises FolderError."""
+        """Whether the store still has this version and we still hold the claim. Raises FolderError."""
         mine = self.claims.holds(self.settings.inbox_address, self.name, self.object.version)
         return mine and object_storage.is_still(self.object)
 
     def fetch_if_missing(self) -> bool:
-        """Make sure the copy is on this machine; False if the object and its archived copy are gone. Raises FolderError."""
+        """Make sure the local copy exists; False if the object and its archived copy are gone. Raises FolderError."""
         if self.path.is_file() or object_storage.fetch(self.object, self.path):
             return True
         copy = object_storage.look(self.kept) if self.kept else None
         return copy is not None and copy.size == self.object.size and object_storage.fetch(copy, self.path)
 
     def give_back(self) -> None:
-        """Release the claim: the object stays in the inbox, and the next scan takes it. Raises FolderError."""
+        """Release the claim. The object stays in the inbox, and the next scan takes it. Raises FolderError."""
         self.remove_from_archive()
         self._release_claim()
 
     def remove_from_archive(self) -> None:
-        """Remove what the archive of a store got when this version was claimed: it is not kept there. Raises FolderError."""
+        """Remove the copy that the claim put into an archive in a store. Raises FolderError."""
         if self.kept:
             object_storage.remove([self.kept])
 
     def remove_from_inbox(self) -> None:
-        """Remove the version, which is kept elsewhere, from the inbox, with its done-marker; a newer one stays. Raises FolderError, and
-        then keeps the claim.
+        """Remove this version, which is kept elsewhere, from the inbox with its done-marker; a newer version stays. Raises FolderError
+        and then keeps the claim.
         """
         object_storage.remove_version(self.object)
         if self.settings.arrival.done_marker and object_storage.look(self.object.address) is None:
@@ -163,9 +163,9 @@ class ClaimedObject:
 
 @dataclass(frozen=True, slots=True)
 class InboxFile:
-    """A claimed file: its name as in `Candidate`, where its bytes are now, their number and SHA-256 (hex), and its time of last
-    change (UTC, aware). `signature` and `origin` (where it was) are for `is_unchanged` and `give_back`. Of an object, `path` is the copy
-    on this machine, and `claimed_object` the version that was claimed.
+    """A claimed file: its name as in `Candidate`, its present path, its size in bytes, its SHA-256 (hex), and its time of last
+    change (UTC, aware). `is_unchanged` needs `signature`, `give_back` needs `origin` (the path before the claim). For an object,
+    `path` is the local copy and `claimed_object` the claimed version.
     """
 
     name: str
@@ -179,14 +179,14 @@ class InboxFile:
 
     @property
     def stored_at(self) -> str:
-        """Where its bytes are safe until it is archived or set aside, as the ledger names it."""
+        """The location of its bytes until it is archived or set aside, as the ledger names it."""
         return self.claimed_object.stored_at if self.claimed_object else str(self.path)
 
 
 def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = SINGLE_PROCESS) -> InboxFile | None:
-    """Move a file into the work area of `run`, in one step, and hash it there; an object is claimed in `claims` instead. None if it
-    vanished, is no longer a regular file, or others write to it or have claimed it: then it stays where it is. Raises FolderError, and
-    the file stays where it was.
+    """Move a file into the work area of `run` in one step and hash it there; an object is claimed in `claims` instead. None if it
+    vanished, is no longer a regular file, is open for writing or claimed by another process. After None or FolderError the file
+    stays where it was.
     """
     if candidate.object is not None:
         held = _claim_object(candidate.object, candidate.path, settings, run, claims)
@@ -210,16 +210,16 @@ def claim(candidate: Candidate, settings: Settings, run: str, claims: Claims = S
 
 
 def _file_of_object(name: str, held: ClaimedObject) -> InboxFile:
-    """The claimed version of an object as a file, by its copy on this machine."""
-    found, path = held.object, held.path
+    """The claimed version of an object as a file, from its local copy."""
+    claimed, path = held.object, held.path
     with path.open("rb") as copy:
         sha256 = hashlib.file_digest(copy, "sha256").hexdigest()
-    return InboxFile(name, path, found.size, sha256, found.changed, signature(path), None, held)
+    return InboxFile(name, path, claimed.size, sha256, claimed.changed, signature(path), None, held)
 
 
 def is_unchanged(file: InboxFile) -> bool:
-    """Whether a claimed file is unchanged: not written to through a handle opened earlier; an object neither replaced in the inbox nor
-    claimed by another machine. Raises FolderError if the store cannot be reached.
+    """Whether a claimed file is unchanged: not written to through an older handle, and an object neither replaced in the inbox
+    nor claimed by another machine. Raises FolderError if the store cannot be reached.
     """
     if file.claimed_object is not None and not file.claimed_object.is_ours():
         return False
@@ -233,8 +233,8 @@ def is_unchanged(file: InboxFile) -> bool:
 
 
 def give_back(file: InboxFile, settings: Settings) -> None:
-    """Put a claimed file back where it was; the next scan takes it when it is quiet. If a new file has its name, it stays in the
-    work area, where the next run finds it.
+    """Move a claimed file back; the next scan takes it once it is quiet. If a new file has its name, it stays in the work area,
+    where the next run finds it.
     """
     if file.claimed_object is not None:
         file.claimed_object.give_back()
@@ -251,14 +251,14 @@ def _has_hard_links(path: Path) -> bool:
 
 
 def _hashed(candidate: Candidate, path: Path) -> InboxFile | None:
-    """The claimed file with its hash; None if it is not a regular file or changes. Only the open file is examined."""
+    """The claimed file with its hash; None if it is not a regular file or changes meanwhile. Only the open file is examined."""
     if signature(path) is None:
         return None
     with os.fdopen(os.open(path, READ), "rb") as file:
         before = os.fstat(file.fileno())
         seen = signature_of(before)
         leases = shows_open_writers(file_system_of(path.parent))
-        linked = before.st_nlink > 1  # linked since the check above: else it would be a copy
+        linked = before.st_nlink > 1  # linked since the first check, or it would be a copy
         if seen is None or linked or (leases and is_written_to(file.fileno())):
             return None
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -269,9 +269,9 @@ def _hashed(candidate: Candidate, path: Path) -> InboxFile | None:
 
 
 def _undo_claim(target: Path, origin: Path) -> None:
-    """Undo a claim, unless a new file of that name came meanwhile; then the next scan finds it in the work area."""
+    """Undo a claim. If a new file took the name meanwhile, the file stays in the work area for the next scan."""
     if not os.path.lexists(origin):
-        with suppress(OSError):  # its folder was removed, or the inbox lies on another volume
+        with suppress(OSError):  # its folder was removed, or the inbox is on another volume
             target.rename(origin)
 
 
@@ -279,25 +279,25 @@ def _undo_claim(target: Path, origin: Path) -> None:
 
 
 def object_signature(found: Object) -> Signature:
-    """What changes when an object is replaced; the store's time stands for the times of a file."""
+    """The values that change when an object is replaced; the store's time replaces the times of a file."""
     moment = int(found.changed.timestamp() * 1e9)
     place = hashlib.sha256(f"{found.address} {found.version}".encode("utf-8", "surrogatepass")).digest()
     return Signature(found.size, moment, moment, int.from_bytes(place[:7], "big"))
 
 
 def object_name(found: Object) -> str:
-    """The name of an object as it is shown: as that of a file, with what would lead out of a folder as %XX."""
+    """The displayed name of an object: like that of a file, with `.` and `..` escaped as %XX."""
     return shown_name(PurePosixPath("/".join(_escape_dots(part) for part in found.name.split("/") if part)))
 
 
 def list_objects(address: str, patterns: Sequence[str]) -> list[Object]:
-    """The objects below an address that no pattern excludes, by its name or that of a folder above it. Raises FolderError."""
-    found = object_storage.objects_in(address)
-    return [one for one in found if not any(is_ignored(part, patterns) for part in one.name.split("/") if part)]
+    """The objects below an address whose names and folders match no pattern. Raises FolderError."""
+    objects = object_storage.objects_in(address)
+    return [item for item in objects if not any(is_ignored(part, patterns) for part in item.name.split("/") if part)]
 
 
 def fetch_for_reading(found: Object, settings: Settings) -> Path | None:
-    """Fetch an object to this machine, to read it before it is claimed; None if it is gone or replaced. Raises FolderError."""
+    """Fetch an object for reading before it is claimed; None if it is gone or replaced. Raises FolderError."""
     path = (
         _fetch_folder(settings)
         / object_storage.digest(f"{found.address} {found.version}")
@@ -307,8 +307,8 @@ def fetch_for_reading(found: Object, settings: Settings) -> Path | None:
 
 
 def remove_old_fetched(settings: Settings, wanted: Iterable[Object]) -> None:
-    """Remove what earlier scans fetched and this one does not need, and what was fetched for other readers more than a day ago."""
-    keep = {object_storage.digest(f"{one.address} {one.version}") for one in wanted}
+    """Remove copies of earlier scans that this scan does not need, and copies for other readers older than a day."""
+    keep = {object_storage.digest(f"{item.address} {item.version}") for item in wanted}
     for folder in (folder for folder in _fetch_folder(settings).glob("*") if folder.name not in keep):
         shutil.rmtree(folder, ignore_errors=True)
     for folder in (settings.state / FETCHED).glob("[bk]*/*"):
@@ -324,8 +324,8 @@ def remove_fetched(settings: Settings) -> None:
 
 
 def _claim_object(found: Object, path: Path, settings: Settings, run: str, claims: Claims) -> ClaimedObject | None:
-    """Claim a version that was fetched to `path`, and copy it to the archive of a store; None if another process has it, or it is gone.
-    Raises FolderError; then nothing is claimed.
+    """Claim a version that was fetched to `path` and copy it to an archive in a store. None if another process holds it or it is
+    gone. Raises FolderError; nothing is claimed then.
     """
     claimed = ClaimedObject(found, settings, run, claims)
     if not claims.take(settings.inbox_address, claimed.name, found.version, run):
@@ -339,7 +339,7 @@ def _claim_object(found: Object, path: Path, settings: Settings, run: str, claim
             taken = True
     except OSError as error:
         raise FolderError(
-            f"{claimed.name} could not be claimed ({error.strerror}); check the state folder {settings.state} and run again"
+            f"{claimed.name} could not be claimed ({error.strerror}). Check the state folder {settings.state} and run again"
         ) from error
     finally:
         if not taken:
@@ -350,7 +350,7 @@ def _claim_object(found: Object, path: Path, settings: Settings, run: str, claim
 def restore_claim(
     kept_as: str, arrived: datetime, settings: Settings, run: str, claims: Claims
 ) -> ClaimedObject | None:
-    """The claimed version that the ledger names and that is not archived yet; None if the ledger names something else."""
+    """The claimed version that the ledger names and that is not archived yet; None if the ledger's name is not one of an object."""
     address, version = object_storage.split_kept_as(kept_as)
     top = f"{settings.inbox_address}/"
     if not version or not address.startswith(top):
@@ -360,12 +360,12 @@ def restore_claim(
 
 
 def archived_at(name: str, settings: Settings, day: date, run: str) -> Path:
-    """Where the original of this name is kept."""
+    """The path of the archived original."""
     return settings.archive_place / f"{day:%Y/%m/%d}" / run / relative_path(name)
 
 
 def day_of(run: str) -> date:
-    """The day of a run, with which its name begins."""
+    """The day of a run: its name begins with it."""
     return date.fromisoformat(run[:10])
 
 

@@ -1,12 +1,12 @@
-"""The files of an inbox: their names, the checks before and after they are claimed, and their moves.
+"""The files of an inbox: their names, the checks before and after a claim, and their moves.
 
-Names come from outside: they are data, shown harmless and checked before they become part of a path. A check opens a file
-without following links and without blocking, and judges only the file it opened. A move leaves a file in one place at any time: it is
-a rename, or across volumes a whole, verified copy. Folders that shippers can write to are entered part by part without following
-links, so that a folder swapped for a link moves nothing from elsewhere.
+Names are untrusted: they are escaped for display and checked before they become part of a path. A check opens a file without
+following links and without blocking, and examines only the file it opened. A move is a rename, or across volumes a complete,
+verified copy, so a file is always in one place. Folders that shippers can write to are opened part by part without following
+links, so a folder that is swapped for a link cannot redirect a move.
 
-The file system of a folder, from the kernel's list of mounts (proc(5), mountinfo), decides whether open writers can be seen, and
-whether changes cause events. Without that list nothing is known and nothing assumed.
+The file system of a folder decides whether open writers can be detected and whether changes cause events. It is looked up in
+the kernel's list of mounts (proc(5), mountinfo). Without that list nothing is assumed.
 """
 
 import errno
@@ -31,7 +31,7 @@ if sys.platform == "linux":
     import fcntl
 
 READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""How a file of a shipper is opened: no link is followed, and a pipe does not make us wait."""
+"""The flags for opening a shipper's file: links are not followed, and a pipe does not block."""
 
 # ---- names ----
 
@@ -41,27 +41,27 @@ _PLACE = "{name}"
 
 
 def shown_name(path: PurePath) -> str:
-    """A relative path as a name: POSIX, with control characters, undecodable bytes and characters that turn text around as %XX,
-    and endless parts cut and marked by their hash.
+    """A relative path as a displayed name: POSIX, with control characters, undecodable bytes and bidirectional controls as %XX.
+    Overlong parts are truncated and get a hash.
     """
     return "/".join(_shown_part(part) for part in path.parts)
 
 
 def relative_path(name: str) -> PurePosixPath:
-    """A name as a path below a folder of ours. Raises FolderError for one that would leave it."""
+    """A name as a relative path. Raises FolderError for a name that leads out of its folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name:
-        raise FolderError(f"{name!r} is not a name below the inbox; nothing was moved")
+        raise FolderError(f"{name!r} is not a path below the inbox. Nothing was moved")
     return path
 
 
 def is_ignored(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a bare name fits one of the patterns, without regard to case."""
+    """Whether a bare name matches one of the patterns, ignoring case."""
     return any(fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns)
 
 
 def done_marker_name(name: str, pattern: str) -> str:
-    """The bare name of the file that says that `name` is complete; `pattern` as in the setting `arrival.done_marker`."""
+    """The bare name of the done-marker of `name`; `pattern` as in the setting `arrival.done_marker`."""
     return pattern.replace(_PLACE, name)
 
 
@@ -72,13 +72,13 @@ def is_done_marker(name: str, pattern: str) -> bool:
 
 
 def free_path(target: Path) -> Path:
-    """The target, or if there is one already the same name with a number."""
+    """The target, with a number in its name if it exists already."""
     number = 1
-    found = target
-    while os.path.lexists(found):
+    path = target
+    while os.path.lexists(path):
         number += 1
-        found = target.with_name(f"{target.stem}~{number}{target.suffix}")
-    return found
+        path = target.with_name(f"{target.stem}~{number}{target.suffix}")
+    return path
 
 
 def _shown_part(part: str) -> str:
@@ -105,7 +105,7 @@ def _escaped(character: str) -> str:
 
 _ZIPPED = (".xlsx", ".xlsm", ".xlsb", ".ods", ".zip")
 _ZIP_START, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
-_ZIP_END_BYTES_MAX = 22 + 65_535  # the end record and the longest comment behind it
+_ZIP_END_BYTES_MAX = 22 + 65_535  # the end record and the longest comment after it
 
 
 class Verdict(StrEnum):
@@ -116,12 +116,12 @@ class Verdict(StrEnum):
     EMPTY = "is empty"
     CUT_OFF = "is a workbook without its end"
     UNREADABLE = "unreadable"
-    LINKED = "linked"  # a hard link that others may have put there
+    LINKED = "linked"  # a hard link that other users may have created
     GONE = "gone"
 
 
 def check_file(path: str, seen: Signature, *, leases: bool) -> Verdict:
-    """Check a file that was seen with this signature. `leases` says whether its file system shows open writers."""
+    """Check a file that was seen with this signature. `leases`: whether its file system shows open writers."""
     try:
         descriptor = os.open(path, READ)
     except OSError as error:
@@ -135,13 +135,13 @@ def check_file(path: str, seen: Signature, *, leases: bool) -> Verdict:
 
 
 def is_written_to(descriptor: int) -> bool:
-    """Whether anybody on this machine has the file open for writing: then a lease on it is refused (fcntl(2), F_SETLEASE). Where
-    we may not ask, nothing is known, and the answer is no.
+    """Whether a process on this machine has the file open for writing: a lease on it is then refused (fcntl(2), F_SETLEASE).
+    False where leases are not available.
     """
     if sys.platform != "linux":
         return False
     try:
-        # Opening the file now breaks our lease, and the kernel sends us a signal: we choose one that is ignored by default.
+        # If another process opens the file now, the kernel breaks our lease and sends a signal. This one is ignored by default.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -163,7 +163,7 @@ def _check_open_file(descriptor: int, path: str, seen: Signature, *, leases: boo
 
 
 def _has_zip_end(descriptor: int, size: int) -> bool:
-    """Whether what begins as a zip ends as one; what does not begin as one is not judged here."""
+    """Whether a file that begins as a zip also ends as one; True for other files."""
     if os.pread(descriptor, 4, 0) != _ZIP_START:
         return True
     tail = min(size, _ZIP_END_BYTES_MAX)
@@ -181,7 +181,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
-    """The type of the file system that a folder lies on, as mount(8) calls it; empty if it cannot be found out."""
+    """The type of a folder's file system, as mount(8) calls it; empty if it is unknown."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
         place = os.path.realpath(folder) + "/"
@@ -193,18 +193,18 @@ def file_system_of(folder: Path, mounts: Path = MOUNTS) -> str:
         fields = before.split(" ")
         if len(fields) > 4 and after:
             point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), fields[4]).rstrip("/") + "/"
-            if len(point) >= best and place.startswith(point):  # of two on one place the later one hides the other
+            if len(point) >= best and place.startswith(point):  # a later mount hides an earlier one at the same place
                 best, kind = len(point), after.split(" ", 1)[0]
     return kind
 
 
 def shows_open_writers(kind: str) -> bool:
-    """Whether such a file system refuses a lease exactly while a process has the file open for writing."""
+    """Whether this file system refuses a lease exactly while a process has the file open for writing."""
     return kind in _LOCAL
 
 
 def needs_polling(kind: str) -> bool:
-    """Whether changes made by other machines cause no events here: network shares and what a host lends its guest."""
+    """Whether changes by other machines cause no events here: network shares and host folders in virtual machines."""
     return kind in _SHARED or kind.startswith("fuse")
 
 
@@ -216,8 +216,9 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
 def move(source: Path, target: Path, settings: Settings, name: str, *, copy: bool = False) -> bool:
-    """Move a regular file to a place that is free; with `copy` its bytes, so that another name of it leads elsewhere. False if the
-    source is not there, is not a regular file, or is a link that others may have created. Raises FolderError naming `name`, and the source stays.
+    """Move a regular file to a free path. `copy` copies its bytes instead, which detaches it from other hard links. False if the
+    source is gone, is not a regular file, or is a link that other users may have created. Raises FolderError naming `name`; the
+    source then stays.
     """
     try:
         make_folder(target.parent, settings)
@@ -242,8 +243,8 @@ def move(source: Path, target: Path, settings: Settings, name: str, *, copy: boo
 
 
 def is_untrusted_link(status: os.stat_result, path: Path) -> bool:
-    """Whether a file has a second hard link, and other users may write to its folder: they may have linked a file that we may read and
-    they may not.
+    """Whether a file has a second hard link and other users may write to its folder. They could have linked a file that only we
+    may read.
     """
     if status.st_nlink < 2 or os.name != "posix":
         return False
@@ -252,7 +253,7 @@ def is_untrusted_link(status: os.stat_result, path: Path) -> bool:
 
 
 def make_folder(folder: Path, settings: Settings) -> None:
-    """Make a folder with those above it; what is made in the state folder is closed to the rest of the world."""
+    """Make a folder and its parents; folders in the state folder are closed to other users."""
     if folder.is_dir():
         return
     if folder.is_relative_to(settings.state) and folder != settings.state:
@@ -263,7 +264,7 @@ def make_folder(folder: Path, settings: Settings) -> None:
 
 
 def remove_empty_folders(folder: Path, top: Path) -> None:
-    """Remove a folder below `top`, and those above it, once they are empty."""
+    """Remove a folder below `top` and its parents, as far as they are empty."""
     while folder != top and folder.is_relative_to(top):
         try:
             folder.rmdir()
@@ -273,23 +274,23 @@ def remove_empty_folders(folder: Path, top: Path) -> None:
 
 
 def folder_error(error: OSError, name: str, action: str) -> FolderError:
-    """The error for what the system refused, and what to do."""
+    """The FolderError for an error of the system, with advice."""
     advice = {
         errno.ENOSPC: "the disk is full; make room and run again",
-        errno.EDQUOT: "the quota of the disk is used up; make room and run again",
+        errno.EDQUOT: "the disk quota is used up; make room and run again",
         errno.EROFS: "the folder is read-only; mount it writable and run again",
         errno.EACCES: "permission denied; grant it to the user loadsheet runs as and run again",
         errno.EPERM: "permission denied; grant it to the user loadsheet runs as and run again",
     }
-    reason = advice.get(error.errno or 0, f"the system says: {error.strerror}; correct that and run again")
+    reason = advice.get(error.errno or 0, f"the system reports: {error.strerror}; correct that and run again")
     place = f" ({error.filename2 or error.filename})" if error.filename2 or error.filename else ""
     return FolderError(f"{name} could not be {action}: {reason}{place}")
 
 
 @contextmanager
 def _open_parent(source: Path, settings: Settings) -> Iterator[int | None]:
-    """The folder of a file below the inbox or one of ours, as a descriptor that no swapped link leads astray; None where the
-    system has none.
+    """The descriptor of a file's folder, opened without following links below the inbox or the state folder. None where the
+    system does not support it.
     """
     if os.rename not in os.supports_dir_fd:
         yield None
@@ -317,14 +318,14 @@ def _status(source: Path, folder: int | None) -> os.stat_result:
 
 
 def _copy_and_remove(source: Path, folder: int | None, target: Path, settings: Settings) -> bool:
-    """Copy, read the copy back, make it durable, put it in place, and only then remove the original, if it is still the one that
-    was copied. A kill in between leaves the original, at worst beside its copy: then the same bytes come again, and are known.
+    """Copy the file, verify the copy, make it durable and rename it into place. Only then remove the original, if it is still the
+    file that was copied. A kill in between leaves at worst both; the next run recognises the duplicate.
     """
     partial = _partial(target, settings)
     with os.fdopen(os.open(_relative_to_parent(source, folder), READ, dir_fd=folder), "rb") as original:
         before, named = os.fstat(original.fileno()), _status(source, folder)
         if not stat.S_ISREG(before.st_mode) or not os.path.samestat(before, named) or is_untrusted_link(named, source):
-            return False  # links are counted by the name: once it leads elsewhere, the open file counts one less
+            return False  # count links by name: the open file has one less once its name is replaced
         try:
             make_folder(partial.parent, settings)
             with suppress(FileNotFoundError):
@@ -343,7 +344,7 @@ def _copy_and_remove(source: Path, folder: int | None, target: Path, settings: S
 
 
 def _copy(original: int, partial: Path) -> None:
-    """Copy to a new file, wait until it is on disk, and compare. Raises OSError (EIO) if the copy reads differently."""
+    """Copy to a new file, flush it to disk, and compare. Raises OSError (EIO) if the copy differs."""
     written, read = hashlib.sha256(), hashlib.sha256()
     with os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640), "wb+") as copy:
         while block := os.read(original, _BLOCK):
@@ -359,7 +360,7 @@ def _copy(original: int, partial: Path) -> None:
 
 
 def _remove(source: Path, folder: int | None, copied: os.stat_result, copy: Path) -> None:
-    """Remove the original; where that is not allowed, remove the copy instead. A new file of the same name stays."""
+    """Remove the original; if that fails, remove the copy instead. A new file of the same name stays."""
     try:
         if os.path.samestat(_status(source, folder), copied):
             os.unlink(_relative_to_parent(source, folder), dir_fd=folder)
@@ -371,7 +372,7 @@ def _remove(source: Path, folder: int | None, copied: os.stat_result, copy: Path
 
 
 def _partial(target: Path, settings: Settings) -> Path:
-    """Where a copy grows: on the target's volume and where no scan looks for files."""
+    """The path of an unfinished copy: on the target's volume, where no scan looks for files."""
     if target.is_relative_to(settings.state):
         return settings.state / "copying" / f"{os.getpid()}.tmp"
     return target.with_name(f".{target.name[:80]}.tmp")

@@ -1,7 +1,7 @@
-"""Scans the inbox: which files are finished, which are not yet, and which are never taken.
+"""Scans the inbox for files that are finished, unfinished, or never taken.
 
-A run trusts the times of files it never saw before, and checks young ones twice. A watch scans again anyway and trusts only its own
-sightings. Opens files to check them, and moves nothing.
+A run trusts the modification times of new files and checks recent ones twice. A watch scans repeatedly and trusts only its own
+sightings. A scan opens files to check them and moves nothing.
 """
 
 import os
@@ -40,7 +40,7 @@ from loadsheet.settings import Settings
 
 _HIDDEN_NAMED = 10
 _OF_SYSTEMS = (".DS_Store", "._*", ".directory", ".nfs*", ".~lock.*")  # hidden files that programs leave behind
-_MEANS_VERSION = "?versionId="  # in a name: the library of the store takes what follows for a version
+_MEANS_VERSION = "?versionId="  # in a name: the store's library reads the rest as a version
 _KINDS = (
     (stat.S_ISLNK, "symbolic link"),
     (stat.S_ISFIFO, "pipe"),
@@ -52,9 +52,8 @@ _KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What a scan of the inbox found. `candidates` are finished: claims of killed runs first, then the inbox in the order in which
-    files arrived. `left` says what stays where it is, and why. `again_s` is when a young file may be finished, if there
-    is one.
+    """The result of a scan. `candidates` are finished: claims of killed runs first, then inbox files in order of arrival. `left`
+    lists the files that stay, with the reasons. `again_s`: seconds until a recent file may be finished, None without one.
     """
 
     candidates: tuple[Candidate, ...]
@@ -71,17 +70,17 @@ def scan(
 ) -> Scan:
     """Every finished file of the inbox and its sub-folders, and of the work area of killed runs.
 
-    A file that has been quiet for `arrival.settle_s` is finished. A young one that was never seen before is checked twice, `arrival.settle_s`
-    apart; one that an earlier scan has seen is left for the next scan. Where done-markers are required, these decide. Only the
-    process that holds the ledger may call this, and not while it holds claims: all in the work area counts as orphaned. Raises
-    FolderError.
+    A file is finished once it has been quiet for `arrival.settle_s`. A recent file that no scan has seen is checked twice,
+    `arrival.settle_s` apart; one that an earlier scan saw waits for the next scan. Where done-markers are required, they decide.
+    Only the process that holds the ledger may call this, and only without claims of its own: every file in the work area counts
+    as orphaned. Raises FolderError.
     """
     found = _InboxScan(settings, up())
     quiet = {seen.path for seen in found.seen if found.is_quiet(seen, clock())}
-    strange = [seen for seen in found.seen if seen.path not in quiet and not found.memory.knows_file(seen.signature)]
-    if strange and not settings.arrival.done_marker:  # then the marker decides, and not how long a file has been quiet
+    recent = [seen for seen in found.seen if seen.path not in quiet and not found.memory.knows_file(seen.signature)]
+    if recent and not settings.arrival.done_marker:  # with done-markers, quiet time does not matter
         sleep(settings.arrival.settle_s)
-        quiet.update(found.find_unchanged(strange))
+        quiet.update(found.find_unchanged(recent))
     return found.result(quiet, clock(), report_hidden=True)
 
 
@@ -92,9 +91,9 @@ def quick_scan(settings: Settings, *, up: Callable[[], float] = uptime) -> Scan:
 
 
 def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Callable[[], float] = uptime) -> Scan:
-    """What a scan would find now, without waiting for young files and without writing anything.
+    """The result of a scan now, without waiting for recent files and without writing anything.
 
-    May be called beside the process that holds the ledger. Raises FolderError.
+    Safe to call while another process holds the ledger. Raises FolderError.
     """
     found = _InboxScan(settings, up(), remember=False)
     return found.result(
@@ -103,7 +102,7 @@ def peek(settings: Settings, *, clock: Callable[[], float] = time.time, up: Call
 
 
 def files_outside(settings: Settings, taken: Iterable[Path]) -> list[str]:
-    """The names of the files in an inbox that are outside these folders, sorted. Raises FolderError."""
+    """The sorted names of the files in an inbox outside these folders. Raises FolderError."""
     inner = [Path(os.path.relpath(folder, settings.inbox)).as_posix() + "/" for folder in taken]
     found = _list_inbox(settings)
     names = [seen.name for seen in found.files] + [problem.found for problem in found.left]
@@ -111,7 +110,7 @@ def files_outside(settings: Settings, taken: Iterable[Path]) -> list[str]:
 
 
 class _InboxFile(NamedTuple):
-    """A regular file of the inbox: its name as it is shown, its path, and its bare name."""
+    """A regular file of the inbox: its displayed name, its path, and its bare name."""
 
     name: str
     path: str
@@ -122,7 +121,7 @@ class _InboxFile(NamedTuple):
 
 @dataclass(slots=True)
 class _Listing:
-    """What a walk through a folder met."""
+    """The content of a folder and its sub-folders."""
 
     files: list[_InboxFile] = field(default_factory=list)
     left: list[Problem] = field(default_factory=list)
@@ -130,7 +129,7 @@ class _Listing:
 
 
 class _InboxScan:
-    """One scan: the files that are there, and the sightings of earlier scans."""
+    """One scan: the present files and the sightings of earlier scans."""
 
     def __init__(self, settings: Settings, now: float, *, remember: bool = True) -> None:
         self._remembers = remember
@@ -157,7 +156,7 @@ class _InboxScan:
         return [Problem("A113", values={"count": count, "since": since.isoformat(" ", "minutes")}, level="warning")]
 
     def is_quiet(self, seen: _InboxFile, wall: float | None) -> bool:
-        """Whether a file has not changed for `arrival.settle_s`. `wall` is the wall clock, if it may be trusted."""
+        """Whether a file has not changed for `arrival.settle_s`. `wall` is the wall clock (None: not trusted)."""
         settings = self._settings
         if settings.arrival.done_marker:
             return self._is_marked(seen)
@@ -171,14 +170,14 @@ class _InboxScan:
         return wall - seen.signature.quiet_since(wall) >= settings.arrival.settle_s
 
     def find_unchanged(self, seen: Sequence[_InboxFile]) -> set[str]:
-        """The paths of those that are what they were when they were seen."""
+        """The paths of the files that have not changed since."""
         if not self._settings.inbox_address:
-            return {one.path for one in seen if signature(one.path) == one.signature}
-        now = {one.path: one.signature for one in _list_inbox(self._settings).files}
-        return {one.path for one in seen if now.get(one.path) == one.signature}
+            return {file.path for file in seen if signature(file.path) == file.signature}
+        now = {file.path: file.signature for file in _list_inbox(self._settings).files}
+        return {file.path for file in seen if now.get(file.path) == file.signature}
 
     def result(self, quiet: set[str], wall: float | None = None, *, report_hidden: bool = False) -> Scan:
-        """Sort what is there, and remember it for the next scan; `wall` as for `is_quiet`. Hidden files are reported once."""
+        """Classify the files and save them for the next scan; `wall` as for `is_quiet`. Hidden files are reported once."""
         if self._remembers:
             shutil.rmtree(self._settings.state / "copying", ignore_errors=True)
         orphans = _orphans(self._settings)
@@ -209,22 +208,22 @@ class _InboxScan:
         )
 
     def _new_hidden(self) -> Iterator[Problem]:
-        """The hidden files that no earlier scan has reported, in one line."""
+        """One problem for the hidden files that no earlier scan has reported."""
         names = [name for name in self._hidden if name not in self.memory.hidden]
         if names:
             more = len(names) - _HIDDEN_NAMED
-            said = ", ".join(names[:_HIDDEN_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-            hint = "rename those that are to be read"
-            yield Problem("A118", values={"names": said, "count": len(names)}, hint=hint, level="warning")
+            listed = ", ".join(names[:_HIDDEN_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+            hint = "to have a file read, rename it so that its name does not begin with a dot"
+            yield Problem("A118", values={"names": listed, "count": len(names)}, hint=hint, level="warning")
 
     def _first_seen(self, seen: Signature, wall: float | None) -> float:
-        """Since when a file that was never seen like this has been there: since its last change, if the clock can be trusted."""
+        """When a new or changed file counts as first seen: at its last change, if the clock is trusted, else now."""
         if wall is None or self.memory.knows_file(seen):
             return self._now
         return self._now - max(wall - seen.quiet_since(wall), 0.0)
 
     def _problem_of(self, seen: _InboxFile, lain_s: float, *, leases: bool, quiet: bool) -> Problem | None:
-        """Why a file is left where it is; None if it is finished, or gone."""
+        """Why a file stays in the inbox; None if it is finished or gone."""
         settings = self._settings
         where = Where(seen.name)
         if not quiet:
@@ -233,12 +232,12 @@ class _InboxScan:
                     f"has no {done_marker_name(shown_name(Path(seen.bare)), settings.arrival.done_marker)} beside it"
                 )
                 return Problem("A107", where, seen.name, {"lacks": lacks}, level="warning")
-            there = seen.object or os.path.lexists(seen.path)
-            return Problem("A104", where, seen.name, level="warning") if there else None
+            exists = seen.object or os.path.lexists(seen.path)
+            return Problem("A104", where, seen.name, level="warning") if exists else None
         if seen.signature.size > settings.arrival.file_bytes_max:
             values = {"size": seen.signature.size, "limit": settings.arrival.file_bytes_max}
             return Problem("A108", where, seen.name, values, "split it, or raise the limit")
-        if seen.object:  # a store shows an object when it is whole
+        if seen.object:  # a store lists only complete objects
             return self._problem_of_content(seen, lain_s, Verdict.WHOLE if seen.signature.size else Verdict.EMPTY)
         return self._problem_of_content(seen, lain_s, check_file(seen.path, seen.signature, leases=leases))
 
@@ -249,13 +248,13 @@ class _InboxScan:
         if verdict is Verdict.UNREADABLE:
             return Problem("A105", where, seen.name)
         if verdict is Verdict.LINKED:
-            return Problem("A117", where, seen.name, hint="drop a copy, or remove its other name")
+            return Problem("A117", where, seen.name, hint="drop a copy instead, or remove the other link")
         if verdict in (Verdict.EMPTY, Verdict.CUT_OFF) and lain_s < self._settings.arrival.unfinished_wait_s:
             return Problem("A107", where, seen.name, {"lacks": str(verdict)}, level="warning")
-        return None  # or it is gone, which the caller sees for itself
+        return None  # finished, or gone: the caller checks
 
     def _is_marked(self, seen: _InboxFile) -> bool:
-        """Whether its done-marker exists and was created after it."""
+        """Whether its done-marker exists and is newer than the file."""
         pattern = self._settings.arrival.done_marker
         marker = self._markers.get(os.path.join(os.path.dirname(seen.path), done_marker_name(seen.bare, pattern)))  # noqa: PTH118, PTH120 (50,000 paths)
         written_ns = min(seen.signature.changed_ns, seen.signature.status_changed_ns)
@@ -272,7 +271,7 @@ class _InboxScan:
 
 
 def _orphans(settings: Settings) -> tuple[Candidate, ...]:
-    """The claims of killed runs. Of the same name, the older run's comes first and the others wait for the next scan."""
+    """The claims of killed runs. If several have one name, only the oldest run's is returned; the others wait for the next scan."""
     work = settings.state / "work"
     found: dict[str, Candidate] = {}
     runs = sorted(path for path in work.iterdir() if path.is_dir()) if work.is_dir() else []
@@ -283,14 +282,14 @@ def _orphans(settings: Settings) -> tuple[Candidate, ...]:
 
 
 def _list_inbox(settings: Settings) -> _Listing:
-    """What lies in the inbox, wherever that is. Raises FolderError."""
+    """The content of the inbox, a folder or an object store. Raises FolderError."""
     if not settings.inbox_address:
         return _walk(settings.inbox, settings.arrival.ignore)
-    taken = list_objects(settings.inbox_address, settings.arrival.ignore)
-    unreadable = [one for one in taken if _MEANS_VERSION in one.name]
+    objects = list_objects(settings.inbox_address, settings.arrival.ignore)
+    unreadable = [item for item in objects if _MEANS_VERSION in item.name]
     return _Listing(
-        [_object_file(one) for one in taken if one not in unreadable],
-        [_unreadable(object_name(one)) for one in unreadable],
+        [_object_file(item) for item in objects if item not in unreadable],
+        [_unreadable(object_name(item)) for item in unreadable],
     )
 
 
@@ -300,32 +299,32 @@ def _object_file(found: Object) -> _InboxFile:
 
 
 def fetch_objects(found: Scan, settings: Settings) -> Scan:
-    """The same scan with its objects fetched to this machine, so that they can be read before they are claimed. Objects that are gone
-    or replaced are left out, unreadable ones reported. Files are unchanged. Raises FolderError.
+    """The same scan with local copies of its objects, which can be read before they are claimed. Objects that are gone or
+    replaced are left out, unreadable ones reported. Candidates in a folder are unchanged. Raises FolderError.
     """
     if not settings.inbox_address:
         return found
-    remove_old_fetched(settings, (one.object for one in found.candidates if one.object))
-    fetched = object_storage.in_parallel(lambda one: _fetch(one, settings), found.candidates)
-    candidates = tuple(one for one in fetched if isinstance(one, Candidate))
-    refused = (one for one in fetched if isinstance(one, Problem))
+    remove_old_fetched(settings, (candidate.object for candidate in found.candidates if candidate.object))
+    fetched = object_storage.in_parallel(lambda candidate: _fetch(candidate, settings), found.candidates)
+    candidates = tuple(result for result in fetched if isinstance(result, Candidate))
+    refused = (result for result in fetched if isinstance(result, Problem))
     return replace(found, candidates=candidates, left=(*found.left, *refused))
 
 
-def _fetch(one: Candidate, settings: Settings) -> Candidate | Problem | None:
-    if one.object is None:
-        return one
+def _fetch(candidate: Candidate, settings: Settings) -> Candidate | Problem | None:
+    if candidate.object is None:
+        return candidate
     try:
-        path = fetch_for_reading(one.object, settings)
+        path = fetch_for_reading(candidate.object, settings)
     except FolderError as error:
         if not isinstance(error.__cause__, PermissionError):
             raise
-        return Problem("A105", Where(one.name), one.name)
-    return one._replace(path=path) if path else None
+        return Problem("A105", Where(candidate.name), candidate.name)
+    return candidate._replace(path=path) if path else None
 
 
 def _walk(top: Path, patterns: Sequence[str]) -> _Listing:
-    """The regular files under a folder that no pattern excludes, sorted by name, and what is not taken. Links are not followed."""
+    """The regular files under a folder that match no pattern, sorted by name, and the rest. Links are not followed."""
     found = _Listing()
     folders = [str(top)]
     while folders:
@@ -334,7 +333,9 @@ def _walk(top: Path, patterns: Sequence[str]) -> _Listing:
             entries = list(_entries(folder))
         except OSError as error:
             if folder == str(top):
-                raise FolderError(f"{top} cannot be read ({error.strerror}); create it or set another") from error
+                raise FolderError(
+                    f"{top} cannot be read ({error.strerror}). Create it or set another folder"
+                ) from error
             found.left.append(_unreadable(_name(folder, top) + "/"))
             continue
         for entry in entries:
@@ -352,7 +353,7 @@ def _walk(top: Path, patterns: Sequence[str]) -> _Listing:
 
 
 def _is_hidden(entry: os.DirEntry[str], patterns: Sequence[str]) -> bool:
-    """Whether it is a file with content that is left out only because its name begins with a dot."""
+    """Whether the only reason to skip this non-empty file is the dot at the start of its name."""
     others = (*(pattern for pattern in patterns if pattern != ".*"), *_OF_SYSTEMS)
     if entry.name == MARKER or not entry.name.startswith(".") or is_ignored(entry.name, others):
         return False

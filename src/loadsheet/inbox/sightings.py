@@ -1,11 +1,11 @@
-"""What earlier scans saw: which folder the inbox was, and which files lay in it, and since when.
+"""The memory of earlier scans: which folder was the inbox, which files were in it, and since when.
 
-An empty mount point must never pass for an inbox in which nothing lies. The first look leaves a marker in the inbox and notes it in
-`STATE/inboxes.json`, with the folder's place on its disk. A folder that has neither the marker nor the place is another one.
+An unmounted, empty mount point must never count as an empty inbox. The first scan leaves a marker in the inbox and records it
+in `STATE/inboxes.json` with the folder's device and inode. A folder that matches neither is a different one.
 
-The files are stored in `STATE/sightings.json`, so that scheduled runs share them as a watch does. Times are seconds since the machine started
-(CLOCK_BOOTTIME: it counts in sleep and cannot be set), so a jump of the wall clock has no effect. After a restart there are no
-sightings. A file that cannot be read or written counts as empty and is not an error.
+Sightings are stored in `STATE/sightings.json`, so scheduled runs share them. Times are seconds since the machine started
+(CLOCK_BOOTTIME, which counts during sleep and cannot be set), so changes of the wall clock have no effect. After a restart
+there are no sightings. If the file cannot be read or written, it counts as empty.
 """
 
 import os
@@ -27,7 +27,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Signature(NamedTuple):
-    """What changes when a file is written to or replaced."""
+    """The values that change when a file is written to or replaced."""
 
     size: int
     changed_ns: int
@@ -35,8 +35,8 @@ class Signature(NamedTuple):
     inode: int
 
     def quiet_since(self, now: float) -> float:
-        """Seconds since the epoch. The change of status counts too: copying programs set the time of the original while they
-        still write. A time of change that lies in the future was not made by this clock and says nothing.
+        """The last change, in seconds since the epoch. The status change counts too, because copying programs set the original's
+        modification time while they still write. A modification time in the future is ignored.
         """
         changed = self.changed_ns / 1e9
         return max(changed if changed <= now else 0.0, self.status_changed_ns / 1e9)
@@ -58,7 +58,7 @@ def signature(path: Path | str) -> Signature | None:
 
 
 def uptime() -> float:
-    """Seconds since the machine started, or on a clock like that."""
+    """Seconds since the machine started, or by the monotonic clock."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
@@ -70,7 +70,7 @@ class _StoredSightings(msgspec.Struct):
 
 
 class Sightings:
-    """Since when each file has been lying there as it is, and which hidden files were reported. Build one with `Sightings.read`."""
+    """When each file was first seen in its present state, and which hidden files were reported. Build one with `Sightings.read`."""
 
     def __init__(
         self, since: dict[int, tuple[Signature, float]], boot: str, path: Path, hidden: Sequence[str] = ()
@@ -80,8 +80,8 @@ class Sightings:
 
     @classmethod
     def read(cls, state: Path, now: float, *, boot_id: Path = _BOOT) -> Self:
-        """The memory kept in a state folder; `now` is `uptime()`, and what was seen later than now was not. Where the system has no
-        `boot_id`, only that shows an earlier start of the machine.
+        """The sightings stored in a state folder. `now` is `uptime()`; sightings later than that are dropped, because they predate
+        a restart that a missing `boot_id` does not show.
         """
         path, boot = state / _FILE, _boot(boot_id)
         try:
@@ -92,16 +92,16 @@ class Sightings:
         return cls({seen.inode: (seen, since) for seen, since in known if since <= now}, boot, path, kept.hidden)
 
     def since(self, seen: Signature) -> float | None:
-        """When it was first seen exactly like this, by `uptime()`; None if it never was."""
-        found = self._since.get(seen.inode)
-        return found[1] if found is not None and found[0] == seen else None
+        """When this state of the file was first seen, by `uptime()`; None if it is new."""
+        stored = self._since.get(seen.inode)
+        return stored[1] if stored is not None and stored[0] == seen else None
 
     def knows_file(self, seen: Signature) -> bool:
-        """Whether this file was seen before, as it is or otherwise."""
+        """Whether this file was seen before, in this or another state."""
         return seen.inode in self._since
 
     def save(self, since: Mapping[Signature, float], hidden: Sequence[str] = ()) -> None:
-        """Remember what is there now, and since when, and which hidden files were reported, and forget the rest."""
+        """Store the present files with their first sightings, and the reported hidden files; forget the rest."""
         fresh = {seen.inode: (seen, moment) for seen, moment in since.items()}
         if fresh == self._since and tuple(hidden) == self.hidden:
             return
@@ -137,22 +137,20 @@ class _KnownInbox(NamedTuple):
 
 
 def make_inbox(settings: Settings) -> None:
-    """Create the built-in inbox, or that of a shipper below an inbox. Raises SettingsError if another one was chosen and does not exist."""
+    """Create the built-in inbox, or a shipper's folder below an inbox. Raises SettingsError if another inbox is set and does not exist."""
     check_inbox(settings)
     if not settings.inbox_address and _is_ours_to_make(settings):
         settings.inbox.mkdir(parents=True, exist_ok=True)
 
 
 def check_inbox(settings: Settings) -> None:
-    """Raises SettingsError if the chosen inbox is a folder that does not exist. If it existed before, the scan reports that it is gone."""
+    """Raises SettingsError if the inbox is a folder that does not exist. If it existed before, the scan reports it missing instead."""
     inbox = settings.inbox
     if settings.inbox_address or inbox.exists() or _is_ours_to_make(settings):
         return
     if _inbox_name(inbox) in _known_inboxes(settings.state / _INBOXES_FILE):
         return
-    raise SettingsError(
-        f"the inbox {inbox} does not exist. Create the folder, or correct the setting `inbox` (--inbox)"
-    )
+    raise SettingsError(f"the inbox {inbox} does not exist. Create the folder or correct the setting `inbox` (--inbox)")
 
 
 def _is_ours_to_make(settings: Settings) -> bool:
@@ -171,18 +169,18 @@ def verify_same_inbox(inbox: Path, state: Path) -> None:
     try:
         status = inbox.stat()
     except OSError as error:
-        lost = "; it was there before: is it mounted?" if before else "; create it or set another"
-        raise FolderError(f"{inbox} cannot be read ({error.strerror}){lost}") from error
+        advice = "It existed before: check that it is mounted" if before else "Create it or set another folder"
+        raise FolderError(f"the inbox {inbox} cannot be read ({error.strerror}). {advice}") from error
     place = (status.st_dev, status.st_ino)
     marker = _marker_in(inbox)
     if before is not None and marker != before.marker and place != (before.device, before.inode):
         raise FolderError(
-            f"{inbox} is not the folder that it was: {'its marker ' + MARKER + ' is missing' if not marker else 'its marker is another one'};"
-            f" is it mounted? If it was replaced on purpose, remove {path} and run again"
+            f"the inbox {inbox} is a different folder than before: its marker {MARKER} {'is missing' if not marker else 'differs'}. "
+            f"Check that it is mounted. If you replaced the folder on purpose, remove {path} and run again"
         )
     wanted = before.marker if before is not None else marker or uuid.uuid4().hex
     if marker != wanted:
-        with suppress(OSError):  # an inbox that we may not write to is known by its place
+        with suppress(OSError):  # a read-only inbox is recognised by device and inode
             (inbox / MARKER).write_text(wanted, encoding="ascii")
     if before != (now := _KnownInbox(wanted, *place)):
         _save_inboxes(path, {**known, name: now})
@@ -216,5 +214,5 @@ def _save_inboxes(path: Path, known: dict[str, _KnownInbox]) -> None:
         unfinished.replace(path)
     except OSError as error:
         raise FolderError(
-            f"{path} cannot be written ({error.strerror}); give loadsheet write access to the state folder"
+            f"{path} cannot be written ({error.strerror}). Give loadsheet write access to the state folder"
         ) from error

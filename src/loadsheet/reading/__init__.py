@@ -1,11 +1,11 @@
 """Stage 2: reading. Files in, tables of cells out; every cell knows file, sheet, row and column. Nothing is converted here.
 
-`tables` holds the values. `open_tables` hands a file to a process of its own (`sandbox`, and `messages` between the two). There `opening`
-finds out what the file is and names the formats that are not read; `package` checks zip files. `delimited` reads text, decoded by `encoding`. `xlsx`, `xlsb`, `xls`
-and `ods` make a `Book` of a workbook, and `workbook` finds its tables; `number_formats` shows numbers as their sender sees them.
-`header` finds where a table starts, and the rows under it that are not part of it. `damage_checks` warns of values that a spreadsheet
-program changed. `fix_file_tables` recognises a fix file that comes back. `opening.read_tops` shows the first rows of a sample to the
-author of a mapping, in our own process. No network, no clock.
+`tables` holds the values. `open_tables` passes a file to a separate process (`sandbox`, with `messages` between the two). There
+`opening` detects the file type and names the formats that are not read; `package` checks zip files. `delimited` reads text,
+decoded by `encoding`. `xlsx`, `xlsb`, `xls` and `ods` make a `Book` of a workbook, and `workbook` finds its tables.
+`number_formats` shows numbers as their sender sees them. `header` finds where a table starts, and the rows under it that are
+not part of it. `damage_checks` warns of values that a spreadsheet program changed. `fix_file_tables` recognises a returned fix
+file. `opening.read_tops` shows the first rows of a sample to the author of a mapping, in our own process. No network, no clock.
 """
 
 from loadsheet.reading.damage_checks import DamageChecks

@@ -1,8 +1,8 @@
-"""Damage checks: what a spreadsheet program did to values before they were sent, as warnings with the suspected cause.
+"""Damage checks: warnings about values that a spreadsheet program probably changed before they were sent, with the cause.
 
-Pure, and it changes nothing: rows pass by, and at the end there is one warning for each suspicion and column, with its rows. Only columns
-that the mapping wants are checked. Cells are counted by their shape: digits of a number, a date in some style, text, text in a wrong
-encoding. The shapes of a column together are judged.
+Pure: rows pass through unchanged. At their end there is one warning for each suspicion and column, with its rows. Only columns
+that the mapping reads are checked. Cells are counted by shape: a number of some digits, a date in some style, text, text in a
+wrong encoding. The checks look at all shapes of a column together.
 """
 
 import re
@@ -35,13 +35,11 @@ _SHAPES = re.compile(
 )
 _INVISIBLE_CHARACTERS = re.compile("[\u00ad\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MONTHS, DIGITS_KEPT = 12, 15
-_NO_LETTER = re.compile(
-    "[\ufffd\x80-\x9f]"
-)  # the latter are quotes and dashes of Windows in a code page that has none there
+_NO_LETTER = re.compile("[\ufffd\x80-\x9f]")  # \x80-\x9f: Windows quotes and dashes, decoded in another code page
 
 
 class Shape(NamedTuple):
-    """What a cell looks like: its kind, and for digits their number (none for a number cell that lost some), for dates the style they are written in."""
+    """The shape of a cell: its kind, with the number of digits (none for a number cell that lost some) or the date style."""
 
     kind: str
     detail: str = ""
@@ -51,23 +49,23 @@ _TEXT, FRACTION, _REAL_DATE, _OTHER = Shape("text"), Shape("number"), Shape("rea
 _GARBLED, _INVISIBLE = Shape("garbled"), Shape("invisible")
 
 Key = str | tuple[str, str]
-"""A cell as it is counted: a text, or the kind of a typed cell and how it is shown."""
+"""A cell as it is counted: a text, or the kind of a typed cell and its displayed text."""
 
 
 def _cell_shapes(cell: Key) -> tuple[Shape, ...]:
-    """What a cell looks like."""
+    """The shapes of a cell."""
     return text_shapes(cell) if isinstance(cell, str) else (_native_shape(*cell),)
 
 
 def _native_shape(kind: str, shown: str) -> Shape:
-    """What a typed cell looks like."""
+    """The shape of a typed cell."""
     if kind == "number":
         return _digits_shape(shown, "number") if shown.isdecimal() else FRACTION
     return _REAL_DATE if kind in ("date", "datetime") else _OTHER
 
 
 def text_shapes(cell: str) -> tuple[Shape, ...]:
-    """What a text looks like; a blank one like nothing."""
+    """The shapes of a text; none if it is blank."""
     text = cell.strip()
     if not text:
         return ()
@@ -83,7 +81,9 @@ def text_shapes(cell: str) -> tuple[Shape, ...]:
 
 
 def _digits_shape(text: str, kind: str) -> Shape:
-    if kind == "number" and len(text.lstrip("0")) > DIGITS_KEPT:  # what made a number of it kept no more of them
+    if (
+        kind == "number" and len(text.lstrip("0")) > DIGITS_KEPT
+    ):  # the program that made it a number kept only 15 digits
         return _counted("rounded", 0)
     if text[0] == "0" and len(text) > 1:
         return _counted("zeros", len(text))
@@ -106,7 +106,7 @@ def _matched_shape(found: re.Match[str]) -> Shape:
 
 
 def _style(found: re.Match[str]) -> str:
-    """How a date of three numbers is written; where day and month could change places, that is a style of its own."""
+    """The style of a date of three numbers. If day and month could be swapped, the style is ambiguous (`?`)."""
     mark, years = found["between"], "Y" * len(found["year"])
     if mark == ".":
         return f"D.M.{years}"
@@ -118,9 +118,7 @@ def _style(found: re.Match[str]) -> str:
 
 
 def repair_encoding(text: str) -> str:
-    """The text as it was before UTF-8 was read as a Western code page, or that of Windows as that of the standard; the same text
-    if it was not.
-    """
+    """The text before UTF-8 was decoded as a Western code page, or Windows-1252 as Latin-1; the same text if neither happened."""
     for read_as, written_in in (("cp1252", "utf-8"), ("latin-1", "utf-8"), ("latin-1", "cp1252")):
         try:
             return text.encode(read_as).decode(written_in)
@@ -136,8 +134,8 @@ _EXAMINING = "warnings"
 _ROWS_SHOWN = 5
 _STYLES_SHOWN = 4
 _NO_ROW = "nothing to do if there was nothing to send; otherwise send the file with its rows"
-_DOMINANT = 0.8  # of the values that begin with a zero have one width
-_FEW_OF = 0.2  # of all values are a small minority
+_DOMINANT = 0.8  # share of values with a leading zero that have one width
+_FEW_OF = 0.2  # largest share of all values that counts as a small minority
 _MORE_THAN_CHANCE = 5
 _COUNTRY = frozenset({"country", "land", "pays", "paese", "pais", "kraj", "staat", "nation"})
 _NO_USES: Mapping[str, ColumnUse] = {}
@@ -170,7 +168,7 @@ _Tallies = dict[Shape, _Tally]
 
 
 class _Column(NamedTuple):
-    """A column besides its shapes: its label, how it is read, and how many countries the table names."""
+    """A column without its shapes: its label, its use, and the number of countries in the table."""
 
     label: str
     use: ColumnUse
@@ -178,7 +176,7 @@ class _Column(NamedTuple):
 
 
 class _LostZeros(NamedTuple):
-    """Numbers that seem to have lost zeros: the usual width, the shorter ones, and the width to pad them to (0: better not)."""
+    """Numbers that seem to have lost zeros: the usual width, the shorter ones, and the width to pad them to (0: do not pad)."""
 
     width: int
     tally: _Tally
@@ -208,8 +206,8 @@ class DamageChecks:
         self._faults: dict[str, str] = {}
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows, unchanged. Results are known at their end. A table is read more than once; only passes until the first complete
-        one are checked, because later ones give the same rows.
+        """Pass the rows through unchanged; results are complete at their end. A table is read more than once. Passes after the
+        first complete one are not checked, because they give the same rows.
         """
         if self._saw_all:
             yield from rows
@@ -230,7 +228,7 @@ class DamageChecks:
         self._saw_all = True
 
     def problems(self) -> tuple[Problem, ...]:
-        """The warnings, by column and kind; or the one that the table has no row at all, not even an ignored one."""
+        """The warnings by column and kind, or one warning that the table has no row, not even an ignored one."""
         if self._saw_all and self._is_empty:
             place = Where(self._table.file, self._table.sheet)
             return (Problem("R239", place, hint=_NO_ROW, level="warning"),)
@@ -251,7 +249,7 @@ class DamageChecks:
         if not batch:
             return last
         blank = batch[-1].number - last - len(batch)
-        if blank > 0 and not self._table.sheet:  # lines are counted there, and a row may run over several
+        if blank > 0 and not self._table.sheet:  # text files count lines, and a row may span several
             blank -= sum(cell.count("\n") for row in batch for cell in row.cells)
         self.blank_rows += max(blank, 0)
         with isolated(_EXAMINING, self._faults):
@@ -260,7 +258,7 @@ class DamageChecks:
         return batch[-1].number
 
     def _note_columns(self, columns: Sequence[Sequence[str]]) -> None:
-        """Note which columns without a heading are filled, and whether there is more than one country."""
+        """Record which columns without a heading are filled, and the countries."""
         for place in self._unnamed - self.filled:
             if any(cell.strip() for cell in columns[place]):
                 self.filled |= {place}
@@ -269,7 +267,7 @@ class DamageChecks:
                 seen.update(fold(cell) for cell in set(columns[place]) if cell.strip())
 
     def _note_sums(self, batch: Sequence[Row], columns: Sequence[Sequence[str]]) -> None:
-        """Note rows whose first column that is read holds a word for a sum."""
+        """Record rows whose first mapped column holds a word for a sum."""
         first = columns[self._places[0]] if self._places else ()
         sums = {cell for cell in set(first) if cell.strip(" :*.").casefold() in SUM_WORDS}
         for row, cell in zip(batch, first, strict=True) if sums else ():
@@ -280,7 +278,7 @@ class DamageChecks:
                     self._sums.rows.append(row.number)
 
     def _count_shapes(self, batch: Sequence[Row]) -> None:
-        """Count the shapes of these rows. Runs over every cell, so distinct ones are looked at once in a batch."""
+        """Count the shapes of these rows. It runs over every cell, so each distinct cell is examined once in a batch."""
         columns = list(zip(*[row.cells for row in batch], strict=True))
         if not batch:
             return
@@ -288,9 +286,9 @@ class DamageChecks:
         self._note_sums(batch, columns)
         for place, tallies in self._tallies.items():
             cells: Sequence[Key] = columns[place]
-            if self._table.sheet:  # only there cells have types
+            if self._table.sheet:  # only workbook cells have types
                 cells = [(cell.kind, cell.shown) if isinstance(cell, Native) else cell for cell in columns[place]]
-            fresh: dict[Key, list[_Tally]] = {}  # cells of shapes that have not enough rows yet
+            fresh: dict[Key, list[_Tally]] = {}  # cells of shapes that need more example rows
             for cell, times in Counter(cells).items():
                 for shape in _cell_shapes(cell):
                     tally = tallies.get(shape)
@@ -347,19 +345,19 @@ def _column_warnings(tallies: _Tallies, warning: "partial[Problem]", column: _Co
         first = _tally_of(tallies, "date") or _Tally()
         yield warning("R225", first, _STYLES, styles=styles)
     numeric_texts = _tally_of(tallies, "digits", "decimal")
-    is_only_text = column.use.kind == "text" and column.use is not _UNKNOWN  # then both are the same
+    is_only_text = column.use.kind == "text" and column.use is not _UNKNOWN  # numbers and texts are read alike
     if numbers and numeric_texts and not lost and not is_only_text and not _tally_of(tallies, "zeros", "text"):
         yield warning("R227", numeric_texts, _AS_TEXT, numbers=numbers.count)
 
 
 def _tally_of(tallies: _Tallies, *kinds: str) -> _Tally | None:
-    """All shapes of these kinds together; None if there are none."""
+    """The sum of all shapes of these kinds; None without any."""
     found = [tally for shape, tally in tallies.items() if shape.kind in kinds]
     return sum(found, start=_Tally()) if found else None
 
 
 def _are_rounded(tallies: _Tallies) -> bool:
-    """Whether more long numbers end in zeros than by chance: of texts with 16 digits every tenth does."""
+    """Whether more long numbers end in zeros than by chance. By chance, every tenth text of 16 digits does."""
     if any(shape.kind == "rounded" and not shape.detail for shape in tallies):  # a number cell
         return True
     rounded, long = _widths(tallies, "rounded"), _widths(tallies, "digits", "zeros", "rounded")
@@ -368,9 +366,9 @@ def _are_rounded(tallies: _Tallies) -> bool:
 
 
 def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
-    """Whole numbers that are shorter than most values beside them, in a column of one dominant width where values begin with zeros;
-    in a column of postcodes or article codes also without these. Padding is proposed only where all values are digits of this width
-    but for a small minority, and nothing says that they are of several countries.
+    """Whole numbers that are shorter than most values of their column. The column must have one dominant width and values with
+    leading zeros; columns of postcodes or article codes need no such values. Padding is proposed only if all values except a small
+    minority are digits of this width, and the table does not name several countries.
     """
     if column.use.kind != "text" or _tally_of(tallies, "decimal") or any(shape == FRACTION for shape in tallies):
         return None
@@ -382,7 +380,7 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
     short = sum((tally for shape, tally in whole if least <= int(shape.detail) < width), start=_Tally())
     few = short.count <= _FEW_OF * widths.total()
     if not short.count or column.use.pads_to >= width or (column.countries > 1 and not few):
-        return None  # or they are postcodes of another country
+        return None  # possibly postcodes of another country
     is_uniform = (
         max(widths) == width and not _tally_of(tallies, "text", "rounded", "exponent") and not column.countries > 1
     )
@@ -390,8 +388,8 @@ def _zeros_lost(tallies: _Tallies, column: _Column) -> _LostZeros | None:
 
 
 def _usual_width(zeros: Counter[int], widths: Counter[int]) -> int:
-    """The width that nearly all values with leading zeros have, or without these most values; 0 if they are of any length, as phone
-    numbers are.
+    """The width of nearly all values with leading zeros, or without such values the width of most values. 0 if widths vary, as in
+    phone numbers.
     """
     if not widths:
         return 0
@@ -403,7 +401,7 @@ def _usual_width(zeros: Counter[int], widths: Counter[int]) -> int:
 
 
 def _widths(tallies: _Tallies, *kinds: str) -> Counter[int]:
-    """How many values of these kinds have how many digits."""
+    """The number of values of these kinds by their number of digits."""
     widths = Counter[int]()
     for shape, tally in tallies.items():
         if shape.kind in kinds:
@@ -412,8 +410,8 @@ def _widths(tallies: _Tallies, *kinds: str) -> Counter[int]:
 
 
 def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
-    """The styles that the dates of a column are written in, if there are several; empty if not, or if most values are not dates. What
-    a declared format of the column reads is of that format's style.
+    """The date styles of a column as text, if there are several; empty otherwise, or if most values are not dates. A date that a
+    declared format of the column reads has that format's style.
     """
     found: dict[str, _Tally] = {}
     for shape, tally in tallies.items():
@@ -427,7 +425,7 @@ def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
         clear = [
             style for style in found if style[1:2] == unclear[1:2] and style[0] in "DM" and len(style) == len(unclear)
         ]
-        if clear:  # it goes with those that can be read in one way only
+        if clear:  # count ambiguous dates with the unambiguous style
             found[clear[0]] += found.pop(unclear)
     others = _tally_of(tallies, "text", "digits", "number")
     dates = sum(tally.count for tally in found.values())
@@ -442,27 +440,31 @@ def _mixed_styles(tallies: _Tallies, use: ColumnUse) -> str:
 
 _REFORMAT = "format the column as Text before values are typed or imported, and fill it again from its source"
 _ZEROS = (
-    "unless they are meant to be short (postcodes of another country, say): Excel drops leading zeros of what it takes for "
-    f"numbers; {_REFORMAT}"
+    "Excel drops leading zeros of numbers; ignore this if the values are meant to be short, such as postcodes of another country; "
+    f"otherwise {_REFORMAT}"
 )
 _ZEROS_PADDED = f"{_ZEROS}, or let the mapping pad the values"
 _DATES = f"Excel turns texts such as 3-5 or MAR1 into dates; {_REFORMAT}"
 _STYLES = (
     "write all dates of a column in one style, best as 2026-03-01; day and month may have changed places in some rows"
 )
-_SUMS_HINT = "it was read as a record; if it holds sums, delete it, or say in the mapping what such rows begin with (totals: begins_with)"
-_AS_TEXT = "they may have been pasted from elsewhere; let Excel convert them to numbers (the green corner), or check their decimal mark"
+_SUMS_HINT = "the row was read as a record; if it holds sums, delete it, or name their first words in the mapping (totals: begins_with)"
+_AS_TEXT = "they were probably pasted as text; let Excel convert them to numbers (the green corner), or check their decimal mark"
 _CHECKS = (
-    ("exponent", "R221", f"Excel writes long numbers in this way, and their last digits are gone; {_REFORMAT}"),
+    ("exponent", "R221", f"Excel shows long numbers in this form, and their last digits are lost; {_REFORMAT}"),
     (
         "rounded",
         "R222",
-        f"Excel keeps 15 digits of a number and makes zeros of the others, and other programs lose them too; {_REFORMAT}",
+        f"Excel keeps only 15 digits of a number and replaces the others with zeros; other programs lose them too; {_REFORMAT}",
     ),
-    ("garbled", "R226", "the text was read in a wrong encoding before it was sent; export it again as UTF-8"),
+    (
+        "garbled",
+        "R226",
+        "another program decoded the text in a wrong encoding before it was sent; export it again as UTF-8",
+    ),
     (
         "invisible",
         "R228",
-        "they come with text pasted from web pages; values that look alike are different because of them",
+        "text pasted from web pages often contains them; values that look equal differ because of them",
     ),
 )

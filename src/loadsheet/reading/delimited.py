@@ -1,8 +1,8 @@
-"""Delimited text (CSV and its kin): records of the csv module with line numbers, strict quotes and no silent repairs.
+"""Delimited text (CSV and similar): records of the csv module with line numbers, strict quotes and no silent repairs.
 
-Where the quoting of a file is broken, nothing after the break is certain: a swallowed row looks like a long value, and an order
-whose rows stand on both sides of the break would go out incomplete. So a quote that is never closed refuses the file, naming
-the row it was opened in; text after a closing quote, on one line, spoils that row only.
+After a broken quote nothing in a file is certain: a swallowed row looks like a long value, and an order with rows before and
+after the break would be sent incomplete. A quote that is never closed therefore refuses the file and names the row that opens
+it. Text after a closing quote, on one line, rejects only that row.
 """
 
 import csv
@@ -33,13 +33,11 @@ _PLURALS = {";": "semicolons", ",": "commas", "\t": "tabs", "|": "pipes"}
 _WORDS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "pipe", " ": "space"}
 
 Fault = Literal["", "open", "stray"]
-"""What broke a record: nothing, a quote that is never closed, or text after a closing quote."""
+"""The fault of a record: none, a quote that is never closed, or text after a closing quote."""
 
 
 class _Dialect(NamedTuple):
-    """The delimiter, the quote and the escape, the last two perhaps empty; and what a comment line begins with (empty: there are
-    none).
-    """
+    """The delimiter, the quote, the escape and the start of a comment line; all but the delimiter may be empty."""
 
     delimiter: str
     quote: str
@@ -47,7 +45,7 @@ class _Dialect(NamedTuple):
     comment: str
 
     def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """The records of the lines, as the csv module finds them."""
+        """The records of the lines, parsed by the csv module."""
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.quote else csv.QUOTE_NONE
         quote, escape = self.quote or None, self.escape or None
         return csv.reader(
@@ -56,7 +54,7 @@ class _Dialect(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """One record: its first line from 1, its cells, what broke it, and how many lines it runs over."""
+    """One record: its first line from 1, its cells, its fault, and its number of lines."""
 
     number: int
     cells: list[str]
@@ -65,7 +63,7 @@ class _Record(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """Where a table starts: the dialect, its header, the header's last line, its cells with blank ones, and rows above it."""
+    """The start of a table: the dialect, the header, its last line, its number of cells with blank ones, and the rows above it."""
 
     dialect: _Dialect
     header: Header
@@ -75,8 +73,8 @@ class _Start(NamedTuple):
 
 
 def open_delimited(source: Source, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
-    """The tables of a text file, one for each layout by its name. Reads the file once or twice from end to end, to prove its
-    encoding and its quotes. Raises FileRefused.
+    """The tables of a text file by layout name. Reads the whole file once or twice to verify its encoding and its quotes. Raises
+    FileRefused.
     """
     options = {layout.name: (layout.encodings, layout.quote + layout.escape) for layout in layouts}
     surveys = {each: survey_text(source, name, *each) for each in dict.fromkeys(options.values())}
@@ -84,7 +82,7 @@ def open_delimited(source: Source, name: str, layouts: Sequence[Layout], bounds:
 
 
 def delimited_top(source: Source, name: str, bounds: Bounds) -> Top:
-    """The first rows of a text file, under the delimiter that makes most cells of the same number. Raises FileRefused."""
+    """The first rows of a text file, with the delimiter that gives the most cells in rows of equal width. Raises FileRefused."""
     text = survey_text(source, name, ("utf-8-sig", "cp1252"))
     if text.blank:
         raise FileRefused(Problem("R202", Where(name), hint="send the file with its rows"))
@@ -143,13 +141,13 @@ class _Body:
                     raise _never_closed(self.checks.file, self.start.dialect.delimiter, record)
 
     def rows(self) -> Iterator[Row]:
-        """The rows, read anew. Raises FileRefused only if the file changed since it was opened, or cannot be read any more."""
+        """The rows, read again on each call. Raises FileRefused only if the file has changed or can no longer be read."""
         return mark_stray_rows(self._rows(), self.layout, self.start.header)
 
     def _rows(self) -> Iterator[Row | None]:
-        """The rows, None for each blank one."""
+        """The rows, None for each blank row."""
         checks, width = self.checks, len(self.checks.header)
-        doubtful = self.text.controls or self.text.longest_line > checks.cell_length_max
+        needs_check = self.text.controls or self.text.longest_line > checks.cell_length_max
         for number, cells, fault, lines in self._records():
             if len(cells) != width or fault or not cells[0].strip():
                 if is_blank(cells):
@@ -162,7 +160,7 @@ class _Body:
                     yield checks.ragged(number, cells)
                     continue
                 del cells[width:]
-            problem = checks.find_damage(number, cells) if doubtful or lines > 1 else None
+            problem = checks.find_damage(number, cells) if needs_check or lines > 1 else None
             yield Row(number, tuple(cells), problem)
 
     def _records(self) -> Iterator[_Record]:
@@ -173,7 +171,7 @@ class _Body:
                 yield from _quoted_records(lines, dialect, after + 1, self.lines_max, self.start.width)
         except (OSError, UnicodeDecodeError) as error:
             raise refused(
-                self.checks.file, f"it changed or vanished while it was read ({error})", "send it again"
+                self.checks.file, f"it changed or disappeared during reading ({error})", "send it again"
             ) from error
 
     def _broken_row(self, number: int, cells: list[str], fault: Fault, lines: int) -> Row:
@@ -194,8 +192,8 @@ def _never_closed(file: str, delimiter: str, record: _Record) -> FileRefused:
 
 
 def _refuse_with_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, start: _Start) -> None:
-    """Raises FileRefused if the cause of an incomplete header is known: a quote in it that is never closed, or another delimiter than
-    the mapping names.
+    """Raises FileRefused if the cause of an incomplete header is known: a quote that is never closed, or a delimiter that the
+    mapping does not name.
     """
     for dialect, records in _tops(text, layout, bounds):
         header = find_header(((record.number, record.cells) for record in records), layout)
@@ -216,7 +214,7 @@ def _refuse_with_cause(text: Survey, name: str, layout: Layout, bounds: Bounds, 
 
 
 def _tops(text: Survey, layout: Layout, bounds: Bounds) -> Iterator[tuple[_Dialect, list[_Record]]]:
-    """The records that a header can be among, under each delimiter that may be meant."""
+    """The records that can hold the header, for each possible delimiter."""
     with text.open() as stream:
         top = list(_bounded(islice(stream, rows_looked_at(layout) + 1 + bounds.record_lines_max)))
     separator = _SEPARATOR_LINE.fullmatch(top[0])
@@ -227,7 +225,7 @@ def _tops(text: Survey, layout: Layout, bounds: Bounds) -> Iterator[tuple[_Diale
 
 
 def _find_start(text: Survey, layout: Layout, bounds: Bounds) -> _Start:
-    """Where the table starts, with the delimiter under which most wanted columns are found."""
+    """The start of the table, with the delimiter that finds the most wanted columns."""
     dialect = _Dialect(layout.delimiters[0], layout.quote, layout.escape, layout.row_filters.comment)
     best = _Start(dialect, NO_HEADER, 0, 0, 0)
     for dialect, records in _tops(text, layout, bounds):
@@ -242,7 +240,7 @@ def _find_start(text: Survey, layout: Layout, bounds: Bounds) -> _Start:
 
 
 def _bounded(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, until they hold more than a record may."""
+    """The lines up to the largest size of a record."""
     length = 0
     for line in lines:
         yield line
@@ -252,11 +250,11 @@ def _bounded(lines: Iterable[str]) -> Iterator[str]:
 
 
 class _EndlessRecord(Exception):
-    """A record runs over more lines than it may."""
+    """A record is too long."""
 
 
 class _Lines:
-    """Lines for the csv module. Those of the record being read are kept, so that they can be given again."""
+    """Lines for the csv module. The lines of the current record are kept, so that they can be read again."""
 
     def __init__(self, lines: Iterable[str], lines_max: int, comment: str) -> None:
         self._lines = iter(lines)
@@ -283,7 +281,7 @@ class _Lines:
         return line
 
     def give_again(self) -> None:
-        """Give all lines of this record again except its first."""
+        """Return all lines of this record except its first once more."""
         self._again.extendleft(reversed(self.taken[1:]))
         self.ended = False
 
@@ -291,12 +289,11 @@ class _Lines:
 def _quoted_records(
     lines: Iterable[str], dialect: _Dialect, first: int, lines_max: int, width: int
 ) -> Iterator[_Record]:
-    """The records of lines that start with line number `first`. After a broken one reading goes on with the line after its
-    first. With a `width`, records whose every line looks like a row of that many cells count as broken too.
+    """The records of lines that start with line number `first`. After a broken record, reading continues with its second line.
+    With a `width`, a record also counts as broken if each of its lines looks like a row of that many cells.
     """
-    csv.field_size_limit(
-        max(csv.field_size_limit(), 2 * _RECORD_LENGTH_MAX)
-    )  # lines are bounded here, fields need not be
+    # lines are bounded, so fields need no limit
+    csv.field_size_limit(max(csv.field_size_limit(), 2 * _RECORD_LENGTH_MAX))
     source = _Lines(lines, lines_max, dialect.comment)
     reader = dialect.reader(source)
     number = first
@@ -325,8 +322,8 @@ def _quoted_records(
 
 
 def _swallowed(lines: list[str], dialect: _Dialect, width: int) -> bool:
-    """Whether every line of a record looks like a row by itself: right number of delimiters, and not all of them followed by a space,
-    as in prose. Then a quote that was never closed met another one by chance.
+    """Whether each line of a record looks like a row: the right number of delimiters, not all followed by a space as in prose.
+    Such a record starts with a quote that is never closed, and ends at the quote of another row.
     """
     if width < 3 or not dialect.quote:
         return False

@@ -1,7 +1,7 @@
-"""The bytes of a file, wherever they come from, and the encoding of a text file, verified over the whole file.
+"""The bytes of a file from any source, and the encoding of a text file, verified over the whole file.
 
-Nothing is guessed: a byte order mark decides, else the encodings that the mapping declares, in order and strictly.
-Also here: the refusal of a file that cannot be read, and how it names the kind of the file.
+The encoding is not guessed: a byte order mark decides, else the encodings that the mapping declares, in order and strictly.
+Also here: the refusal of a file that cannot be read.
 """
 
 import codecs
@@ -19,10 +19,10 @@ from loadsheet.reading.tables import CONTROL
 
 
 class Source(Protocol):
-    """Bytes that can be read from the beginning as often as is needed; a `Path` is one."""
+    """Bytes that can be read from the start any number of times; a `Path` is one."""
 
     def open(self, mode: Literal["rb"], /) -> IO[bytes]:
-        """A stream at the beginning. Raises OSError, and where an archive is damaged what its module raises."""
+        """A stream at the start. Raises OSError, and for a damaged archive the exceptions of its module."""
         ...
 
 
@@ -34,7 +34,7 @@ class Gzipped:
 
     def open(self, _mode: Literal["rb"], /) -> IO[bytes]:
         """See `Source`."""
-        return gzip.open(self.path)  # type: ignore[return-value]  # all that a stream of bytes needs is there
+        return gzip.open(self.path)  # type: ignore[return-value]  # it has all methods of a byte stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Zipped:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Bytes in memory: for what has to be read back and forth but lies inside an archive."""
+    """Bytes in memory: for archived files that need random access."""
 
     content: bytes
 
@@ -75,15 +75,15 @@ _BYTE_ORDER_MARKS = (  # the longer ones first: UTF-32's begins with UTF-16's
 )
 _WITHOUT_MARK = {"utf-8-sig": "utf-8", "utf-16": "utf-16-le", "utf16": "utf-16-le", "utf-32": "utf-32-le"}
 _WIDE = ("utf-16", "utf_16", "utf16", "utf-32", "utf_32", "utf32")
-_PLAIN = 0.5  # of the signs of a table
-_BAD_BYTE = re.compile("[\udc80-\udcff]")  # as "surrogateescape" leaves it
+_PLAIN = 0.5  # share of the characters of a table
+_BAD_BYTE = re.compile("[\udc80-\udcff]")  # from "surrogateescape"
 _BREAKS = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A text file seen once from end to end. `mark` is the length of its byte order mark; `quotes` and `controls` say whether
-    there are any quotes or escapes, and control characters; `longest_line` is in characters.
+    """A text file that was read once completely. `mark` is the length of its byte order mark in bytes; `quotes` says whether it
+    has quotes or escapes, `controls` whether it has control characters; `longest_line` is in characters.
     """
 
     source: Source
@@ -96,7 +96,7 @@ class Survey:
 
     @property
     def shown_encoding(self) -> str:
-        """The encoding as people write it, and whether the file says so itself."""
+        """The encoding for reports, and whether a byte order mark declares it."""
         return self.encoding.upper() + (" (by its byte order mark)" if self.mark else "")
 
     def open(self) -> TextIOWrapper:
@@ -107,10 +107,10 @@ class Survey:
 
 
 def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str = '"') -> Survey:
-    """Read the file from end to end in the encoding it is in. `marks` are the characters that count as quotes.
+    """Find the encoding of a file by reading it completely. `marks` are the characters that count as quotes.
 
-    Raises FileRefused if it is in none of `encodings` (the first failure is reported, with offset and line), is damaged UTF-8 that
-    only a later one of them takes, contradicts its byte order mark, holds binary data, or has a line that never ends.
+    Raises FileRefused if none of `encodings` fits (the first failure is reported, with offset and line), if the file is damaged
+    UTF-8 that only a later encoding accepts, contradicts its byte order mark, holds binary data, or has an overlong line.
     """
     with source.open("rb") as raw:
         head = raw.read(4096)
@@ -143,20 +143,20 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
 
 
 def _contradicts(start: bytes, marked: str) -> bool:
-    """Whether the beginning of a text cannot be in the encoding that its byte order mark says: it makes NULs of it, or no ASCII at all
-    where another one makes plain text. Every table has ASCII in it: delimiters, line ends, digits.
+    """Whether the start of a text contradicts its byte order mark: decoding gives NULs, or no ASCII while another encoding gives
+    plain text. Every table has some ASCII: delimiters, line ends, digits.
     """
     text = start.decode(marked, "ignore")
     if text.count("\0") * 8 > len(text):
         return True
     if _plain_share(start, marked):
         return False
-    starts = (start, start[2:])  # the second: where the NULs of the mark belong to the text
+    starts = (start, start[2:])  # the second: without NULs that were read as part of the mark
     return any(_plain_share(text, other) > _PLAIN for _, other in _BYTE_ORDER_MARKS for text in starts)
 
 
 def _plain_share(start: bytes, encoding: str) -> float:
-    """How much of the beginning of a text is printable ASCII in an encoding; 0 if it is not in it."""
+    """The share of printable ASCII at the start of a text in an encoding; 0 if it cannot be decoded."""
     try:
         text = codecs.getincrementaldecoder(encoding)("strict").decode(start)
     except UnicodeDecodeError:
@@ -166,8 +166,8 @@ def _plain_share(start: bytes, encoding: str) -> float:
 
 
 def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> None:
-    """Raises the failure of UTF-8 if the text is UTF-8 but for a few bytes: another encoding would take it, and make nonsense of
-    every letter beyond ASCII.
+    """Raises the failure of UTF-8 if the text is UTF-8 except for a few bytes. Another encoding would accept it and garble every
+    letter beyond ASCII.
     """
     failed = next((failure for failure in failures if _is_utf_8(failure.problem.values["encoding"])), None)
     if failed is not None and _is_mostly_utf_8(source):
@@ -183,7 +183,7 @@ def _is_utf_8(encoding: str) -> bool:
 
 
 def _is_mostly_utf_8(source: Source) -> bool:
-    """Whether as many characters beyond ASCII are whole in UTF-8 as bytes are none: in other encodings that is one in many."""
+    """Whether there are at least as many valid UTF-8 characters beyond ASCII as invalid bytes. Other encodings have hardly any."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     valid = bad = 0
     with source.open("rb") as raw:
@@ -199,7 +199,7 @@ def _is_mostly_utf_8(source: Source) -> bool:
 
 
 Kind = tuple[str, str]
-"""What a file is, and what its sender should do."""
+"""The kind of a file, and advice to its sender."""
 
 SAVE_AS = "open it in the program it comes from and save it as .xlsx or as 'CSV UTF-8'"
 SEND_TABLE = "send the table itself as .xlsx or CSV"
@@ -211,13 +211,13 @@ def refusal_of(kind: Kind) -> tuple[str, str]:
 
 
 def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
-    """The refusal of a file that cannot be read, with what it is and what to do."""
+    """The refusal of a file that cannot be read, with the reason and advice."""
     return FileRefused(Problem("R201", Where(name, sheet), "", {"reason": reason}, hint))
 
 
 def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) -> Survey:
     blank, quotes, controls = True, False, False
-    longest = line = 0  # the longest line, and how long the one is that the last chunk ended in
+    longest = line = 0  # the longest line, and the length of the last chunk's unfinished line
     with source.open("rb") as raw:
         raw.seek(mark)
         for text in _decode(raw, name, encoding):
@@ -239,7 +239,7 @@ def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) 
 def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
     """The text in pieces, every line end as LF. Raises FileRefused (R203) at the first byte that is not in the encoding."""
     try:
-        b"a".decode(encoding, "ignore")  # refuses codecs that make no text
+        b"a".decode(encoding, "ignore")  # refuses codecs that do not return text
         inner = codecs.getincrementaldecoder(encoding)("strict")
     except (LookupError, UnicodeError):
         raise refused(name, f"its encoding {encoding} is not known", "correct source.encoding in the mapping") from None
@@ -255,7 +255,7 @@ def _decode(raw: IO[bytes], name: str, encoding: str) -> Iterator[str]:
             offset = position - len(error.object) + error.start
             line += len(_BREAKS.findall(before))
             values = {"encoding": encoding.upper(), "offset": offset, "line": line}
-            hint = "save it as 'CSV UTF-8', or set source.encoding in the mapping to what it is (cp1252, say)"
+            hint = "save it as 'CSV UTF-8', or set source.encoding in the mapping to its encoding, such as cp1252"
             raise FileRefused(Problem("R203", Where(name, row=line), "", values, hint)) from None
         line += text.count("\n")
         yield text

@@ -1,8 +1,8 @@
-"""Fix files that come back: whether a file is one, and its tables in the shape of the tables they were made from.
+"""Returned fix files: recognises them, and restores their tables to the columns of the original tables.
 
-The mark of a fix workbook is in its document properties; it is read with limits and without document types, so this is safe for any
-file. Added columns are removed and columns restored to their places. Row marks show which rows are duplicated or missing. Knows no ledger and no
-mapping.
+The mark of a fix workbook is in its document properties. It is read with limits and without document types, so this is safe
+for any file. Added columns are removed and moved columns restored. Row marks show which rows are duplicated or missing. Knows
+neither ledger nor mapping.
 """
 
 import os
@@ -33,7 +33,7 @@ _ROW_MARK = re.compile(rf"{_DELIMITER}([0-9]{{1,12}}:[0-9]{{1,7}}/[0-9]{{1,7}})(
 
 
 def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
-    """The mark of the fix workbook at `path`; None for every other file, also for one that is damaged or cannot be read."""
+    """The mark of the fix workbook at `path`; None for every other file, including damaged and unreadable ones."""
     try:
         with _open_file(path) as file:
             if file.read(len(_ZIP)) != _ZIP:
@@ -45,19 +45,19 @@ def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
 
 
 def _open_file(path: Path) -> BinaryIO:
-    """Open a file that is not claimed yet. If a link or a pipe was put in its place, it is neither followed nor waited for."""
+    """Open a file that is not claimed yet, without following a link or blocking on a pipe in its place."""
     return os.fdopen(os.open(path, READ), "rb")
 
 
 class TextMark(NamedTuple):
-    """What the beginning of a text file shows: its first lines, and the first row mark in it."""
+    """The first lines of a text file, and the first row mark in it."""
 
     headings: str
     mark: RowMark
 
 
 def mark_of_text(path: Path) -> TextMark | None:
-    """The first row mark of a text file with a column of marks; None for every other file, also for one that cannot be read."""
+    """The first row mark of a text file with a column of marks; None for every other file, including unreadable ones."""
     try:
         with _open_file(path) as file:
             start = file.read(_START_BYTES)
@@ -77,7 +77,7 @@ def _mark_in(package: Package, part: str) -> Mark | None:
 
 
 def _reader(found: list[str]) -> XMLParserType:
-    """A parser that puts the text of the property into `found`."""
+    """A parser that appends the text of the property to `found`."""
     parser = safe_parser()
     depth = 0
 
@@ -96,13 +96,13 @@ def _reader(found: list[str]) -> XMLParserType:
     return parser
 
 
-_ENTRY_MAX, _ROWS_MAX = 1 << 40, 1 << 20  # marks beyond are none of ours
+_ENTRY_MAX, _ROWS_MAX = 1 << 40, 1 << 20  # larger marks are not ours
 _SORTED_MAX = 50_000
 _LISTED = 5
 
 
 class Original(NamedTuple):
-    """The table that a fix file's table was made from: its headings, and the name that its file was dropped under first."""
+    """The original table of a fix file's table: its headings, and the name of the file that was dropped first."""
 
     header: tuple[str, ...]
     file: str
@@ -110,25 +110,25 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A table of a fix file as the one that it was made from, with the place in the file where the marks of its rows are."""
+    """A table of a fix file in the form of the original, the table as read, and the position of the row marks (None: no marks)."""
 
     table: Table
     source: Table
     marks_at: int | None
 
     def marked_rows(self) -> Iterator[tuple[Row, RowMark | None]]:
-        """The rows as those of the original table, with their marks; what is blank without what was put beside it is left out."""
+        """The rows in the form of the original table, with their marks; rows that are blank without added columns are left out."""
         places, at = self.table.at, self.marks_at
         for number, given, problem, ignored in self.source.rows():
-            found = (*given, "")  # what stands nowhere, at -1, is blank
-            cells = tuple([found[place] for place in places])
+            padded = (*given, "")  # a missing column, at -1, is blank
+            cells = tuple([padded[place] for place in places])
             if not is_blank(cells):
                 mark = RowMark.read(given[at][:80]) if at is not None and given[at] else None
                 yield Row(number, cells, problem, ignored), mark if mark is None or _is_valid(mark) else None
 
 
 def has_row_marks(table: Table) -> bool:
-    """Whether a table has a column of row marks, so that it is one of a fix file."""
+    """Whether a table has a column of row marks, as tables of fix files have."""
     return _marks_at(table) is not None
 
 
@@ -140,8 +140,8 @@ def first_mark(table: Table) -> RowMark | None:
 
 
 def as_original(table: Table, original: Original | None) -> Fixed:
-    """The table of a fix file as the original, which keeps its columns and their order; behind them stand other columns that the
-    mapping wants. Without the original, all columns but that of the marks are kept.
+    """The table of a fix file with the columns of the original in their order, followed by other columns that the mapping wants.
+    Without the original, all columns except the row marks are kept.
     """
     at = _marks_at(table)
     if original is None:
@@ -164,29 +164,29 @@ def as_original(table: Table, original: Original | None) -> Fixed:
 
 
 class Originals(NamedTuple):
-    """The tables of a fix file as those that they were made from, by name, and the entry that each marked row belongs to."""
+    """The tables of a fix file in the form of the originals, by name, and a lookup of the entry of each marked row."""
 
     tables: dict[str, Table]
     entry_of: Callable[[str, int], int | None]
 
 
 def as_originals(fixed: Sequence[Fixed], look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> Originals:
-    """The tables of one fix file, whose rows carry what their marks show to be wrong. All rows are read once for that; what is
-    kept of a row is three numbers. `look_up` looks entries up. Raises FileRefused as `Table.rows` does.
+    """The tables of one fix file, with the problems that the marks show in their rows. This reads all rows once and keeps three
+    numbers for each. `look_up` returns entries by number. Raises FileRefused like `Table.rows`.
     """
     marks = _RowMarks(fixed)
     faults = marks.faults(look_up)
     tables = {
-        one.table.name: replace(one.table, rows=_Checked(one, place, faults, is_sorted=place in marks.reordered))
-        for place, one in enumerate(fixed)
+        part.table.name: replace(part.table, rows=_Checked(part, place, faults, is_sorted=place in marks.reordered))
+        for place, part in enumerate(fixed)
     }
     return Originals(tables, marks.entry_of)
 
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """`Table.rows` of a fix file. Rows that somebody sorted come as they stood: else the items of an order would change places, and
-    it would be another order than before.
+    """`Table.rows` of a fix file. Sorted rows are returned in their original order. Otherwise the items of an order would change
+    places, and the order would count as changed.
     """
 
     fixed: Fixed
@@ -202,17 +202,17 @@ class _Checked:
 
 
 def _in_original_order(rows: Iterator[tuple[Row, RowMark | None]]) -> list[tuple[Row, RowMark | None]]:
-    """The rows in the order of their marks; new ones stay below the one that they were put under."""
-    found, keys = list(rows), []
+    """The rows in the order of their marks; a new row stays below the row above it."""
+    marked, keys = list(rows), []
     last = (0, 0)
-    for _, mark in found:
+    for _, mark in marked:
         last = (mark.entry, mark.number) if mark is not None else last
         keys.append(last)
-    return [found[place] for place in sorted(range(len(found)), key=keys.__getitem__)]
+    return [marked[place] for place in sorted(range(len(marked)), key=keys.__getitem__)]
 
 
 class _MarkedRow(NamedTuple):
-    """A mark of an entry: its number, of how many, and where it stands as table and row."""
+    """A row mark of an entry: its number, the entry's number of rows, and its table and row."""
 
     number: int
     of: int
@@ -221,8 +221,8 @@ class _MarkedRow(NamedTuple):
 
 
 class _RowMarks:
-    """The marks of all rows of a fix file. `reordered` are the tables, by their places, whose rows were sorted; not very long ones, as
-    sorting them back takes memory.
+    """The marks of all rows of a fix file. `reordered` are the positions of tables whose rows were sorted. Very long tables are
+    left out, because sorting them back takes memory.
     """
 
     def __init__(self, fixed: Sequence[Fixed]) -> None:
@@ -230,22 +230,22 @@ class _RowMarks:
         self.reordered: set[int] = set()
         self._entries, self._numbers = array("q"), array("q")  # number, of and table share one
         self._rows = array("q")  # ascending within each table
-        self._parts: dict[str, tuple[int, int]] = {}  # where the marks of each table begin and end
-        for place, one in enumerate(fixed):
+        self._parts: dict[str, tuple[int, int]] = {}  # the range of marks of each table
+        for place, part in enumerate(fixed):
             begin = len(self._rows)
-            if one.marks_at is not None:
-                self._read_marks(place, one)
-            self._parts[one.table.name] = begin, len(self._rows)
+            if part.marks_at is not None:
+                self._read_marks(place, part)
+            self._parts[part.table.name] = begin, len(self._rows)
 
     def entry_of(self, table: str, row: int) -> int | None:
-        """The entry that a row of a table is marked with."""
+        """The entry in the mark of a row."""
         begin, end = self._parts[table]
         index = bisect_left(self._rows, row, begin, end)
         return self._entries[index] if index < end and self._rows[index] == row else None
 
-    def _read_marks(self, place: int, one: Fixed) -> None:
+    def _read_marks(self, place: int, part: Fixed) -> None:
         last, count, is_reordered = (0, 0), 0, False
-        for count, (row, mark) in enumerate(one.marked_rows(), start=1):  # noqa: B007 (the count is needed at the end)
+        for count, (row, mark) in enumerate(part.marked_rows(), start=1):  # noqa: B007 (the count is needed at the end)
             if mark is not None:
                 self._entries.append(mark.entry)
                 self._numbers.append((mark.number * _ROWS_MAX + mark.of) * len(self._fixed) + place)
@@ -256,7 +256,7 @@ class _RowMarks:
             self.reordered.add(place)
 
     def faults(self, look_up: Callable[[Sequence[int]], Mapping[int, FixedEntry]]) -> dict[tuple[int, int], Problem]:
-        """What is wrong, by table and row."""
+        """The problems, by table and row."""
         wrong = [(entry, seen) for entry, seen in self._by_entry() if not _is_complete(seen)]
         entries = look_up([entry for entry, _ in wrong]) if wrong else {}
         found: dict[tuple[int, int], Problem] = {}
@@ -274,31 +274,31 @@ class _RowMarks:
         return _MarkedRow(*divmod(counts, _ROWS_MAX), place, self._rows[index])
 
     def _problems_of(self, seen: Sequence[_MarkedRow], entry: FixedEntry) -> dict[tuple[int, int], Problem]:
-        by_number = {number: list(own) for number, own in groupby(sorted(seen), key=lambda one: one.number)}
-        of = max(one.of for one in seen)
+        by_number = {number: list(own) for number, own in groupby(sorted(seen), key=lambda marked: marked.number)}
+        of = max(marked.of for marked in seen)
         missing = [number for number in range(1, of + 1) if number not in by_number]
         key = entry.key or "the record"
-        found = {}
-        for one in seen:
-            where = self._fixed[one.place].table.where(one.row)
-            if len(same := by_number[one.number]) > 1:
-                rows = ", ".join(self._row_name(other, one) for other in same[:_LISTED])
+        problems = {}
+        for marked in seen:
+            where = self._fixed[marked.place].table.where(marked.row)
+            if len(same := by_number[marked.number]) > 1:
+                rows = ", ".join(self._row_name(other, marked) for other in same[:_LISTED])
                 hint = "delete one of them; to keep both, drop the fix file that comes back as it is"
-                found[one.place, one.row] = Problem("R236", where, "", {"key": key, "rows": rows}, hint)
+                problems[marked.place, marked.row] = Problem("R236", where, "", {"key": key, "rows": rows}, hint)
             elif missing and not entry.may_lose_rows:
                 listed = ", ".join(map(str, missing[:_LISTED])) + (", ..." if missing[_LISTED:] else "")
                 values = {"rows": listed, "of": of, "key": key}
                 hint = "add the row again; to leave it out, drop the fix file that comes back as it is"
-                found[one.place, one.row] = Problem("R237", where, "", values, hint)
-        return found
+                problems[marked.place, marked.row] = Problem("R237", where, "", values, hint)
+        return problems
 
-    def _row_name(self, one: _MarkedRow, beside: _MarkedRow) -> str:
-        sheet = self._fixed[one.place].table.sheet
-        return f"{one.row} ({sheet})" if one.place != beside.place and sheet else str(one.row)
+    def _row_name(self, marked: _MarkedRow, beside: _MarkedRow) -> str:
+        sheet = self._fixed[marked.place].table.sheet
+        return f"{marked.row} ({sheet})" if marked.place != beside.place and sheet else str(marked.row)
 
 
 def _is_complete(seen: Sequence[_MarkedRow]) -> bool:
-    return len(seen) == max(one.of for one in seen) == len({one.number for one in seen})
+    return len(seen) == max(marked.of for marked in seen) == len({marked.number for marked in seen})
 
 
 def _is_valid(mark: RowMark) -> bool:
@@ -310,8 +310,8 @@ def _marks_at(table: Table) -> int | None:
 
 
 def _places(table: Table, labels: Sequence[str]) -> list[int]:
-    """Where the columns with these headings are, -1 for what is not there; headings that are alike keep their order."""
-    there: dict[str, list[int]] = {}
+    """The positions of the columns with these headings, -1 for missing ones; equal headings keep their order."""
+    by_heading: dict[str, list[int]] = {}
     for place in reversed(range(len(table.header))):
-        there.setdefault(fold(table.header[place]), []).append(place)
-    return [places.pop() if (places := there.get(fold(label))) else -1 for label in labels]
+        by_heading.setdefault(fold(table.header[place]), []).append(place)
+    return [places.pop() if (places := by_heading.get(fold(label))) else -1 for label in labels]

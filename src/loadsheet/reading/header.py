@@ -1,10 +1,11 @@
 """The header of a table, and the rows under it that are not part of the table. Pure, and the same for every format.
 
-The header is the row of a table's top, or the rows together, that hold the labels the mapping wants. Rows come from any kind of file; the refusal names the row that comes closest and what it lacks. A label that is spread over
-several rows (`Consignee` merged over `Name` and `City`) is read as one: `Consignee / City`.
+The header is the row near the top, or the group of rows, that holds the labels the mapping wants. A refusal names the closest
+row and its missing labels. A label that spans several rows (`Consignee` merged over `Name` and `City`) is read as one:
+`Consignee / City`.
 
-Under it, units, comments, totals, notes and a repeated header are not part of the table. They are not dropped: they come out as
-`Row.ignored` with the rule in words, so that every row of a file is accounted for. Beginnings are compared folded and by whole words.
+Under the header, units, comments, totals, notes and a repeated header are not part of the table. They are returned as
+`Row.ignored` with the rule in words, so that every row of a file is accounted for. Starts are compared folded and by whole words.
 """
 
 import re
@@ -20,28 +21,26 @@ from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, place
 
 TOP_ROWS = 50
-"""How far down a header is looked for unless the mapping gives its row."""
+"""The last row in which a header is searched, unless the mapping gives its row."""
 
 BETWEEN = " / "
-"""What stands between the parts of a label that is spread over several rows."""
+"""The separator between the parts of a label that spans several rows."""
 
 _SPACE = re.compile(r"\s+")
 _TO_TYPED = str.maketrans(
     "\u2018\u2019\u02bc\u2032\u201c\u201d\u2033\u2010\u2011\u2012\u2013\u2014\u2212", "''''\"\"\"------"
 )
-"""Quotes, apostrophes and dashes as word processors set them, and as keyboards have them."""
-_AROUND = " *:;,.!?\"'†"  # what people put around a label: "Weight *", "Order no.:"
-_PART_SEPARATOR = re.compile(
-    r"\s*[/|>\\]+\s*|\s+[-\u2013\u2014]+\s+|:\s+"
-)  # what people put between its parts: "Consignee / City"
-_ROWS_TRIED = (1, 2, 3)  # numbers of header rows tried unless the mapping gives one
+"""Typographic quotes, apostrophes and dashes, with their typed forms."""
+_AROUND = " *:;,.!?\"'†"  # around a label: "Weight *", "Order no.:"
+_PART_SEPARATOR = re.compile(r"\s*[/|>\\]+\s*|\s+[-\u2013\u2014]+\s+|:\s+")  # between its parts: "Consignee / City"
+_ROWS_TRIED = (1, 2, 3)  # numbers of header rows to try, unless the mapping gives one
 _LIKENESS_MIN = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One row, or several, as a header: the number of the last row and of the first (`top`), their cells, the labels without trailing
-    blank ones, every position of each wanted column, and the missing required columns.
+    """One or more rows as a header: the numbers of the last row (`row`) and the first (`top`), the cells of its `rows`, the labels
+    without trailing blanks, all positions of each wanted column, and the missing required columns.
     """
 
     row: int
@@ -53,12 +52,12 @@ class Header:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it holds every required column, and one at least."""
+        """Whether it holds every required column and at least one column."""
         return bool(self.positions) and not self.missing
 
     @property
     def columns(self) -> dict[str, int]:
-        """The position of each wanted column that is there."""
+        """The position of each wanted column that was found."""
         return {name: places[0] for name, places in self.positions.items()}
 
     @property
@@ -86,9 +85,8 @@ class _LabelReading(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def fold(label: str) -> str:
-    """A label as it is compared: without case, accents, white space at the ends, doubled white space and line breaks,
-    invisible characters, punctuation around it, and the difference between typed and typographic quotes and dashes.
-    `Straße *` and `STRASSE` are the same.
+    """A label in the form used for comparison: ignores case, accents, surrounding and doubled white space, line breaks, invisible
+    characters, surrounding punctuation, and typographic quotes and dashes. `Straße *` and `STRASSE` are equal.
     """
     bare = label.casefold()
     if not bare.isascii():
@@ -107,9 +105,9 @@ def rows_looked_at(layout: Layout) -> int:
 
 
 def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Header:
-    """The header among `rows` (number, cells): the first complete one, else the closest. Where no column is required, the row
-    with most of them. Labels in one row win over labels spread over several, unless the layout says over how many. Reads no
-    further than it must.
+    """The header among `rows` (number, cells): the first complete one, else the closest. If no column is required, the row with
+    the most columns. Labels in one row win over labels in several, unless the layout gives the number of header rows. Reads no
+    further than necessary.
     """
     closest, wanted = NO_HEADER, _ColumnMatcher(layout)
     demanding = any(column.required for column in layout.columns)
@@ -123,13 +121,13 @@ def find_header(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> He
 
 
 def closeness(header: Header) -> tuple[bool, int]:
-    """Orders headers: a complete one first, then by how many wanted columns are there."""
+    """The sort key of headers: a complete one first, then by the number of wanted columns."""
     return header.is_complete, len(header.positions)
 
 
 def check_header(header: Header, layout: Layout, where: Where, columns_max: int, looked_at: Sequence[str] = ()) -> None:
-    """Raises FileRefused unless the header is complete, every wanted column stands in it once, and it is not too wide. `where`
-    is the file and sheet, `looked_at` the sheets that were searched.
+    """Raises FileRefused unless the header is complete, has every wanted column once, and is not too wide. `where` is the file
+    and sheet, `looked_at` the sheets that were searched.
     """
     if not header.is_complete:
         raise FileRefused(_incomplete(header, layout, where, looked_at))
@@ -141,9 +139,9 @@ def check_header(header: Header, layout: Layout, where: Where, columns_max: int,
     for name, positions in header.positions.items():
         if len(positions) > 1:
             labels = ", ".join(f'"{header.labels[position]}" (column {position + 1})' for position in positions)
-            there = place(where.file, where.sheet, header.labels, header.row, positions[1])
+            second = place(where.file, where.sheet, header.labels, header.row, positions[1])
             hint = "leave one of them, or give one another label"
-            raise FileRefused(Problem("R211", there, name, {"columns": labels}, hint))
+            raise FileRefused(Problem("R211", second, name, {"columns": labels}, hint))
 
 
 def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequence[str]) -> Problem:
@@ -161,7 +159,7 @@ def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequenc
 
 
 def _suggest_labels(header: Header) -> str:
-    """For each missing column the most similar label of the row, if any is similar enough."""
+    """A suggestion for each missing column that has a similar label in the row."""
     taken = {position for positions in header.positions.values() for position in positions}
     free = {fold(label): label for position, label in enumerate(header.labels) if position not in taken}
     suggestions = []
@@ -173,7 +171,7 @@ def _suggest_labels(header: Header) -> str:
 
 
 def _candidates(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterator[list[list[_Line]]]:
-    """The rows that may be the header, alone and combined, as lists of alternatives."""
+    """The possible headers, single rows and combinations, as lists of alternatives."""
     lines = _lines(rows, layout)
     return (
         _candidates_up(lines, layout)
@@ -194,7 +192,7 @@ def _lines(rows: Iterable[tuple[int, Sequence[str]]], layout: Layout) -> Iterato
 
 
 def _candidates_up(lines: Iterable[_Line], layout: Layout) -> Iterator[list[list[_Line]]]:
-    """Each row by itself and with those above it. Blank rows among them are not counted, in a text file as in a workbook."""
+    """Each row alone and with the rows above it. Blank rows in between are not counted, in text files as in workbooks."""
     above: deque[_Line] = deque(maxlen=max(_ROWS_TRIED))
     for line in lines:
         if is_blank(line.cells):
@@ -211,7 +209,7 @@ def _candidates_up(lines: Iterable[_Line], layout: Layout) -> Iterator[list[list
 
 
 def _candidates_as_declared(lines: Iterable[_Line], layout: Layout, size: int) -> Iterator[list[list[_Line]]]:
-    """Each row with those below it that the layout says, by row number, else without counting blank rows, else by itself."""
+    """Each row with as many rows below it as the layout declares: by row number, else without blank rows, else the row alone."""
     if size == 1:
         yield from ([[line]] for line in lines if layout.header_row in ("auto", line.number))
         return
@@ -236,7 +234,7 @@ class _ColumnMatcher:
         self._loose = _by_label(layout, _fold_loosely)
 
     def match(self, lines: Sequence[_Line]) -> Header:
-        """These rows as a header. A column stands where its label is found by the strictest reading that finds it."""
+        """These rows as a header. The strictest reading that finds a label decides the position of its column."""
         labels = [""] * max(len(line.cells) for line in lines)
         positions: dict[str, tuple[int, ...]] = {}
         for reading in _readings(lines):
@@ -264,12 +262,12 @@ class _ColumnMatcher:
 
 @lru_cache(maxsize=8192)
 def _fold_loosely(label: str) -> str:
-    """A label without what joins its parts: `Consignee / City` and `Consignee: City` are `consignee city`."""
+    """A label without separators between its parts: `Consignee / City` and `Consignee: City` become `consignee city`."""
     return _SPACE.sub(" ", _PART_SEPARATOR.sub(" ", fold(label))).strip(_AROUND)
 
 
 def _by_label(layout: Layout, key: Callable[[str], str]) -> dict[str, list[str]]:
-    """Label -> the columns that may stand under it. An alias that is the first label of another column is that column's."""
+    """Label -> the columns that it may name. An alias that is the first label of another column belongs to that column."""
     first = {key(column.labels[0]): column.name for column in layout.columns}
     by_label: dict[str, list[str]] = {}
     for column in layout.columns:
@@ -281,8 +279,8 @@ def _by_label(layout: Layout, key: Callable[[str], str]) -> dict[str, list[str]]
 
 
 def _readings(lines: Sequence[_Line]) -> Iterator[_LabelReading]:
-    """How the labels of these rows can be read, the strictest first: several rows with their merged cells spread to the right,
-    then as they stand, then the lowest cell alone.
+    """The ways to read the labels of these rows, strictest first. For several rows: merged cells repeated to the right, then the
+    cells unchanged, then only the lowest cell.
     """
     width = max(len(line.cells) for line in lines)
     rows = [(*line.cells, *("",) * (width - len(line.cells))) for line in lines]
@@ -305,22 +303,22 @@ def _join_parts(parts: Iterable[str]) -> str:
 
 
 def _spread(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
-    """The rows with each cell of the upper ones repeated over the blank ones to its right, as far as the cell above it reaches
-    and a label stands below: only the first of merged cells holds their text.
+    """The rows with the text of merged cells repeated in each of them; a file holds it only in the first. Cells of the upper rows
+    extend over blank cells to their right, as far as the cell above extends and a label is below.
     """
     width = len(rows[0])
-    starts = [0] * width  # where the merged cell above each position begins
-    found: list[Sequence[str]] = []
+    starts = [0] * width  # the start of the merged cell above each position
+    spread: list[Sequence[str]] = []
     for row in rows[:-1]:
         begin: list[int] = []
         for position in range(width):
             is_start = position == 0 or row[position].strip() or starts[position] != starts[position - 1]
             begin.append(position if is_start else begin[-1])
-        found.append(
+        spread.append(
             [row[begin[position]] if rows[-1][position].strip() else row[position] for position in range(width)]
         )
         starts = begin
-    return [*found, rows[-1]]
+    return [*spread, rows[-1]]
 
 
 # ---- rows that are not part of the table ----
@@ -331,18 +329,18 @@ _UNITS = """
     eur usd gbp chf pln czk sek nok dkk jpy cny € $ £ dd.mm.yyyy yyyy-mm-dd dd/mm/yyyy mm/dd/yyyy tt.mm.jjjj hh:mm
 """
 UNITS = frozenset(_UNITS.split())
-"""What the cells of a units row hold; in brackets any text will do."""
+"""The texts in the cells of a units row; any text in brackets counts as well."""
 
-_LONGER_MAX = 3  # a label with a mark, a space or a sign around it is no longer than this
+_LONGER_MAX = 3  # surrounding characters make a repeated label at most this much longer
 _BRACKETED = re.compile(r"(?![\[(][0-9\s.,+-]*[\])])(?:\[[^\[\]]{1,20}\]|\([^()]{1,20}\))")  # (12.5) is a number
 SUM_WORDS = frozenset(
     {"sum", "total", "summe", "gesamt", "totaal", "suma", "totale", "summa", "gesamtsumme", "totals", "grand total", "gesamt summe"}
 )  # fmt: skip
-"""What rows of totals begin with, in small letters."""
+"""The words that start rows of totals, in lower case."""
 
 
 def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) -> Iterator[Row]:
-    """The rows under a header; stray rows are marked as ignored. None among `rows` stands for blank rows."""
+    """The rows under a header, with stray rows marked as ignored. In `rows`, None stands for blank rows."""
     row_filters, rules = layout.row_filters, _StrayRowRules(layout, header)
     has_rules = bool(row_filters.comment or row_filters.totals or row_filters.footer)
     place, label = rules.header_cell
@@ -358,7 +356,7 @@ def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) 
             yield row
             continue
         if row.problem is not None and row.problem.code == "R214":
-            yield row  # reading ends here despite the rules, which must be reported
+            yield row  # reading ends here; report it, whatever the rules say
             continue
         rule = ended
         if not rule and has_rules:
@@ -367,7 +365,7 @@ def mark_stray_rows(rows: Iterable[Row | None], layout: Layout, header: Header) 
         if not rule and first:
             first, rule = False, rules.units_rule(row)
         if not rule and shortest <= len(row.cells[place]) <= longest and rules.is_header(row):
-            rule = "the header once more"
+            rule = "repeated header"
         yield Row(row.number, row.cells, None, rule) if rule else row
 
 
@@ -385,15 +383,15 @@ class _StrayRowRules:
         last = header.rows[-1]
         label = last[self._place] if self._place < len(last) else ""
         self.header_cell = self._place, label
-        """A position and the text of the header's last row there. Its length alone excludes nearly all rows."""
+        """A position, and the text of the header's last row at it. Its length alone excludes nearly all rows."""
         self._word = (fold(label).split() or [""])[0]
         self._compared = fold if sum(bool(cell.strip()) for cell in last) > 1 else _plain
         self._header = self._compared_cells(last)
 
     def is_header(self, row: Row) -> bool:
-        """Whether a row repeats the last row of the header. Compared as labels are, a single label exactly."""
+        """Whether a row repeats the last row of the header. Labels are compared folded, a single label exactly."""
         text = row.cells[self._place]
-        if not self._word or (text.isascii() and self._word not in text.casefold()):  # much cheaper than what follows
+        if not self._word or (text.isascii() and self._word not in text.casefold()):  # cheap check first
             return False
         return (
             self._compared(text) == self._compared(self.header_cell[1])
@@ -401,15 +399,15 @@ class _StrayRowRules:
         )
 
     def _compared_cells(self, cells: Sequence[str]) -> tuple[str, ...]:
-        """The cells as they are compared, without blank ones at the end."""
+        """The cells in the form used for comparison, without trailing blanks."""
         bare = [self._compared(cell) for cell in cells]
         while bare and not bare[-1]:
             bare.pop()
         return tuple(bare)
 
     def units_rule(self, row: Row) -> str:
-        """The rule by which the first row under the header holds units, empty if it does not. Found by itself it must lack a
-        value that every row of the table has, or hold nothing but texts in brackets: a row of the table never does.
+        """The rule that makes the first row under the header a units row; empty if it is not one. An undeclared units row must
+        lack a required value, or hold only texts in brackets.
         """
         if self._row_filters_of.units_row is True:
             return "units_row: the first row under the header"
@@ -419,11 +417,11 @@ class _StrayRowRules:
         bracketed = all(_BRACKETED.fullmatch(text) for text in texts)
         partial = any(not row.cells[place].strip() for place in self._required)
         if bracketed or (partial and all(_is_unit(text) for text in texts)):
-            return "units_row: auto (the first row under the header holds nothing but units)"
+            return "units_row: auto (the first row under the header holds only units)"
         return ""
 
     def rule_of_first_text(self, row: Row) -> tuple[str, bool]:
-        """The rule by which the first text of a row leaves it out, and whether the table ends with it."""
+        """The rule that ignores a row because of its first text, and whether the table ends with it."""
         text = next((cell for cell in row.cells if cell and not cell.isspace()), "")
         comment = self._row_filters_of.comment
         if comment and text.lstrip().startswith(comment):
@@ -440,11 +438,11 @@ def _is_unit(text: str) -> bool:
 
 
 def _plain(cell: str) -> str:
-    """The cell without white space around it, and without the byte order mark of a file that was put behind another."""
+    """The cell without surrounding white space, and without the byte order mark of an appended file."""
     return cell.lstrip("\ufeff").strip()
 
 
 def _starts_with(words: Sequence[str]) -> re.Pattern[str] | None:
-    """The pattern of a folded text that begins with one of the words, not followed by a letter or digit."""
+    """A pattern for folded texts that start with one of the words as a whole word."""
     folded = sorted(filter(None, map(fold, words)), key=len, reverse=True)
     return re.compile(f"(?:{'|'.join(map(re.escape, folded))})(?![^\\W_])") if folded else None

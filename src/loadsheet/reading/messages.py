@@ -1,7 +1,7 @@
 """Messages between processes: requests, replies, rows and problems in MessagePack, and descriptors of open files.
 
-Nothing is unpickled, and the length of a message is bounded. The decoders accept only the types that are named here and raise ValueError
-for anything else, so a hostile reader can do no more than report wrong data about its own file.
+Nothing is unpickled, and the length of a message is bounded. The decoders accept only the types declared here and raise
+ValueError for anything else. A compromised reader can therefore only report wrong data about its own file.
 """
 
 import os
@@ -20,13 +20,13 @@ OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
 TABLES, BATCH, END, REFUSED, FAILED, DONE = b"T", b"B", b"E", b"R", b"X", b"D"  # replies
 
 DISK = "disk"
-"""The name of the failure if the reader's disk failed."""
+"""The name of the failure for an error of the disk."""
 
 MESSAGE_BYTES_MAX = 1 << 26
 """The largest message. It holds at least one row."""
 
 MESSAGE_BYTES = 1 << 18
-"""The size at which rows are sent: 500 rows of 40 short cells."""
+"""The size in bytes at which rows are sent: about 500 rows of 40 short cells."""
 
 _LIST_HEAD = struct.Struct(">BI")
 _LIST_OF_MANY = 0xDD  # MessagePack's array 32
@@ -48,11 +48,11 @@ class TableDescription(NamedTuple):
     def check(self) -> None:
         """Raises ValueError for a column outside the header."""
         if any(not 0 <= position < len(self.header) for position in self.columns.values()):
-            raise ValueError("a column stands outside its header")
+            raise ValueError("a column is outside its header")
 
 
 class _PackedRow(NamedTuple):
-    """A `Row` in a message; a `Native` is its text, its kind and, if it differs from the text, what is shown."""
+    """A `Row` in a message. A `Native` becomes its text, its kind and, if different, its displayed text."""
 
     number: int
     cells: tuple[str | tuple[str, ...], ...]
@@ -61,7 +61,7 @@ class _PackedRow(NamedTuple):
 
 
 def _pack(value: object) -> object:
-    """A `Native`, or as text another value that MessagePack has no form for."""
+    """The parts of a `Native`; the text of any other value that MessagePack cannot encode."""
     if not isinstance(value, Native):
         return str(value)
     text = str(value)
@@ -72,8 +72,8 @@ _decode_rows = msgspec.msgpack.Decoder(list[_PackedRow]).decode
 
 
 def pack_rows(rows: Iterable[Row]) -> Iterator[bytearray]:
-    """Messages of about MESSAGE_BYTES, each as soon as it is full: its kind in one byte, then its rows. A message may be overwritten
-    once the next one is asked for. Raises OverflowError for a row larger than a message.
+    """Messages of about MESSAGE_BYTES, each yielded as soon as it is full: one byte for the kind, then the rows. The next message
+    reuses the buffer. Raises OverflowError for a row larger than a message.
     """
     append = msgspec.msgpack.Encoder(enc_hook=_pack).encode_into
     start = len(BATCH) + _LIST_HEAD.size
@@ -94,7 +94,7 @@ def pack_rows(rows: Iterable[Row]) -> Iterator[bytearray]:
 
 
 def unpack_rows(body: bytes | memoryview, width: int) -> Iterator[Row]:
-    """The rows of a message, as `pack_rows` makes them. Raises ValueError unless each has a number and as many cells as the header."""
+    """The rows of a message from `pack_rows`. Raises ValueError for a row without a number or with another width than the header."""
     for number, cells, problem, ignored in _decoded(_decode_rows, body):
         if len(cells) != width:
             raise ValueError(f"row {number} is not as wide as its header")
@@ -111,19 +111,19 @@ def _native(parts: tuple[str, ...]) -> Native:
 
 
 def decode(body: bytes | memoryview, kind: type[_Value]) -> _Value:
-    """The value of a message. Raises ValueError unless it is of this type."""
+    """The value of a message. Raises ValueError for another type."""
     value: _Value = _decoded(msgspec.msgpack.Decoder(kind).decode, body)
     return value
 
 
 def check_problem(problem: Problem) -> Problem:
-    """The problem of a message. Raises ValueError if the catalogue does not have it, or its values do not fit."""
+    """The problem of a message. Raises ValueError if it is not in the catalogue or its values do not fit."""
     try:
         str(problem)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"a problem that the catalogue does not have: {problem.code[:10]}") from error
+        raise ValueError(f"a problem that is not in the catalogue: {problem.code[:10]}") from error
     if problem.code not in CATALOGUE:
-        raise ValueError("a problem that the catalogue does not have")
+        raise ValueError("a problem that is not in the catalogue")
     return problem
 
 
@@ -131,18 +131,18 @@ def _decoded(decoder: Callable[[bytes | memoryview], Any], body: bytes | memoryv
     try:
         return decoder(body)
     except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
-        raise ValueError(f"a message that cannot be understood: {error}") from error
+        raise ValueError(f"an invalid message: {error}") from error
 
 
 class Channel:
     """One end of a connection between processes: messages, each with a kind of one byte, and descriptors of open files."""
 
     def __init__(self, end: socket.socket) -> None:
-        self._socket = end  # made beforehand, because a confined process may make none
+        self._socket = end  # passed in, because a confined process cannot create sockets
         self.connection = Connection(os.dup(end.fileno()))
 
     def send(self, kind: bytes, content: object, files: Sequence[int] = ()) -> None:
-        """Send a message, with descriptors if the other end takes some with this kind. Raises TimeoutError and OSError."""
+        """Send a message, with descriptors if its kind has some. Raises TimeoutError and OSError."""
         try:
             send_message(self.connection, kind, content)
             if files:
@@ -157,7 +157,7 @@ class Channel:
         except BlockingIOError as error:
             raise TimeoutError("no answer in time") from error
         except OSError as error:
-            if not self.connection.readable:  # which is how a connection refuses a length
+            if not self.connection.readable:  # the connection refused the length
                 raise ValueError("a message is too long") from error
             raise
         if not message:
@@ -175,5 +175,5 @@ class Channel:
 
 
 def send_message(connection: Connection, kind: bytes, content: object = None) -> None:
-    """Send one message. Values that MessagePack has no form for are sent as text."""
+    """Send one message. Values that MessagePack cannot encode are sent as text."""
     connection.send_bytes(kind + msgspec.msgpack.encode(content, enc_hook=str))

@@ -1,8 +1,8 @@
-"""What a workbook's number formats make of a stored number: a number, a date, a time, or digits and words as the sender sees them.
+"""Number formats of workbooks: turn a stored number into a number, a date, a time, or the digits and words that the sender sees.
 
-Pure. openpyxl knows which formats are dates; the arithmetic of both date systems, exact to the second, is here. The words around a
-number can hold its unit, as in `27 lb` for 27 in `0" lb"` or `1.5 t` for 1500 in `0.0," t"`; currencies (`[$USD]`, `€`) are not such
-words. Source: ECMA-376, part 1, 18.8.31.
+Pure. openpyxl knows which formats are dates. The arithmetic of both date systems, exact to the second, is here. The words around
+a number can hold its unit, as in `27 lb` for 27 in `0" lb"` or `1.5 t` for 1500 in `0.0," t"`. Currencies (`[$USD]`, `€`) do not
+count as words. Source: ECMA-376, part 1, 18.8.31.
 """
 
 import re
@@ -28,7 +28,7 @@ _PIECE = re.compile(
     r"|(?P<ends>;)|(?P<other>.)",
     re.IGNORECASE | re.DOTALL,
 )
-_OTHER_NUMBER = frozenset("%@")  # what is shown is a hundred times the number, or a text
+_OTHER_NUMBER = frozenset("%@")  # displays a hundred times the number, or a text
 _SIGNS = frozenset("-(")
 _WORD = re.compile(r"[^\W\d_]|[\"'″]")
 _SCALED = re.compile(r"(?<=[0#?])(,+)(?:\.[0#?]*)?$|(?<=[0#?])(,+)$")
@@ -39,8 +39,8 @@ _SECTIONS_MAX = 4
 
 
 class Section(NamedTuple):
-    """A section of a number format: the numbers it is for (a comparison and its limit; none: by its place), how many times the number is
-    divided by 1,000 to be shown, and the words around it.
+    """A section of a number format: its condition (comparison and limit; empty: by position), how often the displayed number is
+    divided by 1,000, and the words around it.
     """
 
     compares: str = ""
@@ -51,7 +51,7 @@ class Section(NamedTuple):
 
     @property
     def has_words(self) -> bool:
-        """Whether anything stands there that may be a unit: letters, or the signs of feet and inches."""
+        """Whether the words can be a unit: letters, or the signs of feet and inches."""
         return bool(_WORD.search(self.before) or _WORD.search(self.after))
 
 
@@ -59,7 +59,7 @@ _BARE = Section()
 
 
 def sections_of(code: str) -> tuple[Section, ...]:
-    """The sections of a number format; none if it shows no number with words."""
+    """The sections of a number format; none if no section has words."""
     pieces: list[list[re.Match[str]]] = [[]]
     for piece in _PIECE.finditer(code):
         if piece["ends"]:
@@ -71,7 +71,7 @@ def sections_of(code: str) -> tuple[Section, ...]:
 
 
 def with_words(number: str, sections: tuple[Section, ...]) -> str:
-    """A number in plain digits as it is shown, all digits of it, with its words; empty if it is shown without words."""
+    """The displayed number with its words, with all digits; empty if it is displayed without words."""
     value = Decimal(number)
     section = _section_for(value, sections)
     if not section.has_words:
@@ -90,7 +90,7 @@ def _section(pieces: list[re.Match[str]]) -> Section:
         if piece["limit"]:
             compares, limit = piece["compares"], Decimal(piece["limit"])
         elif piece["general"] or piece["digits"]:
-            if after.strip():  # a number in parts, such as 5 ft 10 in, has no words around it
+            if after.strip():  # a number in several parts, such as 5 ft 10 in
                 return Section(compares, limit)
             digits, after = digits + piece[0], ""
         elif piece["other"] in _OTHER_NUMBER:
@@ -106,21 +106,21 @@ def _section(pieces: list[re.Match[str]]) -> Section:
 
 def _section_for(value: Decimal, sections: tuple[Section, ...]) -> Section:
     if any(section.compares for section in sections):
-        fits = (one for one in sections if not one.compares or _COMPARES[one.compares](value, one.limit))
+        fits = (part for part in sections if not part.compares or _COMPARES[part.compares](value, part.limit))
         return next(fits, _BARE)
-    above, below, zero = sections[:1], sections[1:2], sections[2:3]
-    of_its_own = below if value < 0 else above if value else zero
-    return (of_its_own or above)[0]
+    positive, negative, zero = sections[:1], sections[1:2], sections[2:3]
+    own = negative if value < 0 else positive if value else zero
+    return (own or positive)[0]
 
 
 _DAY = 86_400
 _PLAIN = re.compile(r"-?[1-9][0-9]*|0|-?(0|[1-9][0-9]*)\.[0-9]*[1-9]")
-_PLAIN_LENGTH = 16  # 15 digits and a point: a double holds them exactly
+_PLAIN_LENGTH = 16  # 15 digits and a point: exact in a double
 _DIGITS_MAX, _DIGITS_OF_A_RESULT = 15, 12
-"""How many digits spreadsheet programs show at most; and how many a number has at most whose digits behind those are rounding noise."""
+"""The most digits that spreadsheet programs display; the most digits of a calculated result, beyond which they are rounding noise."""
 _TEXT_LENGTH_MAX = 400
 CODE_LENGTH_MAX = 255
-"""In longer format codes no digits are looked for: no spreadsheet program makes them, and their texts would stand in every cell."""
+"""Longer format codes are ignored: no spreadsheet program writes them, and their texts would be repeated in every cell."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,300}")
 _EASTERN_DATES = {*range(27, 37), *range(50, 59)}  # built-in formats of East Asian Excel; openpyxl does not know them
@@ -129,24 +129,24 @@ _DECORATION = re.compile(
     r"(\"[^\"]*\"|\\.)"
     r"|\[(?:\$-[^\]]*|black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]+)\]|[_*].",
     re.IGNORECASE,
-)  # languages, colours, blanks as wide as a sign, and what fills the cell: no sign of the value; texts of the format stay
+)  # languages, colours, padding and fill characters are removed; texts of the format stay
 _FIRST = re.compile(r"(?:\"[^\"]*\"|\\.|[^;])*", re.DOTALL)
 _LITERAL = re.compile(r"\"([^\"]*)\"|\\(.)")
 _DIGIT_PATTERN = re.compile(
     r"((?:\"[^\"]*\"|\\.)*)"
     r"(0(?:[0\- ()]|\\[- ()]|\"[- ()]+\")*0)"
     r"((?:\"[^\"]*\"|\\.)*)"
-)  # texts of the format stand in quotes, single letters behind a backslash
-_FALSE_LEAP_DAY = 60  # Excel counts a 29 February 1900, as Lotus did
-_LAST_SERIAL = 2_958_465  # 31 December 9999, in the system of 1900
+)  # texts of the format are in quotes, single letters after a backslash
+_FALSE_LEAP_DAY = 60  # Excel counts 29 February 1900, as Lotus did
+_LAST_SERIAL = 2_958_465  # 31 December 9999 in the 1900 system
 _EPOCH_1900, _EPOCH_1904 = date(1899, 12, 30), date(1904, 1, 1)
 _BETWEEN_EPOCHS = 1_462  # days
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What matters of a number format. `digits` is a pattern such as `00000` or `00000-0000`, empty for all others; `before` and `after`
-    are texts that stand around these digits, as in `"D-"00000`. `sections` are there for other numbers that are shown with words.
+    """The relevant parts of a number format. `digits` is a pattern such as `00000` or `00000-0000`, else empty. `before` and `after`
+    are the texts around these digits, as in `"D-"00000`. `sections` are for other numbers that are displayed with words.
     """
 
     is_date: bool = False
@@ -163,7 +163,7 @@ GENERAL = Format()
 
 
 def read_formats(elements: Iterable[tuple[str, dict[str, str]]]) -> list[Format]:
-    """The format behind each cell style, in order, from the elements of a workbook's styles part."""
+    """The format of each cell style, in order, from the elements of a workbook's styles part."""
     codes: dict[str, str] = {}
     styles: list[str] = []
     in_cell_styles = False
@@ -179,7 +179,7 @@ def read_formats(elements: Iterable[tuple[str, dict[str, str]]]) -> list[Format]
 
 
 def format_of(number: str, codes: Mapping[str, str]) -> Format:
-    """What matters of the format with this number, by the workbook's own codes, else by those that every workbook has."""
+    """The format with this number, from the workbook's own codes or else the built-in ones."""
     if number in codes:
         return parse_format(codes[number])
     place = int(number) if number.isdecimal() else 0
@@ -187,10 +187,10 @@ def format_of(number: str, codes: Mapping[str, str]) -> Format:
 
 
 def parse_format(code: str) -> Format:
-    """What matters of a format code as a workbook stores it (always in its English form)."""
+    """Parse a format code as a workbook stores it (always in English)."""
     found = _FIRST.match(code)
     first = found[0] if found is not None else ""
-    stripped = STRIP_RE.sub("", first)  # openpyxl takes a semicolon within a text for the end of the section
+    stripped = STRIP_RE.sub("", first)  # openpyxl ends the section at a semicolon within a text
     if first.strip().lower() in ("", "general", "standard", "@"):
         return GENERAL
     if is_date_format(stripped):
@@ -211,9 +211,8 @@ def parse_format(code: str) -> Format:
 
 
 def read_number(text: str, how: Format, *, from_1904: bool) -> Native:
-    """A stored number as the cell it is. Digits are exact: those of the shortest decimal that is the same binary number (without the
-    noise of binary arithmetic), or, for whole numbers, those that are stored. Dates outside the calendar and texts that are no number
-    come back as errors or plain numbers, never as something else.
+    """The cell of a stored number. Whole numbers keep their stored digits. Other numbers get the shortest decimal of the same
+    binary number, without rounding noise. A date outside the calendar becomes a plain number, an invalid text an error cell.
     """
     number = plain_number(text)
     if number is None:
@@ -242,8 +241,8 @@ def plain_number(text: str) -> str | None:
 
 
 def _without_noise(number: float) -> Decimal:
-    """A number as its shortest digits, or as a spreadsheet program shows it where the digits beyond those it shows are what is left of
-    binary arithmetic: 0.1 + 0.2 is stored as 0.30000000000000004, 4.35 * 100 as 434.99999999999994.
+    """A number in its shortest digits, or as spreadsheet programs display it if the other digits are rounding noise: 0.1 + 0.2 is
+    stored as 0.30000000000000004, 4.35 * 100 as 434.99999999999994.
     """
     exact = Decimal(repr(number))
     if len(exact.as_tuple().digits) <= _DIGITS_MAX or number.is_integer():
@@ -253,7 +252,7 @@ def _without_noise(number: float) -> Decimal:
 
 
 def _moment(number: str, how: Format, *, from_1904: bool) -> Native | None:
-    """A serial number as date, time or both, rounded to the second; None if no calendar has it."""
+    """A serial number as date, time or both, rounded to the second; None if it is outside the calendar."""
     serial = float(number)
     if not 0 <= serial <= _LAST_SERIAL + 1:
         return None
@@ -271,7 +270,7 @@ def _moment(number: str, how: Format, *, from_1904: bool) -> Native | None:
 
 @lru_cache(maxsize=4096)
 def _day(days: int, *, from_1904: bool) -> str:
-    """The date of a serial day, empty if there is none."""
+    """The ISO date of a serial day; empty if it has none."""
     if from_1904:
         return (_EPOCH_1904 + timedelta(days)).isoformat() if days <= _LAST_SERIAL - _BETWEEN_EPOCHS else ""
     if days in (0, _FALSE_LEAP_DAY) or days > _LAST_SERIAL:
@@ -280,14 +279,14 @@ def _day(days: int, *, from_1904: bool) -> str:
 
 
 def duration(number: str, seconds: int) -> Native:
-    """Elapsed time: a time of day below 24 hours, else the number of days, shown in hours."""
+    """Elapsed time: a time of day below 24 hours, else the number of days, displayed in hours."""
     hours, rest = divmod(seconds, 3600)
     clock = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
     return Native(clock, "time") if seconds < _DAY else Native(number, "number", clock)
 
 
 def _in_digits(number: str, pattern: str) -> str:
-    """The digits of a whole number put into a pattern from the right, as Excel shows it; more digits than places stay in front."""
+    """The digits of a whole number filled into a pattern from the right, as Excel displays it; surplus digits stay in front."""
     digits = list(number)
     shown = [(digits.pop() if digits else "0") if place == "0" else place for place in reversed(pattern)]
     return "".join([*digits, *reversed(shown)])

@@ -1,8 +1,8 @@
-"""OpenDocument spreadsheets (.ods), streamed: what a cell holds exactly, and what its sender sees of it.
+"""OpenDocument spreadsheets (.ods), streamed: the exact values of cells, and their text as the sender sees it.
 
-All sheets stand in one part, so opening reads it once from end to end: which sheets there are, what they hold beside cells, and
-that nothing is damaged. A row or cell that the file repeats a million times is one value with a count until it is asked for.
-Data styles give the same `Format` as the format codes of other workbooks.
+All sheets are in one part. Opening reads it once completely, to list the sheets and their traits and to detect damage. A row or
+cell that the file repeats a million times stays one value with a count until it is read. Data styles give the same `Format` as
+the format codes of other workbooks.
 """
 
 import re
@@ -58,7 +58,7 @@ _VALUE_TYPE, _FORMULA = f"{_OFFICE}value-type", f"{_TABLE_NAMES}formula"
 _ASIDE = {f"{_OFFICE}annotation", f"{_TEXT}ruby-text", f"{_TEXT}note", f"{_TABLE_NAMES}shapes", f"{_TABLE_NAMES}table"}
 _ERRORS = re.compile(r"#(NULL!|DIV/0!|VALUE!|REF!|NAME\?|NUM!|N/A)|Err:[0-9]{3}")
 _FLAGS = re.compile(r"[a-z]*:?=(TRUE|FALSE)\(\)")
-_WHITE = re.compile(r"[ \t\r\n]*[\t\r\n][ \t\r\n]*")  # breaks and tabs in the XML itself are no part of a text
+_WHITE = re.compile(r"[ \t\r\n]*[\t\r\n][ \t\r\n]*")  # line breaks and tabs of the XML do not belong to the text
 _ELAPSED = re.compile(
     r"(-?)P(?:([0-9]{1,9})D)?(?:T(?:([0-9]{1,9})H)?(?:([0-9]{1,9})M)?(?:([0-9]{1,9}(?:[.,][0-9]+)?)S)?)?"
 )
@@ -71,7 +71,7 @@ _DAY = 86_400
 
 @dataclass(slots=True)
 class _DataStyle:
-    """A data style while it is read."""
+    """A data style during parsing."""
 
     kind: str
     shows_date: bool = False
@@ -80,14 +80,14 @@ class _DataStyle:
     digits: int = 0
     plain: bool = True
     marks: list[tuple[int, str]] = field(default_factory=list)
-    before: str = ""  # what stands before the digits, and behind them
+    before: str = ""  # the texts before and after the digits
     after: str = ""
     has_number: bool = False
     thousands: int = 0
-    maps: list[tuple[str, Decimal, str]] = field(default_factory=list)  # comparison, limit, style for what it holds of
+    maps: list[tuple[str, Decimal, str]] = field(default_factory=list)  # comparison, limit, style of matching numbers
 
     def take(self, tag: str, place: int, text: str) -> None:
-        """A text of the style has ended: among the digits, before or behind them."""
+        """Add a text of the style: within, before or after the digits."""
         if tag == _EMBEDDED:
             self.marks.append((place, text))
         elif self.has_number:
@@ -96,7 +96,7 @@ class _DataStyle:
             self.before += text
 
     def format(self) -> Format:
-        """What matters of it."""
+        """Its format."""
         if self.kind in ("date-style", "time-style"):
             return Format(
                 is_date=True,
@@ -119,7 +119,7 @@ class _DataStyle:
 
 
 class _Styles:
-    """The styles of a spreadsheet. `start`, `text` and `end` are fed with what an XML parser finds in its parts."""
+    """The styles of a spreadsheet. `start`, `text` and `end` are handlers for an XML parser."""
 
     def __init__(self) -> None:
         self._data: dict[str, Format] = {}
@@ -131,7 +131,7 @@ class _Styles:
         self._mark: tuple[int, str] | None = None
 
     def format(self, style: str) -> Format:
-        """What the cell style with this name makes of a number."""
+        """The format of the cell style with this name."""
         if (known := self._known.get(style)) is None:
             known = self._known[style] = self._look_up(style)
         return known
@@ -191,7 +191,7 @@ class _Styles:
             reading.maps.append((compares, Decimal(when[2]), given.get(f"{_STYLE}apply-style-name", "")))
 
     def _mapped(self, reading: _DataStyle) -> Format:
-        """What matters of a style whose parts were all read, with those that stand for some numbers in its place (they come before it)."""
+        """The format of a complete style, including the styles that replace it for some numbers; these come earlier in the file."""
         own = reading.format()
         parts = [(how, limit, self._data.get(name, GENERAL).sections) for how, limit, name in reading.maps[:_MAPS_MAX]]
         if own.digits or own.is_date or not any(sections for _, _, sections in parts):
@@ -223,12 +223,12 @@ def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
         seen = _survey(package)
     if not seen:
         raise refused(name, "it is a spreadsheet without a sheet", SEND_AGAIN)
-    sheets = tuple(Sheet(one.title, str(one.place), styles.hides(one.style)) for one in seen)
-    traits = {str(one.place): one.traits() for one in seen}
+    sheets = tuple(Sheet(table.title, str(table.place), styles.hides(table.style)) for table in seen)
+    traits = {str(table.place): table.traits() for table in seen}
 
     def rows(key: str) -> Rows:
-        with open_package(source, name, inflated_bytes_max) as anew:
-            yield from _stream_rows(anew, int(key), styles)
+        with open_package(source, name, inflated_bytes_max) as reopened:
+            yield from _stream_rows(reopened, int(key), styles)
 
     return Book(name, "spreadsheet (.ods)", sheets, {}, rows, traits.__getitem__)
 
@@ -257,7 +257,7 @@ def _read_styles(package: Package, part: str, styles: _Styles) -> None:
 
 @dataclass(slots=True)
 class _Seen:
-    """A table while the survey counts. `place` is its number among all tables of the part."""
+    """A table during the survey. `place` is its index among all tables of the part."""
 
     place: int
     title: str
@@ -271,25 +271,25 @@ class _Seen:
     is_copy: bool = False
 
     def see_column(self, given: dict[str, str]) -> None:
-        """A column begins, or many that are alike. Those that are hidden up to the last one are nothing that is left out."""
+        """Add a column, or several equal ones. Hidden columns up to the last column of the sheet are not reported."""
         after = self.columns + int(given.get(_COLUMNS_REPEATED, "1"))
         if given.get(f"{_TABLE_NAMES}visibility", "visible") != "visible" and after < COLUMNS_MAX:
             self.hidden_columns.extend(range(self.columns, after))
         self.columns = min(after, COLUMNS_MAX)
 
     def see_row(self, repeated: int, *, hidden: bool) -> None:
-        """A row ends, or many that are alike."""
+        """Add a row, or several equal ones."""
         if hidden:
             self.hidden_rows.add(self.rows + 1, self.rows + repeated)
         self.rows += repeated
 
     def traits(self) -> Traits:
-        """What it holds beside its cells."""
+        """Its traits."""
         return Traits(self.merged, self.hidden_rows, tuple(self.hidden_columns), "on" if self.filtered else "")
 
 
 class _Survey:
-    """The handlers of a parser that list the tables and count what they hold beside cells."""
+    """The handlers of a parser that list the tables and collect their traits."""
 
     def __init__(self) -> None:
         self.seen: list[_Seen] = []
@@ -333,7 +333,7 @@ class _Survey:
 
 
 def _survey(package: Package) -> list[_Seen]:
-    """The sheets of a spreadsheet. Copies of other files' sheets, kept for links, are none. Raises FileRefused for damage."""
+    """The sheets of a spreadsheet, without cached copies of linked sheets. Raises FileRefused for damage."""
     survey = _Survey()
     parser = safe_parser(namespace_separator=" ")
     parser.StartElementHandler, parser.EndElementHandler = survey.start, survey.end
@@ -343,7 +343,7 @@ def _survey(package: Package) -> list[_Seen]:
 
 
 def _stream_rows(package: Package, wanted: int, styles: _Styles) -> Rows:
-    """The rows of the sheet with this place. Raises FileRefused for a cell that stands beyond every spreadsheet's edge."""
+    """The rows of the sheet with this index. Raises FileRefused for a cell beyond the limits of spreadsheets."""
     reader = _RowReader(wanted, styles)
     parser = reader.parser()
     number = 0
@@ -360,7 +360,7 @@ def _stream_rows(package: Package, wanted: int, styles: _Styles) -> Rows:
 
 
 class _RowReader:
-    """The handlers of a parser that make rows of one table: how often each is repeated, its cells. Its end is repeated 0 times."""
+    """The handlers of a parser that read the rows of one table, as repetitions and cells. 0 repetitions mark the end."""
 
     def __init__(self, wanted: int, styles: _Styles) -> None:
         self.found: list[tuple[int, Cells]] = []
@@ -444,21 +444,20 @@ class _RowReader:
         value = _cell(given, "\n".join(self._paragraphs), self._styles.format(style))
         if value:
             if not 0 < repeated <= COLUMNS_MAX - first:
-                raise ValueError("a cell stands beyond the last column")
+                raise ValueError("a cell is beyond the last column")
             self._cells.extend((position, value) for position in range(first, self._position))
 
 
 def _cell(given: dict[str, str], text: str, how: Format) -> str:
-    """A cell from its attributes, the text that is shown, and its format."""
+    """A cell from its attributes, its displayed text and its format."""
     kind = given.get(_VALUE_TYPE)
     make = _TYPED.get(kind or "")
     formula = given.get(_FORMULA, "")
     if kind is None:
         return Native("=", "formula") if formula and not text else text
     if make is not None:
-        if formula and (
-            found := _FLAGS.fullmatch(formula)
-        ):  # LibreOffice keeps flags of other formats as such formulas
+        # LibreOffice stores flags of other formats as such formulas
+        if formula and (found := _FLAGS.fullmatch(formula)):
             return Native(found[1].lower(), "flag")
         return make(given, how)
     if given.get(f"{_CALC}value-type") == "error" or (formula and _ERRORS.fullmatch(text)):
@@ -475,7 +474,7 @@ def _flag(given: dict[str, str], _how: Format) -> str:
 
 
 def _date(given: dict[str, str], how: Format) -> str:
-    """A date cell: with its time if it has one or its format shows one, as in other workbooks, to the second."""
+    """A date cell, with time (to the second) if it has one or its format shows one, as in other workbooks."""
     text = given.get(f"{_OFFICE}date-value", "")
     try:
         if "T" not in text:
@@ -491,7 +490,7 @@ def _date(given: dict[str, str], how: Format) -> str:
 
 
 def _time(given: dict[str, str], _how: Format) -> str:
-    """A time of day, or from 24 hours on an elapsed time: the number of days, shown in hours."""
+    """A time of day, or from 24 hours the number of days, displayed in hours."""
     found = _ELAPSED.fullmatch(given.get(f"{_OFFICE}time-value", ""))
     if not found or not any(found.groups()[1:]):
         return Native("#VALUE!", "error")

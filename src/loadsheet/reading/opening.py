@@ -1,7 +1,7 @@
-"""Opening a file for the tables that a mapping wants of it. The file's type is detected by its bytes, never by its name.
+"""Opens a file and finds the tables that a mapping wants. The file type is detected by content, never by name.
 
-Also here: archives, which are a zip or gzip file with one table inside. Text is unpacked while it is read, workbooks into memory (up to
-256 MB). Nothing is unpacked to disk, no name from inside becomes a path, and an archive in an archive is not opened.
+Also here: archives, which are zip or gzip files with one table inside. Text is unpacked while it is read, workbooks into memory
+(up to 256 MB). Nothing is unpacked to disk, no name in an archive becomes a path, and nested archives are not opened.
 """
 
 import re
@@ -33,7 +33,7 @@ from loadsheet.reading.xlsx import open_xlsx
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 _ODF = "application/vnd.oasis.opendocument."
 _GZIP = b"\x1f\x8b"
-_BIFF = (b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")  # an .xls that was never put into an OLE file
+_BIFF = (b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")  # an .xls without an OLE container
 
 _EXPORT = "export the table as CSV"
 _UNPACK = "unpack it and send the file inside"
@@ -63,7 +63,7 @@ _SIGNATURES: dict[bytes, Kind] = {
     b"MIME-Version:": ("a web archive (MHTML)", SAVE_AS),
 }
 _ALSO_WORDS = (b"BZh", b"PAR1", b"GIF8")
-"""Signatures that a text may begin with too; what is meant by them holds zero bytes."""
+"""Signatures that a text may begin with as well; the binary formats contain zero bytes."""
 
 _PACKAGES: dict[str, Kind] = {  # by the part that identifies them
     "xl/workbook.bin": ("a binary workbook (.xlsb)", SAVE_AS),
@@ -73,7 +73,7 @@ _PACKAGES: dict[str, Kind] = {  # by the part that identifies them
 }
 _OTHER_ODF: Kind = ("an OpenDocument file that is not a spreadsheet", SAVE_AS)
 _OTHER_PACKAGE: Kind = ("an Office document without a workbook", SAVE_AS)
-_MARKUP = (  # how a text begins, in lower case
+_MARKUP = (  # the start of a text, in lower case
     (
         re.compile(r"<\?xml.{0,600}(urn:schemas-microsoft-com:office:spreadsheet|excel\.sheet)", re.DOTALL),
         "an XML spreadsheet of Excel 2003",
@@ -91,10 +91,10 @@ _MARKUP = (  # how a text begins, in lower case
 
 
 def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
-    """The tables that `layouts` want of the file at `path`, by layout name. `name` is the name it was dropped under, for problems.
+    """The tables of the file at `path` for `layouts`, by layout name. `name` is the file's original name, for problems.
 
-    The file must not change while the tables are used: `Table.rows` reads it again each time. A bad row comes out of `rows` with
-    its problem. Raises FileRefused if the file cannot be read.
+    The file must not change while the tables are used: `Table.rows` reads it again each time. `rows` yields bad rows with their
+    problems. Raises FileRefused if the file cannot be read.
     """
     source, archive = _unpack(path, name, bounds)
     book = _open_book(source, name, bounds, archive)
@@ -104,11 +104,10 @@ def open_tables(path: Path, name: str, layouts: Sequence[Layout], bounds: Bounds
 
 
 def read_tops(path: Path, name: str, bounds: Bounds) -> list[Top]:
-    """The first rows of everything in a file that can be a table, before any mapping is known, in any format. Raises
-    FileRefused like `open_tables`.
+    """The first rows of every possible table in a file of any format, without a mapping. Raises FileRefused like `open_tables`.
 
-    Runs in the process that asks: it is for the author of a mapping at a terminal, with a sample chosen by hand; what an inbox
-    receives goes through `sandbox`.
+    Runs in the caller's process: it is for the author of a mapping, with a sample chosen by hand. Files from an inbox go through
+    `sandbox`.
     """
     source, archive = _unpack(path, name, bounds)
     book = _open_book(source, name, bounds, archive)
@@ -116,7 +115,7 @@ def read_tops(path: Path, name: str, bounds: Bounds) -> list[Top]:
 
 
 def _unpack(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:
-    """The file itself, or the one in an archive, and what archive that is, in words."""
+    """The file itself or the one in an archive, and a description of the archive (empty: none)."""
     head = _head(path, name)
     limit = bounds.inflated_bytes_max
     if head.startswith(_GZIP):
@@ -134,14 +133,14 @@ def _head(source: Source, name: str) -> bytes:
             head = file.read(4096)
     except OSError as error:
         hint = "check that the file is there and may be read"
-        raise refused(name, f"the system says: {error.strerror}", hint) from error
+        raise refused(name, f"the system reports: {error.strerror}", hint) from error
     if not head:
         raise FileRefused(Problem("R202", Where(name), hint="it has 0 bytes; send it again"))
     return head
 
 
 def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book | None:
-    """The workbook that a file is, None if it is text. Raises FileRefused for what is neither."""
+    """The workbook in a file; None for text. Raises FileRefused for anything else."""
     head, limit = _head(source, name), bounds.inflated_bytes_max
     if head.startswith(_ZIP):
         if archive and not _is_document(source, name, limit):
@@ -164,19 +163,19 @@ def _refuse_foreign(name: str, head: bytes) -> None:
 
 
 def _as_text(head: bytes) -> str:
-    """The ASCII characters at the beginning of a file, in any encoding, as text."""
+    """The ASCII characters at the start of a file in any encoding, in lower case."""
     return head.replace(b"\0", b"").decode("utf-8-sig", "ignore").lstrip("\ufeff \t\r\n").lower()
 
 
 def _is_document(source: Source, name: str, inflated_bytes_max: int) -> bool:
-    """Whether a zip file is one document of any kind, rather than an archive of files."""
+    """Whether a zip file is a document rather than an archive of files."""
     with open_package(source, name, inflated_bytes_max) as package:
         marking_parts = ("mimetype", "[Content_Types].xml", *_PACKAGES)
         return any(package.has(part) for part in marking_parts) or _holds_workbook(package)
 
 
 def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
-    """The workbook of a zip file of parts. Raises FileRefused naming what it is instead."""
+    """The workbook in a zip package. Raises FileRefused naming the kind of any other package."""
     with open_package(source, name, inflated_bytes_max) as package:
         if _holds_workbook(package):
             opener = open_xlsx
@@ -199,7 +198,7 @@ def _package_kind(package: Package) -> Kind:
 
 
 def _odf_kind(package: Package) -> str:
-    """Which OpenDocument file it is (`spreadsheet`, `text`, ...), empty if it is none."""
+    """The kind of an OpenDocument file (`spreadsheet`, `text`, ...); empty for other packages."""
     if not package.has("mimetype"):
         return ""
     with package.opened("mimetype") as stream:
@@ -208,7 +207,7 @@ def _odf_kind(package: Package) -> str:
 
 
 def _holds_workbook(package: Package) -> bool:
-    """Whether the main part of a package, wherever it lies, is a workbook."""
+    """Whether the main part of a package is a workbook, whatever its name."""
     if package.has("xl/workbook.xml"):
         return True
     main = [part for kind, part in package.relations("").values() if kind == "officeDocument"]
@@ -228,7 +227,7 @@ _CHUNK = 1 << 18
 
 
 def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Source:
-    """The table in an archive: `member` of a zip, or all there is in a gzip file (no name). It is read to its end once.
+    """The table in an archive: `member` of a zip file, or the content of a gzip file (empty name). Reads it once completely.
 
     Raises FileRefused if it is damaged, or unpacks to too much.
     """
@@ -256,7 +255,9 @@ def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Sourc
 
 
 def find_member(path: Path, name: str, inflated_bytes_max: int) -> tuple[str, int]:
-    """The name of the one table in a zip archive, and how many files beside it are ignored. Raises FileRefused naming what is inside unless there is exactly one."""
+    """The name of the only table in a zip archive, and the number of ignored files. Raises FileRefused listing the content if
+    there is not exactly one.
+    """
     with open_package(path, name, inflated_bytes_max) as package:
         files = [entry.filename for entry in package.archive.infolist() if _is_senders_file(entry)]
     tables = [file for file in files if PurePosixPath(file.lower()).suffix in _TABLE_SUFFIXES]
@@ -268,7 +269,7 @@ def find_member(path: Path, name: str, inflated_bytes_max: int) -> tuple[str, in
 
 
 def _is_senders_file(entry: zipfile.ZipInfo) -> bool:
-    """Whether an entry is a file of the sender's, and not what their system adds."""
+    """Whether an entry is the sender's own file, not one that their system added."""
     folder, _, base = entry.filename.replace("\\", "/").rpartition("/")
     clutter = base.startswith("._") or base.lower() in _CLUTTER or folder.split("/")[0] == "__MACOSX"
     return bool(base) and not clutter

@@ -1,8 +1,8 @@
-"""The zip packages of workbooks: checked against zip bombs and damage, and read part by part.
+"""The zip packages of workbooks: checked for zip bombs and damage, and read part by part.
 
-The checks need only the zip's directory and the headers of its parts, so a bomb costs no more than its directory. `zipfile` finds
-other damage while a part is read: it unpacks no more than the directory declares and verifies the checksum. XML with a document
-type or entities is refused. Parts are read by name and streamed, never unpacked to disk.
+The checks need only the zip's directory and the headers of its parts, so a bomb costs only the reading of its directory.
+`zipfile` finds other damage while a part is read: it unpacks no more than the directory declares and verifies the checksum. XML
+with a document type or entities is refused. Parts are read by name and streamed, never unpacked to disk.
 """
 
 import posixpath
@@ -19,11 +19,11 @@ from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.encoding import Source, refused
 
 DAMAGED = "it is incomplete or damaged"
-SEND_AGAIN = "save it anew in the program it comes from and send it again"
+SEND_AGAIN = "save it again in the program that made it, then send it again"
 
 _CHUNK = 1 << 17
 _TEXT_LENGTH_MAX = 1 << 23  # a cell of Excel has 32,767 characters
-_PROLOGUE_MAX, _PROLOGUE_CHUNK = 1 << 16, 1 << 10  # what stands before the first element of a part
+_PROLOGUE_MAX, _PROLOGUE_CHUNK = 1 << 16, 1 << 10  # bytes before the first element of a part
 
 FAULTS = (
     zipfile.BadZipFile,
@@ -36,7 +36,7 @@ FAULTS = (
     ValueError,
     LookupError,
 )
-"""What damaged archives and parts make zipfile and the handlers of a parser raise; zipfile checks little itself."""
+"""The exceptions that zipfile and parser handlers raise for damaged archives and parts; zipfile checks little itself."""
 
 
 T = TypeVar("T")
@@ -48,19 +48,19 @@ class _ForbiddenMarkup(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """An open package. `name` is the file's name for problems; `parts` maps folded part names to the archive's own."""
+    """An open package. `name` is the file's name for problems; `parts` maps folded part names to the archive's entries."""
 
     archive: zipfile.ZipFile
     name: str
     parts: dict[str, zipfile.ZipInfo]
 
     def has(self, part: str) -> bool:
-        """Whether there is such a part. Case, backslashes and a leading slash do not matter."""
+        """Whether the part exists. Case, backslashes and a leading slash do not matter."""
         return _folded(part) in self.parts
 
     @contextmanager
     def opened(self, part: str) -> Iterator[IO[bytes]]:
-        """The bytes of a part as a stream. Raises FileRefused if it is missing or proves damaged while it is read."""
+        """The bytes of a part as a stream. Raises FileRefused if it is missing or damaged."""
         if not self.has(part):
             raise refused(self.name, f"its part {part} is missing", SEND_AGAIN)
         try:
@@ -72,9 +72,9 @@ class Package:
     def feed(
         self, part: str, parser: expat.XMLParserType, found: list[T], pieces: Sequence[str] = ()
     ) -> Generator[T, None, None]:
-        """Feed a part to a parser, whose handlers put what they find into `found`; that is passed on piece by piece. `pieces` is the text
-        of the current cell. Raises FileRefused for malformed XML, for a cell without an end, and for content that the handlers cannot
-        make sense of (ValueError, LookupError).
+        """Feed a part to a parser. Its handlers append results to `found`, which this yields piece by piece, and the text of the current
+        cell to `pieces`. Raises FileRefused for malformed XML, a cell that is too long, and content that the handlers reject
+        (ValueError, LookupError).
         """
         try:
             with self.opened(part) as stream:
@@ -84,7 +84,7 @@ class Package:
                     found.clear()
                     if sum(map(len, pieces)) > _TEXT_LENGTH_MAX:
                         limit = f"{_TEXT_LENGTH_MAX:,} characters"
-                        raise over_limit(self.name, "one of its cells never ends", limit, "a fixed limit", SEND_AGAIN)
+                        raise over_limit(self.name, "one of its cells is too long", limit, "a fixed limit", SEND_AGAIN)
                 parser.Parse(b"", True)  # noqa: FBT003 (its signature)
         except _ForbiddenMarkup:
             raise _forbidden_markup(self.name, part) from None
@@ -93,7 +93,7 @@ class Package:
         yield from found
 
     def elements(self, part: str) -> Iterator[tuple[str, dict[str, str]]]:
-        """Every element of a part as its name and attributes, both without prefixes, in document order."""
+        """Every element of a part as name and attributes, without prefixes, in document order."""
         parser = safe_parser()
         found: list[tuple[str, dict[str, str]]] = []
 
@@ -119,13 +119,11 @@ class Package:
 
 @contextmanager
 def open_package(source: Source, name: str, inflated_bytes_max: int) -> Iterator[Package]:
-    """The package of a file. Raises FileRefused if it is not a sound zip, unpacks to too much, is locked with a password, or
-    declares a document type or an entity in any part.
-    """
+    """The package of a file. Raises FileRefused if it is not a valid zip, unpacks to too much, or is locked with a password."""
     try:
         stream = source.open("rb")
     except OSError as error:
-        raise refused(name, f"the system says: {error.strerror}", SEND_AGAIN) from error
+        raise refused(name, f"the system reports: {error.strerror}", SEND_AGAIN) from error
     with stream:
         try:
             check_directory(stream, name)
@@ -141,8 +139,8 @@ def open_package(source: Source, name: str, inflated_bytes_max: int) -> Iterator
 
 
 def check_markup(package: Package) -> None:
-    """Raises FileRefused if any XML part declares a document type or an entity. They can only stand before a part's first
-    element, and the parser itself looks for them, so no encoding hides them; a malformed part is found when it is read.
+    """Raises FileRefused if any XML part declares a document type or an entity. Declarations must precede the first element of a
+    part. The parser itself finds them, so no encoding hides them. Malformed parts are reported when they are read.
     """
     for part in package.parts:
         if part.endswith((".xml", ".rels", ".vml")):
@@ -150,8 +148,8 @@ def check_markup(package: Package) -> None:
 
 
 def safe_parser(*, namespace_separator: str | None = None) -> expat.XMLParserType:
-    """A parser that stops at a document type or an entity declaration. Names come with their prefixes (see `local_name`), or
-    with their namespace before the separator.
+    """A parser that stops at a document type or an entity declaration. Names have their prefixes (see `local_name`), or their
+    namespace before the separator.
     """
     parser = expat.ParserCreate(namespace_separator=namespace_separator)
     parser.buffer_text = True
@@ -161,7 +159,7 @@ def safe_parser(*, namespace_separator: str | None = None) -> expat.XMLParserTyp
 
 
 def local_name(tag: str) -> str:
-    """A name without its prefix. Workbooks never use one local name for two things where we look."""
+    """A name without its prefix. In the parts we read, local names are unique."""
     return tag.rpartition(":")[2]
 
 
@@ -183,7 +181,7 @@ def _check_prologue(package: Package, part: str) -> None:
         except _ForbiddenMarkup:
             raise _forbidden_markup(package.name, part) from None
         except expat.ExpatError:
-            return  # malformed: said when the part is read, and parts that are not read do not matter
+            return  # malformed: reported when the part is read
     if not begun and read >= _PROLOGUE_MAX:
         reason = f"its part {part} holds {read:,} bytes or more before its first element"
         raise over_limit(package.name, reason, _PROLOGUE_MAX, "a fixed limit", SEND_AGAIN)
@@ -207,10 +205,10 @@ def _target(folder: str, target: str) -> str:
 
 
 PARTS_MAX = 10_000
-RATIO_MAX = 100  # what shrinks more than this ...
-RATIO_OF_TABLES_MAX = 500  # ... or, if it holds a table, whose rows may repeat much of each other, than this ...
-RATIO_GRACE = 10_000_000  # ... and unpacks to more than this is a bomb
-_SHEETS = "worksheets/"  # their readers stream them: only their size counts
+RATIO_MAX = 100  # bytes for each packed one
+RATIO_OF_TABLES_MAX = 500  # of a table, whose rows may repeat each other
+RATIO_GRACE = 10_000_000  # bytes; a part that unpacks to less is never a bomb
+_SHEETS = "worksheets/"  # streamed by their readers, so only their size is limited
 
 _SPLIT = "send it in several files, or as CSV"
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
@@ -221,18 +219,16 @@ _END_64 = struct.Struct("<4sQ2H2L4Q")  # APPNOTE 4.3.14
 _LOCATOR_64 = struct.Struct("<4sLQL")  # APPNOTE 4.3.15
 _COMMENT_MAX = 0xFFFF
 _DIRECTORY_MAX = 1_000 * PARTS_MAX  # bytes
-_IN_EXTRA_FIELD = 0xFFFFFFFF  # how zip64 says that a size stands elsewhere; 0: it follows the part
+_IN_EXTRA_FIELD = 0xFFFFFFFF  # zip64: the size is in the extra field; 0: it follows the part
 
 
 def over_limit(name: str, reason: str, limit: int | str, setting: str, hint: str = _SPLIT) -> FileRefused:
-    """The refusal of a file that is over a limit: what was measured, what is read at most, and the setting that says so."""
+    """The refusal of a file that exceeds a limit: the measured value, the limit, and its setting."""
     return FileRefused(Problem("R231", Where(name), "", {"reason": reason, "limit": limit, "setting": setting}, hint))
 
 
 def check_directory(stream: IO[bytes], name: str) -> None:
-    """Raises FileRefused if the directory of a zip is larger than that of any workbook, before it is read. Says nothing of what
-    is not a zip.
-    """
+    """Raises FileRefused before reading if the directory of a zip is larger than that of any workbook. Ignores other files."""
     size = stream.seek(0, 2)
     tail_length = min(size, _END.size + _COMMENT_MAX + _LOCATOR_64.size)
     stream.seek(size - tail_length)
@@ -257,8 +253,8 @@ def check_directory(stream: IO[bytes], name: str) -> None:
 
 
 def check_parts(archive: zipfile.ZipFile, stream: IO[bytes], name: str, inflated_bytes_max: int) -> None:
-    """Raises FileRefused if the parts are too many or too large, shrink as only a bomb does, overlap, are not what the headers in
-    front of them say, are locked with a password, or are packed as workbooks never are.
+    """Raises FileRefused if the parts are too many, too large, compressed like a zip bomb, overlapping, inconsistent with their
+    headers, locked with a password, or packed with an unusual method.
     """
     entries = archive.infolist()
     if len(entries) > PARTS_MAX:
@@ -276,7 +272,7 @@ def check_parts(archive: zipfile.ZipFile, stream: IO[bytes], name: str, inflated
 
 
 def _check_ratios(entries: Sequence[zipfile.ZipInfo], name: str) -> None:
-    """Raises FileRefused if a part, or all together, shrink as only a bomb does. Sheets do not count: honest ones may hold much the same
+    """Raises FileRefused if a part, or all together, are compressed like a zip bomb. Sheets do not count: valid ones may repeat much
     in each row.
     """
     tables = [entry for entry in entries if entry.filename == "content.xml" or _has_rows(entry.filename)]
@@ -291,7 +287,7 @@ def _check_ratios(entries: Sequence[zipfile.ZipInfo], name: str) -> None:
 
 
 def _has_rows(part: str) -> bool:
-    """Whether a part is a table by itself, as in an archive of one."""
+    """Whether a part is a text table, as in an archive."""
     return part.lower().endswith((".csv", ".tsv", ".tab", ".txt"))
 
 
@@ -302,23 +298,23 @@ def _too_many_parts(parts: int, name: str) -> FileRefused:
 def _check_part_headers(
     entries: Sequence[zipfile.ZipInfo], stream: IO[bytes], start_of_directory: int, name: str
 ) -> None:
-    """Each part has bytes of its own, and the header in front of it says the same of it as the directory."""
+    """Raises FileRefused if parts share bytes, or a part's header contradicts the directory."""
     free_from = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         stream.seek(max(entry.header_offset, 0))
         header = stream.read(_LOCAL.size)
         if len(header) < _LOCAL.size or not header.startswith(b"PK\x03\x04"):
-            raise _mismatch(name, f"there is no part where {entry.filename} should be")
+            raise _mismatch(name, f"its part {entry.filename} is not where its directory says")
         _, _, _, method, _, _, checksum, packed, inflated, name_length, extra_length = _LOCAL.unpack(header)
         end = entry.header_offset + _LOCAL.size + name_length + extra_length + entry.compress_size
         if entry.header_offset < free_from or end > start_of_directory:
-            raise _mismatch(name, f"its part {entry.filename} shares bytes with another one, as in a zip bomb")
+            raise _mismatch(name, f"its part {entry.filename} shares bytes with another part, as in a zip bomb")
         free_from = end
         pairs = ((checksum, entry.CRC), (packed, entry.compress_size), (inflated, entry.file_size))
         if method != entry.compress_type or any(
             declared not in (known, 0, _IN_EXTRA_FIELD) for declared, known in pairs
         ):
-            raise _mismatch(name, f"its part {entry.filename} is not of the size that its directory says")
+            raise _mismatch(name, f"its part {entry.filename} does not have the size that its directory says")
 
 
 def _mismatch(name: str, reason: str) -> FileRefused:

@@ -1,14 +1,14 @@
-"""The sandbox of the readers: each file is opened and read in a process of its own, and only its rows come back.
+"""The sandbox of the readers: each file is opened and read in a separate process, and only its rows come back.
 
-A file is refused if its reader crashes, loops, hangs or takes too much memory; the run goes on. `sandbox_child` is the reader's side
-with its limits. This module knows no file format and loads no library that reads one. Files are read in this process where
-processes cannot be forked (Windows) and with `reading.process = "none"`.
+If a reader crashes, loops, hangs or takes too much memory, its file is refused and the run continues. `sandbox_child` is the
+reader's side with its limits. This module knows no file format and loads no library that reads one. Files are read in this
+process where processes cannot be forked (Windows), and with `reading.process = "none"`.
 
-A disk that fails while a file is read is not the file's fault and refuses nothing: the file is read once more, then the run halts.
+A disk error does not refuse a file: the file is read once more, then the run halts.
 
-The fork server is our own. The one of `multiprocessing` inherits the whole environment, so readers would hold the token; every reader
-keeps it alive, so a reader that hangs outlives a run that was killed; it reports neither CPU time nor peak memory, which tell
-the limit that ended a reader; it is one for the whole program that imports loadsheet; and it fails in a forked process.
+The fork server is our own, because the one of `multiprocessing` has five drawbacks. It inherits the whole environment, so readers
+would hold the token. Every reader keeps it alive, so a reader that hangs outlives a killed run. It reports neither CPU time nor
+peak memory, which show the limit that ended a reader. The program that imports loadsheet shares it. It fails in a forked process.
 """
 
 import os
@@ -58,17 +58,17 @@ _BOOTSTRAP = (
     "import sys; sys.path[:] = sys.argv[3:]; "
     "from loadsheet.reading.sandbox_child import serve; serve(int(sys.argv[1]), sys.argv[2])"
 )
-_SAVE_AGAIN = "save it anew in the program it comes from and send it again, or send it as CSV"
+_SAVE_AGAIN = "save it again in the program that made it, then send it again, or send it as CSV"
 _MEMORY_ERRORS = ("MemoryError", "OverflowError")
-_SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a process with threads must not fork
+_SINGLE_THREADED = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # a multi-threaded process must not fork
 
 
 def open_tables(path: Path, name: str, layouts: Sequence[Layout], settings: "Settings") -> dict[str, Table]:
-    """The tables that `layouts` want of the file at `path`, by layout name. `name` is the name it was dropped under, for problems.
+    """The tables of the file at `path` for `layouts`, by layout name. `name` is the file's original name, for problems.
 
-    The file must not change while the tables are used: `Table.rows` reads it again each time. A bad row comes out of `rows` with
-    its problem. Raises FileRefused, here or while rows are read, if the file cannot be read, DiskFault if a disk fails twice,
-    and ReadersUnavailable if no process can be started.
+    The file must not change while the tables are used: `Table.rows` reads it again each time. `rows` yields bad rows with their
+    problems. Raises FileRefused, here or in `rows`, if the file cannot be read, DiskFault if a disk fails twice, and
+    ReadersUnavailable if no process can be started.
     """
     if not _uses_sandbox(settings):
         from loadsheet.reading import opening
@@ -89,14 +89,14 @@ def _uses_sandbox(settings: "Settings") -> bool:
 
 @cache
 def _fork_server(_process: int) -> "ForkServer":
-    """The fork server of this process. A forked process needs one of its own, hence the argument."""
+    """The fork server of this process. A forked process needs its own, hence the argument."""
     return ForkServer()
 
 
 def open_in_sandbox(
     path: Path, name: str, layouts: Sequence[Layout], settings: "Settings", fork_server: "ForkServer"
 ) -> dict[str, Table]:
-    """As `open_tables`, by a reader of this fork server. The reader lives as long as one of the tables does."""
+    """Like `open_tables`, with a reader of this fork server. The reader lives as long as one of the tables."""
     try:
         return _open_once(path, name, layouts, settings, fork_server)
     except DiskFault:
@@ -109,11 +109,11 @@ def _open_once(
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        raise _unreadable(name, f"the system says: {error.strerror}") from error
+        raise _unreadable(name, f"the system reports: {error.strerror}") from error
     try:
         status = os.fstat(opened)
         if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(name, "it is not a file but a folder, a pipe or a device")
+            raise _unreadable(name, "it is a folder, a pipe or a device, not a file")
         limits = _limits(settings, status.st_size)
         reader = _Reader(name, limits, fork_server, opened)
     finally:
@@ -128,7 +128,7 @@ def _unreadable(name: str, reason: str) -> FileRefused:
 
 
 class ExitStatus(NamedTuple):
-    """How a process ended: the signal that killed it (0: none), its exit code, its peak memory and its CPU time."""
+    """The exit status of a process: the signal that killed it (0: none), its exit code, its peak memory and its CPU time."""
 
     signal: int
     code: int
@@ -140,9 +140,7 @@ _UNKNOWN_EXIT = ExitStatus(0, 0, 0, 0.0)
 
 
 class Limits(NamedTuple):
-    """The limits of reading one file: memory beyond what the process began with, CPU time of each pass, and the longest wait for
-    a reply.
-    """
+    """The limits of reading one file: memory beyond that of the new process, CPU time of each pass, and the reply timeout."""
 
     memory_mb: int
     cpu_s: int
@@ -159,7 +157,7 @@ def _limits(settings: "Settings", size: int) -> Limits:
 
 
 class ForkServer:
-    """The process that forks readers. It starts with the first reader, and again if it dies. `target` is the function that
+    """The process that forks readers. It starts with the first reader and restarts if it dies. `target` is the function that
     reads a file, as `module:function`. Thread-safe.
     """
 
@@ -170,7 +168,7 @@ class ForkServer:
         self._finalizer: weakref.finalize[..., ForkServer] | None = None
 
     def start(self) -> None:
-        """Start the process without waiting for it. If that fails, `fork_reader` tries again and raises."""
+        """Start the process without waiting for it. On failure, `fork_reader` tries again and raises."""
         with self._lock, suppress(OSError):
             self._channel = self._channel or self._start()
 
@@ -185,13 +183,15 @@ class ForkServer:
                 except (OSError, EOFError, ValueError) as error:
                     self.close()
                     if last:
-                        why = "it ended at once" if isinstance(error, EOFError) else str(error)
-                        text = f"no process for reading files can be started: {why}"
-                        raise ReadersUnavailable(f"{text}; reading.process = none reads them in this one") from error
-        raise AssertionError  # the second turn ended above
+                        reason = "it ended immediately" if isinstance(error, EOFError) else str(error)
+                        text = f"the process that reads files cannot be started: {reason}"
+                        raise ReadersUnavailable(
+                            f"{text}; set reading.process = none to read files without it"
+                        ) from error
+        raise AssertionError  # unreachable: the second attempt returns or raises
 
     def kill(self, pid: int) -> ExitStatus:
-        """Kill a reader with all it forked, if it runs, and return how it ended."""
+        """Kill a reader and its forks, if it still runs, and return its exit status."""
         with self._lock:
             if self._channel is None:
                 return _UNKNOWN_EXIT
@@ -221,7 +221,7 @@ class ForkServer:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=_SINGLE_THREADED | inherited,  # no token, no password
-                start_new_session=True,  # Ctrl-C is for us
+                start_new_session=True,  # Ctrl-C must not reach it
             )
         self._channel = Channel(own_end)
         self._finalizer = weakref.finalize(self, _shut_down, process, self._channel)
@@ -239,7 +239,7 @@ def _shut_down(process: subprocess.Popen[bytes], channel: "Channel") -> None:
 
 
 def _socket_pair(wait_s: float) -> tuple[socket.socket, socket.socket]:
-    """Our end and a child's end of a connection. The kernel ends each wait at our end after `wait_s`, even within a message."""
+    """Our end and the child's end of a connection. At our end each wait times out after `wait_s`, even within a message."""
     own_end, child_end = socket.socketpair()
     for end in (own_end, child_end):
         end.settimeout(None)
@@ -250,7 +250,7 @@ def _socket_pair(wait_s: float) -> tuple[socket.socket, socket.socket]:
 
 
 class _Reader:
-    """The reader of one file, as the parent process sees it. Turns timeouts and every way of dying into FileRefused."""
+    """The reader of one file, seen from the parent process. Turns timeouts and every kind of exit into FileRefused."""
 
     def __init__(self, name: str, limits: Limits, fork_server: ForkServer, file: int) -> None:
         self._name, self._limits, self._fork_server = name, limits, fork_server
@@ -276,7 +276,7 @@ class _Reader:
         }
 
     def rows(self, table: str, width: int) -> Iterator[Row]:
-        """One pass over the rows of a table, by a process of its own."""
+        """One pass over the rows of a table, in a separate process."""
         number = next(self._numbers)
         own_end, child_end = _socket_pair(self._limits.wall_s)
         with closing(Channel(own_end)) as channel:
@@ -310,12 +310,14 @@ class _Reader:
 
     @contextmanager
     def _failures(self, exit_status: Callable[[], ExitStatus]) -> Iterator[None]:
-        """Turn failures of a connection and invalid messages into FileRefused. `exit_status` says how the process at its other end ended."""
+        """Turn failures of a connection and invalid messages into FileRefused. `exit_status` returns that of the process at the
+        other end.
+        """
         try:
             yield
         except TimeoutError:
             self._kill()
-            self._raise_over_limit(f"nothing came of it for {self._limits.wall_s:,.0f} s", "reading.wall_s")
+            self._raise_over_limit(f"its reader did not answer for {self._limits.wall_s:,.0f} s", "reading.wall_s")
         except (EOFError, OSError):
             self._raise_for_exit(exit_status())
         except ValueError as error:
@@ -327,32 +329,33 @@ class _Reader:
         if kind == REFUSED:
             raise FileRefused(check_problem(decode(body, Problem)))
         if kind != FAILED:
-            raise ValueError("an answer that was not asked for")
+            raise ValueError("an unexpected reply")
         failure, text = decode(body, tuple[str, str])
         if failure == DISK:
             raise DiskFault(
-                f"{self._name} cannot be read from its disk ({text}); nothing of it was used, and it stays where it was"
+                f"{self._name} cannot be read because its disk failed ({text}). "
+                "Nothing from it was used, and it stays where it was"
             )
         if failure in _MEMORY_ERRORS:
             self._raise_over_limit(f"it needs more memory than {self._limits.memory_mb:,} MB", "reading.memory_mb")
         self._raise_crashed(f"{failure}: {text}"[:300])
 
     def _raise_for_exit(self, exited: ExitStatus) -> NoReturn:
-        """Raise what the reader's exit status means for the file."""
+        """Raise the FileRefused for a reader's exit status."""
         is_over_cpu_limit = exited.cpu_s >= self._limits.cpu_s
         if exited.signal == signal.SIGXCPU or (exited.signal == signal.SIGKILL and is_over_cpu_limit):
-            reason = f"it took {exited.cpu_s:,.0f} s of computing; at most {self._limits.cpu_s:,} s are allowed"
+            reason = f"it took {exited.cpu_s:,.0f} s of CPU time; at most {self._limits.cpu_s:,} s are allowed"
             self._raise_over_limit(reason, "reading.cpu_s")
         if exited.signal == signal.SIGKILL:
             reason = (
-                f"the system ended it at {exited.peak_mb:,} MB of memory; the limit is {self._limits.memory_mb:,} MB"
+                f"the system killed it at {exited.peak_mb:,} MB of memory; the limit is {self._limits.memory_mb:,} MB"
             )
             self._raise_over_limit(reason, "reading.memory_mb")
         if not exited.signal:
             self._raise_crashed(f"it ended with code {exited.code}")
         with suppress(ValueError):
-            self._raise_crashed(f"it was ended by {signal.Signals(exited.signal).name}")
-        self._raise_crashed(f"it was ended by signal {exited.signal}")
+            self._raise_crashed(f"it was killed by {signal.Signals(exited.signal).name}")
+        self._raise_crashed(f"it was killed by signal {exited.signal}")
 
     def _raise_over_limit(self, reason: str, setting: str) -> NoReturn:
         hint = f"send it in several files, or as CSV; or raise {setting}"
@@ -367,12 +370,12 @@ class DiskFault(FolderError):
 
 
 def _rows_with_retry(reader: _Reader, table: str, width: int) -> Iterator[Row]:
-    """The rows of a table, with one retry: if the disk fails, they are read from the start again and the first ones skipped. Raises
-    DiskFault if it fails again, and FileRefused if the reader fails on the way.
+    """The rows of a table, with one retry: if the disk fails, they are read again from the start, without those yielded before.
+    Raises DiskFault if it fails again, and FileRefused if the reader fails.
     """
     count = 0
     try:
-        for count, row in enumerate(reader.rows(table, width), start=1):  # noqa: B007 (the count is for the second try)
+        for count, row in enumerate(reader.rows(table, width), start=1):  # noqa: B007 (the retry needs the count)
             yield row
     except DiskFault:
         yield from islice(reader.rows(table, width), count, None)

@@ -1,14 +1,14 @@
 """The child's side of the sandbox: a fork server, one reader for each file, and one process for each pass over the rows.
 
-The fork server imports the readers' libraries once. It has one thread and no secrets in its environment, and never opens a file.
-A reader confines itself before it reads the first byte, opens the file, describes its tables and waits. For each pass over the rows it
-forks a process that streams them, so that shared texts and encoding are read only once. All of these end when loadsheet ends,
-however it ends, because their sockets close.
+The fork server imports the readers' libraries once. It has one thread, no secrets in its environment, and never opens a file. A
+reader confines itself before it reads the first byte, opens the file, describes its tables and waits. For each pass over the
+rows it forks a process that streams them, so shared texts and the encoding are read only once. All of these processes end when
+loadsheet ends for any reason, because their sockets close.
 
-The limits: everywhere but on Windows memory, CPU time and open files; no file is written, no core dumped (macOS accepts the memory
-limit but does not enforce it). On Linux also Landlock and seccomp, if the kernel has them. Landlock allows to open the given
-file and the installed program, and to change nothing. seccomp forbids sockets, programs and other processes, and forks once
-rows are streamed. An audit hook of the interpreter refuses the same as a second line. The process cannot undo any of it.
+The limits, except on Windows: memory, CPU time and open files; no file is written and no core dumped (macOS accepts the memory
+limit but does not enforce it). Linux adds Landlock and seccomp, if the kernel has them. Landlock allows reading the given file
+and the installed program only. seccomp forbids sockets, programs and other processes, and forks once rows are streamed. An
+audit hook of the interpreter refuses the same, as a second line of defence. The process cannot undo any of this.
 """
 
 import ctypes
@@ -99,12 +99,12 @@ _X32 = 0x40000000
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock; the same numbers everywhere
 _READ_FILE, _READ_DIR = 1 << 2, 1 << 3
-_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1}  # by version of Landlock; from 3 on truncating too
+_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1}  # by version of Landlock; version 3 adds truncating
 _RIGHTS_NOW = (1 << 15) - 1
 
 
 def confine(limits: Limits, file: int) -> None:
-    """Confine this process to its limits and to the descriptor `file`. Its forks have the same limits, with CPU time of their own."""
+    """Confine this process to its limits and to the descriptor `file`. Its forks have the same limits, each with its own CPU time."""
     memory = _address_space() + (limits.memory_mb << 20)
     for resource_id, limit in (
         (resource.RLIMIT_CORE, 0),
@@ -116,7 +116,7 @@ def confine(limits: Limits, file: int) -> None:
         _lower(resource_id, limit)
     if sys.platform == "linux":
         with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")  # if memory runs out, end me first
+            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")  # out of memory: kill this one first
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         _forbid_files(libc, file)
@@ -137,9 +137,8 @@ def _lower(resource_id: int, limit: int) -> None:
     _, hard = resource.getrlimit(resource_id)
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
-    hard_limit = (
-        limit + 1 if resource_id == resource.RLIMIT_CPU else limit
-    )  # first the signal that says why, then the one that kills
+    # CPU time: SIGXCPU first, which shows the reason, then SIGKILL
+    hard_limit = limit + 1 if resource_id == resource.RLIMIT_CPU else limit
     if hard != resource.RLIM_INFINITY:
         hard_limit = min(hard_limit, hard)
     with suppress(ValueError, OSError):  # macOS refuses some
@@ -147,7 +146,7 @@ def _lower(resource_id: int, limit: int) -> None:
 
 
 def _address_space() -> int:
-    """The address space of this process in bytes; on systems other than Linux an allowance for the interpreter."""
+    """The address space of this process in bytes; on systems other than Linux a fixed allowance for the interpreter."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError):
@@ -199,9 +198,7 @@ def _forbid_calls(libc: ctypes.CDLL, calls: tuple[tuple[int, int | None], ...]) 
         return
     architecture, column = _ARCHITECTURES[platform.machine()]
     numbers = [call[column] for call in calls if call[column] is not None]
-    last = (
-        len(numbers) + 5
-    )  # the place of the instruction that refuses; jumps are counted from the instruction after them
+    last = len(numbers) + 5  # index of the refusing instruction; jumps count from the next instruction
     program = [
         (0x20, 0, 0, 4),  # load the architecture
         (0x15, 0, last - 2, architecture),  # another one: refuse
@@ -223,8 +220,8 @@ _EXITS_MAX = 1_000
 
 
 class OpenRequest(NamedTuple):
-    """The file to open, the bounds for its content, and the limits of the process. `path` is used only where a descriptor
-    cannot be reopened.
+    """The file to open, the bounds for its content, and the limits of the process. `path` is only for systems that cannot reopen a
+    descriptor.
     """
 
     path: str
@@ -235,12 +232,12 @@ class OpenRequest(NamedTuple):
 
 
 def serve(control: int, target: str) -> None:
-    """Run the fork server until `control` closes. `target` is a module and a function in it, as in `json:loads`."""
-    sys.modules["numpy"] = None  # type: ignore[assignment]  # openpyxl imports it if it is there, and nothing here needs it
+    """Run the fork server until `control` closes. `target` is a module and a function in it, such as `json:loads`."""
+    sys.modules["numpy"] = None  # type: ignore[assignment]  # keeps openpyxl from importing it needlessly
     function: Target = pkgutil.resolve_name(target)
     os.chdir("/")
     gc.collect()
-    gc.freeze()  # what is here now stays shared with every reader
+    gc.freeze()  # keeps present objects shared with every reader
     gc.set_threshold(50_000)  # rows make many objects and no cycles
     readers = _RunningReaders()
     channel = Channel(socket.socket(fileno=control))
@@ -277,7 +274,7 @@ class _RunningReaders:
             del self._exits[next(iter(self._exits))]
 
     def kill(self, pid: int) -> ExitStatus:
-        """Kill a reader and all it forked, if it still runs, and return how it ended."""
+        """Kill a reader and its forks, if it still runs, and return its exit status."""
         if pid in self._running:
             for kill in (os.killpg, os.kill):
                 with suppress(ProcessLookupError, PermissionError):
@@ -300,7 +297,7 @@ _DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
 
 
 def _find_disk_error(error: BaseException | None) -> OSError | None:
-    """The error of a disk in this error's chain of causes; None if there is none."""
+    """The disk error in this error's chain of causes; None without one."""
     seen = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
@@ -349,7 +346,7 @@ def _run_reader(file: int, control: int, target: Target) -> None:
                 streams[number] = _fork_stream(channel, out, tables[name])
             else:
                 channel.send(DONE, _exit_status(*os.wait4(streams.pop(decode(body, int)), 0)[1:]))
-        with suppress(PermissionError):  # where seccomp is, the streams die with us anyway
+        with suppress(PermissionError):  # seccomp forbids it, but there the streams die with this process
             os.killpg(0, signal.SIGKILL)
 
 
@@ -366,7 +363,7 @@ def _requests(channel: Channel) -> Iterator[tuple[bytes, memoryview]]:
 def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, Table]:
     """Confine this process, then read the tables of the file behind a descriptor."""
     confine(request.limits, file)
-    reopened = Path(f"/proc/self/fd/{file}")  # the file itself, even if its name leads elsewhere by now
+    reopened = Path(f"/proc/self/fd/{file}")  # the same file, even if its path was replaced
     path = reopened if reopened.exists() else Path(request.path)
     return target(path, request.name, request.layouts, request.bounds)
 

@@ -1,7 +1,7 @@
-"""The values of reading: what a mapping asks of a table (`Layout`), the table with its rows and cells, and the checks of a row.
+"""The values of reading: the layout that a mapping expects (`Layout`), the table with its rows and cells, and row checks.
 
-A cell is text. A number, date or flag of a workbook is text here too (`Native`), in one canonical form, with its kind. So a
-converter need not guess: a text cell "1.234" is read by the mapping's locale, a number cell 1.234 is exact already.
+A cell is text. A number, date or flag of a workbook is also text (`Native`), in one canonical form, with its kind. Converters
+need not guess: a text cell "1.234" is read by the mapping's locale, while a number cell 1.234 is already exact.
 
 The mapping builds the layouts; reading never sees a mapping file.
 """
@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 from loadsheet.problems import Problem, Where, column_letters
 
 if TYPE_CHECKING:
-    from loadsheet.settings import (
-        Settings,  # a reader's process never loads it: it takes longer than all that reads CSV
-    )
+    from loadsheet.settings import Settings  # slow to load, so never imported in a reader's process
 
-# ---- what a mapping asks ----
+# ---- the layout ----
 
 
 @dataclass(frozen=True, slots=True)
 class WantedColumn:
-    """A column of the mapping: its name there, the labels it may stand under (label, then aliases), and whether the header
-    must hold it. Labels are compared folded (see `header.fold`).
+    """A column of the mapping: its name there, its possible labels (label, then aliases), and whether the header must have it.
+    Labels are compared folded (see `header.fold`).
     """
 
     name: str
@@ -34,8 +32,8 @@ class WantedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ColumnUse:
-    """How a column is read: as text, number or moment; the width that shorter values are padded to (0: they are not); and its date
-    formats in words, each with what reads a text of this format (None: the text is not of it).
+    """How a column is read: as text, number or moment; the width to which shorter values are padded (0: no padding); and its date
+    formats in words, each with a function that parses a text (None: the text does not match).
     """
 
     kind: Literal["text", "number", "moment"] = "text"
@@ -45,12 +43,11 @@ class ColumnUse:
 
 @dataclass(frozen=True, slots=True)
 class RowFilters:
-    """Which rows around and between those of a table are not part of it. Rows that match a rule are ignored, never lost.
+    """Rules for rows that are not part of the table. Rows that match a rule are ignored, never lost.
 
-    `units_row`: the first row under the header holds units (True), holds none (False), or is looked at ("auto"). `comment` is
-    what the first cell of a comment begins with. `totals` are words that the first text of a total row begins with, wherever
-    it stands; at the first row that begins with one of `footer` the table ends. `stop_at_blank`: it ends at a blank row.
-    `hidden_rows` and `hidden_columns` say whether what a workbook hides is read like the rest.
+    `units_row`: whether the first row under the header holds units ("auto": detect). `comment` starts the first cell of a comment.
+    `totals` are words that start the first text of a total row, in any column. The table ends at the first row that starts with
+    one of `footer`, and with `stop_at_blank` at a blank row. `hidden_rows` and `hidden_columns`: whether hidden ones are read.
     """
 
     units_row: Literal["auto"] | bool = "auto"
@@ -64,14 +61,13 @@ class RowFilters:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One table as a mapping wants it; `name` is the mapping's name for it.
+    """One table as a mapping expects it; `name` is the mapping's name for it.
 
-    `sheets` are names of which the first that exists is read; empty: the visible sheet with the header. `header_row`
-    is a row number from 1, or "auto": the first row of a file's top with every required label; `header_rows` is over how many
-    rows the labels are spread ("auto": one, or two or three if only together they hold every label). `encodings` and `delimiters`
-    are for text files: tried strictly in this order; a byte order mark wins over the encodings, a `sep=` line over the delimiters.
-    `quote` is what values of text files are quoted with, doubled inside them (empty: nothing is); `escape` is what makes the
-    character after it an ordinary one (empty: nothing does). `row_filters` says which rows are none of the table's.
+    `sheets`: the first existing one is read; empty: the visible sheet with the header. `header_row` is a row number from 1, or
+    "auto": the first row near the top with every required label. `header_rows` is the number of rows that the labels span ("auto":
+    one, or two or three if only together they hold every label). Text files: `encodings` and `delimiters` are tried strictly in
+    this order; a byte order mark overrides the encodings, a `sep=` line the delimiters. `quote` encloses values and is doubled
+    inside them (empty: none); `escape` makes the next character literal (empty: none). `row_filters` exclude rows.
     """
 
     name: str
@@ -86,11 +82,11 @@ class Layout:
     row_filters: RowFilters = RowFilters()
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what can never be read: no column, no encoding, a delimiter that is not one character, or one
-        character with two meanings.
+        """Raises ValueError for an invalid layout: no column, no encoding, no delimiter, a delimiter that is not one character, or
+        one character with two meanings.
         """
         if not self.columns or not self.encodings or not self.delimiters:
-            raise ValueError(f"table {self.name} needs a column, an encoding and a delimiter at least")
+            raise ValueError(f"table {self.name} needs at least one column, one encoding and one delimiter")
         for delimiter in self.delimiters:
             if len(delimiter) != 1 or delimiter in "\r\n" or delimiter in (self.quote, self.escape):
                 raise ValueError(f"table {self.name}: {delimiter!r} cannot be a delimiter")
@@ -100,7 +96,7 @@ class Layout:
 
 
 class Bounds(NamedTuple):
-    """Settings of the same names: rows, characters, columns, unpacked bytes, and lines of one record."""
+    """Settings of the same names, in rows, characters, columns, unpacked bytes, and lines of one record."""
 
     blank_rows_max: int
     cell_length_max: int
@@ -114,7 +110,7 @@ def bounds_of(settings: "Settings") -> Bounds:
     return Bounds(*(getattr(settings.reading, name) for name in Bounds._fields))
 
 
-# ---- what a file holds ----
+# ---- the content of a file ----
 
 NativeKind = Literal["number", "datetime", "date", "time", "flag", "error", "formula"]
 
@@ -123,10 +119,10 @@ _VALUELESS = frozenset({"error", "formula"})
 
 class Native(str):
     """A typed workbook cell as canonical text: number `12.5` (no exponent, no trailing `.0`), datetime `2026-03-01 08:00:00`,
-    date `2026-03-01`, time `08:00:00`, flag `true`/`false`, error `#N/A`; `formula` is a formula without a saved value (its text is `=`).
+    date `2026-03-01`, time `08:00:00`, flag `true`/`false`, error `#N/A`, or `=` for a `formula` without a saved value.
 
-    `shown` is the cell as its sender sees it where the number format says more than the value: `01067` for 1067 in `00000`,
-    `27 lb` for 27 in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`.
+    `shown` is the cell as its sender sees it, if the number format adds to the value: `01067` for 1067 in `00000`, `27 lb` for 27
+    in `0.0" lb"`, `1.5 t` for 1500 in `0.0," t"`.
     """
 
     __slots__ = ("kind", "shown")
@@ -142,9 +138,9 @@ class Native(str):
 
 
 class Row(NamedTuple):
-    """One row: its number from 1 as the sender's program counts lines or rows, its cells (exactly as many as the table has
-    columns), the problem that makes it unusable, if any (then `cells` hold what could be read), and the rule by which it is no
-    row of the table but a unit, a total or a note, in words (then it is ignored, and has no problem).
+    """One row: its number from 1 as the sender's program counts lines or rows, and its cells (exactly as many as the table has
+    columns). `problem` makes it unusable; `cells` then hold the readable part. `ignored` is the rule, in words, that excludes it
+    from the table, such as a unit, a total or a note; it then has no problem.
     """
 
     number: int
@@ -154,12 +150,12 @@ class Row(NamedTuple):
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The cells as plain texts, as their sender sees them. The ledger keeps these, and reports show them."""
+        """The cells as plain texts, as their sender sees them. The ledger and the reports use these."""
         return tuple([cell.shown if isinstance(cell, Native) else cell for cell in self.cells])
 
     @property
     def natives(self) -> tuple[tuple[int, NativeKind, str], ...]:
-        """The cells that hold a value and not a text, as position from 0, kind and canonical text; neither errors nor formulas."""
+        """The typed cells except errors and formulas, as position from 0, kind and canonical text."""
         return tuple(
             [
                 (position, cell.kind, str(cell))
@@ -171,14 +167,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The rows under one header. `rows()` reads them anew each time, streaming; blank rows are left out of it.
+    """The rows under one header. `rows()` streams them from the file on each call, without blank rows.
 
-    `name` is the table's name in the mapping; `file` the name it was dropped under; `sheet` is empty for text files;
-    `columns` maps the mapping's column names to positions in `header`; `found` says how the file was read, for the reports:
-    encoding, delimiter, header row, rows skipped above it, hidden sheets.
+    `name` is the table's name in the mapping; `file` is the original file name; `sheet` is empty for text files; `columns` maps
+    the mapping's column names to positions in `header`; `found` describes for the reports how the file was read: encoding,
+    delimiter, header row, rows skipped above it, hidden sheets.
 
-    A table of a fix file is given as the table that it was made from (see `fix_file_tables`): then `at` says where in the file its
-    columns stand (-1: nowhere), and `first_name` is the name that the original was dropped under.
+    A table of a fix file has the form of the original (see `fix_file_tables`). `at` then holds the positions of its columns in the
+    fix file (-1: missing), and `first_name` the name of the original file.
     """
 
     name: str
@@ -194,16 +190,16 @@ class Table:
 
     def where(self, row: int, column: int | None = None, path: str = "") -> Where:
         """The place of a row or, with a column position, of a cell."""
-        found = place(self.file, self.sheet, self.header, row, column)
+        where = place(self.file, self.sheet, self.header, row, column)
         if self.at and column is not None and self.sheet:
-            stands = self.at[column]
-            found = replace(found, cell=f"{column_letters(stands)}{row}" if stands >= 0 else "")
-        return replace(found, path=path) if path else found
+            position = self.at[column]
+            where = replace(where, cell=f"{column_letters(position)}{row}" if position >= 0 else "")
+        return replace(where, path=path) if path else where
 
 
 class Top(NamedTuple):
-    """The first rows of a sheet, or of a text file (then `sheet` is empty), as number and cells; blank rows are left out.
-    `encoding` and `delimiter` are those under which a text file makes most sense.
+    """The first rows of a sheet, or of a text file (empty `sheet`), as number and cells, without blank rows. `encoding` and
+    `delimiter` are the most plausible ones of a text file.
     """
 
     sheet: str
@@ -222,15 +218,15 @@ def place(file: str, sheet: str, header: tuple[str, ...], row: int, column: int 
 
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-"""Control characters; tab and line breaks are text."""
+"""Control characters except tab and line breaks."""
 
 OF_ONE_CELL = frozenset({"R209", "R212"})
-"""Problems of one cell of a row; the other cells can be read all the same."""
+"""Problems of a single cell; the other cells of the row are readable."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowChecks:
-    """Checks that the rows of a table are as wide as its header and their cells sound. Knows file, sheet, header and the longest cell read."""
+    """Checks that the rows of a table are as wide as its header and that their cells are undamaged. `cell_length_max` is in characters."""
 
     file: str
     sheet: str
@@ -242,7 +238,7 @@ class RowChecks:
         return place(self.file, self.sheet, self.header, row, column)
 
     def fit_width(self, cells: Sequence[str]) -> tuple[str, ...]:
-        """The cells, cut or filled with blanks to as many as the header has."""
+        """The cells, cut or padded with blanks to the width of the header."""
         width = len(self.header)
         return (*cells[:width], *("",) * (width - len(cells)))
 
@@ -269,7 +265,7 @@ class RowChecks:
         return tuple(self.where(number, column) for column in range(len(self.header)))
 
     def find_damage(self, number: int, cells: Sequence[str]) -> Problem | None:
-        """What is wrong inside the cells: the first control character, else the first cell that is too long."""
+        """The problem of the cells: the first control character, else the first cell that is too long; None if all are fine."""
         damaged = [column for column, cell in enumerate(cells) if CONTROL.search(cell)]
         long = [column for column, cell in enumerate(cells) if len(cell) > self.cell_length_max]
         if not damaged and not long:
@@ -285,10 +281,10 @@ class RowChecks:
 
 
 def with_line_feeds(cells: Sequence[str]) -> list[str]:
-    """The cells with every line end within them as one line feed: whether it is CR LF, CR or LF is up to who saved the file."""
+    """The cells with all line ends (CR LF, CR or LF, depending on the program that saved the file) as LF."""
     return [cell.replace("\r\n", "\n").replace("\r", "\n") if "\r" in cell else cell for cell in cells]
 
 
 def is_blank(cells: Sequence[str]) -> bool:
-    """Whether there is nothing but white space in the cells."""
+    """Whether the cells hold only white space."""
     return not any(cells) or not "".join(cells).strip()

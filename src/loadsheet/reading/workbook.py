@@ -1,8 +1,8 @@
-"""Workbooks of every format: which sheet holds a table, and its rows. A format (`xlsx`, `xlsb`, `xls`, `ods`) makes a `Book`.
+"""Workbooks of every format: finds the sheet of a table, and its rows. Each format (`xlsx`, `xlsb`, `xls`, `ods`) makes a `Book`.
 
-A row keeps what its sender sees: text unchanged, numbers with all digits, dates as dates, errors and formulas without a value as
-such. Hidden sheets are skipped unless a mapping names them. Hidden rows and columns are read unless the mapping ignores them, and
-reported.
+Rows keep the sender's values: text unchanged, numbers with all digits, dates as dates, and errors and formulas without a value as
+such. Hidden sheets are skipped unless a mapping names them. Hidden rows and columns are reported, and read unless the mapping
+ignores them.
 """
 
 from bisect import bisect_right
@@ -28,23 +28,23 @@ from loadsheet.reading.header import (
 from loadsheet.reading.tables import CONTROL, Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
 
 HIDDEN = "hidden_rows: ignore"
-"""The rule by which a hidden row is ignored."""
+"""The rule that ignores hidden rows."""
 
 _DONE = {"read": "read", "ignore": "ignored"}
 
 
 Cells = list[tuple[int, str]]
-"""The cells of a row that hold anything: position from 0, value."""
+"""The non-empty cells of a row: position from 0, value."""
 
 Rows = Generator[tuple[int, Cells], None, None]
-"""The rows of a sheet that hold anything: number from 1, cells."""
+"""The non-empty rows of a sheet: number from 1, cells."""
 
 ROWS_MAX, COLUMNS_MAX = 1_048_576, 16_384
-"""The last row and column that a spreadsheet program of today has; a cell that claims to stand further out is damage."""
+"""The last row and column of current spreadsheet programs; a cell beyond them means damage."""
 
 
 class Sheet(NamedTuple):
-    """A worksheet: its name, what the format finds it by, and whether it is hidden."""
+    """A worksheet: its name, the format's key for it, and whether it is hidden."""
 
     title: str
     key: str
@@ -52,14 +52,14 @@ class Sheet(NamedTuple):
 
 
 class Spans:
-    """Row numbers that mostly follow each other, kept as the first and last of each stretch."""
+    """A set of row numbers, stored as ranges, because they are mostly consecutive."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
 
     def add(self, first: int, last: int) -> None:
-        """Rows from the first to the last; they come in ascending order."""
+        """Add the rows from first to last; ranges must be added in ascending order."""
         if self._lasts and first == self._lasts[-1] + 1:
             self._lasts[-1] = last
         else:
@@ -82,8 +82,8 @@ _SILENT = "if they should show something, open the file in Excel, save it and se
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a sheet holds beside its cells. `hidden_rows` are numbers from 1, `hidden_columns` positions from 0, `filtered` is the
-    range of a filter, `silent` the number of formulas whose saved value is an empty text, where a format cannot tell that from none.
+    """The traits of a sheet besides its cells. `hidden_rows` are numbers from 1, `hidden_columns` positions from 0, `filtered` is the
+    range of a filter. `silent` counts formulas with an empty text as value, where the format cannot distinguish that from no value.
     """
 
     merged: int = 0
@@ -93,7 +93,7 @@ class Traits:
     silent: int = 0
 
     def describe(self, rows: str, columns_are: str) -> dict[str, str]:
-        """In words, for `Table.found`, with what is done with hidden rows and columns; only what the sheet has."""
+        """The traits in words, for `Table.found`, with the treatment of hidden rows and columns; only traits that the sheet has."""
         columns = self.hidden_columns
         letters = ", ".join(column_letters(position) for position in columns[:20]) + (", ..." if columns[20:] else "")
         return {
@@ -107,11 +107,11 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """A workbook that is open for reading. `name` is the file's name for problems, `kind` what it is, `notes` what the reports
-    say of it.
+    """A workbook that is open for reading. `name` is the file's name for problems, `kind` its format in words, `notes` are for the
+    reports.
 
-    `rows(key)` reads a sheet, anew each time and streaming where the format lets it; `prove(key)` reads it to its end once, so
-    that damage is found before a row is used. Both raise FileRefused.
+    `rows(key)` reads a sheet on each call, streaming if the format allows it. `verify(key)` reads a sheet completely, so that
+    damage is found before a row is used. Both raise FileRefused.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Book:
     verify: Callable[[str], Traits]
 
     def rows_of(self, sheet: Sheet) -> Rows:
-        """The rows of a sheet as they come. Raises FileRefused, also at the first row number or cell that holds values a second time."""
+        """The rows of a sheet in file order. Raises FileRefused, also at the first row or cell that occurs twice."""
         seen, disordered, last = Spans(), set[int](), 0
         with closing(self.rows(sheet.key)) as rows:
             for number, cells in rows:
@@ -145,8 +145,8 @@ class Book:
 
 
 def open_workbook(book: Book, layouts: Sequence[Layout], bounds: Bounds) -> dict[str, Table]:
-    """The tables of a workbook, one for each layout by its name. The sheets that hold them are read to their ends once, so that
-    damage is found before a row is used. Raises FileRefused, also where no sheet is named and several hold the table.
+    """The tables of a workbook by layout name. Their sheets are read completely once, so that damage is found before a row is used.
+    Raises FileRefused, also if no sheet is named and several hold the table.
     """
     bodies = [(_find_table(book, layout, bounds), layout) for layout in layouts]
     chosen = {body.sheet.key for body, _ in bodies}
@@ -189,8 +189,8 @@ def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], b
 
 
 def _refuse_ambiguous_sheets(body: "_Body", bounds: Bounds, chosen: Container[str]) -> None:
-    """Raises FileRefused if another sheet, of which no table is read, holds rows of this table too: it is unclear which is meant, and
-    rows would be lost. Only the tops of sheets are compared.
+    """Raises FileRefused if a sheet that is not read also holds rows of this table, because those rows would be lost. Only the first
+    rows of sheets are compared.
     """
     book, layout = body.book, body.layout
     if layout.sheets or not any(column.required for column in layout.columns):
@@ -204,7 +204,7 @@ def _refuse_ambiguous_sheets(body: "_Body", bounds: Bounds, chosen: Container[st
 
 
 def _holds_rows(body: "_Body", sheet: Sheet, bounds: Bounds) -> bool:
-    """Whether another sheet holds the table of this body too: a header like it, and a row of the table below it."""
+    """Whether another sheet also holds this table: a similar header with a row below it."""
     found = _header_of(body.book, sheet, body.layout)
     if not _are_same_table(found[0], body.header):
         return False
@@ -213,8 +213,8 @@ def _holds_rows(body: "_Body", sheet: Sheet, bounds: Bounds) -> bool:
 
 
 def _are_same_table(other: Header, header: Header) -> bool:
-    """Whether both are the header of one table. Where few columns are required, a page that explains the table or sums it up seems
-    to have a header as well: it has to hold most of the columns that the table has, and of a single one all labels beside it.
+    """Whether both are headers of the same table. If few columns are required, a page that explains or sums up the table can seem to
+    have a header. So the other header must hold most of the table's columns, or for a single column have the same labels.
     """
     if len(header.positions) == 1:
         return other.is_complete and set(map(fold, other.labels)) == set(map(fold, header.labels))
@@ -240,7 +240,7 @@ def _table(body: "_Body", traits: Traits) -> Table:
 
 
 def _candidates(book: Book, layout: Layout) -> list[Sheet]:
-    """The sheets a table can stand on: the first named one that exists, else all visible ones."""
+    """The sheets that can hold a table: the first named one that exists, else all visible ones."""
     for wanted in layout.sheets:
         same = [sheet for sheet in book.sheets if sheet.title == wanted]
         if found := same or [sheet for sheet in book.sheets if fold(sheet.title) == fold(wanted)]:
@@ -258,8 +258,8 @@ def _candidates(book: Book, layout: Layout) -> list[Sheet]:
 
 
 def _header_of(book: Book, sheet: Sheet, layout: Layout) -> tuple[Header, int]:
-    """The header of a sheet, or what comes closest, and how many rows stand above it. What stands over columns that are not read
-    is not a label; their cells keep their places.
+    """The header of a sheet, or the closest row, and the number of rows above it. Labels of ignored columns do not count; their
+    cells keep their positions.
     """
     seen: list[int] = []
     hidden = set(book.verify(sheet.key).hidden_columns) if layout.row_filters.hidden_columns == "ignore" else set()
@@ -310,11 +310,11 @@ class _Body:
     hidden: Spans = NO_ROWS
 
     def rows(self) -> Iterator[Row]:
-        """The rows, read again from the start. Raises FileRefused if a cell has no valid position, or the file cannot be read."""
+        """The rows, read from the start on each call. Raises FileRefused if a cell has an invalid position or the file is unreadable."""
         return mark_stray_rows(self._rows(), self.layout, self.header)
 
     def _rows(self) -> Iterator[Row | None]:
-        """The rows, None where blank ones are left out."""
+        """The rows, None in place of blank rows."""
         last = header_row = self.header.row  # the last row that was not blank
         hidden = self.hidden or ()
         with closing(self.book.rows_of(self.sheet)) as rows:
@@ -340,8 +340,8 @@ class _Body:
         together = "".join(values)
         if "\r" in together:
             values = with_line_feeds(values)
-        doubtful = len(together) > checks.cell_length_max or CONTROL.search(together)
-        return Row(number, tuple(values), checks.find_damage(number, values) if doubtful else None)
+        needs_check = len(together) > checks.cell_length_max or CONTROL.search(together)
+        return Row(number, tuple(values), checks.find_damage(number, values) if needs_check else None)
 
     def _far_below(self, number: int, cells: Cells, blank: int) -> Row:
         hint = "delete the blank rows or what stands below them, or raise reading.blank_rows_max"

@@ -1,8 +1,8 @@
-"""Workbooks of Excel 5 to 2003 (.xls, BIFF5 and BIFF8), by way of xlrd: cells with the number formats that they are shown in.
+"""Workbooks of Excel 5 to 2003 (.xls, BIFF5 and BIFF8), read with xlrd: cells with their number formats.
 
 xlrd holds a whole sheet in memory, about 50 bytes for each filled cell. A sheet has at most 65,536 rows by 256 columns; files over
-256 MB are refused. Damaged files make xlrd raise many kinds of exceptions: all are caught here. olefile opens the OLE container around the
-workbook: it follows chains of sectors only as far as the file reaches, while xlrd's own reader can loop forever.
+256 MB are refused. For damaged files xlrd raises many kinds of exceptions; all are caught here. olefile opens the OLE container,
+because it stops at the end of the file, while xlrd's own reader can loop forever.
 """
 
 import struct
@@ -45,14 +45,14 @@ _TEXT, _NUMBER, _DATE, _FLAG, _ERROR = 1, 2, 3, 4, 5  # xlrd's kinds of cells
 
 
 class _Bound(NamedTuple):
-    """A worksheet as the workbook lists it: where its records begin, and whether it is hidden."""
+    """A worksheet in the workbook's list: the offset of its records, and whether it is hidden."""
 
     offset: int
     hidden: bool
 
 
 def open_xls(source: Source, name: str) -> Book:
-    """The workbook of a file; sheets are loaded when they are asked for, and stay loaded. Raises FileRefused."""
+    """The workbook of a file; sheets are loaded on first use and stay loaded. Raises FileRefused."""
     with source.open("rb") as stream:
         content = stream.read(_SIZE_MAX + 1)
     if len(content) > _SIZE_MAX:
@@ -61,7 +61,7 @@ def open_xls(source: Source, name: str) -> Book:
     if content.startswith(OLE):
         content = workbook_stream(content, name)
     with _faults_refused(name):
-        log = StringIO()  # what xlrd has to say, which else goes to the terminal
+        log = StringIO()  # keeps xlrd's messages off the terminal
         book = xlrd.open_workbook(
             file_contents=content, logfile=log, formatting_info=True, on_demand=True, ragged_rows=True
         )
@@ -81,15 +81,15 @@ def open_xls(source: Source, name: str) -> Book:
 
 @contextmanager
 def _faults_refused(name: str) -> Iterator[None]:
-    """Whatever xlrd raises over a damaged file becomes a refusal."""
+    """Turn the exceptions of xlrd into FileRefused."""
     try:
         yield
     except _FAULTS as error:
-        said = str(error) or "its records do not fit together"
-        if "encrypted" in said:
+        reason = str(error) or "its records are inconsistent"
+        if "encrypted" in reason:
             hint = "save it without a password and send it again"
             raise refused(name, "it is a password-protected workbook", hint) from error
-        raise refused(name, f"{DAMAGED} ({said[:200]})", SEND_AGAIN) from error
+        raise refused(name, f"{DAMAGED} ({reason[:200]})", SEND_AGAIN) from error
 
 
 class _Reader:
@@ -101,7 +101,7 @@ class _Reader:
         self._formats = [_format(style.format_key, codes) for style in book.xf_list]
 
     def bounds(self) -> list[_Bound]:
-        """The worksheets that the workbook lists; chart, macro and Visual Basic sheets are left out, as xlrd does."""
+        """The worksheets that the workbook lists, like xlrd without chart, macro and Visual Basic sheets."""
         return [
             _Bound(int.from_bytes(data[:4], "little"), bool(data[4] & 3))
             for kind, data in self._records(0)
@@ -126,7 +126,7 @@ class _Reader:
                     yield number + 1, cells
 
     def verify(self, key: str) -> Traits:
-        """What the sheet holds beside its cells."""
+        """The traits of the sheet."""
         with _faults_refused(self._name):
             sheet = self._book.sheet_by_index(int(key))
             bound = self.bounds()[int(key)]
@@ -143,7 +143,7 @@ class _Reader:
         return self._formats[style] if 0 <= style < len(self._formats) else GENERAL
 
     def _records(self, start: int) -> Iterator[tuple[int, bytes]]:
-        """The records from here to the end of the globals, or to a sheet's cells."""
+        """The records from `start` to the end of the globals, or to a sheet's cells."""
         memory = self._book.mem or b""
         place = self._book.base + start
         while place + _RECORD.size <= len(memory):
@@ -160,18 +160,18 @@ def _format(key: int, codes: Mapping[int, str]) -> Format:
 
 
 def _silent(sheet: xlrd.sheet.Sheet) -> int:
-    """How many cells hold an empty text: formulas, as programs write no other cells so."""
-    found = 0
+    """The number of cells with an empty text. They are formulas: programs write no other cells like this."""
+    count = 0
     for number in range(sheet.nrows):
         values = sheet.row_values(number)
-        if "" in values:  # blank cells as well
+        if "" in values:  # also true for blank cells
             kinds = sheet.row_types(number)
-            found += sum(kind == _TEXT and value == "" for kind, value in zip(kinds, values, strict=True))
-    return found
+            count += sum(kind == _TEXT and value == "" for kind, value in zip(kinds, values, strict=True))
+    return count
 
 
 def _other(kind: int, value: object) -> str:
-    """A cell that is no number; blank ones are empty."""
+    """A cell that is not a number; empty for blank cells."""
     if kind == _TEXT:
         return str(value)
     if kind == _FLAG:
@@ -187,7 +187,7 @@ _OLE_ERRORS = (EOFError, OSError, ValueError, LookupError, TypeError, Arithmetic
 
 
 def workbook_stream(content: bytes, name: str) -> bytes:
-    """The records of the workbook in an OLE file. Raises FileRefused naming what the file is instead, or that it is damaged."""
+    """The records of the workbook in an OLE file. Raises FileRefused for a damaged file, and for another kind of file, naming it."""
     try:
         with olefile.OleFileIO(BytesIO(content), raise_defects=olefile.DEFECT_FATAL) as ole:
             inside = {path[0].lower() for path in ole.listdir()}
@@ -206,7 +206,7 @@ def workbook_stream(content: bytes, name: str) -> bytes:
 
 
 def _damaged_or_other(name: str, kind: Kind | None, error: Exception) -> FileRefused:
-    """The refusal of a damaged OLE file: by what it seems to be, where that is not to be read anyway."""
+    """The refusal of a damaged OLE file: by its kind if that is not read anyway, else as damaged."""
     if kind is not None:
         return refused(name, *refusal_of(kind))
     return refused(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN)
@@ -221,7 +221,7 @@ _OLE_NAMES: dict[str, Kind] = {  # the name of a stream
 
 
 def _ole_kind(content: bytes) -> Kind | None:
-    """What an OLE file is that holds no workbook, by the names in its directory, which stand there in UTF-16."""
+    """The kind of an OLE file without a workbook, from the names in its directory (in UTF-16); None if it is unknown."""
     for name, kind in _OLE_NAMES.items():
         if name.encode("utf-16-le") + b"\0\0" in content:
             return kind

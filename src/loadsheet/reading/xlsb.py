@@ -1,6 +1,6 @@
-"""Binary workbooks (.xlsb, BIFF12; [MS-XLSB]): the same package as .xlsx with parts of records instead of XML, streamed.
+"""Binary workbooks (.xlsb, BIFF12; [MS-XLSB]), streamed: the package of .xlsx with binary records instead of XML.
 
-Owns the records that hold cells, texts, styles and sheets. All others are passed over by their length, never interpreted.
+Owns the records that hold cells, texts, styles and sheets. All others are skipped by their length.
 """
 
 import struct
@@ -29,7 +29,7 @@ _CHUNK = 1 << 16
 _RECORD_MAX = 1 << 24  # the longest text with all its runs is far shorter
 _ROW, _BLANK, _RK, _ERROR, _FLAG, _REAL, _TEXT, _SHARED = range(8)
 _FORMULA_TEXT, _FORMULA_NUMBER, _FORMULA_FLAG, _FORMULA_ERROR, _RICH = 8, 9, 10, 11, 62
-_SHORT, _SHORT_LAST = 12, 18  # the kinds 1 to 7 without a column: they stand right of the cell before
+_SHORT, _SHORT_LAST = 12, 18  # the kinds 1 to 7 without a column: the cell is next to the one before
 _KIND_OF_FORMULA = {_FORMULA_TEXT: _TEXT, _FORMULA_NUMBER: _REAL, _FORMULA_FLAG: _FLAG, _FORMULA_ERROR: _ERROR}
 _SST_ITEM, _FORMAT, _STYLE, _COLUMN, _MERGED, _SHEET_END, _FILTER = 19, 44, 47, 60, 176, 130, 161
 _STYLES_BEGIN, _STYLES_END, _PROPERTIES, _BUNDLE, _CALCULATION = 617, 618, 153, 156, 157
@@ -39,7 +39,7 @@ _ROW_HIDDEN = 0x10
 
 
 def open_xlsb(source: Source, name: str, inflated_bytes_max: int) -> Book:
-    """The workbook of a file; its shared texts are read now, its sheets when they are asked for. Raises FileRefused."""
+    """The workbook of a file. Shared texts are read now, sheets on demand. Raises FileRefused."""
     with open_package(source, name, inflated_bytes_max) as package:
         check_markup(package)
         main = "xl/workbook.bin"
@@ -50,12 +50,12 @@ def open_xlsb(source: Source, name: str, inflated_bytes_max: int) -> Book:
         dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in notes)
 
     def rows(part: str) -> Rows:
-        with open_package(source, name, inflated_bytes_max) as anew:
-            yield from _stream_rows(anew, part, dictionary)
+        with open_package(source, name, inflated_bytes_max) as reopened:
+            yield from _stream_rows(reopened, part, dictionary)
 
     def verify(part: str) -> Traits:
-        with open_package(source, name, inflated_bytes_max) as anew:
-            return _read_traits(anew, part)
+        with open_package(source, name, inflated_bytes_max) as reopened:
+            return _read_traits(reopened, part)
 
     return Book(name, "workbook (.xlsb)", tuple(sheets), notes, rows, verify)
 
@@ -70,7 +70,7 @@ def _read_main(
             if kind == _PROPERTIES and data[0] & 1:
                 notes["date system"] = "1904"
             elif kind == _CALCULATION and not _U32.unpack_from(data, 4)[0]:
-                notes["calculation"] = "by hand: saved results of formulas may be out of date"
+                notes["calculation"] = "manual: saved results of formulas may be out of date"
             elif kind == _BUNDLE:
                 relation, after = _text(data, 8)
                 role, part = relations.get(relation, ("", ""))
@@ -94,7 +94,7 @@ def _read_dictionary(package: Package, parts: dict[str, str], *, from_1904: bool
 
 
 def _read_styles(stream: IO[bytes]) -> tuple[Format, ...]:
-    """The format behind each cell style, in order."""
+    """The format of each cell style, in order."""
     codes: dict[str, str] = {}
     styles: list[str] = []
     in_cell_styles = False
@@ -110,7 +110,7 @@ def _read_styles(stream: IO[bytes]) -> tuple[Format, ...]:
 
 
 def _stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
-    """The rows of a sheet that hold anything. Raises FileRefused if the part is damaged."""
+    """The non-empty rows of a sheet. Raises FileRefused if the part is damaged."""
     make = _cell_maker(dictionary)
     number, position, cells = 0, -1, Cells()
     with package.opened(part) as stream:
@@ -120,7 +120,7 @@ def _stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
                     yield number, cells
                 number, position, cells = _U32.unpack_from(data)[0] + 1, -1, Cells()
                 if number > ROWS_MAX:
-                    raise ValueError("a row stands below the last one")
+                    raise ValueError("a row is below the last possible row")
                 continue
             if _BLANK <= record <= _FORMULA_ERROR or record == _RICH:
                 position, style = _CELL.unpack_from(data)
@@ -131,7 +131,7 @@ def _stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
             else:
                 continue
             if position >= COLUMNS_MAX or not number:
-                raise ValueError("a cell stands nowhere")
+                raise ValueError("a cell has no valid position")
             if value := make(kind, style & 0xFFFFFF, data, offset):
                 cells.append((position, value))
     if cells:
@@ -139,7 +139,7 @@ def _stream_rows(package: Package, part: str, dictionary: Dictionary) -> Rows:
 
 
 def _cell_maker(dictionary: Dictionary) -> Callable[[int, int, bytes, int], str]:
-    """What makes a cell from its kind, style, record, and where its value begins in it."""
+    """A function that makes a cell from its kind, its style, its record, and the offset of its value."""
     texts, formats, from_1904 = dictionary.texts, dictionary.formats, dictionary.from_1904
 
     def number(value: float, style: int) -> Native:
@@ -164,7 +164,7 @@ def _cell_maker(dictionary: Dictionary) -> Callable[[int, int, bytes, int], str]
 
 
 def _read_traits(package: Package, part: str) -> Traits:
-    """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if it is cut off or its checksum wrong."""
+    """The traits of a sheet. Reads it completely; raises FileRefused if it is cut off or its checksum is wrong."""
     merged, filtered, ended, hidden_rows = 0, "", False, Spans()
     hidden_columns: set[int] = set()
     with package.opened(part) as stream:
@@ -188,8 +188,8 @@ def _read_traits(package: Package, part: str) -> Traits:
 
 
 def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The records of a part: a kind of one or two bytes, a length of one to four, seven bits each, and the content. What is cut
-    off raises ValueError or LookupError here, or struct.error where it is used: `Package.opened` makes a refusal of each.
+    """The records of a part: a kind of one or two bytes, a length of one to four (seven bits each), and the content. A truncated
+    record raises ValueError or LookupError here, or struct.error in the caller; `Package.opened` turns each into a refusal.
     """
     buffer, place = b"", 0
     while True:
@@ -219,7 +219,7 @@ def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _text(data: bytes, offset: int) -> tuple[str, int]:
-    """A text by its length in UTF-16 units, and where it ends. A length of all ones is not text."""
+    """A text, stored with its length in UTF-16 units, and the offset of its end. A length of all ones means no text."""
     units = _U32.unpack_from(data, offset)[0]
     start = offset + _U32.size
     if units == 0xFFFFFFFF:
@@ -231,7 +231,7 @@ def _text(data: bytes, offset: int) -> tuple[str, int]:
 
 
 def _compact(bits: int) -> float:
-    """A number in 32 bits: a whole one, or the upper half of a double; perhaps in hundredths ([MS-XLSB] 2.5.122)."""
+    """A number in 32 bits: an integer or the upper half of a double, optionally in hundredths ([MS-XLSB] 2.5.122)."""
     if bits & 2:
         value = float((bits >> 2) - ((bits & 0x80000000) >> 1))
     else:

@@ -1,7 +1,7 @@
 """Open XML workbooks (.xlsx, .xlsm, strict ones too): their worksheets, rows, shared texts, styles and date system.
 
-Not read by openpyxl, because it drops rows whose numbers do not ascend, cannot tell a formula without a saved value from an empty cell in
-one pass, gives needless warnings and decodes `_x005F_` wrongly. It is used for number formats (`number_formats`). The tests compare our
+openpyxl only serves number formats (`number_formats`). It drops rows whose numbers do not ascend, cannot distinguish a formula
+without a saved value from an empty cell in one pass, gives needless warnings and decodes `_x005F_` wrongly. The tests compare our
 cells with those of a second reader, python-calamine.
 """
 
@@ -24,7 +24,7 @@ _CACHE_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """What the cells of a workbook refer to: its shared texts, the format behind each style, and its date system."""
+    """The data that cells refer to: shared texts, the format of each style, and the date system."""
 
     texts: tuple[str, ...]
     formats: tuple[Format, ...]
@@ -64,9 +64,7 @@ def read_texts(package: Package, part: str) -> Iterator[str]:
 def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases would cost a third more)
     package: Package, part: str, dictionary: Dictionary
 ) -> Rows:
-    """The rows of a sheet that hold anything, as row number and cells, in the order of the file. Raises FileRefused if the part
-    is damaged.
-    """
+    """The non-empty rows of a sheet, as row number and cells, in file order. Raises FileRefused if the part is damaged."""
     found: list[tuple[int, Cells]] = []
     pieces: list[str] = []
     make, parser = _cell_maker(dictionary), safe_parser()
@@ -90,7 +88,7 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
         elif name in ("v", "t"):
             if not phonetic and not (inline and name == "v"):
                 parser.CharacterDataHandler = pieces.append
-        elif name == "is":  # a text in the cell stands before any other value of it
+        elif name == "is":  # an inline text takes precedence over other values
             inline = True
             pieces.clear()
         elif name == "f":
@@ -124,7 +122,7 @@ def stream_rows(  # noqa: C901, PLR0915 (a flat switch: calls for its cases woul
 
 
 def read_traits(package: Package, part: str) -> Traits:
-    """What a sheet holds beside its cells. Reads it to its end: raises FileRefused if its checksum is wrong or its XML malformed."""
+    """The traits of a sheet. Reads it completely; raises FileRefused if its checksum is wrong or its XML malformed."""
     parser = safe_parser()
     merged, filtered, hidden_rows = 0, "", Spans()
     hidden_columns: set[int] = set()
@@ -140,7 +138,7 @@ def read_traits(package: Package, part: str) -> Traits:
         elif given.get("hidden", "0") in ("1", "true"):
             name = local_name(tag)
             if name == "row":
-                number = int(given["r"])  # a writer that hides rows numbers them
+                number = int(given["r"])  # programs that hide rows also number them
                 hidden_rows.add(number, number)
             elif name == "col":
                 first, last = int(given["min"]), int(given["max"])
@@ -163,7 +161,7 @@ def _decoded(escape: re.Match[str]) -> str:
 
 
 def _position(reference: str, columns: dict[str, int]) -> int:
-    """The column position from 0 of a cell reference such as AB12, remembered. Raises ValueError for what is none."""
+    """The column position from 0 of a cell reference such as AB12, cached in `columns`. Raises ValueError for anything else."""
     if not _REFERENCE.fullmatch(reference):
         raise ValueError(f"{reference[:20]} is not a cell reference")
     letters = reference.rstrip(_DIGITS)
@@ -174,7 +172,7 @@ def _position(reference: str, columns: dict[str, int]) -> int:
 
 
 def _cell_maker(dictionary: Dictionary) -> Callable[[str, str, str], str]:
-    """What makes a cell from its kind, its style and its stored text."""
+    """A function that makes a cell from its kind, its style and its stored text."""
     cache: dict[tuple[str, str], Native] = {}
     texts, formats, from_1904 = dictionary.texts, dictionary.formats, dictionary.from_1904
 
@@ -223,7 +221,7 @@ _YES = ("1", "true", "on")
 
 
 def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
-    """The workbook of a file; its shared texts are read now, its sheets when they are asked for. Raises FileRefused."""
+    """The workbook of a file. Shared texts are read now, sheets on demand. Raises FileRefused."""
     with open_package(source, name, inflated_bytes_max) as package:
         check_markup(package)
         main = next((part for kind, part in package.relations("").values() if kind == "officeDocument"), "")
@@ -235,12 +233,12 @@ def open_xlsx(source: Source, name: str, inflated_bytes_max: int) -> Book:
         dictionary = _read_dictionary(package, dict(relations.values()), from_1904="date system" in notes)
 
     def rows(part: str) -> Rows:
-        with open_package(source, name, inflated_bytes_max) as anew:
-            yield from stream_rows(anew, part, dictionary)
+        with open_package(source, name, inflated_bytes_max) as reopened:
+            yield from stream_rows(reopened, part, dictionary)
 
     def verify(part: str) -> Traits:
-        with open_package(source, name, inflated_bytes_max) as anew:
-            return read_traits(anew, part)
+        with open_package(source, name, inflated_bytes_max) as reopened:
+            return read_traits(reopened, part)
 
     return Book(name, "workbook", tuple(sheets), notes, rows, verify)
 
@@ -260,7 +258,7 @@ def _read_main(
                 hidden = attributes.get("state", "visible") != "visible"
                 sheets.append(Sheet(attributes.get("name", ""), part, hidden))
         elif tag == "calcPr" and attributes.get("calcMode") == "manual":
-            notes["calculation"] = "by hand: saved results of formulas may be out of date"
+            notes["calculation"] = "manual: saved results of formulas may be out of date"
         elif tag == "externalReference":
             notes["links to other files"] = "not followed"
     if any(kind == "vbaProject" for kind, _ in relations.values()):

@@ -1,7 +1,7 @@
-"""The schema's way from its first version to the present one, as Alembic migrations.
+"""The Alembic migrations of the schema, from the first version to the present one.
 
-Owns: running them on an open transaction. A migration is never changed once it has run somewhere; a new one is added, and
-`store.schema.VERSION` names it.
+Owns: running them in an open transaction. A migration never changes after its release: add a new one and name it in
+`store.schema.VERSION`.
 """
 
 from pathlib import Path
@@ -14,9 +14,9 @@ _FIRST = "0001"
 
 
 def upgrade(connection: Connection, *, stamped: bool) -> None:
-    """Bring the schema to the present version, within the transaction of the connection.
+    """Upgrade the schema to the present version, within the transaction of the connection.
 
-    `stamped` says whether the database knows its version; the first databases were made before there were migrations.
+    `stamped`: whether the database stores its version. The first databases predate the migrations.
     """
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))

@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations on the connection that `upgrade` hands over."""
+"""The script that Alembic runs: the migrations on the connection from `upgrade`."""
 
 from alembic import context
 

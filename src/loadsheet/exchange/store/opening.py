@@ -1,7 +1,7 @@
-"""Opening the exchange's database: SQLite or PostgreSQL, durable, and with the schema that this version knows.
+"""Opens the exchange's database: SQLite or PostgreSQL, durable, and with the present schema.
 
-Owns: what differs between the two kinds of database, and when a migration runs. Several processes may open one database at
-once: one of them makes or upgrades the tables, the others wait for it.
+Owns: the differences between the two kinds of database, and when a migration runs. Several processes may open one database at
+the same time: one of them creates or upgrades the tables, and the others wait for it.
 """
 
 import os
@@ -34,13 +34,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from loadsheet.exchange.store.schema import COUNTERS, METADATA, NUMBERED, VERSION, VERSION_TABLE, VERSIONS
 from loadsheet.problems import SettingsError
 
-_OPENING_LOCK = 0x10AD_5EE7  # any number that no other program takes on the same database
+_OPENING_LOCK = 0x10AD_5EE7  # any number that no other program uses on the same database
 _SWITCH_AGAIN_S = 0.02
-# So many times as long as for a lock is waited for a statement and for an answer: the server's own word comes first.
+# Timeouts of a statement and of an answer, as multiples of the lock timeout: the server's own errors come first.
 _STATEMENT_WAITS, _ANSWER_WAITS = 1.5, 2
-_WAIT_INTERVAL_S = 0.1  # a waiting thread looks this often whether it was interrupted; psycopg's own value
+_WAIT_INTERVAL_S = 0.1  # interval of a waiting thread's checks for interruption; psycopg's own value
 
-_version = Table(  # as Alembic would make it
+_version = Table(  # the same as Alembic's
     VERSION_TABLE,
     MetaData(),
     Column("version_num", String(32), nullable=False),
@@ -49,11 +49,11 @@ _version = Table(  # as Alembic would make it
 
 
 def open_engine(database_url: str, busy_timeout_s: float) -> Engine:
-    """An engine on `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`, tables made or upgraded.
+    """An engine on `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`, with tables created or upgraded.
 
-    `busy_timeout_s` is how long to wait for other processes that write, and for PostgreSQL to take a connection; for each of its
-    answers twice as long. A connection whose execution option `writes` is
-    true takes SQLite's lock for writing when its transaction begins. Raises SettingsError, which shows no password.
+    `busy_timeout_s` is the timeout for other writing processes and for connecting to PostgreSQL; its answers may take twice as
+    long. A connection with the execution option `writes` takes SQLite's write lock at the start of a transaction. Raises
+    SettingsError, which shows no password.
     """
     url = _url(database_url)
     sqlite = url.get_backend_name() == "sqlite"
@@ -64,7 +64,7 @@ def open_engine(database_url: str, busy_timeout_s: float) -> Engine:
             (_check_sqlite if sqlite else _check_postgresql)(connection, shown)
             prepare(connection, shown)
         if not sqlite:
-            engine.dispose()  # the one connection without limits of time
+            engine.dispose()  # this connection has no timeouts
     except DBAPIError as error:
         engine.dispose()
         raise SettingsError(f"database: {shown} cannot be used as the exchange's database ({error.orig})") from error
@@ -75,9 +75,9 @@ def open_engine(database_url: str, busy_timeout_s: float) -> Engine:
 
 
 def prepare(connection: Connection, shown: str) -> None:
-    """Make the tables in an empty database, or run the migrations that it lacks, within the connection's transaction.
+    """Create the tables in an empty database, or run the missing migrations, within the connection's transaction.
 
-    Raises SettingsError if a newer loadsheet has been there.
+    Raises SettingsError for the schema of a newer loadsheet.
     """
     tables = inspect(connection).get_table_names()
     if COUNTERS.name not in tables:
@@ -88,8 +88,8 @@ def prepare(connection: Connection, shown: str) -> None:
         version = connection.scalar(select(_version)) if VERSION_TABLE in tables else VERSIONS[0]
         if version not in VERSIONS:
             raise SettingsError(
-                f"database: {shown} has the schema of a newer loadsheet ({version}; this one knows {VERSION}); "
-                "use that one, or another database"
+                f"database: {shown} has the schema of a newer loadsheet ({version}; this one knows {VERSION}). "
+                "Use the newer loadsheet, or another database"
             )
         if version != VERSION:
             from loadsheet.exchange.migrations import upgrade
@@ -101,18 +101,18 @@ def prepare(connection: Connection, shown: str) -> None:
 
 
 def _url(database_url: str) -> URL:
-    wanted = "write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
+    advice = "Use sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
     try:
         url = make_url(database_url)
     except ArgumentError:
-        raise SettingsError(f"database: {database_url!r} is not a database URL; {wanted}") from None
+        raise SettingsError(f"database: {database_url!r} is not a database URL. {advice}") from None
     if url.drivername in ("postgresql", "postgresql+psycopg") and url.database:
         return url.set(drivername="postgresql+psycopg")
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
-        raise SettingsError(f"database: {url.render_as_string()} names no kind of database that we keep; {wanted}")
+        raise SettingsError(f"database: {url.render_as_string()} is not a supported database. {advice}")
     folder = Path(str(url.database)).parent
     if not folder.is_dir():
-        raise SettingsError(f"database: the folder {folder} does not exist; make it, or name another file")
+        raise SettingsError(f"database: the folder {folder} does not exist. Create it, or name another file")
     return url
 
 
@@ -125,7 +125,7 @@ def _sqlite(url: URL, busy_timeout_s: float) -> Engine:
 
 
 def _close_to_others(path: Path) -> None:
-    """The database is read by its owner alone; SQLite gives its other files the same rights. One that is another user's stays so."""
+    """Make the database readable by its owner only; SQLite gives its other files the same mode. Another user's file is unchanged."""
     with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     for name in ("", "-wal", "-shm"):
@@ -134,8 +134,8 @@ def _close_to_others(path: Path) -> None:
 
 
 def _durable(busy_timeout_s: float, connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # sqlite3 must not open transactions behind SQLAlchemy's back; _begin does it
-    # The wait comes first: the switch to WAL itself may meet another process. Records of 2 kB fill small pages badly.
+    connection.isolation_level = None  # sqlite3 must not open transactions itself; _begin does it
+    # Set the timeout first, because the switch to WAL may wait for another process. Records of 2 kB fit larger pages better.
     for pragma in (f"busy_timeout={int(busy_timeout_s * 1000)}", "page_size=8192"):
         connection.execute(f"pragma {pragma}")
     _switch_to_wal(connection, time.monotonic() + busy_timeout_s)
@@ -143,7 +143,7 @@ def _durable(busy_timeout_s: float, connection: Any, _record: Any) -> None:
 
 
 def _switch_to_wal(connection: Any, until: float) -> None:
-    # SQLite does not wait here by itself where two connections switch at the same time.
+    # SQLite itself does not wait here if two connections switch at the same time.
     while True:
         try:
             connection.execute("pragma journal_mode=WAL")
@@ -161,20 +161,20 @@ def _begin(connection: Connection) -> None:
 
 
 def _check_sqlite(connection: Connection, shown: str) -> None:
-    # A switch to WAL can fail without an error, on network folders for one: read back what was asked for.
+    # A switch to WAL can fail without an error, on network folders for example, so read the mode back.
     journal = connection.exec_driver_sql("pragma journal_mode").scalar()
     if journal != "wal":
-        raise SettingsError(f"database: {shown} cannot be kept durably (journal {journal}); put it on a local disk")
+        raise SettingsError(f"database: {shown} is not durable (journal {journal}). Put it on a local disk")
 
 
 def _postgresql(url: URL, busy_timeout_s: float) -> Engine:
     wait = max(1, int(busy_timeout_s * 1000))
-    # A process that stops in the middle of a transaction, or cannot be reached any more, holds up the others no longer.
+    # A process that hangs in a transaction, or loses its connection, blocks the others only until these timeouts.
     bounds = {"lock_timeout": wait, "statement_timeout": int(wait * _STATEMENT_WAITS)}
     bounds["idle_in_transaction_session_timeout"] = wait * _ANSWER_WAITS
     options = " ".join(f"-c {name}={milliseconds}" for name, milliseconds in bounds.items())
     arguments = {"options": options, "connect_timeout": max(2, int(busy_timeout_s)), "tcp_user_timeout": wait}
-    # Several processes write: each statement has to see what the one before it in line has committed.
+    # Several processes write: each statement must see the commits of the previous writer.
     engine = create_engine(url, connect_args=arguments, isolation_level="READ COMMITTED", hide_parameters=True)
     event.listen(engine, "do_connect", partial(_patient, busy_timeout_s * _ANSWER_WAITS))
     event.listen(engine, "connect", _flushed)
@@ -189,24 +189,24 @@ def _patient(answer_s: float, _dialect: Any, _record: Any, words: Any, named: An
 
 @cache
 def _connection_with_timeout() -> Any:
-    """A class of connections to PostgreSQL that do not wait for ever for a server that says nothing and does not close.
+    """A class of PostgreSQL connections with a timeout for servers that neither answer nor close the connection.
 
-    Neither TCP nor the server's own timeouts notice a server behind a firewall that has forgotten the connection, or behind a
-    proxy that stands still: bytes are taken, and none come.
+    Neither TCP nor the server's own timeouts detect a firewall that dropped the connection, or a stalled proxy that accepts bytes
+    and returns none.
     """
     import psycopg
 
     class ConnectionWithTimeout(psycopg.Connection[Any]):
-        """Every wait ends after `answer_s` seconds (None: never) with an OperationalError; then the connection is closed."""
+        """Every wait times out after `answer_s` seconds (None: never) with an OperationalError and closes the connection."""
 
         answer_s: float | None = None
 
         def wait(self, gen: Any, interval: float = _WAIT_INTERVAL_S, timeout: float | None = None) -> Any:
-            """As psycopg waits, but no longer than `answer_s` where it gives no time of its own."""
+            """Wait like psycopg, with the default timeout `answer_s`."""
             try:
                 return super().wait(gen, interval, self.answer_s if timeout is None else timeout)
             except psycopg.OperationalError as error:
-                # A server that refuses a statement leaves the connection in error; one that is silent leaves it active.
+                # After a refused statement the connection is in error; without an answer it is still active.
                 if self.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
                     raise
                 self.pgconn.finish()
@@ -216,7 +216,7 @@ def _connection_with_timeout() -> Any:
 
 
 def _flushed(connection: Any, _record: Any) -> None:
-    """An answer of 200 waits for the disk, whatever the server's own default is; a stricter one stays."""
+    """Make commits wait for the disk, whatever the server's default is; a stricter mode stays."""
     (now,) = connection.execute("show synchronous_commit").fetchone()
     if now == "off":
         connection.execute("set synchronous_commit = on")
@@ -225,11 +225,11 @@ def _flushed(connection: Any, _record: Any) -> None:
 
 def _check_postgresql(connection: Connection, shown: str) -> None:
     if connection.exec_driver_sql("show fsync").scalar() != "on":
-        raise SettingsError(f"database: {shown} cannot be kept durably (fsync is off); switch it on at the server")
+        raise SettingsError(f"database: {shown} is not durable (fsync is off). Switch fsync on at the server")
     if connection.exec_driver_sql("show server_encoding").scalar() != "UTF8":
-        raise SettingsError(f"database: {shown} cannot hold every text; make it with the encoding UTF8")
+        raise SettingsError(f"database: {shown} cannot store every text. Create it with the encoding UTF8")
     connection.execute(select(func.pg_advisory_xact_lock(_OPENING_LOCK)))
-    # A migration of many records takes what it takes; this connection is not used again.
+    # A migration of many records may take long, so it has no timeouts; this connection is not used again.
     connection.exec_driver_sql("set local statement_timeout = 0")
     connection.exec_driver_sql("set local idle_in_transaction_session_timeout = 0")
     driver: Any = connection.connection.driver_connection

@@ -1,26 +1,26 @@
-"""The tables of the exchange, as they are when all migrations have run.
+"""The tables of the exchange after all migrations.
 
-Owns: the names of tables and columns. Identifiers are kept in the form that `effects.key_text` gives them; what was sent stands
-whole in `content`. A change here needs a migration beside it (`exchange/migrations`); a test compares the two.
+Owns: the names of tables and columns. Identifiers are stored in the form of `effects.key_text`, complete records in `content`. A
+change here needs a migration (`exchange/migrations`); a test compares the two.
 """
 
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
-VERSIONS = ("0001", "0002", "0003")  # of the migrations; the first also is that of databases that say nothing of theirs
+VERSIONS = ("0001", "0002", "0003")  # of the migrations; databases without a stored version have the first
 VERSION = VERSIONS[-1]
 VERSION_TABLE = "exchange_version"
 PARTIES = ("sender", "receiver")
 
 METADATA = MetaData()
 
-# SQLite knows a table by one kind of number only; elsewhere 32 bits would end within the life of an exchange.
+# SQLite's row ids must be Integer; elsewhere 32 bits would run out within the life of an exchange.
 _NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def _table(name: str, *keys: Column[Any], parties: bool = False, unique: bool = True) -> Table:
-    """A table of records: their own number, key and content (JSON text). Numbers rise in the order of creation."""
+    """A table of records: number, key and content (JSON text). Numbers ascend in order of creation."""
     number = Column("number", _NUMBER, primary_key=True, autoincrement=False)
     columns = [*keys, *(_party(side) for side in PARTIES if parties)]
     table = Table(name, METADATA, number, *columns, Column("content", Text, nullable=False))
@@ -48,15 +48,15 @@ COUNTERS = Table(
     "counters",
     METADATA,
     Column("name", Text, primary_key=True),
-    Column("last", _NUMBER, nullable=False),  # number given out: none is given twice, also not after a delete
-    Column("held", _NUMBER, nullable=False, server_default="0"),  # tenders and orders that are there
+    Column("last", _NUMBER, nullable=False),  # last number used; numbers are never reused, even after a delete
+    Column("held", _NUMBER, nullable=False, server_default="0"),  # present tenders and orders
 )
 TOKENS = Table(
     "tokens",
     METADATA,
     Column("number", _NUMBER, primary_key=True, autoincrement=False),
     Column("name", Text, nullable=False),
-    Column("digest", Text, nullable=False),  # SHA-256 of the token, in hex: the token itself is kept nowhere
+    Column("digest", Text, nullable=False),  # SHA-256 of the token, in hex; the token itself is not stored
     Column("party", Text, nullable=False),  # empty: an operator's
     Column("created", Text, nullable=False),  # moments are ISO 8601, UTC, to the second
     Column("expires", Text),
@@ -69,7 +69,7 @@ SESSIONS = Table(
     METADATA,
     Column("name", Text, primary_key=True),  # SHA-256 of the cookie, in hex
     Column("mark", Text, nullable=False),  # of the token that opened it
-    Column("form", Text, nullable=False),  # what its own forms carry
+    Column("form", Text, nullable=False),  # the proof in its forms
     Column("ends", _NUMBER, nullable=False),  # seconds since 1970, UTC
     Index("sessions_by_end", "ends"),
 )
@@ -78,5 +78,5 @@ BY_SUBJECT = {"tender": TENDERS, "order": ORDERS}
 
 
 def owner_of(table: Table) -> Column[Any]:
-    """The column that names the order or tender that a row is about: the first of its key."""
+    """The column with the row's order or tender: the first of its key."""
     return table.c[1]

@@ -1,6 +1,6 @@
-"""Tokens in the database: looked up by the exchange, and given out and taken back from the command line while it runs.
+"""Tokens in the database: the exchange looks them up, and commands add and revoke them while it runs.
 
-Owns: the statements that read and change tokens, and how a row becomes a `Token`.
+Owns: the statements that read and change tokens, and the conversion of a row to a `Token`.
 """
 
 from collections.abc import Sequence
@@ -34,15 +34,15 @@ class TokenOffice:
         self._engine.dispose()
 
     def add(self, party: str, *, name: str = "", expires_days: int | None = None) -> tuple[Token, str]:
-        """A new token for a party (empty: an operator) and its secret, which is shown here and never again.
+        """A new token for a party (empty: an operator) and its secret, which is returned only here.
 
-        `name` tells tokens apart (empty: made from party and number). Raises SettingsError for a name that is taken.
+        `name` identifies the token (empty: made from party and number). Raises SettingsError for a name that is taken.
         """
         now = self._now()
         if expires_days is not None and not 0 < expires_days <= _YEARS_MAX * 366:
-            raise SettingsError(f"token: it cannot expire in {expires_days} days; give 1 day to {_YEARS_MAX} years")
+            raise SettingsError(f"token: it cannot expire in {expires_days} days. Give 1 day to {_YEARS_MAX} years")
         if any(not text.isprintable() or text != text.strip() for text in (party, name)):
-            raise SettingsError("token: party and name take no control characters and no spaces around them")
+            raise SettingsError("token: party and name must not contain control characters or surrounding spaces")
         expires = None if expires_days is None else now + timedelta(days=expires_days)
         secret = new_secret()
         try:
@@ -52,7 +52,7 @@ class TokenOffice:
                 if token.name.isdigit() or connection.scalar(
                     select(TOKENS.c.number).where(TOKENS.c.name == token.name)
                 ):
-                    raise SettingsError(f"token: the name {token.name!r} is taken or a number; choose another name")
+                    raise SettingsError(f"token: the name {token.name!r} is taken or a number. Choose another name")
                 connection.execute(insert(TOKENS), _row(token))
                 connection.execute(update(COUNTERS).where(COUNTERS.c.name == TOKENS.name).values(last=number))
         except DBAPIError as error:
@@ -68,11 +68,11 @@ class TokenOffice:
             raise _unusable(error) from error
 
     def revoke(self, name_or_number: str) -> Token:
-        """Make a token unusable for good. Raises SettingsError if there is none of that name or number."""
+        """Make a token unusable for good. Raises SettingsError if no token has this name or number."""
         token = next((each for each in self.all() if name_or_number in (each.name, str(each.number))), None)
         if token is None:
             raise SettingsError(
-                f"token: there is none called {name_or_number!r}; `loadsheet exchange token list` shows all"
+                f"token: {name_or_number!r} does not exist. `loadsheet exchange token list` shows all tokens"
             )
         if token.revoked:
             return token
@@ -102,11 +102,11 @@ def _row(token: Token) -> dict[str, object]:
 
 
 def _unusable(error: DBAPIError) -> SettingsError:
-    return SettingsError(f"database: it cannot be used now ({error.orig})")
+    return SettingsError(f"database: it is not available ({error.orig})")
 
 
 def find_token(connection: Connection, digest: str) -> Token | None:
-    """The token of this digest, usable or not."""
+    """The token with this digest, usable or not."""
     row = connection.execute(select(TOKENS).where(TOKENS.c.digest == digest)).one_or_none()
     return None if row is None else _token(row)
 

@@ -1,8 +1,8 @@
-"""Opening the unit of work for a group of calls, and writing down what the calls changed: one transaction.
+"""Loads the unit of work for a group of calls, and writes its changes, in one transaction.
 
-Owns: what of the unit of work is read and written, and in which order (SQLAlchemy Core, no statement is written for one database alone).
-The writer's own statements are made into texts once for each kind of database: to put them together anew for every group of calls,
-and to wait for the answer to each, would cost more than all that the database does.
+Owns: which parts of the unit of work are read and written, and their order (SQLAlchemy Core, the same statements for every
+database). The writer's statements are compiled to text once for each kind of database. To compile them for every group of calls,
+and to wait for each answer, would cost more than all work of the database.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -32,14 +32,14 @@ from loadsheet.exchange.wire import stored
 Values = tuple[Any, ...]
 Run = Callable[[str, Values], Any]
 
-# The sizes are few, so that the database and its driver know every text again; psycopg forgets those of 50 parameters and more.
+# Only a few sizes, so that the database and its driver can cache every statement. psycopg does not cache 50 parameters or more.
 _KEYS = {"sqlite": (1, 8, 64), "postgresql": (1, 8, 40)}
 _ROWS = {"sqlite": (64, 32, 16, 8, 4, 2, 1), "postgresql": (8, 4, 2, 1)}
 _DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
-_STYLES = {"sqlite": "qmark", "postgresql": "format"}  # of parameters that are told apart by their place alone
+_STYLES = {"sqlite": "qmark", "postgresql": "format"}  # of positional parameters
 
-# The row locks make writers of several processes wait for each other where the database does not lock as a whole; all take
-# them in one order, so that none waits for another in a circle.
+# The row locks make writers of several processes wait for each other if the database has no global lock. All take them in the
+# same order, which prevents deadlocks.
 _COUNTS = select(COUNTERS.c.name, COUNTERS.c.last, COUNTERS.c.held).order_by(COUNTERS.c.name).with_for_update()
 _SET_COUNTS = (
     update(COUNTERS).values(last=bindparam("to"), held=bindparam("holding")).where(COUNTERS.c.name == bindparam("of"))
@@ -62,7 +62,7 @@ _CLEAR_DECISIONS = delete(CONFIRMATIONS).where(
 
 
 class Count(NamedTuple):
-    """Of one table: the last number given out, and how many records are there (tenders and orders only)."""
+    """The counts of a table: the last number used, and the number of records (tenders and orders only)."""
 
     last: int
     held: int
@@ -72,14 +72,14 @@ Counts = Mapping[str, Count]
 
 
 def lock_counts(connection: Connection) -> Counts:
-    """The counts, which no other writer can change until the transaction ends."""
+    """The counts, locked against other writers until the transaction ends."""
     with _driver(connection) as run:
         rows = run(_counts_text(connection.dialect.name), ()).fetchall()
     return {name: Count(last, held) for name, last, held in rows}
 
 
 def load_work(connection: Connection, counts: Counts, calls: Sequence[Call]) -> UnitOfWork:
-    """The unit of work with every record that the calls are about."""
+    """The unit of work with every record that the calls refer to."""
     about_quotes = [call for call in calls if call.operation.action in (Action.QUOTE, Action.CONFIRM)]
     work = UnitOfWork(
         tenders=RecordSet(counts[TENDERS.name].last),
@@ -96,8 +96,8 @@ def load_work(connection: Connection, counts: Counts, calls: Sequence[Call]) -> 
 
 
 def write_work(connection: Connection, counts: Counts, work: UnitOfWork) -> None:
-    """Write down what the calls changed."""
-    # Deletions first: a record deleted and created anew in one group has the same key twice for a moment.
+    """Write the changes of the calls."""
+    # Deletions first: a record that is deleted and created again in one group would have the same key twice.
     _clear(connection, (QUOTES, CONFIRMATIONS), work.cleared_tenders)
     _clear(connection, (EVENTS,), work.cleared_orders)
     if work.cleared_quotes:
@@ -110,7 +110,7 @@ def write_work(connection: Connection, counts: Counts, work: UnitOfWork) -> None
         _save_changes(connection, table, record_set)
     added = {table: _new(table, record_set) for table, record_set in record_sets}
     added |= {table: [(held.number, *key, held.content) for key, held in journal.added] for table, journal in appended}
-    # The last numbers also of records that the group itself has deleted again: they were handed out.
+    # The last numbers include records that the group itself deleted, because their numbers were used.
     after = {table.name: Count(journal.last, 0) for table, journal in appended}
     after |= {table.name: _count(counts[table.name], table, record_set) for table, record_set in record_sets}
     counted = [(*count, name) for name, count in after.items() if count != counts[name]]
@@ -133,7 +133,7 @@ def _fill(connection: Connection, table: Table, record_set: RecordSet, calls: It
 
 
 def _decisions(connection: Connection, calls: Sequence[Call]) -> dict[Key, bool]:
-    """By quote, whether the latest decision on it accepts it."""
+    """For each quote, whether the latest decision accepts it."""
     owners = tuple({owner for call in calls for owner in call.owners})
     latest = sorted(_find(connection, CONFIRMATIONS, owners), key=itemgetter(0))
     return {(tender, carrier): is_acceptance(stored(content)) for _, tender, carrier, content in latest}
@@ -157,7 +157,7 @@ def _save_changes(connection: Connection, table: Table, record_set: RecordSet) -
 
 
 def _new(table: Table, record_set: RecordSet) -> list[tuple[Any, ...]]:
-    """The rows of the records that were not found, or not under the number that they have now."""
+    """The rows of the records that are new or have a new number."""
     new = [(key, held) for key, held in record_set.held.items() if held.number != record_set.found.get(key)]
     if _has_parties(table):
         return [(held.number, *key, *held.parties, held.content) for key, held in new]
@@ -165,7 +165,7 @@ def _new(table: Table, record_set: RecordSet) -> list[tuple[Any, ...]]:
 
 
 def _named(table: Table, held: Held) -> dict[str, str]:
-    """The new content and, where the table has them, the new parties, by the names of their parameters."""
+    """The new content and, if the table has them, the new parties, by parameter name."""
     named = {"new_content": held.content}
     if _has_parties(table):
         named |= {f"new_{side}": party for side, party in zip(PARTIES, held.parties, strict=True)}
@@ -177,14 +177,14 @@ def _has_parties(table: Table) -> bool:
 
 
 def _find(connection: Connection, table: Table, owners: tuple[str, ...]) -> Sequence[Values]:
-    """The rows of a table that are about these orders or tenders."""
+    """The rows of a table for these orders or tenders."""
     kind = connection.dialect.name
     sizes, found = _KEYS[kind], list[Values]()
     with _driver(connection) as run:
         for start in range(0, len(owners), sizes[-1]):
-            some = owners[start : start + sizes[-1]]
-            size = next(size for size in sizes if size >= len(some))
-            filled = (*some, *some[-1:] * (size - len(some)))
+            group = owners[start : start + sizes[-1]]
+            size = next(size for size in sizes if size >= len(group))
+            filled = (*group, *group[-1:] * (size - len(group)))
             found += run(_select_text(kind, table, size), filled).fetchall()
     return found
 
@@ -208,8 +208,8 @@ def _add(connection: Connection, added: Mapping[Table, Sequence[Values]], counte
 
 @contextmanager
 def _driver(connection: Connection, *, together: bool = False) -> Iterator[Run]:
-    """Runs statements on the driver's own connection; `together`: to a server they go in one message, and none is asked for
-    rows. Raises DBAPIError as SQLAlchemy does.
+    """Runs statements on the driver's own connection. `together` sends them to a server in one message; they return no rows. Raises
+    DBAPIError like SQLAlchemy.
     """
     own: Any = connection.connection.driver_connection
     dialect = connection.dialect

@@ -1,4 +1,4 @@
-"""0001: the first schema, as databases had it before there were migrations."""
+"""0001: the first schema, from before the migrations."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""0002: whose a record is, keys that every database can index, how many records there are, and tokens."""
+"""0002: the parties of records, keys that every database can index, record counts, and tokens."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +25,7 @@ _OWNED = ("tenders", "orders")
 
 
 def upgrade() -> None:
-    """Add the columns and the table, and fill them from what is there."""
+    """Add the columns and the table, and fill them from the present records."""
     for name in _OWNED:
         for side in ("sender", "receiver"):
             op.add_column(name, sa.Column(side, sa.Text, nullable=False, server_default=""))
@@ -54,7 +54,7 @@ def _make_tokens() -> None:
 
 
 def _fill(name: str, keys: Sequence[str]) -> None:
-    """Sender and receiver as the content names them, and keys in the form in which they are looked for from now on."""
+    """Set sender and receiver from the content, and keys in their new form."""
     sides = ("sender", "receiver") if name in _OWNED else ()
     table = sa.table(name, *(sa.column(column) for column in ("number", *keys, *sides, "content")))
     change = (
@@ -75,7 +75,7 @@ def _fill(name: str, keys: Sequence[str]) -> None:
 
 
 def _groups(table: sa.TableClause) -> Iterator[Sequence[sa.RowMapping]]:
-    """All rows in groups, so that memory does not grow with the table; each group is read before it is changed."""
+    """All rows in groups, to bound memory; each group is read before it is changed."""
     last = 0
     page = sa.select(table).where(table.c.number > sa.bindparam("last")).order_by(table.c.number).limit(_GROUP)
     while rows := op.get_bind().execute(page, {"last": last}).mappings().all():

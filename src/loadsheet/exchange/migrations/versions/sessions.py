@@ -1,4 +1,4 @@
-"""0003: sessions of the page, which every process on one database knows."""
+"""0003: sessions of the pages, shared by all processes on one database."""
 
 import sqlalchemy as sa
 from alembic import op
