@@ -125,7 +125,7 @@ def test_the_children_of_an_invalid_order_wait_and_are_told_why(house):
     drop_events(house, 1, 2)
     house.run()
     assert states(house, "order.status") == ["accepted", "held"]
-    assert "its sender has to fix it first" in house.command("show", order_id(2)).stdout
+    assert "the sender must fix it first" in house.command("show", order_id(2)).stdout
 
 
 def lost(folder, served):

@@ -58,7 +58,7 @@ def test_outcomes_that_fit_nowhere_are_said_and_unknown_the_next_time(disk):
         settled = [ledgers.accepted(one) for one in sent]
         for _ in range(2):  # persistently
             with pytest.raises(
-                LedgerUnwritable, match="full; free some space and run again; what was being recorded was not"
+                LedgerUnwritable, match="full; free some space and run again; the last change was not recorded"
             ):
                 ledger.settle(run, settled)
         assert Counter(ready_entries.states(ledger, drop)) == {"sending": 20, "ready": 10}

@@ -156,7 +156,7 @@ def test_an_entry_that_is_not_ready_any_more_is_not_marked(ledger, run):
     drop = ready_entries.orders(ledger, run, 2)
     stale = ledger.ready(2)
     ledger.mark_sending(run, [([stale[0]], stale[0].payload)])
-    with pytest.raises(LedgerError, match="1 of 2 entries are not ready any more; none was marked"):
+    with pytest.raises(LedgerError, match="1 of 2 entries are no longer ready; none was marked"):
         ledger.mark_sending(run, [([one], one.payload) for one in reversed(stale)])
     assert ready_entries.states(ledger, drop) == ["sending", "ready"]
     assert len(ledger.queries.attempts_of(2)) == 0

@@ -180,8 +180,11 @@ def test_a_truncated_one_is_refused(url, path, keep):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("update entries set state = 'accepted' where id = 3", "entry 3 is in another state than its last event says"),
-        ("delete from attempts where entry_id = 1", "entry 1 has another number of attempts than are recorded"),
+        ("update entries set state = 'accepted' where id = 3", "the state of entry 3 does not match its last event"),
+        (
+            "delete from attempts where entry_id = 1",
+            "the attempt count of entry 1 does not match its recorded attempts",
+        ),
         ("delete from mappings", "a row of drops belongs to a row of mappings that does not exist"),
     ],
 )

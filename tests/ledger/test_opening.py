@@ -91,7 +91,7 @@ def test_a_ledger_of_a_newer_program_is_left_alone(url, path):
     with sqlite3.connect(path) as connection:
         connection.execute("update meta set value = ?", (str(SCHEMA_VERSION + 1),))
     connection.close()
-    words = f"version {SCHEMA_VERSION + 1}, this program knows {SCHEMA_VERSION}"
+    words = f"version {SCHEMA_VERSION + 1}, this program knows version {SCHEMA_VERSION}"
     for opened in (open_ledger, read_ledger):
         with pytest.raises(LedgerError, match=words), opened(url):
             pass

@@ -65,8 +65,8 @@ def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(ledger
     [
         (None, "it has not been sent yet"),
         (State.REFUSED, "the exchange refused it"),
-        (State.UNKNOWN, "whether it arrived is not known"),
-        (State.INVALID, "its sender has to fix it first"),
+        (State.UNKNOWN, "its outcome is unknown"),
+        (State.INVALID, "the sender must fix it first"),
     ],
 )
 def test_what_still_waits_at_the_end_is_held_and_says_why(ledger, run, fate, why):
@@ -238,7 +238,7 @@ def test_what_was_given_up_of_an_order_that_is_there_is_sent_by_no_copy(ledger, 
     given_up(ledger, run, lost)
     copy = make[operation]()
     assert (only(ledger, copy).state, code(only(ledger, copy))) == (State.HELD, ["L602"])
-    assert "it was given up" in only(ledger, copy).problems[0].hint
+    assert "it was abandoned" in only(ledger, copy).problems[0].hint
     assert ledger.ready(10) == []
 
 

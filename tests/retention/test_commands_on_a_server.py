@@ -171,7 +171,7 @@ def test_who_may_not_make_a_schema_is_told_so(house, command):
         doctor, run = command("doctor", "--quick"), command("run")
     finally:
         file.write_text(text, encoding="utf-8")
-    assert "may not make the schema" in doctor.out
+    assert "may not create the schema" in doctor.out
     assert (run.exit_code, "permission denied" in run.err) == (70, True)
 
 

@@ -88,7 +88,7 @@ def test_check_finds_what_contradicts_itself_and_exits_70(command, state):
     changed(state, "update entries set state = 'held' where id = 1")
     code, out, err = command("check")
     assert (code, out) == (70, "")
-    assert "entry 1 is in another state than its last event says" in err
+    assert "the state of entry 1 does not match its last event" in err
     assert "ledger restore FILE" in err
     told = json.loads(command("check", "--json")[1])
     assert (told["ok"], len(told["wrong"])) == (False, 1)
