@@ -37,7 +37,7 @@ def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_the
         assert ledger.queries.count_in(State.ACCEPTED) == 256
         assert not list(disk.folder.glob("*.reserve"))
         disk.fill()  # the space that was given back is used up as well
-        with pytest.raises(LedgerUnwritable, match="free some space and run again: what was not sent is still ready"):
+        with pytest.raises(LedgerUnwritable, match="free some space and run again: unsent documents are still ready"):
             mark(ledger, run, 44)
         assert Counter(ready_entries.states(ledger, drop)) == {"accepted": 256, "ready": 44}
         disk.free()

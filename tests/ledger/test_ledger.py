@@ -275,7 +275,7 @@ def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledge
         lambda: ledger.set_aside(run, ledgers.unreadable("x", Problem("R202"))),
     ]
     for verb in verbs:
-        with pytest.raises(LedgerError, match="may only be read"):
+        with pytest.raises(LedgerError, match="is read-only"):
             verb()
     assert Counter(entry.state for entry in ledger.queries.entries_in(*State)) == {State.READY: 1}
 

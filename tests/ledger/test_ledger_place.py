@@ -265,7 +265,7 @@ def test_another_ledger_in_its_place_is_refused(url, path, tmp_path):
     night(url)
     night(f"sqlite:///{tmp_path / 'other' / 'ledger.db'}", at=NIGHT + timedelta(minutes=1))
     shutil.copy(tmp_path / "other" / "ledger.db", path)
-    with pytest.raises(LedgerError, match="it is an older copy, or another one"), open_ledger(url):
+    with pytest.raises(LedgerError, match="it is an older copy, or another ledger"), open_ledger(url):
         pass
 
 

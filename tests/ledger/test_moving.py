@@ -202,7 +202,7 @@ def test_what_is_not_there_cannot_be_moved(tmp_path, url):
 
 
 def test_an_empty_ledger_is_not_begun_beside_a_file_that_knows_what_was_sent(file, url):
-    with pytest.raises(SettingsError, match="`loadsheet ledger move` takes it there"), opened(url, file):
+    with pytest.raises(SettingsError, match="move it there with `loadsheet ledger move`"), opened(url, file):
         pass
 
 

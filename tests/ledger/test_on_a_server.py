@@ -79,7 +79,7 @@ def test_a_stream_that_is_given_up_keeps_no_connection(ledger, run):
 
 def test_who_reads_cannot_write(ledger, ledger_url):
     ledger.begin_run()
-    with read_ledger(ledger_url) as other, pytest.raises(LedgerUnwritable, match="may only be read"):
+    with read_ledger(ledger_url) as other, pytest.raises(LedgerUnwritable, match="is read-only"):
         other.begin_run()
 
 

@@ -58,7 +58,7 @@ def test_nothing_is_begun_anew_beside_a_file_that_knows_what_was_sent(house):
     run, dry, doctor = house.refused
     assert (run.exit_code, dry.exit_code, doctor.exit_code) == (78, 78, 1)
     for said in (run.err, dry.err, doctor.out):
-        assert "`loadsheet ledger move` takes it there" in said
+        assert "move it there with `loadsheet ledger move`" in said
 
 
 def test_the_move_says_what_it_moved_and_what_is_left(house, command):
