@@ -253,7 +253,7 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
         assert ready_entries.states(ledger, child) == ["unknown"]
         assert ready_entries.states(ledger, drop) == ["accepted", "unknown", "unknown"]
         (problem,) = ledger.queries.entry(2).problems
-        assert "put back from a backup; it may have been sent since" in problem.text
+        assert "the ledger was restored from a backup; this may have been sent since" in problem.text
         assert ready_entries.states(ledger, ready_entries.orders(ledger, run, 3)) == ["unchanged", "held", "held"]
         assert ledger.check() == []
         ledger.end_run(run, exit_code=1, summary={})

@@ -199,7 +199,7 @@ def test_a_backup_that_is_damaged_or_none_or_newer_is_refused_and_nothing_is_tou
     for name, content in wrong.items():
         (state / name).write_bytes(content)
         code, _, err = command("restore", state / name, "--yes")
-        assert (code, "damaged" in err or "no backup of a ledger" in err) == (70, True), (name, err)
+        assert (code, "damaged" in err or "not a backup of a ledger" in err) == (70, True), (name, err)
     with closing(sqlite3.connect(copy)) as database, database:
         database.execute("update meta set value = '999' where name = 'schema_version'")
     code, _, err = command("restore", copy, "--yes")
