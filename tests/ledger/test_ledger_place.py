@@ -272,7 +272,7 @@ def test_another_ledger_in_its_place_is_refused(url, path, tmp_path):
 def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
     night(url)
     Place(path).last_run_path.write_bytes(b'{"id": 1')
-    with pytest.raises(LedgerError, match="says what the last run of the ledger was, cannot be read"), open_ledger(url):
+    with pytest.raises(LedgerError, match="the record of the ledger's last run, cannot be read"), open_ledger(url):
         pass
 
 

@@ -191,7 +191,7 @@ def test_a_ledger_that_is_not_sound_stays(file, url):
     with ledgers.ledger_in(file.parent) as ledger, ledger._engine.connect() as connection:
         connection.exec_driver_sql("update entries set state = 'held' where id = 5")
         connection.commit()
-    with pytest.raises(LedgerError, match="not sound, so it was not moved: entry 5"):
+    with pytest.raises(LedgerError, match="not sound, so it was not moved: the state of entry 5"):
         moved(file, url)
     assert file.exists()
 

@@ -80,7 +80,7 @@ def test_check_names_an_original_that_nobody_removed_by_rule_and_a_backup_that_i
     changed(state, "update files set kept_as = '/nowhere/orders.csv' where id = 1")
     code, _, err = command("check")
     assert code == 1
-    assert "the original orders.csv of run 2026-03-04-01 is not at /nowhere/orders.csv any more" in err
+    assert "the original orders.csv of run 2026-03-04-01 is missing at /nowhere/orders.csv" in err
     assert f"there is no backup in {state / 'backups'}; the next run makes one" in err
 
 
