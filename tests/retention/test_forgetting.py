@@ -78,7 +78,7 @@ def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(hous
     filled(house)
     assert files_with(house, PERSON)
     unknown_one = house.entry("A-00003")
-    with pytest.raises(LedgerError, match=r"order.create A-00003 is unknown: .* loadsheet resolve A-00003"):
+    with pytest.raises(LedgerError, match=r"order.create A-00003 is unknown: .* `loadsheet resolve A-00003`"):
         do(house, "A-00003")
     settled = Settlement(unknown_one.id, State.HELD, f"given up by bob: {PERSON} knows")
     house.ledger.decide(
@@ -443,7 +443,7 @@ def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch
     assert (code, out.startswith("gone:  payloads")) == (0, True)
     assert PERSON.encode() not in (left / "ledger.db").read_bytes()
     code, out, _ = command(left, capsys, "check")
-    assert "the contents of 1 entries were removed" in out
+    assert "the contents of 1 entries have been removed" in out
     code, _, err = command(left, capsys, "forget", "A-99999")
     assert code == 1
     assert "nothing is known about A-99999" in err
