@@ -443,7 +443,7 @@ def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch
     assert (code, out.startswith("gone:  payloads")) == (0, True)
     assert PERSON.encode() not in (left / "ledger.db").read_bytes()
     code, out, _ = command(left, capsys, "check")
-    assert "the contents of 1 entries have been removed" in out
+    assert "contents of 1 entry removed" in out
     code, _, err = command(left, capsys, "forget", "A-99999")
     assert code == 1
     assert "nothing is known about A-99999" in err

@@ -113,7 +113,7 @@ class Housekeeping:
                 connection, self._enrolled(), [_describe_job(job) for job in running.values()], self._queue.done
             )
             is_registered = worker_id is None or jobs.beat(connection, worker_id)
-            doing = set() if worker_id is None else jobs.doing_of(connection, worker_id) - running.keys()
+            doing = set() if worker_id is None else jobs.running_jobs(connection, worker_id) - running.keys()
             orphans = doing & self._orphans  # seen twice, because a job that was just fetched is not running yet
             if worker_id is not None and (ours := orphans - self._queue.running.keys()):
                 jobs.put_back(connection, ours, worker_id)
@@ -142,7 +142,7 @@ class Housekeeping:
         with self._engine.begin() as connection:
             for fired in timetable.tick(connection, profiles, name):
                 address = address_of(profiles[fired.shipper].database_url)
-                jobs.want_run(connection, address, jobs.SCHEDULE, stamp(fired.due.moment))
+                jobs.request_run(connection, address, jobs.SCHEDULE, stamp(fired.due.moment))
                 run_log.info(
                     "a run is due", due=stamp(fired.due.moment), schedule=fired.schedule.name, of=fired.shipper
                 )

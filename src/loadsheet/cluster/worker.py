@@ -194,10 +194,10 @@ class _WorkerThreads:
             self._look_at = now + _MINUTE_S
             wanted = self._served.is_stale()
         if wanted:
-            self._reload_thread = _Thread(self._read_again, "settings")
+            self._reload_thread = _Thread(self._reload, "settings")
             self._reload_thread.start()
 
-    def _read_again(self) -> None:
+    def _reload(self) -> None:
         self._served.reload()
         self.queue.refresh()
 
@@ -212,8 +212,8 @@ class _WorkerThreads:
             return False
         worker_id = self.queue.worker_id
         with self._engine.connect() as connection:
-            mine = jobs.left(connection, self._served.queues())
-            return not mine and not (worker_id is not None and jobs.doing_of(connection, worker_id))
+            mine = jobs.count_due(connection, self._served.queues())
+            return not mine and not (worker_id is not None and jobs.running_jobs(connection, worker_id))
 
     def _do(self, _job_id: int, arguments: Mapping[str, Any]) -> None:
         """Do a run. If another process holds the ledger, retry soon: that process may have missed the newest files."""
@@ -223,7 +223,7 @@ class _WorkerThreads:
             raise Requeue(self._takeover_s)
         with self._engine.connect() as connection:
             address = self._served.addresses[settings.ledger_schema]
-            if held_s := jobs.held_for_s(connection, address, settings.cluster.takeover_s):
+            if held_s := jobs.seconds_until_free(connection, address, settings.cluster.takeover_s):
                 raise Requeue(min(held_s, BUSY_RETRY_S))
         due = datetime.fromisoformat(arguments["due"])
         try:

@@ -60,7 +60,7 @@ def apply_choices(transaction: Transaction, chosen: Sequence[Choice]) -> dict[in
     connection = transaction.connection
     for choice in chosen:
         entry = choice.entry
-        if not _AS_IT_WAS.rows(connection, entry=entry.id, state=entry.state.value, changed_at=entry.changed_at):
+        if not _UNCHANGED_ENTRY.rows(connection, entry=entry.id, state=entry.state.value, changed_at=entry.changed_at):
             raise LedgerError(f"{entry.key} has changed since you looked at it; nothing was decided, look at it again")
         if entry.removed and choice.settlement.state is State.READY:
             raise LedgerError(f"the contents of {entry.key} were removed on {entry.removed[:10]}; drop its file again")
@@ -90,18 +90,18 @@ def first_broken_decision(recorded: Iterable[Decision]) -> Decision | None:
     decision whose words were erased is valid if the later erasure decision names its hash.
     """
     before = ""
-    wordless: dict[str, Decision] = {}
+    erased: dict[str, Decision] = {}
     for decision in recorded:
         expected = chained(before, decision)
         if decision.hash != expected:
             if decision.comment or decision.evidence:
                 return decision
-            wordless[decision.hash] = decision
+            erased[decision.hash] = decision
         elif decision.choice == FORGET:
             for named in _HASH.findall(decision.evidence):
-                wordless.pop(named, None)
+                erased.pop(named, None)
         before = decision.hash
-    return next(iter(wordless.values()), None)
+    return next(iter(erased.values()), None)
 
 
 _ALIVE = (State.READY, State.SENDING, State.ACCEPTED, State.UNKNOWN)
@@ -179,7 +179,7 @@ _INSERT_FINDING = Statement(
 )
 _UNKNOWN = Statement("select problems from entries where id = :entry and state = 'unknown'")
 _SET_PROBLEMS = Statement("update entries set problems = :problems where id = :entry")
-_AS_IT_WAS = Statement("select 1 from entries where id = :entry and state = :state and changed_at = :changed_at")
+_UNCHANGED_ENTRY = Statement("select 1 from entries where id = :entry and state = :state and changed_at = :changed_at")
 _SEND_AS = Statement("update entries set operation = :operation where id = :entry")
 _LAST_DECISION = Statement("select hash from decisions order by id desc limit 1")
 _INSERT_DECISION = Statement(

@@ -370,25 +370,25 @@ def forget(transaction: Transaction, request: ErasureRequest) -> None:
     held = [Settlement(entry.id, State.INVALID, FORGOTTEN) for entry in mine if entry.state is State.HELD]
     change(transaction, held)
     wanted = [entry.id for entry in mine]
-    shared = list(_sharing(connection, mine))
+    shared = list(_entries_sharing_rows(connection, mine))
     for some in chunks(wanted):
         empty(connection, some, now)
     for entry, rows in shared:
         connection.execute(update(entries).where(entries.c.id == entry).values(rows=rows))
-    wordless = [entry for some in chunks(wanted) for entry in _take_words(connection, some)]
+    erased_words = [entry for some in chunks(wanted) for entry in _erase_words(connection, some)]
     evidence = f"key sha256 {hashlib.sha256(key.encode()).hexdigest()[:16]}; contents of {len(mine)} entries removed"
     if request.with_key:
-        _take_key(connection, mine, key)
+        _replace_key(connection, mine, key)
         evidence += ", and the key"
     if request.names:
         _rename(connection, request.names)
         evidence += f"; file names replaced by {', '.join(entry.pseudonym for entry in request.names)}"
-    if wordless:
-        evidence += f"; without their words: {', '.join(wordless)}"
+    if erased_words:
+        evidence += f"; without their words: {', '.join(erased_words)}"
     chain(connection, [Decision(entry.id, now, request.who, FORGET, request.because, evidence, "") for entry in mine])
 
 
-def _sharing(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, bytes]]:
+def _entries_sharing_rows(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, bytes]]:
     """Entries of other keys that share a source row, each with its rows without the shared cells."""
     own = {entry.id for entry in mine}
     for drop in sorted({entry.drop for entry in mine}):
@@ -407,7 +407,7 @@ def _places(rows: bytes) -> set[Place]:
     return {(row.table, row.number) for row in codec.decode_rows(rows)}
 
 
-def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
+def _erase_words(connection: Connection, some: Sequence[int]) -> list[str]:
     """Remove what people wrote about these entries. Returns the hashes of the decisions that lost their words."""
     accepted = (entries.c.state == State.ACCEPTED) & entries.c.id.in_(some)
     connection.execute(update(entries).where(accepted).values(reason="accepted"))
@@ -422,7 +422,7 @@ def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
     return hashes
 
 
-def _take_key(connection: Connection, mine: Sequence[KeyEntry], key: str) -> None:
+def _replace_key(connection: Connection, mine: Sequence[KeyEntry], key: str) -> None:
     """Replace the key and lane of these entries by one pseudonym for all, which does not reveal the key."""
     name = f"forgotten-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
     for entry in mine:

@@ -88,7 +88,7 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
             of = Arriving(str(path), this_host(), note.move, Place(path).read_last_run())
             with old.queries.at_one_moment() as connection:
                 held = _held(connection)  # before the copy: the server ends a transaction that is idle for long
-            counts = new.change_whole(partial(_copy, old, of, address, held))
+            counts = new.change_all(partial(_copy, old, of, address, held))
             write_note(path, note)
     elif note.to != str(address):
         raise SettingsError(
@@ -108,7 +108,7 @@ def _name(old: Ledger) -> str:
         store_value(connection, _MOVE, name)
         return name
 
-    return old.change_whole(named)
+    return old.change_all(named)
 
 
 def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Connection) -> dict[str, int]:

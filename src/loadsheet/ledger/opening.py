@@ -243,11 +243,11 @@ def _file_engine(url: str, place: Place, *, writes: bool) -> Engine:
         if not writes:
             connection.execute("pragma query_only=ON")
 
-    def in_our_words(context: ExceptionContext) -> None:
+    def raise_advised(context: ExceptionContext) -> None:
         _raise_advised(place, context.original_exception)
 
     engine = create_engine(url)
-    event.listen(engine, "handle_error", in_our_words)
+    event.listen(engine, "handle_error", raise_advised)
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin)
     return engine

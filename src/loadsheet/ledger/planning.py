@@ -109,7 +109,7 @@ def judge(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = Fals
     verdict = _judge(document, lane) if lane else _NEW
     if verdict.state is not State.READY or BY_NAME[document.operation].creates:
         return verdict
-    if stands(((earlier.operation, earlier.state) for earlier in lane), seen=seen):
+    if parent_exists(((earlier.operation, earlier.state) for earlier in lane), seen=seen):
         return verdict
     return verdict._replace(reason=f"waits for {parent_of(document.lane)}", waits=Waits.PARENT)
 
@@ -178,7 +178,7 @@ def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]
     return Instead(given.operation, given.payload, given.content_hash)
 
 
-def stands(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
+def parent_exists(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
     """Whether the order or tender of a lane is at the exchange. `lane` holds operations with their states, oldest first. `seen`:
     a listing showed it.
     """

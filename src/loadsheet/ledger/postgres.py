@@ -125,7 +125,7 @@ def copy_in(
             for row in rows:
                 copy.write_row(row)
     except raw.Error as error:
-        _say(place, error, lost=raw.closed)
+        _raise_for(place, error, lost=raw.closed)
 
 
 def check_server(connection: Connection, place: str) -> None:
@@ -163,7 +163,7 @@ def _engine(address: Address, search_path: str, *, writes: bool, idle_s: int) ->
     }
     engine = create_engine(address.url, connect_args=arguments, hide_parameters=True, **_POOL)
     event.listen(engine, "connect", _durable)
-    event.listen(engine, "handle_error", partial(_in_our_words, str(address)))
+    event.listen(engine, "handle_error", partial(_raise_translated, str(address)))
     return engine
 
 
@@ -206,15 +206,15 @@ def _check_alive(place: str, connection: Connection) -> None:
         raise LedgerGone(f"the ledger {place}: the transaction had failed before its commit; nothing was recorded")
 
 
-def _in_our_words(place: str, context: ExceptionContext) -> None:
+def _raise_translated(place: str, context: ExceptionContext) -> None:
     """Raise the server's error with advice, without the values of the statement."""
     if not context.is_pre_ping and not isinstance(
         context.original_exception, LedgerError
     ):  # the pool replaces dead connections
-        _say(place, context.original_exception, lost=context.is_disconnect)
+        _raise_for(place, context.original_exception, lost=context.is_disconnect)
 
 
-def _say(place: str, error: Any, *, lost: bool) -> NoReturn:
+def _raise_for(place: str, error: Any, *, lost: bool) -> NoReturn:
     state = getattr(error, "sqlstate", None) or ""
     diagnosis = getattr(error, "diag", None)
     error_text = getattr(diagnosis, "message_primary", None) or (str(error) or type(error).__name__).splitlines()[0]

@@ -14,11 +14,11 @@ from sqlalchemy import Connection
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.planning import Changed, Verdict, decide, parent_of, stands
+from loadsheet.ledger.planning import Changed, Verdict, decide, parent_exists, parent_of
 from loadsheet.ledger.recording import earlier_entries, seen_lanes
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import Settlement, State, Waits
-from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_true
+from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
@@ -113,7 +113,7 @@ def follow(transaction: Transaction, before: Mapping[int, PreviousState], settle
     """Apply the consequences of these settlements on their lanes: children are released or wait again, and entries that relied
     on a create or delete that failed are held. `before` is the result of `change`.
     """
-    _let_children_go(
+    _release_ready_children(
         transaction.connection,
         [before[settlement.entry] for settlement in settlements if settlement.state is State.ACCEPTED],
     )
@@ -130,7 +130,7 @@ def follow(transaction: Transaction, before: Mapping[int, PreviousState], settle
     _hold_behind(transaction, creates, ready, "create")
 
 
-def _let_children_go(connection: Connection, accepted: Sequence[PreviousState]) -> None:
+def _release_ready_children(connection: Connection, accepted: Sequence[PreviousState]) -> None:
     """Release the ready children of accepted creates, and make the children of accepted deletes wait."""
     created = {entry.lane: entry.id for entry in accepted if entry.operation in CREATES}
     deleted = {entry.lane: entry.id for entry in accepted if entry.operation in DELETES}
@@ -139,14 +139,14 @@ def _let_children_go(connection: Connection, accepted: Sequence[PreviousState]) 
     children = [
         entry for entry in _READY_ON_LANES.rows_of(connection, [*created, *deleted]) if entry.operation not in CREATES
     ]
-    go = [{"entry": entry.id} for entry in children if entry.waits and _goes(entry, created)]
+    go = [{"entry": entry.id} for entry in children if entry.waits and _may_go(entry, created)]
     back = [
         {"entry": entry.id} for entry in children if not entry.waits and entry.id > deleted.get(entry.lane, entry.id)
     ]
     if go:
-        _LET_GO.run(connection, go)
+        _RELEASE.run(connection, go)
     if back:
-        _KEEP_BACK.run(connection, back)
+        _MAKE_WAIT.run(connection, back)
 
 
 def _hold_behind(transaction: Transaction, stopped: Mapping[str, int], ready: Sequence[Any], word: str) -> None:
@@ -160,7 +160,7 @@ def _is_upsert(row: Any) -> bool:
     return row.instead is not None and row.operation not in CREATES
 
 
-def _goes(child: Any, created: dict[str, int]) -> bool:
+def _may_go(child: Any, created: dict[str, int]) -> bool:
     return child.lane in created and (child.operation not in DELETES or child.id > created[child.lane])
 
 
@@ -172,7 +172,7 @@ def release(transaction: Transaction, *, orphans: bool, updating: Collection[str
     that waits for an earlier outcome is judged again when no entry on its lane is open.
     """
     released = _release_children(transaction, orphans=orphans)
-    return released + _judge_anew(transaction, updating, orphans=orphans)
+    return released + _judge_again(transaction, updating, orphans=orphans)
 
 
 def hold(transaction: Transaction) -> int:
@@ -229,19 +229,19 @@ def _release_children(transaction: Transaction, *, orphans: bool) -> int:
                 if _is_overtaken(row, parents[row.lane]):
                     continue
                 family = _of_child(row, parents[row.lane])
-                there = stands(((parent.operation, parent.state) for parent in family), seen=row.lane in shown)
+                there = parent_exists(((parent.operation, parent.state) for parent in family), seen=row.lane in shown)
                 if there or orphans:
                     go.append({"entry": row.id})
-                if state is State.HELD and (settled := _let_in(row, family, there=there, orphans=orphans)):
+                if state is State.HELD and (settled := _made_ready(row, family, there=there, orphans=orphans)):
                     settlements.append(settled)
             change(transaction, settlements)
             if go:
-                _LET_GO.run(connection, go)
+                _RELEASE.run(connection, go)
             released += len(settlements) if state is State.HELD else len(go)
     return released
 
 
-def _let_in(row: Any, family: Sequence[Parent], *, there: bool, orphans: bool) -> Settlement | None:
+def _made_ready(row: Any, family: Sequence[Parent], *, there: bool, orphans: bool) -> Settlement | None:
     """The settlement that makes a held child ready: to be sent, or to wait for its create that is being sent. Else None."""
     if there:
         return Settlement(row.id, State.READY, f"{parent_of(row.lane)} is at the exchange")
@@ -264,7 +264,7 @@ def _of_child(row: Any, parents: Sequence[Parent]) -> Sequence[Parent]:
     return [parent for parent in parents if parent.id < row.id] if row.operation in DELETES else parents
 
 
-def _judge_anew(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
+def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
     connection, judged = transaction.connection, 0
     policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, list(updating))}
     for rows in _waiting(connection, Waits.EARLIER, State.HELD):
@@ -291,7 +291,7 @@ def _judge_anew(transaction: Transaction, updating: Collection[str], *, orphans:
             )
             settlements.append(_judged(row, verdict))
             if document.operation != row.operation:
-                updates.append({"entry": row.id, **sent_as, "instead": _as_it_was(row)})
+                updates.append({"entry": row.id, **sent_as, "instead": _previous_form(row)})
         if updates:
             _SEND_AS.run(connection, updates)
         change(transaction, settlements)
@@ -306,7 +306,7 @@ def _judged(row: Any, verdict: Verdict) -> Settlement:
 
 def _document(row: Any) -> Document:
     """The document of a row, with both forms of an upsert as the mapping produced them."""
-    problems = still_true(codec.decode_problems(row.problems))
+    problems = still_valid(codec.decode_problems(row.problems))
     document = Document(row.operation, row.key, row.lane, row.payload, row.content_hash, (), problems)
     if row.instead is None:
         return document
@@ -316,7 +316,7 @@ def _document(row: Any) -> Document:
     return replace(document, **other._asdict(), instead=Instead(row.operation, row.payload, row.content_hash))
 
 
-def _as_it_was(row: Any) -> bytes | None:
+def _previous_form(row: Any) -> bytes | None:
     """The previous form of an upsert that now has its other form, in case it changes back."""
     if row.instead is None:
         return None
@@ -326,7 +326,7 @@ def _as_it_was(row: Any) -> bytes | None:
 def _held_for_parent(row: Any, parents: Sequence[Parent]) -> Settlement:
     parent, why = parent_of(row.lane), _why(parents)
     is_upsert = row.instead is not None  # it may have to create the record it waits for
-    hint = _JUDGED_ANEW if is_upsert else _HINT.format(key=row.key)
+    hint = _JUDGED_AGAIN if is_upsert else _HINT.format(key=row.key)
     problem = Problem("L607", values={"parent": parent, "why": why}, hint=hint)
     waits = Waits.EARLIER if is_upsert else Waits.PARENT
     return Settlement(row.id, State.HELD, f"waits for {parent}: {why}", problems=(problem,), waits=waits)
@@ -348,7 +348,7 @@ def _why(parents: Sequence[Parent]) -> str:
     return _WHY[creates[-1].state] if creates else "it has not been sent yet"
 
 
-_JUDGED_ANEW = "the next run decides whether it creates or updates"
+_JUDGED_AGAIN = "the next run decides whether it creates or updates"
 _SENT_WITHOUT = "sent without {parent}, as the settings allow"
 _HINT = "sent automatically once the other is at the exchange; to send it now: loadsheet retry {key}"
 _WHY = {
@@ -450,8 +450,8 @@ _READY_ON_LANES = Statement(
     "select id, operation, lane, key, waits, instead from entries where state = 'ready' and lane in (:wanted)"
 )
 _ON_LANES = Statement("select id, operation, state, lane from entries where lane in (:wanted)")
-_LET_GO = Statement("update entries set waits = '' where id = :entry and state = 'ready'")
-_KEEP_BACK = Statement("update entries set waits = 'parent' where id = :entry and state = 'ready'")
+_RELEASE = Statement("update entries set waits = '' where id = :entry and state = 'ready'")
+_MAKE_WAIT = Statement("update entries set waits = 'parent' where id = :entry and state = 'ready'")
 _SEND_AS = Statement(
     """
     update entries set operation = :operation, payload = :payload, content_hash = :content_hash, instead = :instead

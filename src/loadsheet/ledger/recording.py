@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, recognized, stands
+from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, parent_exists, recognized
 from loadsheet.ledger.schema import drops, files, mappings, runs, tables
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
@@ -227,7 +227,7 @@ def _as_reported(document: Document, verdict: Verdict, lane: Sequence[EarlierEnt
     """The verdict as reports count it: a repetition of a held entry is held too, unless its order or tender would be sent."""
     if not verdict.waits_again:
         return verdict
-    if BY_NAME[document.operation].creates or stands(
+    if BY_NAME[document.operation].creates or parent_exists(
         ((earlier.operation, earlier.state) for earlier in lane), seen=seen
     ):
         return verdict._replace(state=State.HELD)

@@ -44,10 +44,10 @@ from loadsheet.ledger.transitions import (
     Transaction,
     begin_sending,
     change,
-    doubt_unsent,
     interrupted,
-    never_left,
-    still_new,
+    make_unsent_unknown,
+    never_sent,
+    still_applicable,
 )
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 from loadsheet.problems import LedgerError, LedgerUnwritable
@@ -137,7 +137,7 @@ class Ledger:
             transaction = Transaction(connection, run, now)
             change(transaction, interrupted(connection, INTERRUPTED))
             if self._older:
-                doubt_unsent(transaction)
+                make_unsent_unknown(transaction)
         self._place.write_last_run(LastRun(run.id, run.name, run.started_at))
         self._older = False
         run_log.began(name)
@@ -278,22 +278,22 @@ class Ledger:
         """
         with self._changing(run) as transaction:
             in_flight = {settlement.entry for settlement in settlements} | set(underway)
-            valid = still_new(transaction.connection, settlements)
-            _apply(transaction, [*valid, *never_left(transaction.connection, in_flight)])
+            valid = still_applicable(transaction.connection, settlements)
+            _apply(transaction, [*valid, *never_sent(transaction.connection, in_flight)])
 
     def settle_late(self, run: Run, settlements: Sequence[Settlement]) -> int:
         """Commit outcomes of calls that left before another process took over the ledger, if they are still valid. Returns
         their number. The fence is not checked: each settlement names its attempt.
         """
         with self._unfenced() as connection:
-            valid = still_new(connection, settlements)
+            valid = still_applicable(connection, settlements)
             _apply(Transaction(connection, run, self.now()), valid)
         self._log(valid)
         return len(valid)
 
     def _settle(self, run: Run, settlements: Sequence[Settlement], *, only_new: bool = False) -> list[Settlement]:
         with self._changing(run) as transaction:
-            valid = still_new(transaction.connection, settlements) if only_new else list(settlements)
+            valid = still_applicable(transaction.connection, settlements) if only_new else list(settlements)
             _apply(transaction, valid)
         return valid
 
@@ -383,7 +383,7 @@ class Ledger:
         with self._writing() as connection:
             put_in(connection, table, rows)
 
-    def change_whole(self, change: Callable[[Connection], Done]) -> Done:
+    def change_all(self, change: Callable[[Connection], Done]) -> Done:
         """Change the whole ledger in one transaction, as the import of another ledger does."""
         with self._writing() as connection:
             return change(connection)

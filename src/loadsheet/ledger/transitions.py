@@ -14,7 +14,7 @@ from loadsheet.ledger.states import TRANSITIONS, Run, Settlement, State
 from loadsheet.problems import LedgerError, Problem
 
 CHUNK = 500
-NEVER_LEFT = "not sent: the ledger could not be reached before the call"
+NEVER_SENT = "not sent: the ledger could not be reached before the call"
 _RESTORED = "the ledger was restored from a backup; this may have been sent since"
 _BEING_SENT = "being sent"
 _OPEN = (State.SENDING, State.UNKNOWN)
@@ -147,15 +147,15 @@ def _problems_after(stored: str, added: Sequence[Problem]) -> str:
     """The problems of an entry after a change, encoded."""
     if stored == "[]":
         return codec.encode_problems(added)
-    return codec.encode_problems(still_true(codec.decode_problems(stored)) + tuple(added))
+    return codec.encode_problems(still_valid(codec.decode_problems(stored)) + tuple(added))
 
 
-def still_true(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+def still_valid(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """The problems that stay valid after a change of state. Those that the exchange or the ledger raised for the old state end."""
     return tuple(problem for problem in problems if problem.code[0] not in "XL" or problem.code in _LASTING)
 
 
-def still_new(connection: Connection, settlements: Sequence[Settlement]) -> list[Settlement]:
+def still_applicable(connection: Connection, settlements: Sequence[Settlement]) -> list[Settlement]:
     """The settlements that still change something: those of the entry's last attempt while it has no outcome.
 
     For outcomes that may already be recorded, and those of a process that lost its ledger to a takeover.
@@ -164,10 +164,10 @@ def still_new(connection: Connection, settlements: Sequence[Settlement]) -> list
     return [settlement for settlement in settlements if _counts(settlement, before[settlement.entry])]
 
 
-def never_left(connection: Connection, in_flight: Collection[int]) -> list[Settlement]:
+def never_sent(connection: Connection, in_flight: Collection[int]) -> list[Settlement]:
     """Settlements that make entries ready again if they are recorded as `sending` but not `in_flight`."""
     return [
-        Settlement(row.id, State.READY, NEVER_LEFT, outcome="not sent", attempt=row.attempts)
+        Settlement(row.id, State.READY, NEVER_SENT, outcome="not sent", attempt=row.attempts)
         for row in _SENDING.rows(connection)
         if row.id not in in_flight
     ]
@@ -178,7 +178,7 @@ def interrupted(connection: Connection, reason: str) -> list[Settlement]:
     return [_unknown(row.id, reason) for row in _SENDING.rows(connection)]
 
 
-def doubt_unsent(transaction: Transaction) -> None:
+def make_unsent_unknown(transaction: Transaction) -> None:
     """Make the ready entries of a restored ledger `unknown`, and hold waiting ones until a person decides."""
     connection = transaction.connection
     change(transaction, [Settlement(row.id, State.HELD, _RESTORED) for row in _WAITING.rows(connection)])

@@ -32,14 +32,14 @@ _AT_ONCE = 5_000
 _HOUR_S = 3_600
 
 
-class Wanted(NamedTuple):
+class OpenJob(NamedTuple):
     """The open job of a ledger: the reason for the run, and whether a worker is running it."""
 
     reason: str
     begun: bool
 
 
-def want_run(connection: Connection, address: Address, reason: str, due: str) -> None:
+def request_run(connection: Connection, address: Address, reason: str, due: str) -> None:
     """Request a run of a ledger. If a job of this ledger already waits, it becomes due now. `due` is ISO 8601 UTC."""
     run: dict[str, str | int] = {
         "queue": queue_of(address.schema),
@@ -67,10 +67,10 @@ def _unless_another_waits(
         raise
 
 
-def wanted(connection: Connection, address: Address) -> Wanted | None:
+def open_job(connection: Connection, address: Address) -> OpenJob | None:
     """The open job of a ledger, if there is one. Of two, the running one."""
     row = connection.execute(_OPEN, {"ledger": address.schema}).first()
-    return None if row is None else Wanted(row.reason, row.begun)
+    return None if row is None else OpenJob(row.reason, row.begun)
 
 
 def _wake(connection: Connection) -> None:
@@ -175,7 +175,7 @@ def next_death_s(connection: Connection, takeover_s: float) -> float:
     return takeover_s if left_s is None else max(0.0, float(left_s))
 
 
-def doing_of(connection: Connection, worker: int) -> set[int]:
+def running_jobs(connection: Connection, worker: int) -> set[int]:
     """The ids of the jobs that are recorded as running at this worker (by its id in Procrastinate)."""
     return set(connection.scalars(_DOING, {"worker": worker}))
 
@@ -199,7 +199,7 @@ def beat(connection: Connection, worker: int) -> bool:
     return connection.execute(_BEAT, {"worker": worker}).rowcount > 0
 
 
-def held_for_s(connection: Connection, address: Address, takeover_s: float) -> float:
+def seconds_until_free(connection: Connection, address: Address, takeover_s: float) -> float:
     """Seconds until the holder of a ledger counts as dead without a further heartbeat. 0 if it has no holder or does not exist."""
     if connection.scalar(_HAS_TENURES, {"table": f"{address.schema}.tenures"}) is None:
         return 0.0
@@ -210,9 +210,9 @@ def held_for_s(connection: Connection, address: Address, takeover_s: float) -> f
     return max(0.0, float(connection.scalar(held, {"silent_s": takeover_s}) or 0.0))
 
 
-def left(connection: Connection, queues: Collection[str]) -> int:
+def count_due(connection: Connection, queues: Collection[str]) -> int:
     """The number of jobs in these queues that are due now."""
-    return int(connection.scalar(_LEFT, {"queues": list(queues)}) or 0)
+    return int(connection.scalar(_DUE_COUNT, {"queues": list(queues)}) or 0)
 
 
 def sweep(engine: Engine, ledgers: Iterable[Address], every_s: float) -> int:
@@ -232,7 +232,7 @@ def _sweep(engine: Engine, address: Address, silent_s: float) -> bool:
         died = connection.scalar(_died(address.schema), {"silent_s": silent_s})
         if died is None or connection.scalar(_KNOWN, {"ledger": address.schema, "due": died}) is not None:
             return False
-        want_run(connection, address, RESEND, died)
+        request_run(connection, address, RESEND, died)
         return True
 
 
@@ -305,7 +305,7 @@ _PUT_BACK = text(_LOST_ONES + "doing.id = any(:jobs) and doing.worker_id = :work
 _DOING = text("select id from procrastinate_jobs where status = 'doing' and worker_id = :worker")
 _BEAT = text("update procrastinate_workers set last_heartbeat = now() where id = :worker")
 _HAS_TENURES = text("select to_regclass(:table)")
-_LEFT = text(
+_DUE_COUNT = text(
     "select count(*) from procrastinate_jobs where status = 'todo' and queue_name = any(:queues) "
     "and (scheduled_at is null or scheduled_at <= now())"
 ).bindparams(bindparam("queues", type_=ARRAY(Text)))

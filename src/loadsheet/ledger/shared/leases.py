@@ -118,7 +118,7 @@ def grant(terms: Terms, records: Sequence[LeaseRecord], worker: str, ask: Ask, n
     given_connections = max(
         0, min(fair_connections, connections - sum(record.charged_connections for record in others))
     )
-    had, had_connections = _in_hand(mine, ask)
+    had, had_connections = _in_use(mine, ask)
     lease = LeaseRecord(
         worker,
         number=(mine.number if mine else ask.holding) + 1,
@@ -133,7 +133,7 @@ def grant(terms: Terms, records: Sequence[LeaseRecord], worker: str, ask: Ask, n
     return lease, given < fair or given_connections < fair_connections
 
 
-def _in_hand(mine: LeaseRecord | None, ask: Ask) -> tuple[int, int]:
+def _in_use(mine: LeaseRecord | None, ask: Ask) -> tuple[int, int]:
     """What the process may still be using: its last lease, or the larger of the last two if it did not receive the last one."""
     if mine is None or not ask.connections:  # a process stops before it asks for nothing
         return 0, 0

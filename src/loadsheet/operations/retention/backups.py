@@ -136,13 +136,14 @@ def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]
 
 def _remarks(settings: Settings, ledger: Ledger) -> list[str]:
     counts = ledger.maintenance.counts()
+    runs, entries = _count(counts["runs"], "run"), _count(counts["entries"], "entry", "entries")
     remarks = [
-        f"{counts['runs']:,} runs, {counts['entries']:,} entries, {counts['decisions']:,} decisions in one chain"
+        f"{runs}, {entries}, {_count(counts['decisions'], 'decision')} in one chain",
     ]
     removed, last = ledger.maintenance.count_removed()
     if removed:
         remarks.append(
-            f"the contents of {removed:,} entries have been removed, the last on {last[:10]}; hashes and totals are kept"
+            f"contents of {_count(removed, 'entry', 'entries')} removed, the last on {last[:10]}; hashes and totals are kept"
         )
     noted = ledger.maintenance.removed_by_rule()
     if noted:
@@ -154,5 +155,9 @@ def _remarks(settings: Settings, ledger: Ledger) -> list[str]:
     if not ledger.maintenance.is_file:
         remarks.append(BY_THE_SERVER)
     if made:
-        remarks.append(f"{len(made)} daily backups, the newest is {made[-1]}")
+        remarks.append(f"{_count(len(made), 'daily backup')}, the newest is {made[-1]}")
     return remarks
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

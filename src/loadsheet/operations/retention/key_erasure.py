@@ -141,8 +141,8 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
     """
     refuse_unsettled(traces.entries, traces.key)
     originals = [original for original in traces.originals if request.originals or not original.shared]
-    going = _going(traces, request)
-    names = [name for name in traces.names if _goes(name, request) and not in_the_way(settings, name, going)]
+    going = _removed_paths(traces, request)
+    names = [name for name in traces.names if _is_removed(name, request) and not unmovable_file(settings, name, going)]
     for original in originals:
         remove_original(settings, original.kept_as)
         inbox.move_archive_mark(settings, original.sha256, original.kept_as, "")
@@ -170,9 +170,9 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
 def _name_outcome(settings: Settings, file_name: FileName, traces: Traces, request: Request) -> tuple[str, bool]:
     """The sentence about a file name, and whether the name is removed."""
     message = f"{file_name.name}: the name of this file"
-    if not _goes(file_name, request):
+    if not _is_removed(file_name, request):
         return f"{message}, in the ledger, the archive and reports: the file also has other records (--names)", False
-    if place := in_the_way(settings, file_name, _going(traces, request)):
+    if place := unmovable_file(settings, file_name, _removed_paths(traces, request)):
         return f"{message}, because {place} is not in the archive: remove it, or archive it with `loadsheet run`", False
     because = file_name.because or "--names"
     left = "" if request.reports and request.backups else "; remaining reports, capsules and copies still contain it"
@@ -182,11 +182,11 @@ def _name_outcome(settings: Settings, file_name: FileName, traces: Traces, reque
     )
 
 
-def _goes(file_name: FileName, request: Request) -> bool:
+def _is_removed(file_name: FileName, request: Request) -> bool:
     return bool(file_name.because) or request.names
 
 
-def _going(traces: Traces, request: Request) -> list[str]:
+def _removed_paths(traces: Traces, request: Request) -> list[str]:
     return [original.kept_as for original in traces.originals if request.originals or not original.shared]
 
 
@@ -221,7 +221,7 @@ _NOTICES = "notices.json"  # as `operations.notifications` names it
 _TRY_AGAIN = "nothing was forgotten in the ledger yet: try again"
 
 
-def in_the_way(settings: Settings, file_name: FileName, going: Sequence[str]) -> str:
+def unmovable_file(settings: Settings, file_name: FileName, going: Sequence[str]) -> str:
     """The path of a file of this name that must not be renamed: set aside, or in the work area of a killed run. Empty if none.
     `going` are the paths of originals that are removed.
     """
@@ -282,7 +282,7 @@ def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptF
 def _copied(settings: Settings, before: str, target: Path) -> str:
     """The path of a copy of the same bytes under another name. Empty if the original does not exist."""
     if not _is_archived(settings, before):
-        return ""  # the file no longer exists: see `in_the_way`
+        return ""  # the file no longer exists: see `unmovable_file`
     if address := address_of(before):
         stored = object_storage.look(address)
         if stored is None:
