@@ -3,9 +3,9 @@
 Owns: what belongs to a key, the pseudonyms of file names, and the statements that remove both. Counts, states and hashes stay. The
 erasure is a decision in the chain, without the key. Opens no transaction: the methods of `Ledger` do.
 
-A file name is erased if every record from it is forgotten, if it contains the key, or if it contains a word of the forgotten records
-that occurs in no other record and no heading of its files. The pseudonym contains the number of the first file of that name and
-nothing of the name, so the name cannot be guessed from it.
+A file name is erased if every record from it is forgotten or if it contains the key. It is also erased if it contains a word of the
+forgotten records that occurs in no other record and no heading of its files. The pseudonym contains only the number of the first file
+of that name, so it does not reveal the name.
 """
 
 import hashlib
@@ -275,8 +275,8 @@ class Original(NamedTuple):
 
 
 class KeyTraces(NamedTuple):
-    """All traces of a key: its entries, oldest first; the originals that are kept; the names of the runs whose reports may contain
-    it, oldest first; and the names of these files and of others that contain the key.
+    """All traces of a key: its entries and its kept originals. `runs` names the runs whose reports may contain it. `names` are the
+    names of its files and of others that contain the key. Entries and runs are oldest first.
     """
 
     entries: Sequence[KeyEntry]

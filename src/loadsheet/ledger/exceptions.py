@@ -24,8 +24,8 @@ _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
 
 class ExceptionStatus(NamedTuple):
-    """The status of an exception: its entry, the run that opened it and when (ISO 8601 UTC), its last verdict and the fields that
-    differ, the reason why it is closed (empty: open), and the run that closed it.
+    """The status of an exception: its entry, the run that opened it and when (ISO 8601 UTC), its last verdict, and the fields that
+    differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it.
     """
 
     entry: int

@@ -1,8 +1,8 @@
 """Exports from the ledger: plain tables for other programs, and the slice of one run for its archive. Streams rows, changes nothing.
 
 Owns: the names and contents of exported columns. People and programs outside rely on them: columns may be added, never changed. Also
-owns which rows determine a run's decisions and reports: its drops with their entries, the entries on the same lanes, the exceptions of
-that time, fixes, earlier drops of the same bytes, and earlier runs. `put_in` inserts a slice into an empty ledger.
+owns which rows determine a run's decisions and reports: its drops with their entries, and the entries on the same lanes. Exceptions
+of that time, fixes, earlier drops of the same bytes and earlier runs belong to them too. `put_in` inserts a slice into an empty ledger.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -71,9 +71,10 @@ class Destination(NamedTuple):
 
 
 def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_network: bool = False) -> Moved:
-    """Move the ledger of a file to a PostgreSQL URL. Raises LedgerBusy if another process holds either ledger, SettingsError if
-    there is no such file or the target has runs of its own, LedgerError if one is not sound or they differ, and the errors of
-    `open_ledger`.
+    """Move the ledger of a file to a PostgreSQL URL.
+
+    Raises LedgerBusy if another process holds either ledger. Raises SettingsError if there is no such file or the target has runs
+    of its own. Raises LedgerError if a ledger is not sound or the two differ. Raises the errors of `open_ledger`.
     """
     path, address = path.absolute(), address_of(to.url)
     counts: dict[str, int] = {}
@@ -217,8 +218,10 @@ class Restored(NamedTuple):
 
 
 def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
-    """Replace the ledger at a URL with a copy of `backup`. Raises LedgerBusy if another process holds the ledger, LedgerError if the
-    backup is damaged, not of a ledger or of a newer program, LedgerUnwritable, and SettingsError if the ledger is not a file.
+    """Replace the ledger at a URL with a copy of `backup`.
+
+    Raises LedgerBusy if another process holds the ledger, and LedgerError if the backup is damaged, not of a ledger or of a newer
+    program. Raises LedgerUnwritable, and SettingsError if the ledger is not a file.
     """
     path = file_of(url)
     if backup.absolute() == path.absolute():

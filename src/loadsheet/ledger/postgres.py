@@ -1,7 +1,7 @@
 """PostgreSQL: engines and the state of a server. Each ledger has a schema of its own; the shared tables are in another schema.
 
-Owns: the guarantees of a connection (durable commits, READ COMMITTED, one writer of a ledger at a time, a process that stops in the
-middle of a transaction does not block others), and the meaning of the server's errors. A URL names the schema as `?schema=NAME`.
+Owns: the guarantees of a connection, and the meaning of the server's errors. Commits are durable and READ COMMITTED. A ledger has
+one writer at a time. A process that stops in a transaction does not block others. A URL names the schema as `?schema=NAME`.
 """
 
 import re
@@ -234,8 +234,9 @@ def _raise_for(place: str, error: Any, *, lost: bool) -> NoReturn:
 
 
 class Server(NamedTuple):
-    """The server of a ledger: its address without a password, its version, its faults in words, whether the ledger exists, its
-    size in bytes, its holder (empty: none), and the seconds by which the server's clock is at least ahead of ours.
+    """The server of a ledger. `place` is its address without a password, `faults` are in words. `there`: whether the ledger
+    exists. `size` is in bytes. `holder` is empty if there is none. `ahead_s` is how far the server's clock is at least ahead of
+    ours.
     """
 
     place: str

@@ -26,9 +26,9 @@ _TRACE = [entries.c[name] for name in Trace._fields]
 
 
 class LedgerFigures(NamedTuple):
-    """Figures about the ledger: the end of the last successful run (ISO 8601 UTC; empty: none), the number of open exceptions that
-    were opened by each of the given times, the number of open exceptions, when the oldest ready or sending entry was planned
-    (empty: none), and the number of unknown entries.
+    """Figures about the ledger. `last_success` is the end of the last successful run (ISO 8601 UTC; empty: none). `opened_by`
+    counts the open exceptions that were opened by each of the given times; `open` counts all. `oldest_unsent` is when the oldest
+    ready or sending entry was planned (empty: none). `unknown` counts unknown entries.
     """
 
     last_success: str
@@ -53,8 +53,8 @@ class LedgerQueries(RunQueries):
     """The reading side of the ledger: entries and their outcomes; runs and drops come from `RunQueries`."""
 
     def mended(self, wanted: Sequence[int]) -> set[int]:
-        """The entries among these whose rows a fix file of their drop replaced with a document that was accepted or was already at
-        the exchange, also under another key if the key itself was wrong. Reads the fixes of each drop once.
+        """The entries among these that a fix file of their drop replaced with an accepted or already sent document. The key may
+        differ, if the key itself was wrong. Reads the fixes of each drop once.
         """
         with self._engine.connect() as connection:
             drop_of = {row.id: row.drop_id for row in _DROPS.rows_of(connection, wanted)}
@@ -204,8 +204,8 @@ class LedgerQueries(RunQueries):
             yield Decision(*row)
 
     def witnesses(self, makes: Sequence[str], ends: Sequence[str], limit: int) -> list[tuple[str, str]]:
-        """The key and the time of acceptance (ISO 8601 UTC) of the latest entries that an answer of the exchange accepted, newest
-        first: of the operations in `makes`, without a later entry of the operations in `ends`.
+        """The latest entries that an answer of the exchange accepted, newest first: key and time of acceptance (ISO 8601 UTC).
+        Only operations in `makes`, and only without a later entry of the operations in `ends`.
         """
         with self._engine.connect() as connection:
             rows = _WITNESSES.rows(connection, makes=list(makes), ends=list(ends), most=limit)

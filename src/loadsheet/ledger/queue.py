@@ -68,9 +68,9 @@ def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Par
 
 
 def canary_candidates(connection: Connection) -> list[Part]:
-    """The drops and operations with ready entries whose first entries are sent alone (see `dispatch.canary`): no entry of that
-    mapping and operation, or none from that inbox folder, was ever accepted. Excludes drops that a person released after a failed
-    canary.
+    """The drops and operations with ready entries whose first entries are sent alone (see `dispatch.canary`). No entry of their
+    mapping and operation, or none from their inbox folder, was ever accepted. Excludes drops that a person released after a
+    failed canary.
     """
     known_folders: dict[str, bool] = {}
     return [

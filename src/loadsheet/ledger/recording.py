@@ -348,8 +348,8 @@ def free_run_name(connection: Connection, day: str, taken: Collection[str]) -> s
 def stop_reasons(
     name: str, fates: Mapping[State, int], share_max: float, doubts: Sequence[Problem] = ()
 ) -> tuple[Problem, ...]:
-    """The reasons why nothing of this drop may be sent, empty if it may: the share (0 to 1) of invalid documents is too high, or
-    there are `doubts`, problems that concern all of them.
+    """The reasons why nothing of this drop may be sent (empty: it may). Either the share (0 to 1) of invalid documents is too
+    high, or there are `doubts`, problems that concern all of them.
     """
     invalid, count = fates.get(State.INVALID, 0), sum(fates.values())
     errors = (_too_many_errors(name, invalid, count, share_max),) if invalid > share_max * count else ()

@@ -31,8 +31,8 @@ ALLOWANCE = timedelta(minutes=15)
 
 
 class Arrival(NamedTuple):
-    """An arrived file: its name in the inbox, its arrival (aware, UTC), the run that took it, its mapping and role (both empty if it
-    was set aside), the number of records of its drop, and the `number` of the drop.
+    """An arrived file. `name` is its name in the inbox, `came` its arrival (aware, UTC), `run` the run that took it. `mapping` and
+    `role` are empty if it was set aside. `records` counts the records of its drop; `number` is that of the drop.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Leases of the shared rate: the calls a second and connections that each process may use, for how long, and how a protest of the
+"""Leases of the shared rate: the calls a second and connections that each process may use, and for how long. A protest of the
 exchange (429, 503) slows all processes. First the pure rules, then the tables. Each change is one short transaction that locks the
 pace's row and uses the database's clock. A lease is durable before it is used: a lease lost in a server crash would be granted twice.
 
@@ -33,8 +33,8 @@ FORGOTTEN_S = 60.0
 
 
 class Ask(NamedTuple):
-    """A request for a lease: the calls a second and connections the process can use (0: nothing to send), the connections its
-    calls use now, and the number of its current lease (0: none).
+    """A request for a lease: the calls a second and connections that the process can use (0: nothing to send). `using` is the
+    number of connections in use now, `holding` the number of its current lease (0: none).
     """
 
     per_second: int

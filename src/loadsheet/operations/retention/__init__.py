@@ -2,8 +2,8 @@
 
 `keep` removes originals, payloads, reports and log files, then makes the daily backup. The steps are independent, continue after a
 kill, and never change the outcome of a run. A kill between two steps loses nothing that is still needed. A report folder stays
-complete if it has a file that is not ours, a saved workbook that was not read yet, set-aside files that are kept longer, or an open
-exception of its run.
+complete if it has a file that is not ours, a saved workbook not yet read, or set-aside files that are kept longer. It also stays
+while its run has an open exception.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""Backups of the ledger: one a day in STATE/backups, of which the newest few stay; other copies; and the check of the ledger.
+"""Backups of the ledger, other copies, and the check of the ledger. One backup a day goes to STATE/backups; the newest few stay.
 
-Owns: the names of backups (each appears only when it is complete, so each can be restored), and the results of the check: faults (the
-ledger contradicts itself), tasks for a person (an original is missing, the newest backup is old), and remarks. The check changes
-nothing.
+Owns: the names of backups, and the results of the check. A backup appears under its name only when it is complete, so each can be
+restored. The check finds faults (the ledger contradicts itself), tasks for a person (an original is missing, the newest backup is
+old), and remarks. It changes nothing.
 """
 
 import re

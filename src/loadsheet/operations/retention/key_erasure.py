@@ -35,8 +35,9 @@ _EVER = "9999"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to remove besides the contents in the ledger: originals that also have rows of other keys, reports and capsules, copies
-    of the ledger, the key itself, and names of files with rows of other keys. `who` asks and why (`because`); a plan needs neither.
+    """What to remove besides the contents in the ledger: reports with capsules, copies of the ledger, and the key itself.
+    `originals` and `names` also remove files, and names of files, that have rows of other keys. `who` asks and why (`because`); a
+    plan needs neither.
     """
 
     originals: bool = False
@@ -136,8 +137,10 @@ def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
 
 
 def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request: Request) -> None:
-    """Remove what the plan names. Raises NotSettled and changes nothing if an entry may still be sent or looked up, FolderError if a
-    file cannot be removed, and LedgerUnwritable if the database cannot be rewritten: `loadsheet ledger vacuum` does that later.
+    """Remove what the plan names.
+
+    Raises NotSettled and changes nothing if an entry may still be sent or looked up. Raises FolderError if a file cannot be
+    removed. Raises LedgerUnwritable if the database cannot be rewritten: `loadsheet ledger vacuum` does that later.
     """
     refuse_unsettled(traces.entries, traces.key)
     originals = [original for original in traces.originals if request.originals or not original.shared]
