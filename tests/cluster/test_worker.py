@@ -158,7 +158,7 @@ def test_settings_are_read_again_when_asked_and_wrong_ones_change_nothing(tmp_pa
         until(lambda: worker.said, worker=worker)
         (tmp_path / "loadsheet.toml").write_text("database = 7", encoding="utf-8")
         worker.reread.set()
-        until(lambda: any("from before stay" in text for text in worker.said), worker=worker)
+        until(lambda: any("the previous settings stay" in text for text in worker.said), worker=worker)
         want(acme)
         until(lambda: len(began(tmp_path)) == 1, worker=worker)
         zeta = house(tmp_path, database_url, "acme", "zeta")["zeta"]
