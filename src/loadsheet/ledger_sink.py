@@ -1,7 +1,7 @@
 """The sink of a run: drops become entries of the ledger, and their files move to the archive or are set aside. Stage 4.
 
-Every row is counted while it is read, independently of the mapping, and compared with what the ledger recorded. A file is recorded
-before it moves: a run that dies in between leaves it in the work area, and the next run moves it.
+Every row is counted while it is read, independently of the mapping, and compared with the rows in the ledger. A file is recorded
+before it moves: if a run dies in between, the next run moves the file from the work area.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,8 +30,8 @@ def ingest_files(
     this_run: Run,
     mappings: Sequence[CompiledMapping],
 ) -> IngestResult:
-    """Claim every finished file and plan its documents; set aside files that cannot be used. A folder or disk error ends the ingest;
-    what is planned by then can still be delivered. Raises LedgerError.
+    """Claim every finished file and plan its documents. Set aside files that cannot be used. A folder or disk error ends the
+    ingest; already planned documents can still be delivered. Raises LedgerError.
     """
     context = IngestContext(settings, mappings, ledger.queries, datetime.fromisoformat(this_run.started_at))
     left: tuple[Problem, ...] = ()
@@ -40,9 +40,9 @@ def ingest_files(
         try:
             sink.archive_leftovers()
             scan = inbox.fetch_objects(inbox.scan(settings), settings)
-            found = route_files(scan, context)
-            left = (*found.left(context), *scan.left)
-            ingest(found, sink, context)
+            routing = route_files(scan, context)
+            left = (*routing.left(context), *scan.left)
+            ingest(routing, sink, context)
         except FolderError as refused:
             return IngestResult((*left, *sink.left), refused)
     return IngestResult((*left, *sink.left), sink.fault)
@@ -50,7 +50,7 @@ def ingest_files(
 
 @contextmanager
 def _claims(settings: Settings) -> Iterator[inbox.Claims]:
-    """How objects in a store are claimed: in the shared tables on PostgreSQL, else by the one process that holds the ledger."""
+    """The claims on objects in a store: in the shared tables on PostgreSQL, else none beyond the ledger's lock."""
     if not (settings.is_shared and settings.inbox_address):
         yield inbox.SINGLE_PROCESS
         return
@@ -63,8 +63,8 @@ def _claims(settings: Settings) -> Iterator[inbox.Claims]:
 
 
 class LedgerSink:
-    """Plans the drops of one run in its ledger. `left` are the problems of files that went back to the inbox and warnings about others;
-    `fault` is the last internal error.
+    """Plans the drops of one run in its ledger. `left` are the problems of files that went back to the inbox, and warnings. `fault`
+    is the last internal error.
     """
 
     def __init__(
@@ -86,13 +86,13 @@ class LedgerSink:
 
     def set_aside(self, file: InboxFile, problem: Problem) -> None:
         """Record and move a file that cannot be used."""
-        # Record first: a file that is moved aside and in no report would be lost.
+        # Record first: a file that is set aside but in no report would be lost.
         drop = self._ledger.set_aside(self._run, _source(file, "set aside", problem))
         run_log.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
         self._put_away(drop, file, [problem])
 
     def refuse(self, files: Sequence[InboxFile], problem: Problem) -> None:
-        """Set the files aside. If one was written to while it was read, it was incomplete: then all go back to the inbox."""
+        """Set the files aside. If one changed while it was read, it was incomplete: then all go back to the inbox."""
         changed = [file for file in files if not inbox.is_unchanged(file)]
         self.left += [Problem("A106", Where(file.name), file.name, level="warning") for file in changed]
         for file in files:
@@ -102,7 +102,7 @@ class LedgerSink:
                 self.set_aside(file, problem)
 
     def take(self, drop: ReadDrop) -> None:
-        """Plan the documents and archive the files. If rows got lost between reading and ledger, the files are set aside."""
+        """Plan the documents and archive the files. If rows are missing in the ledger, set the files aside."""
         try:
             planned = self.plan(drop)
         except DoesNotBalance as fault:
@@ -116,17 +116,17 @@ class LedgerSink:
             self._put_away(planned, file, ())
 
     def plan(self, drop: ReadDrop) -> Drop:
-        """Plan the documents of a drop; moves no file. Large files are translated in parts by several processes of this machine, with the
-        same result.
+        """Plan the documents of a drop without moving files. Several processes translate the parts of large files, with the same
+        result.
 
-        Returns the recorded drop. Raises FileRefused if a file cannot be read or changed meanwhile, and DoesNotBalance; nothing is
+        Returns the recorded drop. Raises FileRefused if a file cannot be read or changed meanwhile, and DoesNotBalance. Nothing is
         recorded then.
         """
         try:
             if jobs := _part_jobs(drop):
                 with translation.PartProcesses(jobs, self._settings) as translated:
                     return self._record(replace(drop, translated=translated))
-        except translation.PartsLost as lost:  # this costs time and nothing else
+        except translation.PartsLost as lost:  # translate again in this process
             run_log.warning("parts of a translation lost", file=drop.files[0].name, reason=str(lost))
         return self._record(drop)
 
@@ -139,7 +139,7 @@ class LedgerSink:
         return planned
 
     def archive_leftovers(self) -> None:
-        """Move the files that a killed run recorded but did not move. They are neither planned nor reported twice."""
+        """Move the files that a killed run recorded but did not move, without planning or reporting them again."""
         work = self._settings.state / "work"
         for drop in self._ledger.queries.unfiled(str(work)):
             for source in (file for file in drop.files if Path(file.kept_as).is_relative_to(work)):
@@ -149,7 +149,7 @@ class LedgerSink:
         self._archive_leftover_objects()
 
     def _archive_leftover_objects(self) -> None:
-        """The same for objects in a store: they still lie in the inbox, or were replaced there."""
+        """The same for objects in a store, which are still in the inbox or were replaced there."""
         settings = self._settings
         for drop in self._ledger.queries.unfiled(settings.inbox_address) if settings.inbox_address else ():
             for source in drop.files:
@@ -162,7 +162,7 @@ class LedgerSink:
                     self._put_away(drop, file, source.problems)
 
     def _put_away_leftover(self, drop: Drop, file: InboxFile, problems: Sequence[Problem]) -> bool:
-        """Move a leftover file, or record where it was moved to; False if it is in neither place."""
+        """Move a leftover file, or record where it was moved to. False if it is in neither place."""
         if file.path.exists():
             self._put_away(drop, file, problems)
         elif place := inbox.find_moved(file, self._settings, _day(drop.run), drop.run):
@@ -182,7 +182,7 @@ class LedgerSink:
 
 
 def _items(drop: ReadDrop) -> Iterator[Document | Ignored | ReadTotals]:
-    """The documents and ignored rows of a drop, and at last what was read in all. Raises FileRefused if a file changed meanwhile: nothing is
+    """The documents and ignored rows of a drop, and finally the totals. Raises FileRefused if a file changed meanwhile: nothing is
     committed before the end.
     """
     yield from drop.documents()
@@ -197,8 +197,8 @@ def _day(run: str) -> date:
 
 
 def _part_jobs(drop: ReadDrop) -> list[translation.PartJob]:
-    """The jobs for translating a drop in parts; none where one process is as fast. A fix file is read like its original, which only this
-    process can do.
+    """The jobs for translating a drop in parts. Empty if one process is as fast. Only this process can read a fix file, because it
+    needs the original.
     """
     settings = drop.context.settings
     count = translation.extra_processes(settings)

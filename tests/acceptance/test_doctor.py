@@ -241,14 +241,14 @@ def test_a_ledger_that_is_gone_or_no_ledger_is_wrong(house):
     os.utime(newest, (4e9, 4e9))
     level, text, todo = one_of("ledger")
     assert (level, "is gone or empty, but run" in text) == ("wrong", True)
-    assert "`loadsheet ledger restore .loadsheet/backups/ledger-2026-03-05.db` takes the newest" in todo
+    assert "restore the newest backup: `loadsheet ledger restore .loadsheet/backups/ledger-2026-03-05.db`" in todo
     for words in (("runs",), ("show", "x"), ("run",)):
         done = loadsheet(house, *words)
         assert (done.returncode, "is gone or empty, but run" in done.stderr) == (70, True), words
     (house / ".loadsheet" / "ledger.db").write_bytes(b"no database at all" * 100)
     level, text, todo = one_of("ledger")
-    assert (level, "it is damaged or no ledger at all" in text) == ("wrong", True)
-    assert "`loadsheet ledger restore .loadsheet/backups/ledger-2026-03-05.db` takes the newest" in todo
+    assert (level, "it is damaged or not a ledger" in text) == ("wrong", True)
+    assert "restore the newest backup: `loadsheet ledger restore .loadsheet/backups/ledger-2026-03-05.db`" in todo
 
 
 def test_a_ledger_of_an_older_version_waits_for_its_run_and_one_of_a_newer_is_wrong(house):

@@ -46,7 +46,7 @@ def test_the_corrected_file_goes_whole(house):
     done = house.run()
     assert done.returncode == 0, done.stderr
     assert states(house) == {"accepted": 12, "held": 9, "invalid": 3}
-    assert house.command("retry", "--held").returncode == 1  # the same content was sent since
+    assert house.command("retry", "--held").returncode == 1  # the same content was sent later
 
 
 def test_as_many_errors_as_the_share_allows_stop_nothing(house):

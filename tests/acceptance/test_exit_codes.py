@@ -64,7 +64,12 @@ def test_what_could_not_be_written_is_said_and_changes_no_exit_code(house, tmp_p
         disk.fill()
         done = house.run()
     assert done.returncode == 0, done.stderr
-    for said in ("notices.json cannot be written", "no capsule of run", "keeping backups: ", "the metrics file "):
+    for said in (
+        "notices.json cannot be written",
+        "no capsule of run",
+        "retention failed for backups: ",
+        "the metrics file ",
+    ):
         assert said in done.stderr
     assert recorded(house) == (0, {})
 

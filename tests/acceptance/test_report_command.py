@@ -137,7 +137,7 @@ def test_wrong_usage_says_what_is_wrong(night, capsys, words, code, said):
 def test_without_a_ledger_it_says_what_makes_one(tmp_path):
     done = loadsheet(tmp_path, "report")
     assert done.returncode == 78
-    assert "`loadsheet run` makes one" in done.stderr
+    assert "`loadsheet run` creates it" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -94,7 +94,7 @@ class Place:
         for settings in self.settings:
             make(settings.database_url)
             with open_shared(settings.database_url) as engine, engine.begin() as connection:
-                jobs.want_run(connection, address_of(settings.database_url), jobs.FILES, stamp(datetime.now(UTC)))
+                jobs.request_run(connection, address_of(settings.database_url), jobs.FILES, stamp(datetime.now(UTC)))
         forget_engines()
 
     def ask(self, statement):

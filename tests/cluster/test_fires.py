@@ -14,7 +14,7 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import fires, open_shared
 from loadsheet.ledger.shared.fires import DueMoment, ScheduleKey
-from loadsheet.ledger.shared.jobs import SCHEDULE, want_run
+from loadsheet.ledger.shared.jobs import SCHEDULE, request_run
 from loadsheet.ledger.shared.schema import shared_meta
 from loadsheet.ledger.shared.workers import read_status
 from loadsheet.settings import Settings
@@ -130,7 +130,7 @@ def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
         with other.begin():
             (fired,) = tick(other, {"acme": daily}, "b")
             address = address_of(chosen(daily, shipper="acme").database_url)
-            want_run(other, address, SCHEDULE, stamp(fired.due.moment))
+            request_run(other, address, SCHEDULE, stamp(fired.due.moment))
     (queued,) = read_status(connection, 30).queue
     assert (queued.shipper, queued.reason, queued.waiting) == ("acme", "schedule", 1)
 

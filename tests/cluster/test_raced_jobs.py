@@ -30,7 +30,7 @@ def lost(acme, engine):
     """The ledger of a shipper, which has a job whose worker is gone."""
     address = address_of(acme.database_url)
     with engine.begin() as connection:
-        jobs.want_run(connection, address, jobs.FILES, EARLIER)
+        jobs.request_run(connection, address, jobs.FILES, EARLIER)
         connection.execute(LOST)
     return address
 
@@ -51,7 +51,7 @@ def transaction(engine, done):
 
 
 def want_now(address):
-    return lambda connection: jobs.want_run(connection, address, jobs.FILES, NOW)
+    return lambda connection: jobs.request_run(connection, address, jobs.FILES, NOW)
 
 
 def reap(connection):

@@ -89,7 +89,7 @@ def begin(folder, ask, name):
     """Want a run; returns the process that holds the ledger once it has sent something."""
     settings = profiles(folder / "loadsheet.toml")[name]
     with open_shared(settings.database_url) as engine, engine.begin() as connection:
-        jobs.want_run(connection, address_of(settings.database_url), jobs.FILES, stamp(datetime.now(UTC)))
+        jobs.request_run(connection, address_of(settings.database_url), jobs.FILES, stamp(datetime.now(UTC)))
     if name != "waits":
         until(lambda: ask(f"select 1 from loadsheet_{name}.entries where state = 'accepted' limit 1"))
         return int(ask(f"select holder from loadsheet_{name}.tenures")[0][0].split()[1])

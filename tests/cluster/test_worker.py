@@ -84,7 +84,7 @@ def test_a_worker_that_stops_hands_back_at_once(tmp_path, database_url, ask):
             until(lambda: len(began(tmp_path)) == 2, worker=second)
             (tmp_path / "hold").unlink()
             until(lambda: ask(STATES) == [("succeeded",)], worker=second)
-    assert "what is left is for others" in first.said[-1]
+    assert "other workers or the next start do the remaining runs" in first.said[-1]
 
 
 def test_a_fault_is_told_and_the_run_is_tried_again(tmp_path, database_url, ask):
@@ -101,8 +101,8 @@ def test_a_fault_is_told_and_the_run_is_tried_again(tmp_path, database_url, ask)
         until(lambda: ask(STATES) == [("succeeded",)] * 2, worker=worker)
     ours, ledgers = sorted(worker.said[1:3])
     assert ours.startswith("the run of acme: an internal error (ZeroDivisionError)")
-    assert ours.endswith("it is tried again in 1 s")
-    assert ledgers == "the run of zeta: the ledger is upside down; it is tried again in 1 s"
+    assert ours.endswith("it is retried in 1 s")
+    assert ledgers == "the run of zeta: the ledger is upside down; it is retried in 1 s"
     assert "1/0" in Path(ours.split("traceback is in ")[1].split(";")[0]).read_text(encoding="utf-8")
     assert ask("select distinct attempts from procrastinate_jobs") == [(2,)]
 
@@ -158,7 +158,7 @@ def test_settings_are_read_again_when_asked_and_wrong_ones_change_nothing(tmp_pa
         until(lambda: worker.said, worker=worker)
         (tmp_path / "loadsheet.toml").write_text("database = 7", encoding="utf-8")
         worker.reread.set()
-        until(lambda: any("from before stay" in text for text in worker.said), worker=worker)
+        until(lambda: any("the previous settings stay" in text for text in worker.said), worker=worker)
         want(acme)
         until(lambda: len(began(tmp_path)) == 1, worker=worker)
         zeta = house(tmp_path, database_url, "acme", "zeta")["zeta"]
@@ -179,7 +179,7 @@ def test_wrong_settings_of_one_shipper_are_nobody_elses_affair(tmp_path, acme):
 def test_ledgers_in_two_databases_are_refused(tmp_path, acme):
     with (tmp_path / "loadsheet.toml").open("a", encoding="utf-8") as file:
         file.write(f"[shippers.zeta]\ndatabase = '{databases.database()}'\n")
-    with pytest.raises(SettingsError, match=r"acme, zeta lie in several databases.*--only"), working(tmp_path):
+    with pytest.raises(SettingsError, match=r"acme, zeta are in several databases.*--only"), working(tmp_path):
         pass
 
 
@@ -247,7 +247,7 @@ def test_a_run_that_cannot_go_on_now_is_tried_as_long_as_it_would_be_caught_up(t
 
     def run(_settings, moment, _stopping):
         ran.append(moment)
-        raise LedgerBusy("the run of acme could not go on")
+        raise LedgerBusy("the run of acme could not continue")
 
     with working(tmp_path, run=run) as worker:
         for times in (1, 2):
@@ -256,15 +256,15 @@ def test_a_run_that_cannot_go_on_now_is_tried_as_long_as_it_would_be_caught_up(t
             later = "select attempts, scheduled_at > now() + interval '9 seconds' from procrastinate_jobs"
             assert ask(later) == [(9, True)]
             ask("update procrastinate_jobs set scheduled_at = now()")  # the queue looks every few seconds
-        (told,) = [text for text in worker.said if "could not go on" in text]
+        (told,) = [text for text in worker.said if "could not continue" in text]
         assert told.startswith("the run of acme that was due ")
-        assert "; it is tried again, after pauses of up to 5 minutes, until " in told
+        assert "; it is retried, after pauses of up to 5 minutes, until " in told
         ask("delete from procrastinate_jobs")
         want(acme, due=datetime.now(UTC) - timedelta(days=2))
         until(lambda: ask("select status::text, attempts from procrastinate_jobs") == [("todo", 1)], worker=worker)
         ask("update procrastinate_jobs set attempts = 9, scheduled_at = now()")
         until(lambda: ask(STATES) == [("failed",)], worker=worker)
-    assert any(text.endswith("it is given up for now") for text in worker.said)
+    assert any(text.endswith("it is not retried") for text in worker.said)
 
 
 def test_a_run_that_waits_to_be_tried_again_is_that_of_the_moment_that_comes_next(acme, ask):

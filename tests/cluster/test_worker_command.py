@@ -62,14 +62,14 @@ def test_a_worker_reads_its_settings_again_by_sighup_ends_by_a_signal_and_tells_
         running.send(signal.SIGINT)
         until(lambda: "STOPPING=1" in heard)
         assert running.wait() == 130
-    assert running.said.endswith("stopped; what is left is for others, or for the next start\n")
+    assert running.said.endswith("stopped; other workers or the next start do the remaining runs\n")
     assert serving(ask) == []
 
 
 @pytest.mark.parametrize(
     ("words", "database", "code", "says"),
     [
-        ([], "", 78, ["serves ledgers on PostgreSQL", 'database = "postgresql://']),
+        ([], "", 78, ["a worker needs a ledger on PostgreSQL", 'database = "postgresql://']),
         ([], "postgresql://nobody@/x?host=/nowhere", 75, ["when the server can be reached"]),
         (["--only", "acne"], None, 78, ["there is no shipper acne", "did you mean acme?"]),
     ],

@@ -87,7 +87,7 @@ def test_a_worker_waits_for_its_database_and_goes_on(tmp_path, own_server):
         until(lambda: connected(STATES) == [("succeeded",)] * 2, worker=worker)
     told = worker.said[1:-1]  # on a slow machine a connection from before is found to be gone after others came back
     assert all("the worker waits" in away for away in told[::2])
-    assert set(told[1::2]) == {"the database is back; the worker goes on"}
+    assert set(told[1::2]) == {"the database is back; the worker continues"}
     assert len(told) % 2 == 0
 
 

@@ -37,7 +37,7 @@ def test_outcomes_are_recorded_on_a_full_disk_and_nothing_more_is_sent_until_the
         assert ledger.queries.count_in(State.ACCEPTED) == 256
         assert not list(disk.folder.glob("*.reserve"))
         disk.fill()  # the space that was given back is used up as well
-        with pytest.raises(LedgerUnwritable, match="free some space and run again: what was not sent is still ready"):
+        with pytest.raises(LedgerUnwritable, match="free some space and run again: unsent documents are still ready"):
             mark(ledger, run, 44)
         assert Counter(ready_entries.states(ledger, drop)) == {"accepted": 256, "ready": 44}
         disk.free()
@@ -58,7 +58,7 @@ def test_outcomes_that_fit_nowhere_are_said_and_unknown_the_next_time(disk):
         settled = [ledgers.accepted(one) for one in sent]
         for _ in range(2):  # persistently
             with pytest.raises(
-                LedgerUnwritable, match="full; free some space and run again; what was being recorded was not"
+                LedgerUnwritable, match="full; free some space and run again; the last change was not recorded"
             ):
                 ledger.settle(run, settled)
         assert Counter(ready_entries.states(ledger, drop)) == {"sending": 20, "ready": 10}

@@ -156,7 +156,7 @@ def test_an_entry_that_is_not_ready_any_more_is_not_marked(ledger, run):
     drop = ready_entries.orders(ledger, run, 2)
     stale = ledger.ready(2)
     ledger.mark_sending(run, [([stale[0]], stale[0].payload)])
-    with pytest.raises(LedgerError, match="1 of 2 entries are not ready any more; none was marked"):
+    with pytest.raises(LedgerError, match="1 of 2 entries are no longer ready; none was marked"):
         ledger.mark_sending(run, [([one], one.payload) for one in reversed(stale)])
     assert ready_entries.states(ledger, drop) == ["sending", "ready"]
     assert len(ledger.queries.attempts_of(2)) == 0
@@ -275,7 +275,7 @@ def test_a_ledger_that_may_not_be_written_stops_every_verb_with_a_sentence(ledge
         lambda: ledger.set_aside(run, ledgers.unreadable("x", Problem("R202"))),
     ]
     for verb in verbs:
-        with pytest.raises(LedgerError, match="may only be read"):
+        with pytest.raises(LedgerError, match="is read-only"):
             verb()
     assert Counter(entry.state for entry in ledger.queries.entries_in(*State)) == {State.READY: 1}
 

@@ -180,8 +180,11 @@ def test_a_truncated_one_is_refused(url, path, keep):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("update entries set state = 'accepted' where id = 3", "entry 3 is in another state than its last event says"),
-        ("delete from attempts where entry_id = 1", "entry 1 has another number of attempts than are recorded"),
+        ("update entries set state = 'accepted' where id = 3", "the state of entry 3 does not match its last event"),
+        (
+            "delete from attempts where entry_id = 1",
+            "the attempt count of entry 1 does not match its recorded attempts",
+        ),
         ("delete from mappings", "a row of drops belongs to a row of mappings that does not exist"),
     ],
 )
@@ -250,7 +253,7 @@ def test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted(url, pat
         assert ready_entries.states(ledger, child) == ["unknown"]
         assert ready_entries.states(ledger, drop) == ["accepted", "unknown", "unknown"]
         (problem,) = ledger.queries.entry(2).problems
-        assert "put back from a backup; it may have been sent since" in problem.text
+        assert "the ledger was restored from a backup; this may have been sent since" in problem.text
         assert ready_entries.states(ledger, ready_entries.orders(ledger, run, 3)) == ["unchanged", "held", "held"]
         assert ledger.check() == []
         ledger.end_run(run, exit_code=1, summary={})
@@ -262,7 +265,7 @@ def test_another_ledger_in_its_place_is_refused(url, path, tmp_path):
     night(url)
     night(f"sqlite:///{tmp_path / 'other' / 'ledger.db'}", at=NIGHT + timedelta(minutes=1))
     shutil.copy(tmp_path / "other" / "ledger.db", path)
-    with pytest.raises(LedgerError, match="it is an older copy, or another one"), open_ledger(url):
+    with pytest.raises(LedgerError, match="it is an older copy, or another ledger"), open_ledger(url):
         pass
 
 
@@ -278,7 +281,7 @@ def test_a_log_that_somebody_deleted_is_noticed(url, path, tmp_path):
 def test_a_mark_that_cannot_be_read_is_not_ignored(url, path):
     night(url)
     Place(path).last_run_path.write_bytes(b'{"id": 1')
-    with pytest.raises(LedgerError, match="says what the last run of the ledger was, cannot be read"), open_ledger(url):
+    with pytest.raises(LedgerError, match="the record of the ledger's last run, cannot be read"), open_ledger(url):
         pass
 
 

@@ -167,7 +167,8 @@ def test_the_backup_holds_what_still_stood_in_the_write_ahead_log(first, path):
 def test_without_the_lock_an_older_ledger_is_left_as_it_is(first, path):
     with (
         pytest.raises(
-            LedgerError, match=f"schema version 1, this program knows {SCHEMA_VERSION}; `loadsheet run` upgrades it"
+            LedgerError,
+            match=f"schema version 1, this program knows version {SCHEMA_VERSION}; `loadsheet run` upgrades it",
         ),
         read_ledger(first),
     ):

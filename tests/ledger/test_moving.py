@@ -191,7 +191,7 @@ def test_a_ledger_that_is_not_sound_stays(file, url):
     with ledgers.ledger_in(file.parent) as ledger, ledger._engine.connect() as connection:
         connection.exec_driver_sql("update entries set state = 'held' where id = 5")
         connection.commit()
-    with pytest.raises(LedgerError, match="not sound, so it was not moved: entry 5"):
+    with pytest.raises(LedgerError, match="not sound, so it was not moved: the state of entry 5"):
         moved(file, url)
     assert file.exists()
 
@@ -202,7 +202,7 @@ def test_what_is_not_there_cannot_be_moved(tmp_path, url):
 
 
 def test_an_empty_ledger_is_not_begun_beside_a_file_that_knows_what_was_sent(file, url):
-    with pytest.raises(SettingsError, match="`loadsheet ledger move` takes it there"), opened(url, file):
+    with pytest.raises(SettingsError, match="move it there with `loadsheet ledger move`"), opened(url, file):
         pass
 
 

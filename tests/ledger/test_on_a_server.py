@@ -79,7 +79,7 @@ def test_a_stream_that_is_given_up_keeps_no_connection(ledger, run):
 
 def test_who_reads_cannot_write(ledger, ledger_url):
     ledger.begin_run()
-    with read_ledger(ledger_url) as other, pytest.raises(LedgerUnwritable, match="may only be read"):
+    with read_ledger(ledger_url) as other, pytest.raises(LedgerUnwritable, match="is read-only"):
         other.begin_run()
 
 
@@ -141,7 +141,7 @@ def test_in_the_middle_it_is_said_and_nothing_is_there(ledger, run):
         cut()
         yield ledgers.left_out(800)
 
-    with pytest.raises(LedgerGone, match="what was being recorded may not have been"):
+    with pytest.raises(LedgerGone, match="the last change may not have been recorded"):
         ledger.plan(run, ledgers.drop_of(("orders", "o.csv")), {}, documents())
     assert list(ledger.queries.entries_in(*State)) == []
     assert ledger.check() == []
@@ -215,7 +215,7 @@ def test_a_server_that_may_not_write_says_so(fragile):
         with ledger._engine.connect() as connection:
             connection.exec_driver_sql("set default_transaction_read_only = on")
             connection.commit()
-        with pytest.raises(LedgerUnwritable, match="may only be read: is it a standby"):
+        with pytest.raises(LedgerUnwritable, match="the server is read-only: is it a standby"):
             ledger.end_run(run, exit_code=0, summary={})
 
 
@@ -275,7 +275,7 @@ def test_a_password_is_never_told(url):
 
 def test_who_is_not_let_in_is_told_where_to_look():
     url = databases.server().url("nowhere")
-    with pytest.raises(LedgerGone, match="look at `database`: its user, password, name"), open_ledger(url):
+    with pytest.raises(LedgerGone, match="check `database`: user, password, name"), open_ledger(url):
         pass
 
 

@@ -80,7 +80,7 @@ def test_without_the_lock_it_may_only_be_read(url):
     drop = fill(url)
     with read_ledger(url) as ledger:
         assert ready_entries.states(ledger, drop) == ["ready"] * 3
-        with pytest.raises(LedgerError, match="may only be read"):
+        with pytest.raises(LedgerError, match="is read-only"):
             ledger.begin_run()
     with pytest.raises(LedgerError, match="there is no ledger"), read_ledger(url + "x"):
         pass
@@ -91,7 +91,7 @@ def test_a_ledger_of_a_newer_program_is_left_alone(url, path):
     with sqlite3.connect(path) as connection:
         connection.execute("update meta set value = ?", (str(SCHEMA_VERSION + 1),))
     connection.close()
-    words = f"version {SCHEMA_VERSION + 1}, this program knows {SCHEMA_VERSION}"
+    words = f"version {SCHEMA_VERSION + 1}, this program knows version {SCHEMA_VERSION}"
     for opened in (open_ledger, read_ledger):
         with pytest.raises(LedgerError, match=words), opened(url):
             pass
@@ -137,5 +137,5 @@ def test_a_url_that_cannot_be_used_is_refused(text, error):
 
 def test_a_folder_in_the_place_of_the_file_is_said(url, path):
     path.mkdir(parents=True)
-    with pytest.raises(LedgerError, match="look at the rights"), open_ledger(url):
+    with pytest.raises(LedgerError, match="check the permissions"), open_ledger(url):
         pass

@@ -65,8 +65,8 @@ def test_a_child_leaves_after_its_create_is_accepted_whichever_came_first(ledger
     [
         (None, "it has not been sent yet"),
         (State.REFUSED, "the exchange refused it"),
-        (State.UNKNOWN, "whether it arrived is not known"),
-        (State.INVALID, "its sender has to fix it first"),
+        (State.UNKNOWN, "its outcome is unknown"),
+        (State.INVALID, "the sender must fix it first"),
     ],
 )
 def test_what_still_waits_at_the_end_is_held_and_says_why(ledger, run, fate, why):

@@ -58,13 +58,13 @@ def test_nothing_is_begun_anew_beside_a_file_that_knows_what_was_sent(house):
     run, dry, doctor = house.refused
     assert (run.exit_code, dry.exit_code, doctor.exit_code) == (78, 78, 1)
     for said in (run.err, dry.err, doctor.out):
-        assert "`loadsheet ledger move` takes it there" in said
+        assert "move it there with `loadsheet ledger move`" in said
 
 
 def test_the_move_says_what_it_moved_and_what_is_left(house, command):
     assert house.moved.exit_code == 0, house.moved.err
     assert "1 runs, 4 entries, 0 decisions; the file is kept as" in house.moved.out
-    assert "its backups are made by the server's own means" in house.moved.err
+    assert "whose own tools make the backups" in house.moved.err
     (again,) = json.loads(command("ledger", "move", "--yes", "--json").out)
     assert again["rows"] == {}
     file = house.folder / "loadsheet.toml"
@@ -106,8 +106,8 @@ SAID = [
     (["retry", "--held"], 1, "nothing that matches is refused or held"),
     (["expected"], 0, "orders"),
     (["run", "--dry-run"], 0, "Nothing was moved, kept or sent"),
-    (["ledger", "check"], 0, "its backups are made by the server's own means"),
-    (["ledger", "backup"], 2, "its backups are made by the server's own means"),
+    (["ledger", "check"], 0, "whose own tools make the backups"),
+    (["ledger", "backup"], 2, "whose own tools make the backups"),
     (["ledger", "vacuum"], 2, "which vacuums by itself"),
     (["ledger", "restore", "x", "--yes"], 2, "put one back with pg_restore"),
     (["ledger", "restore", "x"], 2, "put one back with pg_restore"),  # nothing is asked first
@@ -128,7 +128,7 @@ def test_every_command_works_on_it(command):
 
 def test_a_key_is_forgotten_there(command):
     told = command("ledger", "forget", order_id(2))
-    assert "what the server keeps of changed rows" in told.out
+    assert "old versions of changed rows on the server" in told.out
     assert "ledger.db.moved-" in told.out  # what the ledger was before it was moved is a copy of it
     done = command("ledger", "forget", order_id(2), "--yes", "--because", "asked to", "--backups")
     assert (done.exit_code, "gone:" in done.out) == (0, True), done.err
@@ -171,7 +171,7 @@ def test_who_may_not_make_a_schema_is_told_so(house, command):
         doctor, run = command("doctor", "--quick"), command("run")
     finally:
         file.write_text(text, encoding="utf-8")
-    assert "may not make the schema" in doctor.out
+    assert "may not create the schema" in doctor.out
     assert (run.exit_code, "permission denied" in run.err) == (70, True)
 
 

@@ -78,7 +78,7 @@ def test_no_byte_of_a_forgotten_person_is_left_in_the_ledger_nor_in_its_log(hous
     filled(house)
     assert files_with(house, PERSON)
     unknown_one = house.entry("A-00003")
-    with pytest.raises(LedgerError, match=r"order.create A-00003 is unknown: .* loadsheet resolve A-00003"):
+    with pytest.raises(LedgerError, match=r"order.create A-00003 is unknown: .* `loadsheet resolve A-00003`"):
         do(house, "A-00003")
     settled = Settlement(unknown_one.id, State.HELD, f"given up by bob: {PERSON} knows")
     house.ledger.decide(
@@ -198,7 +198,7 @@ def test_an_original_of_its_own_goes_one_with_rows_of_others_is_named_and_goes_o
     assert f"{mine}: the original alone.csv" in deed.goes
     assert not mine.exists()
     deed = do(house, "A-00002")
-    assert any(text.startswith(f"{shared}: rows of others") for text in deed.stays)
+    assert any(text.startswith(f"{shared}: it also has rows of other keys") for text in deed.stays)
     assert shared.exists()
     do(house, "A-00002", originals=True)
     assert not shared.exists()
@@ -315,7 +315,7 @@ def test_a_name_under_which_only_forgotten_records_came_is_nowhere_any_more(repo
 def test_a_name_under_which_others_came_stays_until_all_are_forgotten_or_it_is_wanted(house):
     _, drop = house.night("orders.csv", orders(1, 2), listed=records(1, 2))
     _, later = house.night("orders.csv", orders(3), listed=records(1, 2, 3))
-    said = "orders.csv: the name of this file, in the ledger, the archive and reports: records of others came under it (--names)"
+    said = "orders.csv: the name of this file, in the ledger, the archive and reports: the file also has other records (--names)"
     for key in ("A-00001", "A-00002"):
         assert [text for text in do(house, key).stays if "the name of this file" in text] == [said]
         assert house.ledger.queries.drop(drop.id).name == "orders.csv"
@@ -377,7 +377,7 @@ def test_a_name_stays_while_a_file_of_it_is_not_in_the_archive(house):
     aside.parent.mkdir(parents=True)
     aside.write_text("x", encoding="utf-8")
     house.ledger.archived(drop.id, "Weber.csv", str(aside))
-    said = f"Weber.csv: the name of this file, as {aside} is not in the archive"
+    said = f"Weber.csv: the name of this file, because {aside} is not in the archive"
     assert any(text.startswith(said) for text in do(house, "A-00001", names=True).stays)
     assert house.ledger.queries.drop(drop.id).name == "Weber.csv"
     aside.unlink()
@@ -443,7 +443,7 @@ def test_with_yes_and_a_reason_it_is_done_and_recorded(left, capsys, monkeypatch
     assert (code, out.startswith("gone:  payloads")) == (0, True)
     assert PERSON.encode() not in (left / "ledger.db").read_bytes()
     code, out, _ = command(left, capsys, "check")
-    assert "the contents of 1 entries were removed" in out
+    assert "contents of 1 entry removed" in out
     code, _, err = command(left, capsys, "forget", "A-99999")
     assert code == 1
     assert "nothing is known about A-99999" in err

@@ -52,7 +52,7 @@ def test_originals_in_a_store_go_after_their_days_but_not_those_that_are_needed_
         assert missed(house) == []
         bucket.remove(kept)
         (text,) = missed(house)
-        assert f"is not at s3://{bucket.name}/{kept} any more" in text
+        assert f"is missing at s3://{bucket.name}/{kept}" in text
 
 
 def test_reports_in_a_store_go_after_their_days_but_not_with_somebodys_own_file_or_one_set_aside(house, bucket):

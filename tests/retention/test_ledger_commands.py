@@ -80,7 +80,7 @@ def test_check_names_an_original_that_nobody_removed_by_rule_and_a_backup_that_i
     changed(state, "update files set kept_as = '/nowhere/orders.csv' where id = 1")
     code, _, err = command("check")
     assert code == 1
-    assert "the original orders.csv of run 2026-03-04-01 is not at /nowhere/orders.csv any more" in err
+    assert "the original orders.csv of run 2026-03-04-01 is missing at /nowhere/orders.csv" in err
     assert f"there is no backup in {state / 'backups'}; the next run makes one" in err
 
 
@@ -88,7 +88,7 @@ def test_check_finds_what_contradicts_itself_and_exits_70(command, state):
     changed(state, "update entries set state = 'held' where id = 1")
     code, out, err = command("check")
     assert (code, out) == (70, "")
-    assert "entry 1 is in another state than its last event says" in err
+    assert "the state of entry 1 does not match its last event" in err
     assert "ledger restore FILE" in err
     told = json.loads(command("check", "--json")[1])
     assert (told["ok"], len(told["wrong"])) == (False, 1)
@@ -199,7 +199,7 @@ def test_a_backup_that_is_damaged_or_none_or_newer_is_refused_and_nothing_is_tou
     for name, content in wrong.items():
         (state / name).write_bytes(content)
         code, _, err = command("restore", state / name, "--yes")
-        assert (code, "damaged" in err or "no backup of a ledger" in err) == (70, True), (name, err)
+        assert (code, "damaged" in err or "not a backup of a ledger" in err) == (70, True), (name, err)
     with closing(sqlite3.connect(copy)) as database, database:
         database.execute("update meta set value = '999' where name = 'schema_version'")
     code, _, err = command("restore", copy, "--yes")

@@ -77,7 +77,7 @@ def test_after_its_days_an_order_is_shown_reported_and_dropped_again_without_its
     loadsheet("run")
     told = {key: json.loads(loadsheet("show", key, "--json")[1])[-1] for key in ("A-1", "A-2")}
     assert [told[key]["state"] for key in ("A-1", "A-2")] == ["unchanged", "held"]
-    assert "what was accepted is not kept any more" in told["A-2"]["problems"][0]
+    assert "the accepted content has been removed" in told["A-2"]["problems"][0]
     code, _, _ = loadsheet("retry", "A-2")
     assert code == 0
     loadsheet("run")

@@ -127,7 +127,7 @@ def test_what_cannot_be_done_is_said_and_the_other_steps_are_done(house):
     house.days(31)
     house.keep(payload_days=30, backups=3)
     (told,) = house.said
-    assert re.search(r"keeping backups: the folder .*backups cannot be made", told)
+    assert re.search(r"retention failed for backups: the folder .*backups cannot be created", told)
     assert [bool(entry.removed) for entry in house.entries(drop)] == [True]
 
 

@@ -54,7 +54,7 @@ def asking(url):
 def want(settings, *, due=None, reason=jobs.FILES):
     """Tell the queue that a run of this ledger is wanted, since `due` (now)."""
     with open_shared(settings.database_url) as engine, engine.begin() as connection:
-        jobs.want_run(connection, address_of(settings.database_url), reason, stamp(due or datetime.now(UTC)))
+        jobs.request_run(connection, address_of(settings.database_url), reason, stamp(due or datetime.now(UTC)))
 
 
 def until(happened, *, worker=None):

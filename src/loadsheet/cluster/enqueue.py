@@ -14,14 +14,14 @@ def enqueue_run(settings: Settings, now: datetime) -> bool:
     with open_shared(settings.database_url) as engine, engine.begin() as connection:
         if not _is_served(connection, settings):
             return False
-        jobs.want_run(connection, address_of(settings.database_url), jobs.FILES, stamp(now))
+        jobs.request_run(connection, address_of(settings.database_url), jobs.FILES, stamp(now))
         return True
 
 
 def is_run_pending(settings: Settings) -> bool:
     """Whether a run of this ledger is queued or in progress, and a worker that serves it is alive. Raises LedgerGone."""
     with open_shared(settings.database_url) as engine, engine.connect() as connection:
-        is_open = jobs.wanted(connection, address_of(settings.database_url)) is not None
+        is_open = jobs.open_job(connection, address_of(settings.database_url)) is not None
         return is_open and _is_served(connection, settings)
 
 

@@ -1,7 +1,7 @@
 """Housekeeping of a worker: heartbeats, recovery of lost jobs and runs, schedules, removal of old rows.
 
-Owns: how often each happens. It has its own threads and connections, so that runs cannot delay it. An error is logged once and the
-task is tried again.
+Owns: how often each happens. It has its own threads and connections, so runs cannot delay it. An error is logged once and the task
+is retried.
 """
 
 import threading
@@ -22,7 +22,9 @@ from loadsheet.ledger.tenure import BEATS
 from loadsheet.problems import LedgerError, LedgerGone
 
 _MINUTE_S, _HOUR_S = 60.0, 3600.0
-_REAP_S = 1.0  # the longest time in seconds between two searches for dead workers; sooner if a silent one is about to count as dead
+_REAP_S = (
+    1.0  # the longest time in seconds between two searches for dead workers; shorter if one is about to count as dead
+)
 _MARGIN_S = 0.02
 
 
@@ -52,7 +54,7 @@ class Housekeeping:
         self._due: dict[Callable[[], None], float] = {self._sweep: 0.0, self._tick: 0.0, self._purge: 0.0}
 
     def send_heartbeats(self) -> None:
-        """Send heartbeats until `end`. Runs in a thread of its own: the chores of hundreds of ledgers take long."""
+        """Send heartbeats until `end`. Runs in a thread of its own, because the chores of hundreds of ledgers take long."""
         while not self._ended.is_set():
             if time.monotonic() >= self._beat_at:
                 self._beat_at = time.monotonic() + self._takeover_s / BEATS
@@ -71,7 +73,7 @@ class Housekeeping:
 
     @property
     def stalled_s(self) -> float:
-        """Seconds that a heartbeat is overdue; negative while none is."""
+        """Seconds that a heartbeat is overdue. Negative while none is."""
         return time.monotonic() - self._last_attempt - self._takeover_s / BEATS
 
     def end(self) -> None:
@@ -79,12 +81,12 @@ class Housekeeping:
         self._ended.set()
 
     def deregister(self) -> None:
-        """Leave the register of workers. If that fails, the others soon take this worker for dead."""
+        """Leave the register of workers. If that fails, this worker soon counts as dead."""
         name = self._enrolled().name
         self._try(lambda: self._deregister(name))
 
     def _do(self, chore: Callable[[], None]) -> float:
-        """Do a chore; returns when it is due again, by the clock of `time.monotonic`."""
+        """Do a chore. Returns when it is due again, by the clock of `time.monotonic`."""
         if not self._try(chore):
             return time.monotonic() + self._takeover_s / BEATS
         if chore == self._tick:
@@ -104,43 +106,43 @@ class Housekeeping:
         return True
 
     def _beat(self) -> None:
-        """Record the heartbeat of this worker and put back jobs that the queue gave us but that do not run."""
+        """Record the heartbeat of this worker, and requeue jobs that the queue assigned to it but that do not run."""
         worker_id, running = self._queue.worker_id, self._queue.running
         with self._engine.begin() as connection:
             workers.record_heartbeat(
-                connection, self._enrolled(), [_describe_job(one) for one in running.values()], self._queue.done
+                connection, self._enrolled(), [_describe_job(job) for job in running.values()], self._queue.done
             )
-            known = worker_id is None or jobs.beat(connection, worker_id)
-            doing = set() if worker_id is None else jobs.doing_of(connection, worker_id) - running.keys()
-            orphans = doing & self._orphans  # seen twice: a job that was just fetched is not running yet
+            is_registered = worker_id is None or jobs.beat(connection, worker_id)
+            doing = set() if worker_id is None else jobs.running_jobs(connection, worker_id) - running.keys()
+            orphans = doing & self._orphans  # seen twice, because a job that was just fetched is not running yet
             if worker_id is not None and (ours := orphans - self._queue.running.keys()):
                 jobs.put_back(connection, ours, worker_id)
             self._orphans = doing
-        if worker_id is not None and not known:
+        if worker_id is not None and not is_registered:
             self._queue.re_register(worker_id)
 
     def _reap(self) -> None:
-        """Put back the jobs of workers that stopped sending heartbeats."""
+        """Requeue the jobs of workers that stopped sending heartbeats."""
         with self._engine.begin() as connection:
             lost = jobs.reap(connection, self._takeover_s)
             self._next_death_s = jobs.next_death_s(connection, self._takeover_s)
         if lost:
-            run_log.warning("jobs of others who are silent are put back", jobs=len(lost))
+            run_log.warning("jobs of dead workers requeued", jobs=len(lost))
 
     def _sweep(self) -> None:
-        """Queue again the runs that died."""
+        """Request the runs that died again."""
         lost = jobs.sweep(self._engine, self._served.addresses.values(), self._takeover_s)
         if lost:
-            run_log.warning("runs that died are wanted again", runs=lost)
+            run_log.warning("runs that died requested again", runs=lost)
 
     def _tick(self) -> None:
-        """Queue the runs that are due, in the transaction that records them."""
+        """Queue the due runs, in the transaction that records them."""
         name = self._enrolled().name
         profiles = self._served.by_shipper  # read once: the settings may be reloaded meanwhile
         with self._engine.begin() as connection:
             for fired in timetable.tick(connection, profiles, name):
                 address = address_of(profiles[fired.shipper].database_url)
-                jobs.want_run(connection, address, jobs.SCHEDULE, stamp(fired.due.moment))
+                jobs.request_run(connection, address, jobs.SCHEDULE, stamp(fired.due.moment))
                 run_log.info(
                     "a run is due", due=stamp(fired.due.moment), schedule=fired.schedule.name, of=fired.shipper
                 )
@@ -163,11 +165,11 @@ class Housekeeping:
 
 
 def _describe_job(arguments: Mapping[str, Any]) -> str:
-    """One line that describes a job."""
+    """A description of a job in one line."""
     words = (arguments.get("shipper"), "run", f"({arguments['reason']})" if "reason" in arguments else "")
     return " ".join(word for word in words if word)
 
 
 def _next_minute() -> float:
-    """When the next minute begins, by the clock of `time.monotonic`."""
+    """The start of the next minute, by the clock of `time.monotonic`."""
     return time.monotonic() + _MINUTE_S - datetime.now(UTC).timestamp() % _MINUTE_S

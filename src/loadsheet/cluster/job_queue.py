@@ -1,7 +1,7 @@
-"""The job queue (Procrastinate) of a worker: it fetches jobs, runs each in a thread, and survives database outages.
+"""The job queue (Procrastinate) of a worker: fetches jobs, runs each in a thread, and survives database outages.
 
-Owns: what happens to a failed job, and to the queue while the database is away. Procrastinate's own workers end then; ours wait.
-`housekeeping` sends the heartbeats, on a connection of its own. A job that was taken from us because we looked dead is left alone.
+Owns: what happens to a failed job, and to the queue during an outage. Procrastinate's own workers would end; ours wait. `housekeeping`
+sends the heartbeats on a connection of its own. A job that was reassigned because this worker seemed dead is left alone.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from loadsheet.ledger.shared.jobs import TASK
 from loadsheet.problems import RunKilled
 
 POLL_S = 5.0
-"""Seconds between two polls of the queue, for jobs that came without a notification."""
+"""Seconds between two polls of the queue, for jobs without a notification."""
 ATTEMPTS = 10
-"""Attempts before a job is given up. Being requeued is not an attempt."""
+"""Attempts before a job is given up. A requeue is not an attempt."""
 WAIT_MAX_S = 60.0
-_FIRST = 1  # the priority of what goes before all that waits
+_FIRST = 1  # the priority of jobs that go before all waiting ones
 _CONNECTIONS = 4
 _POOL_TIMEOUT_S = 3.0  # for a connection
-_BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.25, 10.0  # the pauses while the database is away
+_BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.25, 10.0  # the pauses during a database outage
 _NEVER_S = 1e9
 _ISOLATION = "read\\ committed"
 _CONNECTION = {
@@ -50,7 +50,7 @@ _CONNECTION = {
 
 
 class Outage:
-    """A database outage: reported once when it begins and once when it ends, whichever thread of the worker notices."""
+    """A database outage: reported once at its start and once at its end, whichever thread of the worker notices it first."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._notify = say
@@ -62,7 +62,7 @@ class Outage:
         with self._lock:
             new, self.away = not self.away, True
         if new:
-            self._notify(f"the database cannot be used now ({reason}); the worker waits, and goes on when it is back")
+            self._notify(f"the database is not available ({reason}); the worker waits for it")
 
     def ends(self) -> None:
         """Record that the database answers again."""
@@ -70,26 +70,26 @@ class Outage:
             with self._lock:
                 new, self.away = self.away, False
             if new:
-                self._notify("the database is back; the worker goes on")
+                self._notify("the database is back; the worker continues")
 
 
 class Requeue(Exception):
-    """The job was not done, through no fault: any worker may take it after `after_s` seconds."""
+    """The job was not done, but did not fail: any worker may take it after `after_s` seconds."""
 
     def __init__(self, after_s: float = 0.0) -> None:
-        super().__init__("put back")
+        super().__init__("requeued")
         self.after_s = after_s
 
 
 JobHandler = Callable[[int, Mapping[str, Any]], None]
-"""Does a job, given its id and arguments, in a thread. An exception means failure and the job is retried; Requeue is not a failure."""
+"""Does a job, given its id and arguments, in a thread. After an exception other than Requeue, the job has failed and is retried."""
 FailureHandler = Callable[[Mapping[str, Any], BaseException, float | None], None]
 """Called for a failed job with its arguments, the exception, and the seconds until the retry (None: the job is given up)."""
 
 
 class Queue:
-    """One process at the job queue of a database, with `places` jobs at the same time and one more for the job of a dead worker or run. `run`
-    serves until `stop`; `queues` names the queues to serve and is called again at each `refresh`.
+    """One process at the job queue of a database, with `places` concurrent jobs and one more for the job of a dead worker or run.
+    `run` serves until `stop`. `queues` returns the queues to serve and is called again at each `refresh`.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class Queue:
     # from other threads
 
     def stop(self) -> None:
-        """Take no more jobs; `run` returns when the running ones are done."""
+        """Take no more jobs. `run` returns when the running ones are done."""
         self._stopping.set()
         self._call(self._stop_worker)
 
     def refresh(self) -> None:
-        """Read the names of the queues again and look for jobs."""
+        """Read the names of the queues again and fetch jobs."""
         self._call(self._refresh_queues)
 
     def re_register(self, worker_id: int) -> None:
@@ -130,7 +130,7 @@ class Queue:
 
     @property
     def worker_id(self) -> int | None:
-        """The id under which the queue knows this worker; None while it is not registered."""
+        """The id of this worker in the queue. None while it is not registered."""
         worker = self._worker
         return None if worker is None else worker.worker_id
 
@@ -175,7 +175,7 @@ class Queue:
             conninfo=self._address.url.set(drivername="postgresql").render_as_string(hide_password=False),
             kwargs=_CONNECTION
             | {"options": f"-c search_path={self._address.shared} -c default_transaction_isolation={_ISOLATION}"},
-            min_size=0,  # opening waits for no connection
+            min_size=0,  # opening does not wait for a connection
             max_size=_CONNECTIONS,
             timeout=_POOL_TIMEOUT_S,
         )
@@ -186,7 +186,7 @@ class Queue:
         return app
 
     async def _serve(self, app: App) -> None:
-        """Run workers of Procrastinate one after the other: each ends when something is wrong with it."""
+        """Run Procrastinate's workers one after the other: each ends at an error."""
         backoff = Backoff(_BACKOFF_FIRST_S, _BACKOFF_MAX_S)
         while not self._stopping.is_set():
             self._worker = Worker(
@@ -252,18 +252,18 @@ class _ResilientJobManager(JobManager):
     ) -> None:
         super().__init__(connector)
         self._outage, self._on_finished, self._places = outage, finished, places
-        self._taken: set[int | None] = set()  # ids of the jobs that were fetched and are not over
+        self._taken: set[int | None] = set()  # ids of fetched jobs that have not ended
         self._wakes = 0
         self._callbacks: list[NotificationCallback] = []
         self._listener: asyncio.Task[None] | None = None
         self._wakeups: set[asyncio.Future[None]] = set()
         self.uncounted: set[int | None] = set()
-        """Ids of requeued jobs, which counts as no attempt."""
+        """Ids of requeued jobs, whose requeue is not an attempt."""
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """The next job; None if there is none or the database is away. While all places are taken, only the job of a dead worker or run."""
+        """The next job. None if there is none or during an outage. While all places are taken, only a job of a dead worker or run."""
         job, wakes = None, -1
-        while job is None and wakes != self._wakes:  # Procrastinate forgets a wake-up that comes while it fetches
+        while job is None and wakes != self._wakes:  # Procrastinate ignores a wake-up during a fetch
             wakes = self._wakes
             try:
                 job = await self._fetch(list(queues or ()), worker_id)
@@ -284,16 +284,16 @@ class _ResilientJobManager(JobManager):
         return await super().fetch_job(queues, worker_id)
 
     def forget_taken(self) -> None:
-        """Begin with all places free: a new worker of Procrastinate starts."""
+        """Mark all places as free, because a new Procrastinate worker starts."""
         self._taken.clear()
 
     def _finished(self, job: Job, status: Status) -> None:
         self._taken.discard(job.id)
         self._on_finished(job, status)
-        self.wake()  # a place is free, and another job of this ledger may have waited for it
+        self.wake()  # a place is free, and another job of this ledger may wait
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 (Procrastinate's)
-        """Record the end of a job, if it is still ours. If that cannot be recorded, the job is done once more."""
+        """Record the end of a job, if it is still ours. If that fails, the job is done again."""
         arguments = {"job": job.id, "worker": job.worker_id, "status": status.value, "remove": delete_job}
         await self._execute(jobs.FINISH, arguments)
         self._finished(job, status)
@@ -306,7 +306,7 @@ class _ResilientJobManager(JobManager):
         queue: str | None = None,  # noqa: ARG002 (Procrastinate's)
         lock: str | None = None,  # noqa: ARG002
     ) -> None:
-        """Put a job back into the queue; with a `priority` above 0 it comes before all that waits, even if no place is free."""
+        """Requeue a job. With a `priority` above 0 it goes before all waiting ones, even if no place is free."""
         after_s = max(0.0, (retry_at - datetime.now(UTC)).total_seconds()) if retry_at else 0.0
         parameters = {"job": job.id, "worker": job.worker_id}
         if job.id in self.uncounted:
@@ -314,11 +314,11 @@ class _ResilientJobManager(JobManager):
             await self._execute(jobs.UNCOUNT, parameters)
         await self._execute(jobs.RETRY, parameters | {"after_s": after_s, "priority": priority})
         self._finished(job, Status.TODO)
-        if after_s:  # the other workers poll
+        if after_s:  # other workers find it by polling
             asyncio.get_running_loop().call_later(after_s, self.wake)
 
     async def unregister_worker(self, worker_id: int) -> None:
-        """Leave the queue's table of workers. If that fails, this worker is taken for dead."""
+        """Leave the queue's table of workers. If that fails, this worker soon counts as dead."""
         if not self._outage.away:
             with suppress(ConnectorException):
                 await super().unregister_worker(worker_id)
@@ -331,7 +331,7 @@ class _ResilientJobManager(JobManager):
         return []
 
     async def list_jobs_to_abort_async(self, queue: str | None = None) -> Iterable[int]:  # noqa: ARG002 (Procrastinate's)
-        """None: nobody aborts jobs."""
+        """Empty: jobs are never aborted."""
         return []
 
     async def listen_for_jobs(
@@ -371,8 +371,8 @@ class _ResilientJobManager(JobManager):
 
     async def _wake(self, *, channel: str, notification: Notification) -> None:
         self._wakes += 1
-        for each in tuple(self._callbacks):
-            await each(channel=channel, notification=notification)
+        for callback in tuple(self._callbacks):
+            await callback(channel=channel, notification=notification)
 
     async def _execute(self, statement: Any, arguments: Mapping[str, Any]) -> None:
         try:
@@ -384,14 +384,14 @@ class _ResilientJobManager(JobManager):
 
 
 class _RetryStrategy(BaseRetryStrategy):
-    """When a failed job is tried again."""
+    """Decides when a failed job is retried."""
 
     def __init__(self, failed: FailureHandler, uncount: Callable[[int | None], None]) -> None:
         self._failed, self._uncount = failed, uncount
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        """Retry with growing pauses, `ATTEMPTS` times at most. A requeued job is always retried; a killed run goes first, as those of a
-        dead worker do.
+        """Retry with growing pauses, at most `ATTEMPTS` times. A requeued job is always retried. A killed run goes first, like the
+        jobs of a dead worker.
         """
         if isinstance(exception, Requeue):
             self._uncount(job.id)
@@ -416,7 +416,7 @@ def _log_loop_error(_loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]
 
 
 def _silence_loggers() -> None:
-    """Keep these libraries from logging: we report what matters."""
+    """Stop these libraries from logging: we report what matters."""
     for name in ("procrastinate", "psycopg.pool"):
         logger = logging.getLogger(name)
         if not logger.handlers:

@@ -1,7 +1,7 @@
-"""Loads what every run of a worker needs. The fork server imports this module once, and each run starts as a copy of that process.
+"""Loads the modules that every run of a worker needs. The fork server imports this module once, and each run is a fork of it.
 
-Importing it also compiles the templates of the pages. At last it takes all objects out of garbage collection, which would copy
-the memory that the runs share.
+The import also compiles the page templates. Finally it excludes all objects from garbage collection, which would copy the memory
+that the runs share.
 """
 
 import gc
@@ -30,4 +30,4 @@ for _name in (*_MODULES, *(f"encodings.{codec}" for codec in _CODECS)):
 compile_templates()
 gc.collect()
 gc.freeze()
-gc.set_threshold(50_000)  # as the command line sets it: rows make many objects and no cycles
+gc.set_threshold(50_000)  # as in the command line: rows create many objects and no cycles

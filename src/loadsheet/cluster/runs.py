@@ -1,7 +1,7 @@
-"""The runs of a worker, each in a process of its own: a crash or a memory leak in one does not touch the worker.
+"""The runs of a worker, each in a process of its own: a crash or memory leak in a run does not affect the worker.
 
 Owns: how the process starts and what its exit code means to the queue. It is forked from `multiprocessing`'s fork server, which has
-loaded what a run needs (`preload`): loading takes two seconds of a core. The run itself writes log, reports and notices.
+already loaded the modules of a run (`preload`): loading takes two CPU seconds. The run itself writes log, reports and notices.
 """
 
 import os
@@ -18,13 +18,13 @@ from loadsheet.problems import LedgerBusy, RunKilled
 from loadsheet.settings import Settings
 
 Command = Callable[[list[str]], int]
-"""Runs this command line and returns its exit code. Must be importable by another process."""
+"""Runs this command line and returns its exit code. Another process must be able to import it."""
 
 _POLL_S = 0.2
 
 
 def keep_fork_server() -> None:
-    """Start the fork server unless it runs. It loads in the background, so the first run of a worker starts as fast as the others."""
+    """Start the fork server unless it runs. It loads in the background, so the first run starts as fast as the others."""
     get_context("forkserver").set_forkserver_preload(["loadsheet.cluster.preload"])
     forkserver.ensure_running()
 
@@ -32,8 +32,8 @@ def keep_fork_server() -> None:
 def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, command: Command) -> int:
     """Run the ledger of a shipper, due since `due` (aware), through the command line in another process. Returns the exit code.
 
-    Raises LedgerBusy on exit code 75 (try again later), RunKilled if a signal ended the process, and Requeue if the worker was told to
-    stop first: the process has ended by then, and the next run continues from there.
+    Raises LedgerBusy on exit code 75 (try again later), RunKilled if a signal ended the process, and Requeue if the worker has to
+    stop. The process has ended by then, and the next run continues its work.
     """
     run_log.info("a run begins", shipper=settings.shipper, due=due.isoformat())
     keep_fork_server()
@@ -50,7 +50,7 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, comma
     if stop_requested or (stopping and code):  # Ctrl-C reaches the run before we can ask it
         raise Requeue
     if code == exit_codes.TRY_AGAIN:
-        raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not go on (exit code 75)")
+        raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not continue (exit code 75)")
     if code is not None and code < 0:
         raise RunKilled(f"the run of {settings.shipper or 'the ledger'} was killed ({signal.Signals(-code).name})")
     return code or 0

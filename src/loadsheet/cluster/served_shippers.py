@@ -1,7 +1,7 @@
 """The shippers that a worker serves, with their settings, which are reloaded when the settings file changes.
 
-Owns: which shippers those are. Their ledgers must lie in one database, because they share one queue. Wrong settings of one shipper are
-reported and do not stop the others.
+Owns: which shippers those are. Their ledgers must be in one database, because they share one queue. Wrong settings of one shipper
+are reported and do not stop the others.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ class ServedShippers:
 
     @property
     def address(self) -> Address:
-        """The address that all ledgers share; the schema is that of one of them."""
+        """The address of the shared database. Its schema is that of one of the ledgers."""
         return next(iter(self._addresses.values()))
 
     def queues(self) -> Sequence[str]:
@@ -60,38 +60,38 @@ class ServedShippers:
         try:
             self._apply(self._read())
         except SettingsError as error:
-            self._say_once(f"{error}; the settings from before stay")
+            self._say_once(f"{error}; the previous settings stay in force")
 
     def _read(self) -> Mapping[str, Settings]:
         declared = shippers_in(self._config)
         names = tuple(chosen(declared, name, find(self._config)) for name in self._only) or declared or ("",)
-        found: dict[str, Settings] = {}
+        loaded: dict[str, Settings] = {}
         for name in names:
             try:
-                found[name] = Settings.load(self._config, shipper=name)
+                loaded[name] = Settings.load(self._config, shipper=name)
             except SettingsError as error:
                 if len(names) == 1:
                     raise
-                self._say_once(f"{name}: {error}; this worker leaves the shipper to others")
-        return found
+                self._say_once(f"{name}: {error}; this worker does not serve the shipper")
+        return loaded
 
-    def _apply(self, found: Mapping[str, Settings]) -> None:
-        shared = {name: one for name, one in found.items() if one.is_shared}
+    def _apply(self, loaded: Mapping[str, Settings]) -> None:
+        shared = {name: settings for name, settings in loaded.items() if settings.is_shared}
         if not shared:
             raise SettingsError(
-                "database: a worker serves ledgers on PostgreSQL, and there is none; a ledger in a file is served by `loadsheet run` and"
-                ' `loadsheet watch` alone. For several machines write database = "postgresql://USER@HOST/NAME"'
+                "database: a worker needs a ledger on PostgreSQL. A ledger in a file needs only `loadsheet run` or"
+                ' `loadsheet watch`. For several machines write database = "postgresql://USER@HOST/NAME"'
             )
-        addresses = {one.ledger_schema: address_of(one.database_url) for one in shared.values()}
+        addresses = {settings.ledger_schema: address_of(settings.database_url) for settings in shared.values()}
         if len({(address.url, address.shared) for address in addresses.values()}) > 1:
             names = ", ".join(shared)
             raise SettingsError(
-                f"database: the ledgers of {names} lie in several databases, which have a queue each; start a worker for those of each,"
-                " by --only"
+                f"database: the ledgers of {names} are in several databases, each with a queue of its own; start a worker for each"
+                " database with --only"
             )
-        for name in found.keys() - shared.keys():
-            self._say_once(f"{name}: its ledger lies in a file, where no worker is needed")
-        self._by_ledger = {one.ledger_schema: one for one in shared.values()}
+        for name in loaded.keys() - shared.keys():
+            self._say_once(f"{name}: its ledger is in a file and needs no worker")
+        self._by_ledger = {settings.ledger_schema: settings for settings in shared.values()}
         self._addresses = addresses
 
     def _signature(self) -> tuple[int, int, int] | None:

@@ -1,8 +1,7 @@
 """The timetable: which scheduled runs are due, for all shippers of a fleet or for the one ledger of a watch.
 
-Owns: which runs a process starts. In a fleet, `tick` records each due time in the shared tables; the first machine wins. A worker then
-queues the run, a watch does it. A watch with a ledger of its own records there what is done, and only after a completed run: a killed run
-is caught up.
+Owns: which runs a process starts. In a fleet, `tick` records each due time in the shared tables, and the first machine wins. A worker
+then queues the run; a watch does it. A watch with a ledger of its own records completed runs there, so a killed run is caught up.
 """
 
 import time
@@ -33,7 +32,7 @@ class Fired(NamedTuple):
 
 
 class ScheduleStatus(NamedTuple):
-    """The last and the next run of a shipper's schedule (aware, UTC); None where there is none."""
+    """The last and the next run of a shipper's schedule (aware, UTC). None if there is none."""
 
     shipper: str
     schedule: Schedule
@@ -45,32 +44,35 @@ def schedule_statuses(connection: Connection, profiles: Mapping[str, Settings]) 
     """The status of every schedule of these shippers. `connection` leads to the shared tables."""
     now, last = clock.moment(clock.now(connection)), fires.last(connection)
     return [
-        ScheduleStatus(shipper, one, last.get(ScheduleKey(shipper, one.name)), one.next_after(now))
+        ScheduleStatus(shipper, schedule, last.get(ScheduleKey(shipper, schedule.name)), schedule.next_after(now))
         for shipper, settings in profiles.items()
-        for one in settings.schedules.timetable
+        for schedule in settings.schedules.timetable
     ]
 
 
 def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> list[Fired]:
-    """The runs that are due now by the database's clock and that no other process starts; `by` names this process. All changes belong to
-    the caller's transaction, in which it queues the runs. A schedule that is new, or was removed for a while, begins now.
+    """The runs that are due now by the database's clock and that no other process starts. `by` names this process. All changes are
+    part of the caller's transaction, in which it queues the runs. A new or restored schedule begins now.
     """
     now = clock.moment(clock.now(connection))
     fires.record_schedules(
         connection,
-        {shipper: [one.name for one in settings.schedules.timetable] for shipper, settings in profiles.items()},
+        {
+            shipper: [schedule.name for schedule in settings.schedules.timetable]
+            for shipper, settings in profiles.items()
+        },
         now,
     )
-    done, found = fires.done_until(connection), []
+    done, fired = fires.done_until(connection), []
     for shipper, settings in sorted(profiles.items()):  # the same order everywhere prevents deadlocks
-        for schedule in sorted(settings.schedules.timetable, key=lambda one: one.name):
-            known = ScheduleKey(shipper, schedule.name)
-            if known not in done:
-                fires.begin(connection, known, now)
-            elif due := schedule.due(done[known], now, catch_up=settings.schedules.catch_up):
-                mine = fires.fire(connection, known, DueMoment(due.moment, done[known], due.caught_up), by)
-                found += [Fired(shipper, schedule, due)] * mine
-    return found
+        for schedule in sorted(settings.schedules.timetable, key=lambda schedule: schedule.name):
+            key = ScheduleKey(shipper, schedule.name)
+            if key not in done:
+                fires.begin(connection, key, now)
+            elif due := schedule.due(done[key], now, catch_up=settings.schedules.catch_up):
+                mine = fires.fire(connection, key, DueMoment(due.moment, done[key], due.caught_up), by)
+                fired += [Fired(shipper, schedule, due)] * mine
+    return fired
 
 
 class Timetable:
@@ -80,7 +82,9 @@ class Timetable:
         self._settings, self._ledger, self._clock = settings, ledger, clock
         self._awake = clock()
         before = ledger.queries.schedules_done()
-        begun = {one.name: before.get(one.name, stamp(self._awake)) for one in settings.schedules.timetable}
+        begun = {
+            schedule.name: before.get(schedule.name, stamp(self._awake)) for schedule in settings.schedules.timetable
+        }
         self._done = {name: datetime.fromisoformat(when).astimezone(UTC) for name, when in begun.items()}
         if begun != before:
             ledger.keep_schedules_done(begun)
@@ -88,32 +92,36 @@ class Timetable:
     def due(self) -> Mapping[Schedule, Due]:
         """The schedules with a run due now."""
         now = self._clock()
-        found = {one: self._due(one, now) for one in self._settings.schedules.timetable}
-        return {schedule: due for schedule, due in found.items() if due is not None}
+        dues = {schedule: self._due(schedule, now) for schedule in self._settings.schedules.timetable}
+        return {schedule: due for schedule, due in dues.items() if due is not None}
 
     def late(self) -> str:
-        """The runs that are due and were missed, as text; empty if there are none."""
+        """The due runs that are late, as text. Empty if there are none."""
         return _describe_late(self.due(), self._clock())
 
     def due_s(self) -> float | None:
-        """Seconds until the next run is due; 0 if one is due now, None if there will be none."""
+        """Seconds until the next run is due. 0 if one is due now, None if there will be none."""
         if not self._settings.schedules.timetable:
             return None
         if self.due():
             return 0.0
         now = self._clock()
-        nexts = [moment for one in self._settings.schedules.timetable if (moment := one.next_after(now)) is not None]
+        nexts = [
+            moment
+            for schedule in self._settings.schedules.timetable
+            if (moment := schedule.next_after(now)) is not None
+        ]
         return (min(nexts) - now).total_seconds() if nexts else None
 
     def record_run(self, began: datetime) -> None:
         """Record a completed run that began at `began` (aware): everything due by then is done."""
-        found = {
-            one.name: due.moment
-            for one in self._settings.schedules.timetable
-            if (due := self._due(one, began)) is not None
+        newly_done = {
+            schedule.name: due.moment
+            for schedule in self._settings.schedules.timetable
+            if (due := self._due(schedule, began)) is not None
         }
-        if found:
-            self._done |= found
+        if newly_done:
+            self._done |= newly_done
             self._ledger.keep_schedules_done({name: stamp(when) for name, when in self._done.items()})
 
     def _due(self, schedule: Schedule, now: datetime) -> Due | None:
@@ -134,11 +142,11 @@ class SharedTimetable:
         self._look_at = clock()
 
     def late(self) -> str:
-        """The runs that this process has to catch up, as text; empty if there are none."""
+        """The runs that this process has to catch up, as text. Empty if there are none."""
         return _describe_late(self._ours, self._now)
 
     def due_s(self) -> float | None:
-        """Seconds until a run may be due; 0 if this process has one to do, None if there will be none."""
+        """Seconds until a run may be due. 0 if this process has one to do, None if there will be none."""
         if not self._settings.schedules.timetable:
             return None
         if not self._ours and self._clock() >= self._look_at:
@@ -146,7 +154,7 @@ class SharedTimetable:
         return 0.0 if self._ours else max(0.0, self._look_at - self._clock()) or _SOON_S
 
     def record_run(self, _began: datetime) -> None:
-        """Record a completed run: what this process had to do is done."""
+        """Record that this process completed its runs."""
         self._ours = {}
 
     def _look(self) -> None:
@@ -158,11 +166,11 @@ class SharedTimetable:
             with engine.begin() as connection:
                 fired = tick(connection, {self._settings.shipper: self._settings}, self._by)
                 self._now = clock.moment(clock.now(connection))
-            self._ours = {one.schedule: one.due for one in fired}
+            self._ours = {run.schedule: run.due for run in fired}
             nexts = [
                 moment
-                for one in self._settings.schedules.timetable
-                if (moment := one.next_after(self._now)) is not None
+                for schedule in self._settings.schedules.timetable
+                if (moment := schedule.next_after(self._now)) is not None
             ]
             wait_s = min([_POLL_S, *((moment - self._now).total_seconds() for moment in nexts)])
         self._look_at = self._clock() + wait_s
@@ -170,8 +178,8 @@ class SharedTimetable:
 
 def _describe_late(due: Mapping[Schedule, Due], now: datetime) -> str:
     texts = []
-    for one, what in due.items():
-        if what.caught_up or now - what.moment > PUNCTUAL:
-            more = f" ({what.caught_up:,} missed before it)" if what.caught_up else ""
-            texts.append(f"{one.name} was due {local_text(what.moment, zone_of(one.zone))}{more}")
+    for schedule, run in due.items():
+        if run.caught_up or now - run.moment > PUNCTUAL:
+            more = f" ({run.caught_up:,} missed before it)" if run.caught_up else ""
+            texts.append(f"{schedule.name} was due {local_text(run.moment, zone_of(schedule.zone))}{more}")
     return "; ".join(texts)

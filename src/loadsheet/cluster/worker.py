@@ -1,7 +1,7 @@
 """A worker: a process that does the runs of the ledgers it serves, each in a process of its own.
 
-Owns: its threads (job queue, heartbeats, housekeeping) and the order in which they start and end. It can be killed at any time: its jobs
-go to other workers, and the next run looks up what a killed run was sending.
+Owns: its threads (job queue, heartbeats, housekeeping) and the order in which they start and end. It can be killed at any time: its
+jobs go to other workers, and the next run looks up what the killed run was sending.
 """
 
 import os
@@ -41,25 +41,26 @@ RUN_AGAIN_MAX_S = 300.0
 """The longest pause before an interrupted run is retried, in seconds. The first is `watch.retry_s`; each doubles."""
 BUSY_RETRY_S = 1.0
 """The longest pause in seconds between two attempts at a run whose ledger another process holds. The next attempt comes sooner if
-that process counts as dead before."""
+that process counts as dead earlier."""
 REPEAT_S = 3600.0
 """Seconds between two reports of the same error."""
 
 Say = Callable[[str], None]
 Run = Callable[[Settings, datetime, Sequence[int]], object]
-"""Runs the ledger of these settings, due since a time (aware, UTC), until it is done or the sequence holds a signal to stop.
+"""Runs the ledger of these settings, due since a time (aware, UTC), until it is done or the sequence contains a stop signal.
 
-Requeue: another worker may take it; LoadsheetError with exit code 75: it is retried later; any other exception is a fault."""
+Raises Requeue if another worker may take it, LoadsheetError with exit code 75 if it should be retried later. Any other exception is
+a fault."""
 
 
 class StopSignals(Sequence[int]):
-    """The signals that ask to stop: empty until the event is set, then one."""
+    """The received stop signals: empty until the event is set, then one."""
 
     def __init__(self, event: threading.Event, number: int = 15) -> None:
         self._event, self._number = event, number
 
     def __len__(self) -> int:
-        """One or none."""
+        """One or zero."""
         return int(self._event.is_set())
 
     @overload
@@ -67,7 +68,7 @@ class StopSignals(Sequence[int]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[int]: ...
     def __getitem__(self, index: int | slice) -> int | Sequence[int]:
-        """As of a list."""
+        """Items and slices, as of a list."""
         return ([self._number] if self._event.is_set() else [])[index]
 
 
@@ -83,12 +84,12 @@ def serve(
     reread: threading.Event | None = None,
     on_turn: Callable[[], None] = lambda: None,
 ) -> int:
-    """Serve these shippers (none named: all that are declared) until `stopping` is set, or, if only `once`, until nothing is left to do
-    now. Returns the exit code.
+    """Serve these shippers (none named: all declared ones) until `stopping` is set or, with `once`, until nothing is left to do.
+    Returns the exit code.
 
-    `places` is the number of runs at the same time (None: `cluster.worker_places`). `reread` asks for a reload of the settings; `on_turn` is called
-    every `POLL_S` seconds while the worker is healthy. Raises SettingsError if there is nothing to serve, LedgerGone if the database
-    cannot be reached at the start; a later outage is waited out.
+    `places` is the number of concurrent runs (None: `cluster.worker_places`). `reread` requests a reload of the settings. `on_turn`
+    is called every `POLL_S` seconds while the worker is healthy. Raises SettingsError if there is nothing to serve, and LedgerGone
+    if the database cannot be reached at the start. The worker waits for the end of later outages.
     """
     served, settings = ServedShippers(config, shippers, say), Settings.load(config)
     name, most = unique(), places or settings.cluster.worker_places
@@ -113,7 +114,7 @@ def serve(
                 threads.reload_settings(reread)
                 if once and threads.is_idle():
                     break
-    say("stopped; what is left is for others, or for the next start")
+    say("stopped; other workers or the next start do the remaining runs")
     return 0
 
 
@@ -134,8 +135,8 @@ class _WorkerThreads:
     ) -> None:
         self._engine, self._served, self._run, self._say, self._stopping = engine, served, run, say, stopping
         self._takeover_s = settings.cluster.takeover_s
-        self._said_at: dict[str, float] = {}  # when each subject was reported last
-        self._pauses: dict[str, Backoff] = {}  # by shipper, while its last run could not complete
+        self._reported_at: dict[str, float] = {}  # when each subject was last reported
+        self._pauses: dict[str, Backoff] = {}  # by shipper, while its last run did not complete
         self._reload_thread: _Thread | None = None
         self._look_at = time.monotonic() + _MINUTE_S
         outage = Outage(say)
@@ -152,14 +153,14 @@ class _WorkerThreads:
             jobs_days=settings.cluster.jobs_days,
         )
         helpers = (
-            _Thread(self.housekeeping.send_heartbeats, "signs of life"),
+            _Thread(self.housekeeping.send_heartbeats, "heartbeats"),
             _Thread(self.housekeeping.run, "housekeeping"),
         )
         self._threads = [_Thread(self.queue.run, "queue"), *helpers]
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Work for the `with` block. At its end running jobs end or are requeued, and the error of a failed thread is raised."""
+        """Work for the `with` block. At its end, let running jobs end or requeue them, and raise the error of a failed thread."""
         for thread in self._threads:
             thread.start()
         try:
@@ -167,7 +168,7 @@ class _WorkerThreads:
         finally:
             self._stopping.set()
             self.queue.stop()
-            self._threads[0].join()  # signs of life are given until its last job is over
+            self._threads[0].join()  # heartbeats continue until its last job has ended
             self.housekeeping.end()
             for thread in self._threads:
                 thread.join()
@@ -181,8 +182,8 @@ class _WorkerThreads:
                 raise thread.error
 
     def reload_settings(self, asked: threading.Event | None) -> None:
-        """Reload the settings on request, or when the file changed (checked once a minute). Runs in a thread of its own: the settings of
-        hundreds of shippers take long.
+        """Reload the settings on request, or when the file changed (checked once a minute). Uses a thread of its own, because the
+        settings of hundreds of shippers load slowly.
         """
         if self._reload_thread is not None and self._reload_thread.is_alive():
             return
@@ -193,10 +194,10 @@ class _WorkerThreads:
             self._look_at = now + _MINUTE_S
             wanted = self._served.is_stale()
         if wanted:
-            self._reload_thread = _Thread(self._read_again, "settings")
+            self._reload_thread = _Thread(self._reload, "settings")
             self._reload_thread.start()
 
-    def _read_again(self) -> None:
+    def _reload(self) -> None:
         self._served.reload()
         self.queue.refresh()
 
@@ -206,30 +207,28 @@ class _WorkerThreads:
         return max(self.queue.stalled_s, self.housekeeping.stalled_s) < STUCK_S
 
     def is_idle(self) -> bool:
-        """Whether there is nothing to do now, after everything was checked once."""
+        """Whether there is nothing to do now, once everything has been checked."""
         if not self.housekeeping.rounds or self.queue.running:
             return False
         worker_id = self.queue.worker_id
         with self._engine.connect() as connection:
-            mine = jobs.left(connection, self._served.queues())
-            return not mine and not (worker_id is not None and jobs.doing_of(connection, worker_id))
+            mine = jobs.count_due(connection, self._served.queues())
+            return not mine and not (worker_id is not None and jobs.running_jobs(connection, worker_id))
 
     def _do(self, _job_id: int, arguments: Mapping[str, Any]) -> None:
-        """Do a run. If another process holds the ledger it is retried soon: that process may not have seen the newest files."""
+        """Do a run. If another process holds the ledger, retry soon: that process may have missed the newest files."""
         settings = self._served.by_shipper.get(arguments["shipper"])
         if settings is None:  # this worker no longer serves the shipper: leave the job to others for a while
-            self._say_once(
-                f"{arguments['shipper']}: its settings are not known here any more; its jobs are left to others"
-            )
+            self._say_once(f"{arguments['shipper']}: this worker no longer has its settings; other workers do its runs")
             raise Requeue(self._takeover_s)
         with self._engine.connect() as connection:
             address = self._served.addresses[settings.ledger_schema]
-            if held_s := jobs.held_for_s(connection, address, settings.cluster.takeover_s):
+            if held_s := jobs.seconds_until_free(connection, address, settings.cluster.takeover_s):
                 raise Requeue(min(held_s, BUSY_RETRY_S))
         due = datetime.fromisoformat(arguments["due"])
         try:
             self._run(settings, due, StopSignals(self._stopping))
-        except RunKilled:  # tried again as soon as its ledger is free, but not for ever
+        except RunKilled:  # retried when its ledger is free, a limited number of times
             raise
         except LoadsheetError as error:
             self._requeue_if_in_time(settings, due, error)
@@ -237,14 +236,14 @@ class _WorkerThreads:
         self._pauses.pop(settings.shipper, None)
 
     def _requeue_if_in_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
-        """Requeue a run that may succeed later, as long as it would be caught up (`schedules.catch_up_s`)."""
+        """Requeue a run that may succeed later, while it would still be caught up (`schedules.catch_up_s`)."""
         if error.exit_code != exit_codes.TRY_AGAIN or datetime.now(UTC) - due > settings.schedules.catch_up:
             return
         run_of = f"the run of {settings.shipper}" if settings.shipper else "the run"
         then, until = (
             local_text(when, zone_of(settings.schedules.timezone)) for when in (due, due + settings.schedules.catch_up)
         )
-        again = f"it is tried again, after pauses of up to {RUN_AGAIN_MAX_S / 60:g} minutes, until {until}"
+        again = f"it is retried, after pauses of up to {RUN_AGAIN_MAX_S / 60:g} minutes, until {until}"
         self._say_once(f"{run_of} that was due {then}: {error}; {again}", f"{run_of} {due}")
         pauses = self._pauses.setdefault(settings.shipper, Backoff(settings.watch.retry_s, RUN_AGAIN_MAX_S))
         raise Requeue(pauses.next()) from error
@@ -252,7 +251,7 @@ class _WorkerThreads:
     def _failed(self, arguments: Mapping[str, Any], error: BaseException, after_s: float | None) -> None:
         shipper = arguments.get("shipper", "")
         run_of = f"the run of {shipper}" if shipper else "the run"
-        again = "it is given up for now" if after_s is None else f"it is tried again in {after_s:g} s"
+        again = "it is not retried" if after_s is None else f"it is retried in {after_s:g} s"
         if isinstance(error, LoadsheetError):
             self._say_once(f"{run_of}: {error}; {again}", f"{shipper} {error} {after_s is None}")
         else:
@@ -263,9 +262,9 @@ class _WorkerThreads:
     def _say_once(self, text: str, about: str = "") -> None:
         """Report something, unless the same subject was reported within `REPEAT_S`."""
         now, about = time.monotonic(), about or text
-        self._said_at = {one: said_at for one, said_at in self._said_at.items() if now - said_at < REPEAT_S}
-        if about not in self._said_at:
-            self._said_at[about] = now
+        self._reported_at = {key: at for key, at in self._reported_at.items() if now - at < REPEAT_S}
+        if about not in self._reported_at:
+            self._reported_at[about] = now
             self._say(text)
 
 
@@ -277,7 +276,7 @@ class _Thread(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Run the target; an exception is kept for `check`."""
+        """Run the target. Keep its exception for `check`."""
         with ExitStack() as stack:
             stack.push(self._store_error)
             super().run()

@@ -1,7 +1,7 @@
-"""Stage 4: the ledger. What is known about every file, document and attempt, durably.
+"""Stage 4: the ledger. A durable record of every file, document and attempt.
 
-The seam of the house: nothing before it touches the network, nothing after it touches the source files. The only place of the
-translator with SQL. Open one with `open_ledger` or `read_ledger`; change it with `Ledger`; read it with `Ledger.queries`.
+Stages before it never touch the network. Stages after it never touch the source files. Only this package contains SQL.
+Open a ledger with `open_ledger` or `read_ledger`, change it with `Ledger`, read it with `Ledger.queries`.
 """
 
 from loadsheet.ledger.clock import Clock, utc_now

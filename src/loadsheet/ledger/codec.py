@@ -1,4 +1,4 @@
-"""How values are kept in the ledger's columns, and read back: JSON texts for lists and objects, plain texts for times."""
+"""Encodes values for the ledger's columns and decodes them: JSON for lists and objects, plain text for times."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,8 +13,8 @@ from loadsheet.problems import Problem
 _encode = msgspec.json.Encoder().encode
 _rows = msgspec.json.Decoder(tuple[SourceRow, ...])
 _items = msgspec.json.Decoder(dict[str, tuple[int, ...]])
-_found = msgspec.json.Decoder(dict[str, str])
-_texts = msgspec.json.Decoder(tuple[str, ...])
+_texts_by_name = msgspec.json.Decoder(dict[str, str])
+_text_list = msgspec.json.Decoder(tuple[str, ...])
 _guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]])
 _instead = msgspec.json.Decoder(tuple[str, str, msgspec.Raw])
 _lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]])
@@ -23,11 +23,11 @@ _STATES = {state.value: state for state in State}
 _WAITS = {waits.value: waits for waits in Waits}
 
 NOTHING = "{}"
-"""An empty object, as it is kept."""
+"""An empty JSON object."""
 
 
 def stamp(moment: datetime) -> str:
-    """An aware datetime as ISO 8601 UTC text to the millisecond, sortable as text."""
+    """An aware datetime as ISO 8601 UTC text with milliseconds, sortable as text."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -37,17 +37,17 @@ def encode(value: object) -> str:
 
 
 def encode_rows(rows: Sequence[SourceRow]) -> bytes:
-    """The source rows of an entry as JSON: [[table, number, [cells]], ...], each with its typed cells behind it if there are any."""
+    """The source rows of an entry as JSON: [[table, number, [cells]], ...]. Typed cells, if any, follow the cells."""
     return _encode([tuple(row) if row.natives else row[:3] for row in rows])
 
 
 def decode_rows(stored: bytes) -> tuple[SourceRow, ...]:
-    """The source rows that `encode_rows` wrote, now or in an earlier version."""
+    """The source rows that `encode_rows` of this or an earlier version wrote."""
     return _rows.decode(stored)
 
 
 def encode_problems(problems: Sequence[Problem]) -> str:
-    """Problems as JSON text; `decode_problems` reads them back."""
+    """Problems as JSON text. `decode_problems` reads them back."""
     return encode([problem.to_json() for problem in problems]) if problems else "[]"
 
 
@@ -57,7 +57,7 @@ def decode_problems(stored: str) -> tuple[Problem, ...]:
 
 
 def encode_instead(instead: Instead | None) -> bytes | None:
-    """The other form of an upsert as JSON: [operation, content hash, record]; None if there is none."""
+    """The other form of an upsert as JSON: [operation, content hash, record]. None if there is none."""
     if instead is None:
         return None
     return _encode((instead.operation, instead.content_hash, msgspec.Raw(instead.payload)))
@@ -70,13 +70,13 @@ def decode_instead(stored: bytes) -> Instead:
 
 
 def decode_cells(stored: str) -> tuple[str, ...]:
-    """A JSON list of texts."""
-    return _texts.decode(stored)
+    """A JSON list of strings."""
+    return _text_list.decode(stored)
 
 
 def decode_texts_by_name(stored: str) -> dict[str, str]:
-    """A JSON object of texts."""
-    return _found.decode(stored)
+    """A JSON object whose values are strings."""
+    return _texts_by_name.decode(stored)
 
 
 def decode_items(stored: str) -> dict[str, tuple[int, ...]]:
@@ -85,7 +85,7 @@ def decode_items(stored: str) -> dict[str, tuple[int, ...]]:
 
 
 def encode_guide(guide: Mapping[str, Mapping[str, ColumnGuide]]) -> str:
-    """The descriptions of columns for senders, as JSON text; `decode_guide` reads it back."""
+    """The column descriptions for senders as JSON text. `decode_guide` reads it back."""
     return encode(guide)
 
 
@@ -105,7 +105,7 @@ def decode_lineage(stored: str) -> Lineage:
 
 
 def entry(row: Any) -> Entry:
-    """An entry from a row of the entries table, its columns in the order of the table."""
+    """An entry from a row of the entries table, with its columns in table order."""
     identity, drop, operation, key, lane, state, reason, payload, content_hash, rows, items, problems, *rest = row
     receipt, attempts, created_at, changed_at, waits, removed, figures, _instead = rest
     return Entry(
@@ -137,9 +137,9 @@ def table(row: Any) -> SourceTable:
         row.name,
         row.file,
         row.sheet,
-        _texts.decode(row.header),
+        _text_list.decode(row.header),
         row.header_row,
         row.rows,
-        _found.decode(row.found),
+        _texts_by_name.decode(row.found),
         decode_problems(row.problems),
     )

@@ -1,8 +1,8 @@
-"""Findings of listings, decisions of people in a chain of hashes, and whether a refused or held entry may be sent again.
+"""Findings of listings, decisions of people in a hash chain, and whether a refused or held entry may be retried.
 
-Owns: the statements of findings and decisions, the hash of a decision, and the rules of a retry: nothing comes back that a newer version
-replaced, that stands elsewhere already, or whose outcome was never proved; a changed create comes back as the update of what was created.
-Opens no transaction: the verbs of `Ledger` do.
+Owns: the statements of findings and decisions, the hash of a decision, and the rules of a retry. An entry may not be retried if a
+newer version replaced it, if the same content was sent since, or if its outcome was never proved. A changed create is retried as an
+update of the created record. Opens no transaction: the methods of `Ledger` do.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from loadsheet.problems import LedgerError
 IN_DOUBT = "X702"
 
 FORGET = "forget"
-"""The choice of a decision that removed the contents of entries; its evidence names the decisions that lost their words by it."""
+"""The choice of a decision that removed the contents of entries. Its evidence names the decisions whose words it removed."""
 
 _HASH = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 class Choice(NamedTuple):
-    """What a person chose for one entry: the entry as it was looked at, what is to become of it, on what grounds, and, if it is
-    to be sent as another operation, as which.
+    """A person's choice for one entry: the entry as the person saw it, its new state, the evidence, and the operation to send it
+    as, if that changes.
     """
 
     entry: Entry
@@ -39,38 +39,38 @@ class Choice(NamedTuple):
     operation: str = ""
 
 
-def record_findings(connection: Connection, run: Run, found: Sequence[Finding]) -> None:
-    """Record findings; what each says becomes the hint of its entry, as long as that is unknown."""
-    for one in found:
-        finding = {"entry": one.entry, "run": run.id, "at": one.at}
-        finding |= {"shown": one.shown, "counts": int(one.counts), "text": one.text}
-        _INSERT_FINDING.run(connection, [finding])
-        for row in _UNKNOWN.rows(connection, entry=one.entry):
+def record_findings(connection: Connection, run: Run, findings: Sequence[Finding]) -> None:
+    """Record findings. The text of each becomes the hint of its entry, if that is still unknown."""
+    for finding in findings:
+        row = {"entry": finding.entry, "run": run.id, "at": finding.at}
+        row |= {"shown": finding.shown, "counts": int(finding.counts), "text": finding.text}
+        _INSERT_FINDING.run(connection, [row])
+        for unknown in _UNKNOWN.rows(connection, entry=finding.entry):
             problems = [
-                replace(problem, hint=one.text) if problem.code == IN_DOUBT else problem
-                for problem in codec.decode_problems(row.problems)
+                replace(problem, hint=finding.text) if problem.code == IN_DOUBT else problem
+                for problem in codec.decode_problems(unknown.problems)
             ]
-            _SET_PROBLEMS.run(connection, [{"entry": one.entry, "problems": codec.encode_problems(problems)}])
+            _SET_PROBLEMS.run(connection, [{"entry": finding.entry, "problems": codec.encode_problems(problems)}])
 
 
 def apply_choices(transaction: Transaction, chosen: Sequence[Choice]) -> dict[int, PreviousState]:
-    """Change the states of entries to what a person chose; returns their states before, by id. The caller chains the decisions in the same
-    transaction. Raises LedgerError if an entry changed since the person looked at it.
+    """Change entries to the states that a person chose. Returns their previous states by id. The caller chains the decisions in
+    the same transaction. Raises LedgerError if an entry changed after the person looked at it.
     """
     connection = transaction.connection
-    for one in chosen:
-        entry = one.entry
-        if not _AS_IT_WAS.rows(connection, entry=entry.id, state=entry.state.value, changed_at=entry.changed_at):
-            raise LedgerError(f"{entry.key} has changed since it was looked at; nothing was decided, look again")
-        if entry.removed and one.settlement.state is State.READY:
+    for choice in chosen:
+        entry = choice.entry
+        if not _UNCHANGED_ENTRY.rows(connection, entry=entry.id, state=entry.state.value, changed_at=entry.changed_at):
+            raise LedgerError(f"{entry.key} has changed since you looked at it; nothing was decided, look at it again")
+        if entry.removed and choice.settlement.state is State.READY:
             raise LedgerError(f"the contents of {entry.key} were removed on {entry.removed[:10]}; drop its file again")
-        if one.operation:
-            _SEND_AS.run(connection, [{"entry": entry.id, "operation": one.operation}])
-    return change(transaction, [one.settlement for one in chosen])
+        if choice.operation:
+            _SEND_AS.run(connection, [{"entry": entry.id, "operation": choice.operation}])
+    return change(transaction, [choice.settlement for choice in chosen])
 
 
 def chain(connection: Connection, decided: Sequence[Decision]) -> None:
-    """Record decisions behind all others, each with its hash."""
+    """Append decisions to the chain, each with its hash."""
     before = next((row.hash for row in _LAST_DECISION.rows(connection)), "")
     for made in decided:
         before = chained(before, made)
@@ -80,28 +80,28 @@ def chain(connection: Connection, decided: Sequence[Decision]) -> None:
 
 
 def chained(before: str, decision: Decision) -> str:
-    """The hash of a decision that follows one with the hash `before` (empty: it is the first): hex SHA-256."""
+    """The hash (hex SHA-256) of a decision that follows one with the hash `before` (empty: it is the first)."""
     fields = (decision.entry, decision.at, decision.who, decision.choice, decision.comment, decision.evidence)
     return hashlib.sha256(codec.encode([before, *fields]).encode()).hexdigest()
 
 
 def first_broken_decision(recorded: Iterable[Decision]) -> Decision | None:
-    """The first of all decisions, oldest first, that is not as it was recorded, or that follows one which is missing. One whose words
-    were removed at somebody's request is vouched for by the later decision that did so.
+    """The first decision that was altered after it was recorded, or that follows a missing one. `recorded` is oldest first. A
+    decision whose words were erased is valid if the later erasure decision names its hash.
     """
     before = ""
-    wordless: dict[str, Decision] = {}
+    erased: dict[str, Decision] = {}
     for decision in recorded:
         expected = chained(before, decision)
         if decision.hash != expected:
             if decision.comment or decision.evidence:
                 return decision
-            wordless[decision.hash] = decision
+            erased[decision.hash] = decision
         elif decision.choice == FORGET:
             for named in _HASH.findall(decision.evidence):
-                wordless.pop(named, None)
+                erased.pop(named, None)
         before = decision.hash
-    return next(iter(wordless.values()), None)
+    return next(iter(erased.values()), None)
 
 
 _ALIVE = (State.READY, State.SENDING, State.ACCEPTED, State.UNKNOWN)
@@ -109,59 +109,61 @@ _OPEN = (State.SENDING, State.UNKNOWN)
 
 
 class Retry(NamedTuple):
-    """Why an entry may not come back (empty: it may), and the operation as which it is sent, if that is another one."""
+    """Why an entry may not be retried (empty: it may), and the operation to send it as, if that changes."""
 
     refusal: str = ""
     operation: str = ""
 
 
 def unproved(attempts: Sequence[Attempt]) -> bool:
-    """Whether an attempt of an entry may have worked although nobody knows."""
+    """Whether an attempt of an entry has an unknown outcome."""
     return any(attempt.outcome in ("", "unknown") for attempt in attempts)
 
 
 def judge_retry(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) -> Retry:
-    """Whether a refused or held entry may come back; `lane` holds all entries of its lane."""
+    """Whether a refused or held entry may be retried. `lane` holds all entries of its lane."""
     if refusal := _barred(entry, attempts, lane):
         return Retry(refusal)
-    family = [one for one in lane if one.id != entry.id and _same_thing(one, entry)]
-    if any(one.state in _ALIVE and one.content_hash == entry.content_hash and one.id > entry.id for one in family):
-        return Retry("the same content was sent since, or will be")
-    newer = [one for one in family if one.id > entry.id and one.state in (*_ALIVE, State.HELD, State.REFUSED)]
+    family = [other for other in lane if other.id != entry.id and _same_thing(other, entry)]
+    if any(
+        other.state in _ALIVE and other.content_hash == entry.content_hash and other.id > entry.id for other in family
+    ):
+        return Retry("the same content was sent later, or will be sent")
+    newer = [other for other in family if other.id > entry.id and other.state in (*_ALIVE, State.HELD, State.REFUSED)]
     if newer:
-        return Retry(f"a newer version took its place (entry {newer[-1].id})")
+        return Retry(f"a newer version replaced it (entry {newer[-1].id})")
     if not BY_NAME[entry.operation].creates:
         return Retry()
     return _retry_create(entry, lane)
 
 
 def _barred(entry: Entry, attempts: Sequence[Attempt], lane: Sequence[Trace]) -> str:
-    """What bars an entry whatever else became of its record; empty if nothing does."""
+    """The reason that rules out a retry whatever happened to the record since. Empty if there is none."""
     if entry.removed:
         return f"its contents were removed on {entry.removed[:10]}; to send it again, drop its file again"
     if entry.state is State.HELD and unproved(attempts):
-        return f"whether it arrived was never proved; decide that: loadsheet resolve {entry.key}"
-    if entry.waits is Waits.EARLIER or any(one.state in _OPEN for one in lane):
-        return f"an earlier outcome is unknown; settle that first: loadsheet resolve {entry.key}"
+        return f"its outcome was never proved; decide it first: loadsheet resolve {entry.key}"
+    if entry.waits is Waits.EARLIER or any(other.state in _OPEN for other in lane):
+        return f"an earlier outcome is unknown; decide it first: loadsheet resolve {entry.key}"
     return ""
 
 
-def _same_thing(one: Trace, entry: Entry) -> bool:
-    """Whether another entry is a version of the same thing: for repeatable operations only one of the same content is."""
+def _same_thing(other: Trace, entry: Entry) -> bool:
+    """Whether another entry is a version of the same record. For repeatable operations only the same content counts."""
     if BY_NAME[entry.operation].repeatable:
-        return one.operation == entry.operation and one.content_hash == entry.content_hash
-    return one.operation in {entry.operation, _updating(entry)} and one.key == entry.key
+        return other.operation == entry.operation and other.content_hash == entry.content_hash
+    return other.operation in {entry.operation, _updating(entry)} and other.key == entry.key
 
 
 def _retry_create(entry: Entry, lane: Sequence[Trace]) -> Retry:
-    standing = False
-    for one in sorted(lane):
-        action = BY_NAME[one.operation].action
-        if one.state is State.READY and action is Action.CREATE:
-            return Retry(f"another version waits to be sent (entry {one.id})")
-        if one.state is State.ACCEPTED and action in (Action.CREATE, Action.DELETE):
-            standing = action is Action.CREATE
-    return Retry(operation=_updating(entry)) if standing else Retry()
+    exists = False
+    for other in sorted(lane):
+        action = BY_NAME[other.operation].action
+        if other.state is State.READY and action is Action.CREATE:
+            return Retry(f"another version waits to be sent (entry {other.id})")
+        if other.state is State.ACCEPTED and action in (Action.CREATE, Action.DELETE):
+            exists = action is Action.CREATE
+    return Retry(operation=_updating(entry)) if exists else Retry()
 
 
 def _updating(entry: Entry) -> str:
@@ -177,7 +179,7 @@ _INSERT_FINDING = Statement(
 )
 _UNKNOWN = Statement("select problems from entries where id = :entry and state = 'unknown'")
 _SET_PROBLEMS = Statement("update entries set problems = :problems where id = :entry")
-_AS_IT_WAS = Statement("select 1 from entries where id = :entry and state = :state and changed_at = :changed_at")
+_UNCHANGED_ENTRY = Statement("select 1 from entries where id = :entry and state = :state and changed_at = :changed_at")
 _SEND_AS = Statement("update entries set operation = :operation where id = :entry")
 _LAST_DECISION = Statement("select hash from decisions order by id desc limit 1")
 _INSERT_DECISION = Statement(

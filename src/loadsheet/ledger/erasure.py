@@ -1,11 +1,11 @@
-"""What the ledger forgets at a person's request: the contents of every entry of a key, shared cells, comments, and names of files.
+"""Erasure at a person's request: the contents of every entry of a key, shared cells, comments, and file names.
 
-Owns: what belongs to a key, the pseudonyms of file names, and the statements that remove both. Counts, states and hashes stay; the erasure is
-a decision in the chain, without the key. Opens no transaction: the verbs of `Ledger` do.
+Owns: what belongs to a key, the pseudonyms of file names, and the statements that remove both. Counts, states and hashes stay. The
+erasure is a decision in the chain, without the key. Opens no transaction: the methods of `Ledger` do.
 
-A file name goes if every record that came under it is forgotten, if it contains the key, or if it contains a word of the forgotten records
-that stands in no other record and no heading of its files. The pseudonym holds the number of the first file of that name, nothing of the
-name itself: nobody can find the name by trying.
+A file name is erased if every record from it is forgotten or if it contains the key. It is also erased if it contains a word of the
+forgotten records that occurs in no other record and no heading of its files. The pseudonym contains only the number of the first file
+of that name, so it does not reveal the name.
 """
 
 import hashlib
@@ -42,10 +42,10 @@ from loadsheet.ledger.states import Decision, Settlement, State
 from loadsheet.ledger.transitions import Transaction, change
 from loadsheet.problems import LedgerError
 
-ALONE = "every record that came under it is forgotten"
+ALONE = "every record in it is forgotten"
 _KNOWN_ENDING = re.compile(r"(\.(csv|tsv|tab|txt|xlsx|xlsm|xls|xlsb|ods))?(\.(gz|zip))?$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+")
-_LETTERS_MIN, _DIGITS_MIN = 3, 6  # a shorter word of a name, such as a day or a year, identifies nobody
+_LETTERS_MIN, _DIGITS_MIN = 3, 6  # shorter words, such as a day or a year, identify no person
 
 _TEXTS: tuple[Column[str], ...] = (
     files.c.problems,
@@ -61,11 +61,11 @@ _TEXTS: tuple[Column[str], ...] = (
     runs.c.summary,
     meta.c.value,
 )
-"""Where texts may mention a file. What people decided is chained by hashes and stays as it is."""
+"""Columns whose texts may mention a file. Decisions are not among them: a hash chain covers them."""
 
 
 class KeptFile(NamedTuple):
-    """A file of a name: its number and run, the hash of its bytes, and where they should be (empty: not kept)."""
+    """A file: its number and run, the hash of its bytes, and where they should be (empty: not kept)."""
 
     number: int
     run: str
@@ -74,9 +74,7 @@ class KeptFile(NamedTuple):
 
 
 class FileName(NamedTuple):
-    """A name that a forgotten key's files came under, what takes its place, and why it has to go (empty: it need not). `files` are those of
-    this name.
-    """
+    """A file name of a forgotten key: its pseudonym, the reason to erase it (empty: it may stay), and the `files` with this name."""
 
     name: str
     pseudonym: str
@@ -85,8 +83,8 @@ class FileName(NamedTuple):
 
 
 def _names_of(connection: Connection, key: str, own: set[int]) -> list[FileName]:
-    """The names of the files in which a key stood, and names that contain the key, in the order in which they came first; pseudonyms
-    are none. `own` are the ids of the key's entries.
+    """The names of the files that contained a key, and names that contain the key, in the order of arrival, without pseudonyms.
+    `own` are the ids of the key's entries.
     """
     found: dict[str, None] = {}
     for some in chunks(sorted(own)):
@@ -98,48 +96,48 @@ def _names_of(connection: Connection, key: str, own: set[int]) -> list[FileName]
         found |= dict.fromkeys(name for name in every if contains_key(name, key))
     forgotten = own | set(connection.scalars(select(decisions.c.entry_id).where(decisions.c.choice == FORGET)))
     judged = [_judged(connection, name, key, own, forgotten) for name in found]
-    return [one for one in judged if one.name != one.pseudonym]
+    return [file_name for file_name in judged if file_name.name != file_name.pseudonym]
 
 
 def _runs_naming(connection: Connection, names: Sequence[FileName]) -> set[int]:
-    """The ids of the runs in whose reports these names may stand: they read files of the same bytes, changed entries of these, or listed
-    one as an open exception.
+    """The ids of the runs whose reports may contain these names: they read files with the same bytes, changed entries of these
+    files, or listed one as an open exception.
     """
-    found: set[int] = set()
-    for some in chunks(sorted({file.sha256 for one in names for file in one.files})):
+    run_ids: set[int] = set()
+    for some in chunks(sorted({file.sha256 for name in names for file in name.files})):
         here = select(files.c.drop_id).where(files.c.sha256.in_(some))
         changed = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
-        found |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_(here))))
-        found |= set(connection.scalars(changed.where(entries.c.drop_id.in_(here)).distinct()))
-        found |= _runs_listing(connection, here)
-    return found
+        run_ids |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_(here))))
+        run_ids |= set(connection.scalars(changed.where(entries.c.drop_id.in_(here)).distinct()))
+        run_ids |= _runs_listing(connection, here)
+    return run_ids
 
 
 def _runs_listing(connection: Connection, of_drops: Select[tuple[int]]) -> set[int]:
-    """The ids of the runs while an entry of these drops was an open exception: their work lists hold it."""
+    """The ids of the runs while an entry of these drops was an open exception: their work lists contain it."""
     query = select(exceptions.c.run_id, exceptions.c.closed_run_id)
     query = query.join(entries, entries.c.id == exceptions.c.entry_id).where(entries.c.drop_id.in_(of_drops))
-    found: set[int] = set()
+    run_ids: set[int] = set()
     for first, last in connection.execute(query.distinct()).all():
         listing = select(runs.c.id).where(runs.c.id >= first)
-        found |= set(connection.scalars(listing if last is None else listing.where(runs.c.id <= last)))
-    return found
+        run_ids |= set(connection.scalars(listing if last is None else listing.where(runs.c.id <= last)))
+    return run_ids
 
 
 def _rename(connection: Connection, names: Sequence[FileName]) -> None:
-    """Put the pseudonyms in the place of these names wherever the ledger says them, but for decisions and what was dropped."""
-    for one in names:
-        here = select(files.c.drop_id).where(files.c.name == one.name)
-        named = (tables.c.file == one.name) & tables.c.drop_id.in_(here)
-        connection.execute(update(tables).where(named).values(file=one.pseudonym))
-        connection.execute(update(files).where(files.c.name == one.name).values(name=one.pseudonym))
+    """Replace these names with their pseudonyms everywhere in the ledger except in decisions and dropped data."""
+    for name in names:
+        here = select(files.c.drop_id).where(files.c.name == name.name)
+        named = (tables.c.file == name.name) & tables.c.drop_id.in_(here)
+        connection.execute(update(tables).where(named).values(file=name.pseudonym))
+        connection.execute(update(files).where(files.c.name == name.name).values(name=name.pseudonym))
         for column in _TEXTS:
-            _replace(connection, column, one)
+            _replace(connection, column, name)
 
 
-def _mentions(one: FileName) -> re.Pattern[str]:
-    """Where a text mentions a name: with or without its folders, as JSON writes it too, and as the name of what was made of the file."""
-    folder, _, bare = one.name.rpartition("/")
+def _mentions(file_name: FileName) -> re.Pattern[str]:
+    """A pattern for a name in a text: with or without folders, as in JSON, and in the names of files made from this file."""
+    folder, _, bare = file_name.name.rpartition("/")
     ending = _KNOWN_ENDING.search(bare)
     stem = bare[: ending.start()] if ending else bare
     folders = f"(?:{_spelled(f'{folder}/')})?" if folder else ""
@@ -147,19 +145,19 @@ def _mentions(one: FileName) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w~-]){folders}{_spelled(stem)}(?P<number>~\d+)?{after}")
 
 
-def without_name(text: str, one: FileName) -> str:
-    """A text with the pseudonym where it mentions the name."""
-    stem, dot, ending = one.pseudonym.partition(".")
+def without_name(text: str, file_name: FileName) -> str:
+    """A text with the name replaced by its pseudonym."""
+    stem, dot, ending = file_name.pseudonym.partition(".")
 
-    def other(found: re.Match[str]) -> str:
-        is_whole = not found.string.startswith((".fix.", ".results.", ".ack."), found.end())
-        return f"{stem}{found['number'] or ''}{dot + ending if is_whole else ''}"
+    def replacement(match: re.Match[str]) -> str:
+        is_whole = not match.string.startswith((".fix.", ".results.", ".ack."), match.end())
+        return f"{stem}{match['number'] or ''}{dot + ending if is_whole else ''}"
 
-    return _mentions(one).sub(other, text)
+    return _mentions(file_name).sub(replacement, text)
 
 
 def contains_key(name: str, key: str) -> bool:
-    """Whether a name contains a key, in any spelling of it: upper and lower case, and signs between its parts, make no difference."""
+    """Whether a name contains a key, ignoring case and punctuation between the parts of the key."""
     parts = [part for word in _words(key) for part in re.findall(r"\d+|\D+", word)]
     if not parts:
         return bool(key.strip()) and key in name
@@ -181,10 +179,10 @@ def _judged(connection: Connection, name: str, key: str, own: set[int], forgotte
 
 
 def _because(connection: Connection, name: str, key: str, own: set[int], forgotten: set[int]) -> str:
-    """Why a name has to go; empty if it need not."""
+    """The reason to erase a name. Empty if it may stay."""
     here = select(files.c.drop_id).where(files.c.name == name)
     of_it = select(entries.c.id).where(entries.c.drop_id.in_(here))
-    others = (one for one in connection.scalars(of_it) if one not in forgotten)
+    others = (entry for entry in connection.scalars(of_it) if entry not in forgotten)
     if next(others, None) is None and connection.scalar(of_it.where(entries.c.id.in_(own)).limit(1)) is not None:
         return ALONE
     if contains_key(name, key):
@@ -196,7 +194,7 @@ def _because(connection: Connection, name: str, key: str, own: set[int], forgott
 def _identifying_words(
     connection: Connection, name: str, here: Select[tuple[int]], own: set[int], forgotten: set[int]
 ) -> list[str]:
-    """The words of a name that stand in cells of these entries, and in none of other records and in no heading."""
+    """The words of a name that occur in cells of these entries but in no other record and no heading."""
     mine: set[str] = set()
     wanted = [word for word in _words(name) if len(word) >= (_DIGITS_MIN if word.isdigit() else _LETTERS_MIN)]
     rows = select(entries.c.id, entries.c.rows).where(entries.c.drop_id.in_(here))
@@ -227,21 +225,21 @@ def _folded(text: str) -> str:
 
 
 def _spelled(text: str) -> str:
-    """A pattern for a text as it is, and as JSON writes it."""
+    """A pattern for a text as it is or as JSON writes it."""
     spellings = dict.fromkeys((text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]))
     return f"(?:{'|'.join(map(re.escape, spellings))})"
 
 
-def _replace(connection: Connection, column: Column[str], one: FileName) -> None:
+def _replace(connection: Connection, column: Column[str], file_name: FileName) -> None:
     table = column.table
     keys = list(table.primary_key.columns)
-    bare = one.name.rpartition("/")[2]
+    bare = file_name.name.rpartition("/")[2]
     ending = _KNOWN_ENDING.search(bare)
     stem = bare[: ending.start()] if ending else bare
     spelled = {stem, json.dumps(stem, ensure_ascii=False)[1:-1], json.dumps(stem)[1:-1]}
     query = select(*keys, column).where(or_(*(column.contains(text, autoescape=True) for text in sorted(spelled))))
     for *key, text in connection.execute(query).all():
-        after = without_name(text, one)
+        after = without_name(text, file_name)
         if after != text:
             same = [its == value for its, value in zip(keys, key, strict=True)]
             connection.execute(update(table).where(*same).values({column.name: after}))
@@ -255,7 +253,7 @@ Place = tuple[str, int]
 
 
 class KeyEntry(NamedTuple):
-    """An entry that belongs to a key: enough to say what would go. `removed` is when its contents were (empty: they are there)."""
+    """An entry of a key, with the fields that a plan of the erasure needs. `removed` is when its contents were removed (empty: not)."""
 
     id: int
     drop: int
@@ -267,7 +265,7 @@ class KeyEntry(NamedTuple):
 
 
 class Original(NamedTuple):
-    """A file in which the key stood: its drop, name and place, and whether rows of others, or rows left out, stand in the same drop."""
+    """A file that contained the key: its drop, name and place, and whether its drop also has rows of other keys or ignored rows."""
 
     drop: int
     name: str
@@ -277,8 +275,8 @@ class Original(NamedTuple):
 
 
 class KeyTraces(NamedTuple):
-    """Where a key stands: its entries, oldest first; the files that they came from, as far as they are kept; the runs in whose reports they may
-    stand, by name, oldest first; and the names of these files, and of others that contain the key.
+    """All traces of a key: its entries and its kept originals. `runs` names the runs whose reports may contain it. `names` are the
+    names of its files and of others that contain the key. Entries and runs are oldest first.
     """
 
     entries: Sequence[KeyEntry]
@@ -288,28 +286,28 @@ class KeyTraces(NamedTuple):
 
 
 def traces_of_key(connection: Connection, key: str) -> KeyTraces:
-    """Where a key stands."""
+    """All traces of a key."""
     mine = _entries_of_key(connection, key)
-    names = _names_of(connection, key, {one.id for one in mine})
+    names = _names_of(connection, key, {entry.id for entry in mine})
     return KeyTraces(mine, _originals_of(connection, mine), _runs_of(connection, mine, names), names)
 
 
 def _entries_of_key(connection: Connection, key: str) -> list[KeyEntry]:
-    """All entries of a key, of keys that begin with it and a slash, and of everything on their lanes, oldest first."""
+    """All entries of a key, of keys that begin with it and a slash, and of their lanes, oldest first."""
     named = or_(entries.c.key == key, entries.c.key.startswith(f"{key}/", autoescape=True))
     lanes = [lane for lane in connection.scalars(select(entries.c.lane).where(named).distinct()) if lane[-1:] != ":"]
     query = select(*(entries.c["drop_id" if name == "drop" else name] for name in KeyEntry._fields))
-    found = connection.execute(query.where(or_(named, entries.c.lane.in_(lanes))).order_by(entries.c.id))
+    rows = connection.execute(query.where(or_(named, entries.c.lane.in_(lanes))).order_by(entries.c.id))
     return [
-        KeyEntry(row.id, row.drop_id, row.operation, row.key, row.lane, State(row.state), row.removed) for row in found
+        KeyEntry(row.id, row.drop_id, row.operation, row.key, row.lane, State(row.state), row.removed) for row in rows
     ]
 
 
 def _originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Original]:
-    """The files of the drops of these entries, as far as they are kept."""
-    own = {one.id for one in mine}
-    found: list[Original] = []
-    for drop in sorted({one.drop for one in mine}):
+    """The kept files of the drops of these entries."""
+    own = {entry.id for entry in mine}
+    originals: list[Original] = []
+    for drop in sorted({entry.drop for entry in mine}):
         all_of = set(connection.scalars(select(entries.c.id).where(entries.c.drop_id == drop)))
         left_out = connection.scalar(select(ignored.c.id).where(ignored.c.drop_id == drop).limit(1)) is not None
         query = select(files.c.name, files.c.kept_as, files.c.sha256).where(
@@ -317,18 +315,18 @@ def _originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Orig
         )
         shared = left_out or bool(all_of - own)
         kept = connection.execute(query.order_by(files.c.id)).all()
-        found += [Original(drop, row.name, row.kept_as, row.sha256, shared) for row in kept]
-    return found
+        originals += [Original(drop, row.name, row.kept_as, row.sha256, shared) for row in kept]
+    return originals
 
 
 def _runs_of(connection: Connection, mine: Sequence[KeyEntry], names: Sequence[FileName]) -> list[str]:
-    """The names of the runs in whose reports these entries, or these names, may stand, oldest first."""
+    """The names of the runs whose reports may contain these entries or names, oldest first."""
     touching = _runs_naming(connection, names)
-    touching |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_({one.drop for one in mine}))))
-    for some in chunks([one.id for one in mine]):
+    touching |= set(connection.scalars(select(drops.c.run_id).where(drops.c.id.in_({entry.drop for entry in mine}))))
+    for some in chunks([entry.id for entry in mine]):
         touching |= set(connection.scalars(select(events.c.run_id).where(events.c.entry_id.in_(some))))
-    # reports are about whole drops: also those of runs that changed another entry of the drop
-    for drop in {one.drop for one in mine}:
+    # reports cover whole drops: include runs that changed another entry of the drop
+    for drop in {entry.drop for entry in mine}:
         beside = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         touching |= set(connection.scalars(beside.where(entries.c.drop_id == drop).distinct()))
         touching |= _runs_listing(connection, select(drops.c.id).where(drops.c.id == drop))
@@ -336,21 +334,21 @@ def _runs_of(connection: Connection, mine: Sequence[KeyEntry], names: Sequence[F
 
 
 class NotSettled(LedgerError):
-    """An entry may still be sent or looked for: nothing of it can be forgotten yet."""
+    """An entry may still be sent or looked up, so nothing of its key can be forgotten yet."""
 
     exit_code = exit_codes.NEEDS_SOMEONE
 
 
 def refuse_unsettled(mine: Sequence[KeyEntry], key: str) -> None:
-    """Raise NotSettled if one of these entries may still be sent or looked for."""
-    waiting = [one for one in mine if one.state in UNSETTLED]
+    """Raise NotSettled if one of these entries may still be sent or looked up."""
+    waiting = [entry for entry in mine if entry.state in UNSETTLED]
     if waiting:
-        message = f"{waiting[0].operation} {waiting[0].key} is {waiting[0].state}: what became of it is not known yet"
-        raise NotSettled(f"{message}; run `loadsheet run`, or loadsheet resolve {key}, and forget it then")
+        message = f"{waiting[0].operation} {waiting[0].key} is {waiting[0].state}: its outcome is not known yet"
+        raise NotSettled(f"{message}; first run `loadsheet run` or `loadsheet resolve {key}`, then forget it")
 
 
 class ErasureRequest(NamedTuple):
-    """What a person wants forgotten: a key, who asks and why. With `with_key` the key itself goes too. `names` are the file names that
+    """A person's request to forget a key: who asks and why. `with_key`: remove the key itself too. `names` are the file names that
     pseudonyms replace.
     """
 
@@ -362,45 +360,45 @@ class ErasureRequest(NamedTuple):
 
 
 def forget(transaction: Transaction, request: ErasureRequest) -> None:
-    """Remove the contents of the entries of a key and the texts about them, and record who asked and why, with a hash for the key. A held
-    entry can never be sent any more and becomes invalid. Raises NotSettled if one of them is not settled.
+    """Remove the contents of a key's entries and the texts about them. Record who asked and why, with a hash of the key. Held
+    entries can no longer be sent and become invalid. Raises NotSettled if an entry is not settled.
     """
     connection, _, now = transaction
     key = request.key
     mine = _entries_of_key(connection, key)
     refuse_unsettled(mine, key)
-    held = [Settlement(one.id, State.INVALID, FORGOTTEN) for one in mine if one.state is State.HELD]
+    held = [Settlement(entry.id, State.INVALID, FORGOTTEN) for entry in mine if entry.state is State.HELD]
     change(transaction, held)
-    wanted = [one.id for one in mine]
-    shared = list(_sharing(connection, mine))
+    wanted = [entry.id for entry in mine]
+    shared = list(_entries_sharing_rows(connection, mine))
     for some in chunks(wanted):
         empty(connection, some, now)
     for entry, rows in shared:
         connection.execute(update(entries).where(entries.c.id == entry).values(rows=rows))
-    wordless = [one for some in chunks(wanted) for one in _take_words(connection, some)]
+    erased_words = [entry for some in chunks(wanted) for entry in _erase_words(connection, some)]
     evidence = f"key sha256 {hashlib.sha256(key.encode()).hexdigest()[:16]}; contents of {len(mine)} entries removed"
     if request.with_key:
-        _take_key(connection, mine, key)
+        _replace_key(connection, mine, key)
         evidence += ", and the key"
     if request.names:
         _rename(connection, request.names)
-        evidence += f"; file names replaced by {', '.join(one.pseudonym for one in request.names)}"
-    if wordless:
-        evidence += f"; without their words: {', '.join(wordless)}"
-    chain(connection, [Decision(one.id, now, request.who, FORGET, request.because, evidence, "") for one in mine])
+        evidence += f"; file names replaced by {', '.join(entry.pseudonym for entry in request.names)}"
+    if erased_words:
+        evidence += f"; without their words: {', '.join(erased_words)}"
+    chain(connection, [Decision(entry.id, now, request.who, FORGET, request.because, evidence, "") for entry in mine])
 
 
-def _sharing(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, bytes]]:
-    """Entries of other keys that were made from one of the same rows, with their rows as they are without these cells."""
-    own = {one.id for one in mine}
-    for drop in sorted({one.drop for one in mine}):
+def _entries_sharing_rows(connection: Connection, mine: Sequence[KeyEntry]) -> Iterator[tuple[int, bytes]]:
+    """Entries of other keys that share a source row, each with its rows without the shared cells."""
+    own = {entry.id for entry in mine}
+    for drop in sorted({entry.drop for entry in mine}):
         rows = select(entries.c.id, entries.c.rows).where(entries.c.drop_id == drop)
         places = {place for row in streamed_within(connection, rows) if row.id in own for place in _places(row.rows)}
         for row in streamed_within(connection, rows):
             if row.id not in own and places & _places(row.rows):
                 kept = [
-                    one._replace(cells=(), natives=()) if (one.table, one.number) in places else one
-                    for one in codec.decode_rows(row.rows)
+                    source._replace(cells=(), natives=()) if (source.table, source.number) in places else source
+                    for source in codec.decode_rows(row.rows)
                 ]
                 yield row.id, codec.encode_rows(kept)
 
@@ -409,8 +407,8 @@ def _places(rows: bytes) -> set[Place]:
     return {(row.table, row.number) for row in codec.decode_rows(rows)}
 
 
-def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
-    """Remove what people wrote about these entries; returns the hashes of the decisions that have lost their words."""
+def _erase_words(connection: Connection, some: Sequence[int]) -> list[str]:
+    """Remove what people wrote about these entries. Returns the hashes of the decisions that lost their words."""
     accepted = (entries.c.state == State.ACCEPTED) & entries.c.id.in_(some)
     connection.execute(update(entries).where(accepted).values(reason="accepted"))
     changed = events.c.entry_id.in_(some) & events.c.before.not_in(("", State.READY.value))
@@ -424,13 +422,13 @@ def _take_words(connection: Connection, some: Sequence[int]) -> list[str]:
     return hashes
 
 
-def _take_key(connection: Connection, mine: Sequence[KeyEntry], key: str) -> None:
-    """Give these entries another key and lane: the same for all, from which the old one cannot be found."""
+def _replace_key(connection: Connection, mine: Sequence[KeyEntry], key: str) -> None:
+    """Replace the key and lane of these entries by one pseudonym for all, which does not reveal the key."""
     name = f"forgotten-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
-    for one in mine:
-        lane = f"{one.lane.partition(':')[0]}:{name}"
-        connection.execute(update(entries).where(entries.c.id == one.id).values(key=name, lane=lane))
-    lanes: Collection[str] = {one.lane for one in mine}
+    for entry in mine:
+        lane = f"{entry.lane.partition(':')[0]}:{name}"
+        connection.execute(update(entries).where(entries.c.id == entry.id).values(key=name, lane=lane))
+    lanes: Collection[str] = {entry.lane for entry in mine}
     for lane in lanes:
         still = select(seen.c.lane).where(seen.c.lane == f"{lane.partition(':')[0]}:{name}")
         if connection.scalar(still) is None:

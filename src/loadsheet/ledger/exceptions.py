@@ -1,7 +1,7 @@
-"""Exceptions: entries that need or needed someone, rolled forward from run to run, and what the analyst wrote beside them.
+"""Exceptions: entries that need or needed a person, carried from run to run, and the analyst's remarks on them.
 
-Owns: the statements on `exceptions` and `remarks`, and which workbooks were read back. What makes an entry an exception, and what
-closes it, is decided elsewhere. Opens no transaction: the verbs of `Ledger` do.
+Owns: the statements on `exceptions` and `remarks`, and which workbooks were read back. Other modules decide what opens and closes an
+exception. Opens no transaction: the methods of `Ledger` do.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +24,8 @@ _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
 
 class ExceptionStatus(NamedTuple):
-    """How an exception stands: its entry, the run that first named it and when that was (ISO 8601 UTC), its last verdict
-    and which fields differ; why it is closed (empty: it is open), and the run that closed it.
+    """The status of an exception: its entry, the run that opened it and when (ISO 8601 UTC), its last verdict, and the fields that
+    differ. `closed` is the closing reason (empty: open), `closed_run` the run that closed it.
     """
 
     entry: int
@@ -38,12 +38,12 @@ class ExceptionStatus(NamedTuple):
 
     @property
     def finding(self) -> tuple[str, tuple[Difference, ...]]:
-        """The verdict on it, with the fields that differ."""
+        """Its verdict with the fields that differ."""
         return self.verdict, self.found
 
 
 class Remark(NamedTuple):
-    """One word of the analyst: to which entry, what it is (owner, reason, comment or status) and what it says, by whom and when (ISO 8601 UTC)."""
+    """One remark of the analyst on an entry: its kind (owner, reason, comment or status), its text, by whom and when (ISO 8601 UTC)."""
 
     entry: int
     name: str
@@ -53,8 +53,8 @@ class Remark(NamedTuple):
 
 
 class WorkbookRead(NamedTuple):
-    """A workbook as it was read back: when it was saved (ns), and for the entries beside which it did not say any more what was written
-    into it, a digest of what it said.
+    """A workbook as it was read back: when it was saved (ns), and a digest of the remarks per entry, for entries whose remarks
+    differed from what was written into it.
     """
 
     saved_ns: int
@@ -62,7 +62,7 @@ class WorkbookRead(NamedTuple):
 
 
 def statuses_at(connection: Connection, run: Run) -> list[ExceptionStatus]:
-    """The exceptions that were open when a run began, or opened by it, oldest first; the ones it closed are listed as closed."""
+    """The exceptions that were open at the start of a run or opened by it, oldest first. Those that it closed are listed as closed."""
     known = (exceptions.c.run_id <= run.id) & or_(
         exceptions.c.closed_run_id.is_(None), exceptions.c.closed_run_id >= run.id
     )
@@ -71,20 +71,20 @@ def statuses_at(connection: Connection, run: Run) -> list[ExceptionStatus]:
 
 
 def statuses_of(connection: Connection, wanted: Sequence[int]) -> dict[int, ExceptionStatus]:
-    """How the exceptions of these entries stand, as far as they ever were one."""
+    """The status of the exceptions of these entries, for those that ever were one."""
     return {row.entry_id: _status(row) for row in _STATUSES_OF.rows_of(connection, wanted)}
 
 
 def latest_remarks(connection: Connection, wanted: Sequence[int]) -> dict[int, dict[str, Remark]]:
-    """The latest remark of each name on each of these entries."""
-    found: dict[int, dict[str, Remark]] = {}
+    """The latest remark of each kind on each of these entries."""
+    latest: dict[int, dict[str, Remark]] = {}
     for row in sorted(_REMARKS.rows_of(connection, wanted)):
-        found.setdefault(row.entry_id, {})[row.name] = Remark(row.entry_id, row.name, row.value, row.who, row.at)
-    return found
+        latest.setdefault(row.entry_id, {})[row.name] = Remark(row.entry_id, row.name, row.value, row.who, row.at)
+    return latest
 
 
 def origins_of(connection: Connection, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """For each of these entries its drop, and the first one that this is a fix of, or a fix of a fix of (itself, if it is none)."""
+    """For each entry, its drop and the original drop that it fixes, directly or through other fixes (itself if it is no fix)."""
     fixed = {row.id: row.fixes for row in connection.execute(_FIXES)}
 
     def root(drop: int) -> int:
@@ -96,26 +96,26 @@ def origins_of(connection: Connection, wanted: Sequence[int]) -> dict[int, tuple
 
 
 def owners(connection: Connection) -> list[str]:
-    """Everybody who was ever named as an owner, the latest first."""
+    """All owners ever named, the latest first."""
     named = select(remarks.c.value).where(remarks.c.name == "owner", remarks.c.value != "")
     return list(connection.scalars(named.group_by(remarks.c.value).order_by(desc(func.max(remarks.c.id)))))
 
 
 def record_exceptions(connection: Connection, run: Run, statuses: Iterable[ExceptionStatus], now: str) -> None:
-    """Record how exceptions stand after a run; where it is not what the analyst closed, its status
-    is open again.
-    """
+    """Record the status of exceptions after a run. If an exception differs from what the analyst closed, it is open again."""
     stream = iter(statuses)
     while some := list(islice(stream, FETCH)):
-        kept = statuses_of(connection, [one.entry for one in some])
-        new = [one for one in some if one.entry not in kept]
-        changed = [one for one in some if one.entry in kept and _differs(one, kept[one.entry])]
+        kept = statuses_of(connection, [status.entry for status in some])
+        new = [status for status in some if status.entry not in kept]
+        changed = [status for status in some if status.entry in kept and _differs(status, kept[status.entry])]
         if new:
-            connection.execute(insert(exceptions), [_row(run, one, now) for one in new])
-        for one in changed:
-            values = {**_finding_values(one), **_closing(run, one, now)}
-            connection.execute(update(exceptions).where(exceptions.c.entry_id == one.entry).values(values))
-        again = [one.entry for one in changed if not one.closed and one.finding != kept[one.entry].finding]
+            connection.execute(insert(exceptions), [_row(run, status, now) for status in new])
+        for status in changed:
+            values = {**_finding_values(status), **_closing(run, status, now)}
+            connection.execute(update(exceptions).where(exceptions.c.entry_id == status.entry).values(values))
+        again = [
+            status.entry for status in changed if not status.closed and status.finding != kept[status.entry].finding
+        ]
         latest = latest_remarks(connection, again)
         meant_otherwise = [
             entry for entry in again if "status" in latest.get(entry, {}) and latest[entry]["status"].value in WORDS
@@ -124,16 +124,18 @@ def record_exceptions(connection: Connection, run: Run, statuses: Iterable[Excep
 
 
 def keep_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int:
-    """Record remarks on entries that are exceptions, as far as they are news and no later remark exists; returns how many
-    that are. A closed exception whose status is set back is open again.
+    """Record new remarks on exceptions, unless a later remark exists. Returns their number. A closed exception whose status is
+    set back is open again.
     """
-    statuses = statuses_of(connection, sorted({one.entry for one in new_remarks}))
+    statuses = statuses_of(connection, sorted({remark.entry for remark in new_remarks}))
     before = latest_remarks(connection, list(statuses))
     news = [
-        one for one in new_remarks if one.entry in statuses and _is_news(one, before.get(one.entry, {}).get(one.name))
+        remark
+        for remark in new_remarks
+        if remark.entry in statuses and _is_news(remark, before.get(remark.entry, {}).get(remark.name))
     ]
     add_remarks(connection, news)
-    back = [one.entry for one in news if one.name == "status" and one.value not in WORDS]
+    back = [remark.entry for remark in news if remark.name == "status" and remark.value not in WORDS]
     for entry in back:
         if statuses[entry].closed in WORDS:
             reopened = {"closed_run_id": None, "closed_at": "", "closed_because": ""}
@@ -142,11 +144,11 @@ def keep_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int:
 
 
 def add_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> None:
-    """Record remarks as they are."""
+    """Record remarks unchecked."""
     if new_remarks:
         rows = [
-            {"entry_id": one.entry, "at": one.at, "who": one.who, "name": one.name, "value": one.value}
-            for one in new_remarks
+            {"entry_id": remark.entry, "at": remark.at, "who": remark.who, "name": remark.name, "value": remark.value}
+            for remark in new_remarks
         ]
         connection.execute(insert(remarks), rows)
 
@@ -188,31 +190,31 @@ def _status(row: Any) -> ExceptionStatus:
     )
 
 
-def _differs(one: ExceptionStatus, kept: ExceptionStatus) -> bool:
-    return (one.finding, one.closed) != (kept.finding, kept.closed)
+def _differs(status: ExceptionStatus, kept: ExceptionStatus) -> bool:
+    return (status.finding, status.closed) != (kept.finding, kept.closed)
 
 
-def _row(run: Run, one: ExceptionStatus, now: str) -> dict[str, Any]:
+def _row(run: Run, status: ExceptionStatus, now: str) -> dict[str, Any]:
     return {
-        "entry_id": one.entry,
+        "entry_id": status.entry,
         "run_id": run.id,
-        "opened_at": one.opened_at,
-        **_finding_values(one),
-        **_closing(run, one, now),
+        "opened_at": status.opened_at,
+        **_finding_values(status),
+        **_closing(run, status, now),
     }
 
 
-def _finding_values(one: ExceptionStatus) -> dict[str, Any]:
-    return {"verdict": str(one.verdict), "found": codec.encode(one.found)}
+def _finding_values(status: ExceptionStatus) -> dict[str, Any]:
+    return {"verdict": str(status.verdict), "found": codec.encode(status.found)}
 
 
-def _closing(run: Run, one: ExceptionStatus, now: str) -> dict[str, Any]:
-    if not one.closed:
+def _closing(run: Run, status: ExceptionStatus, now: str) -> dict[str, Any]:
+    if not status.closed:
         return {"closed_run_id": None, "closed_at": "", "closed_because": ""}
-    return {"closed_run_id": run.id, "closed_at": now, "closed_because": one.closed}
+    return {"closed_run_id": run.id, "closed_at": now, "closed_because": status.closed}
 
 
-def _is_news(one: Remark, before: Remark | None) -> bool:
+def _is_news(remark: Remark, before: Remark | None) -> bool:
     if before is None:
-        return one.value != (OPEN if one.name == "status" else "")
-    return one.value != before.value and one.at >= before.at
+        return remark.value != (OPEN if remark.name == "status" else "")
+    return remark.value != before.value and remark.at >= before.at

@@ -1,8 +1,8 @@
-"""What is taken out of the ledger: plain tables for other programs, and the slice of one run for its archive. Streams rows, changes nothing.
+"""Exports from the ledger: plain tables for other programs, and the slice of one run for its archive. Streams rows, changes nothing.
 
-Owns: the names of exported columns and what stands in them: people and programs outside rely on them, so a column may be added, none changes.
-And which rows a run's decisions and reports are made from: its drops with their entries; what is known on the same lanes; the exceptions of
-that time; what fixes what; earlier drops of the same bytes; the runs before. `put_in` puts a slice into an empty ledger.
+Owns: the names and contents of exported columns. People and programs outside rely on them: columns may be added, never changed. Also
+owns which rows determine a run's decisions and reports: its drops with their entries, and the entries on the same lanes. Exceptions
+of that time, fixes, earlier drops of the same bytes and earlier runs belong to them too. `put_in` inserts a slice into an empty ledger.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,14 +37,14 @@ Kind = Literal["text", "whole", "moment"]
 
 
 class Column(NamedTuple):
-    """A column: its name, and whether it holds texts, whole numbers or moments (ISO 8601 UTC texts)."""
+    """A column: its name, and whether it contains texts, integers or times (ISO 8601 UTC texts)."""
 
     name: str
     kind: Kind = "text"
 
 
 class Export(NamedTuple):
-    """A table: its name, its columns, and how to read its rows; None stands for an empty value."""
+    """A table: its name, its columns, and the query for its rows. None represents an empty value."""
 
     name: str
     columns: tuple[Column, ...]
@@ -64,7 +64,7 @@ class Export(NamedTuple):
 
 
 def exports(*, since: str = "", payloads: bool = False) -> tuple[Export, ...]:
-    """All tables, of runs that began `since` a time (ISO 8601 UTC; empty: of all) and what they planned; `payloads` adds these."""
+    """All tables, for runs that began at `since` or later (ISO 8601 UTC; empty: all) and their entries. `payloads` adds payloads."""
     return (_runs(since), _entries(since, payloads=payloads), _attempts(since), _exceptions(since))
 
 
@@ -166,15 +166,15 @@ def _exceptions(since: str) -> Export:
 
 
 def _codes(stored: str) -> str:
-    """The codes of stored problems, each once: values of cells do not belong in an export."""
+    """The codes of stored problems, each once. Values of cells do not belong in an export."""
     return " ".join(dict.fromkeys(problem.code for problem in codec.decode_problems(stored)))
 
 
 Row = dict[str, Any]
-"""A row by the names of its columns, with the values as the ledger keeps them."""
+"""A row as a mapping from column names to the ledger's values."""
 
 RUNS_BEFORE = 120
-"""The number of earlier runs that are included: reports look back at them."""
+"""The number of earlier runs in a slice, which reports look back at."""
 
 _TABLES = {
     table.name: table
@@ -184,14 +184,14 @@ _TABLES = {
     )
 }
 TABLES = tuple(_TABLES)
-"""The tables of a slice, in the order in which they can be put in."""
+"""The tables of a slice, in insertion order."""
 
 _PUT_AT_ONCE = 500
 
 
 class Slice:
-    """The rows of one run, read on one connection within one transaction, so that they fit together although a run may be under way.
-    What was planned after the run is in it only where it stands on the same lanes. `own` are the drops that the run planned.
+    """The rows of one run, read in one transaction, so that they are consistent while another run is active. Entries planned after
+    the run are included only if they are on the same lanes. `own` are the drops that the run planned.
     """
 
     def __init__(self, connection: Connection, run: Run) -> None:
@@ -203,13 +203,11 @@ class Slice:
 
     @property
     def touched(self) -> Sequence[int]:
-        """The drops that the run reports: those that it, or an unfinished run that it reports, planned or changed something of, oldest
-        first.
-        """
+        """The drops that the run reports, oldest first: those that it, or an unfinished run that it reports, planned or changed."""
         return self._touched
 
     def rows(self, table: str) -> Iterator[Row]:
-        """The rows of one of `TABLES`: events and attempts by their entries, all others as they were recorded."""
+        """The rows of one of `TABLES`: events and attempts ordered by entry, all others in recording order."""
         for row in streamed_within(self._connection, self._query(table)):
             yield row._asdict()
 
@@ -268,13 +266,13 @@ class Slice:
 
 @contextmanager
 def slice_of(queries: RunQueries, run: Run) -> Iterator[Slice]:
-    """The rows of a run and of all that it was judged by, as the ledger keeps them at one moment, while the `with` block lasts."""
+    """The rows of a run and of everything that its decisions depend on, from one snapshot, for the `with` block."""
     with queries.at_one_moment() as connection:
         yield Slice(connection, run)
 
 
 def put_in(connection: Connection, table: str, rows: Iterator[Row]) -> None:
-    """Put rows into one of `TABLES`, as they are."""
+    """Insert rows unchanged into one of `TABLES`."""
     statement, some = insert(_TABLES[table]), []
     for row in rows:
         some.append(row)
@@ -299,34 +297,34 @@ def _touched_by(connection: Connection, wanted: Sequence[int]) -> set[int]:
 
 
 def _drops_for(connection: Connection, run: Run, touched: Sequence[int]) -> tuple[set[int], set[int], set[int]]:
-    """The drops that are wanted themselves; of these, those of which all entries are, and those whose exceptions are."""
+    """The drops of the slice; among them those with all their entries, and those with their exceptions only."""
     fixes = {row.id: row.fixes for row in connection.execute(_FIXES)}
-    standing = select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id).where(_standing(run))
-    begun = {*touched, *connection.scalars(standing.distinct())}
+    with_open = select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id).where(_is_open(run))
+    begun = {*touched, *connection.scalars(with_open.distinct())}
     whole = {drop for drop in fixes if not begun.isdisjoint(_chain(drop, fixes))} | set(touched)
     fixed = {earlier for drop in begun | whole for earlier in _chain(drop, fixes)} - whole
     same_bytes = select(files.c.sha256).where(files.c.drop_id.in_(touched), files.c.size > 0)
     first = select(func.min(files.c.drop_id)).where(files.c.sha256.in_(same_bytes)).group_by(files.c.sha256)
     before = connection.scalar(select(func.max(drops.c.id)).where(drops.c.id < min(touched, default=0)))
-    anchor = {before} if before is not None else set()  # ids are counted on from it
+    anchor = {before} if before is not None else set()  # new ids continue after it
     return begun | whole | fixed | set(connection.scalars(first)) | anchor, whole, fixed
 
 
 def _chain(drop: int, fixes: Mapping[int, int]) -> Iterator[int]:
-    """A drop, the one that it fixes, the one that that fixes, and so on."""
+    """A drop, the drop that it fixes, the drop that that one fixes, and so on."""
     yield drop
     while drop in fixes:
         drop = fixes[drop]
         yield drop
 
 
-def _standing(run: Run) -> Any:
+def _is_open(run: Run) -> Any:
     later = or_(exceptions.c.closed_run_id.is_(None), exceptions.c.closed_run_id >= run.id)
     return and_(exceptions.c.run_id <= run.id, later)
 
 
 def _entry_before(connection: Connection, own: Sequence[int]) -> int:
-    """The entry before those of these drops: their ids are counted on from it. 0 if there is none."""
+    """The entry before those of these drops, after which their ids continue. 0 if there is none."""
     first = connection.scalar(select(func.min(entries.c.id)).where(entries.c.drop_id.in_(own))) or 0
     return connection.scalar(select(func.max(entries.c.id)).where(entries.c.id < first)) or 0
 
@@ -334,18 +332,18 @@ def _entry_before(connection: Connection, own: Sequence[int]) -> int:
 def _entries_for(
     run: Run, touched: Sequence[int], whole: Collection[int], fixed: Collection[int], before: int
 ) -> CompoundSelect[Any]:
-    """The query for the ids of the entries that are wanted."""
-    standing = select(exceptions.c.entry_id).where(_standing(run))
+    """The query for the ids of the entries in the slice."""
+    with_open = select(exceptions.c.entry_id).where(_is_open(run))
     lanes = union(
         select(entries.c.lane).where(entries.c.drop_id.in_(touched)),
-        select(entries.c.lane).where(entries.c.id.in_(standing)),
+        select(entries.c.lane).where(entries.c.id.in_(with_open)),
     )
     were_wrong = select(exceptions.c.entry_id).join(entries, entries.c.id == exceptions.c.entry_id)
     named = select(func.max(remarks.c.id)).where(remarks.c.name == "owner", remarks.c.value != "")
     return union(
         select(entries.c.id).where(entries.c.drop_id.in_({*touched, *whole})),
         select(entries.c.id).where(entries.c.lane.in_(lanes)),
-        standing,
+        with_open,
         were_wrong.where(entries.c.drop_id.in_(fixed)),
         select(remarks.c.entry_id).where(remarks.c.id.in_(named.group_by(remarks.c.value))),
         select(entries.c.id).where(entries.c.id == before),

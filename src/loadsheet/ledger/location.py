@@ -1,8 +1,8 @@
-"""Where the ledger lies, and what lies beside it: space kept back for outcomes, copies, the record of the last run, and the note of a move.
+"""The location of the ledger and the files around it: reserved space for outcomes, backups, record of the last run, note of a move.
 
-Owns: files and folders around the database, and which of two ledgers may be used after a move from SQLite into PostgreSQL. The record of the
-last run is kept apart from the database: a ledger that was deleted or restored from an old backup does not pass for the newest one. The note
-of a move decides: until it stands beside the file, the file is the ledger and the copy waits; from then on the copy is the ledger.
+Owns: files and folders around the database, and which of two ledgers is valid after a move from SQLite to PostgreSQL. The record of
+the last run is outside the database, so a deleted or restored ledger is not mistaken for the newest one. The note of a move decides:
+before it exists beside the file, the file is the ledger; from then on the copy is the ledger.
 """
 
 import os
@@ -22,7 +22,7 @@ from loadsheet.ledger.schema import meta
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 RESERVE_BYTES = 4 * 1024 * 1024
-"""Space kept back for the outcomes of calls already made: a window of entries with their pages and indexes."""
+"""Reserved space for the outcomes of calls already made: a window of entries with their pages and indexes."""
 
 NETWORK_KINDS = frozenset(
     {
@@ -40,14 +40,14 @@ NETWORK_KINDS = frozenset(
         "lustre",
     }
 )
-"""File systems on which SQLite's locks and its write-ahead log cannot be trusted, by the names that Linux gives them."""
+"""File systems on which SQLite's locks and write-ahead log are unreliable, by their names in Linux."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last run that the ledger recorded: its id and name there, and when it began (ISO 8601 UTC)."""
+    """The last recorded run of the ledger: its id, its name, and its start (ISO 8601 UTC)."""
 
     id: int
     name: str
@@ -55,31 +55,33 @@ class LastRun:
 
 
 class Surroundings:
-    """What lies on this machine beside a ledger, wherever that is: `last_run_path` holds the record of the last run, None for none."""
+    """The files on this machine that belong to a ledger anywhere. `last_run_path` is the record of the last run (None: no record)."""
 
     def __init__(self, last_run_path: Path | None) -> None:
         self.last_run_path = last_run_path
 
     def to_restore(self) -> str:
-        """What to do where the ledger cannot be used any more."""
-        return "restore it from a backup, by the means of its server"
+        """The advice for an unusable ledger."""
+        return "restore it from a backup with the tools of its server"
 
     def refuse_gone(self, where: str) -> None:
-        """Raise LedgerError for a ledger that is not there if a run was recorded in it: an empty one would send everything again."""
+        """Raise LedgerError for a missing ledger if a run was recorded in it: an empty one would send everything again."""
         if (last := self.read_last_run()) is not None:
             message = f"the ledger {where} is gone or empty, but run {last.name} was recorded in it"
-            anew = f"to begin an empty one that knows nothing of what was sent, remove {self.last_run_path}"
-            raise LedgerError(message, todo=f"{self.to_restore()}; or, {anew}")
+            start_over = (
+                f"to start with an empty ledger, which would send everything again, remove {self.last_run_path}"
+            )
+            raise LedgerError(message, todo=f"{self.to_restore()}; or, {start_over}")
 
     def keep_reserve(self) -> None:
-        """Keep space back where the ledger's disk is ours; a server sees to its own."""
+        """Reserve space on the ledger's disk. Does nothing for a server."""
 
     def give_reserve(self) -> bool:
-        """Give the space back; whether there was any."""
+        """Release the reserved space. Returns whether there was any."""
         return False
 
     def write_last_run(self, last: LastRun) -> None:
-        """Record durably which run was the last. Raises LedgerUnwritable."""
+        """Write the record of the last run, durably. Raises LedgerUnwritable."""
         if self.last_run_path is None:
             return
         new = self.last_run_path.with_name(f"{self.last_run_path.name}.new")
@@ -97,7 +99,7 @@ class Surroundings:
             ) from error
 
     def read_last_run(self) -> LastRun | None:
-        """The last run, or None if none was ever recorded. Raises LedgerError if the record cannot be read."""
+        """The last run, or None if none was recorded. Raises LedgerError if the record cannot be read."""
         if self.last_run_path is None:
             return None
         try:
@@ -105,12 +107,12 @@ class Surroundings:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as error:
-            message = f"{self.last_run_path}, which says what the last run of the ledger was, cannot be read ({error})"
+            message = f"{self.last_run_path}, the record of the ledger's last run, cannot be read ({error})"
             raise LedgerError(f"{message}; remove it if you are sure that this is the newest ledger") from error
 
 
 class Place(Surroundings):
-    """The surroundings of one ledger file; its copies lie in the folder of the state, which is its own if none is given."""
+    """The surroundings of one ledger file. Its backups are in the state folder, by default the folder of the file."""
 
     def __init__(self, path: Path, state: Path | None = None) -> None:
         super().__init__(path.with_name(f"last_run_of_{path.name}.json"))
@@ -120,37 +122,37 @@ class Place(Surroundings):
         self._reserved = False
 
     def to_restore(self) -> str:
-        """What to do where the ledger cannot be used any more, with the newest copy that we made."""
+        """The advice for an unusable ledger, with the newest backup."""
         made = sorted((path for path in self._backups.glob("*.db")), key=lambda path: path.stat().st_mtime)
         if made:
-            return f"restore it from a backup: `loadsheet ledger restore {shlex.quote(str(made[-1]))}` takes the newest"
+            return f"restore the newest backup: `loadsheet ledger restore {shlex.quote(str(made[-1]))}`"
         return f"restore it from a backup: `loadsheet ledger restore FILE` ({self._backups} holds none)"
 
     def make_private(self) -> None:
-        """Make the file, if there is none, and let nobody else read or write it: payloads hold names and addresses.
+        """Create a missing file, and allow only its owner to read and write it: payloads contain names and addresses.
 
-        Raises LedgerUnwritable if it cannot be ours.
+        Raises LedgerUnwritable if that fails.
         """
         try:
-            # A file that is there is never opened here: closing it would end the locks of SQLite's own connections in this process.
+            # Never open an existing file here: closing it would release the locks of SQLite's connections in this process.
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             elif os.name == "posix" and self.path.stat().st_mode & 0o077:
                 self.path.chmod(0o600)
         except PermissionError as error:
-            message = f"the ledger {self.path} cannot be written by us ({error.strerror})"
-            raise LedgerUnwritable(f"{message}; look at who owns the file and its folder") from error
+            message = f"this user cannot write the ledger {self.path} ({error.strerror})"
+            raise LedgerUnwritable(f"{message}; check the owner of the file and its folder") from error
         except OSError as error:
             message = f"unable to open the ledger {self.path} ({error.strerror})"
-            raise LedgerUnwritable(f"{message}; look at the rights of the file and its folder") from error
+            raise LedgerUnwritable(f"{message}; check the permissions of the file and its folder") from error
 
     def check_there(self) -> None:
-        """Raise LedgerError if a run was recorded here and the ledger is gone: an empty one would send everything again."""
+        """Raise LedgerError if a run was recorded but the ledger is gone: an empty one would send everything again."""
         if not (self.path.exists() and self.path.stat().st_size):
             self.refuse_gone(str(self.path))
 
     def keep_reserve(self) -> None:
-        """Keep space back, unless it is kept already. Raises LedgerUnwritable if the disk has none."""
+        """Reserve space, unless it is reserved already. Raises LedgerUnwritable if the disk is full."""
         if self._reserved:
             return
         try:
@@ -164,21 +166,21 @@ class Place(Surroundings):
                 self.reserve_path.unlink(missing_ok=True)
             message = f"the disk of the ledger {self.path} has no {RESERVE_BYTES // 1024**2} MB left ({error.strerror})"
             raise LedgerUnwritable(
-                f"{message}; free some space and run again: what was not sent is still ready"
+                f"{message}; free some space and run again: unsent documents are still ready"
             ) from error
         self._reserved = True
 
     def give_reserve(self) -> bool:
-        """Give the space back; whether there was any."""
+        """Release the reserved space. Returns whether there was any."""
         held, self._reserved = self._reserved, False
         if held:
-            with suppress(OSError):  # then it stays, and the next one that keeps space back takes it over
+            with suppress(OSError):  # the file stays, and the next process reuses it
                 self.reserve_path.unlink(missing_ok=True)
         return held
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, where the system can do that."""
+    """Make the names in a folder durable, if the system supports it."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -189,9 +191,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def network_kind(path: Path, mounts: str | None = None) -> str:
-    """The kind of network file system that a path lies on, or nothing if it is none or cannot be known.
+    """The kind of network file system of a path. Empty for a local or undetectable one.
 
-    `mounts` is the text of Linux's mountinfo; where there is none, the journal that SQLite reports has to do.
+    `mounts` is the text of Linux's mountinfo. Other systems rely on the journal mode that SQLite reports.
     """
     if mounts is None:
         if not sys.platform.startswith("linux") or not _MOUNTS.exists():
@@ -215,7 +217,7 @@ def _allocate(file: int) -> None:
 
 
 def back_up(connection: Connection, target: Path) -> None:
-    """Copy the database of a connection to a new file. Raises LedgerUnwritable if it cannot be written; nothing is left then."""
+    """Copy the database of a connection to a new file. Raises LedgerUnwritable and leaves no file if it cannot be written."""
     part = target.with_name(f"{target.name}.part")
     source: Any = connection.connection.dbapi_connection
     try:
@@ -223,7 +225,7 @@ def back_up(connection: Connection, target: Path) -> None:
         os.close(os.open(part, os.O_RDWR | os.O_CREAT, 0o600))
         with closing(sqlite3.connect(part)) as copy:
             source.backup(copy)
-            copy.execute("pragma journal_mode=DELETE")  # one file, to be carried elsewhere
+            copy.execute("pragma journal_mode=DELETE")  # a single file that can be copied elsewhere
         with part.open("rb") as written:
             os.fsync(written.fileno())
         part.replace(target)
@@ -231,7 +233,7 @@ def back_up(connection: Connection, target: Path) -> None:
     except (OSError, sqlite3.Error) as error:
         part.unlink(missing_ok=True)
         raise LedgerUnwritable(
-            f"the backup {target} cannot be written ({error}); make room for a copy and run again"
+            f"the backup {target} cannot be written ({error}); free space for a copy and run again"
         ) from error
 
 
@@ -239,7 +241,7 @@ _ARRIVING = "arriving"
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Beside a file that was moved: where to, when (ISO 8601 UTC), which move it was, and as what the file is kept."""
+    """The note beside a moved file: the new address, the time (ISO 8601 UTC), the id of the move, and the file's new path."""
 
     to: str
     at: str
@@ -248,7 +250,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Arriving(msgspec.Struct, frozen=True):
-    """In a ledger that was copied from a file: which file on which machine, which move it is, and the file's record of its last run."""
+    """The note in a ledger copied from a file: that file and its machine, the id of the move, and the file's record of its last run."""
 
     file: str
     host: str
@@ -257,23 +259,23 @@ class Arriving(msgspec.Struct, frozen=True):
 
 
 def note_path(path: Path) -> Path:
-    """Where the note of a ledger file stands."""
+    """The path of a ledger file's note."""
     return path.with_name(f"{path.name}.moved")
 
 
 def read_note(path: Path) -> Note | None:
-    """The note beside a ledger file; None if it was not moved. Raises LedgerError for one that cannot be read."""
+    """The note beside a ledger file. None if it was not moved. Raises LedgerError if the note cannot be read."""
     try:
         return msgspec.json.decode(note_path(path).read_bytes(), type=Note)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        message = f"{note_path(path)}, which says where the ledger went, cannot be read ({error})"
+        message = f"{note_path(path)}, the note with the ledger's new address, cannot be read ({error})"
         raise LedgerError(f"{message}; nothing was sent") from error
 
 
 def write_note(path: Path, note: Note) -> None:
-    """Put the note beside a ledger file, durably and at once. Raises LedgerUnwritable."""
+    """Write the note beside a ledger file, durably and atomically. Raises LedgerUnwritable."""
     new = path.with_name(f"{path.name}.moving")
     try:
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -287,7 +289,7 @@ def write_note(path: Path, note: Note) -> None:
 
 
 def refuse_moved(path: Path) -> None:
-    """Raise SettingsError if the ledger of this file is elsewhere now."""
+    """Raise SettingsError if the ledger of this file was moved."""
     note = read_note(path)
     if note is not None:
         message = f"the ledger {path} was moved to {note.to} on {note.at[:10]}"
@@ -295,45 +297,45 @@ def refuse_moved(path: Path) -> None:
 
 
 def arriving(connection: Connection) -> Arriving | None:
-    """What a ledger was copied from that is still on its way; None for one that is in use."""
+    """The source of a ledger whose move is not complete. None for a ledger in use."""
     stored = connection.scalar(select(meta.c.value).where(meta.c.name == _ARRIVING))
     return None if stored is None else msgspec.json.decode(stored, type=Arriving)
 
 
 def begin_arrival(connection: Connection, of: Arriving) -> None:
-    """Record in a copy that the file is the ledger still."""
+    """Record in a copy that the file is still the ledger."""
     encoded = msgspec.json.encode(of).decode()
     connection.execute(insert(meta).values(name=_ARRIVING, value=encoded))
 
 
 def check_arrived(connection: Connection, place: str) -> None:
-    """Raise SettingsError if a ledger was copied from a file that is the ledger still, as far as can be seen from here."""
-    if (found := arriving(connection)) is not None and not _has_left(found):
-        message = f"the ledger {place} is being moved there from {found.file} on {found.host}"
-        raise SettingsError(f"{message}, which did not end: run `loadsheet ledger move` there once more")
+    """Raise SettingsError if a ledger was copied from a file that, as seen from this machine, is still the ledger."""
+    if (source := arriving(connection)) is not None and not _has_left(source):
+        message = f"the move of {source.file} on {source.host} to the ledger {place} is not complete"
+        raise SettingsError(f"{message}: run `loadsheet ledger move` there again")
 
 
 def arrive(connection: Connection, surroundings: Surroundings, place: str) -> None:
-    """End a move whose note stands beside the file: the record of the last run goes along, and the copy is the ledger. Raises what
-    `check_arrived` raises.
+    """Complete a move whose note exists beside the file: take over the record of the last run and make the copy the ledger. Raises
+    the errors of `check_arrived`.
     """
     check_arrived(connection, place)
-    if (found := arriving(connection)) is not None:
-        if found.mark is not None:
-            surroundings.write_last_run(found.mark)
+    if (source := arriving(connection)) is not None:
+        if source.mark is not None:
+            surroundings.write_last_run(source.mark)
         connection.execute(delete(meta).where(meta.c.name == _ARRIVING))
 
 
 def refuse_beside_a_file(state: Path, place: str) -> None:
-    """Raise SettingsError if a ledger that is empty would be begun although the folder of this machine's state holds one in a file: it would
-    send everything again.
+    """Raise SettingsError if this machine's state folder has a ledger file although the ledger is empty: a run would send
+    everything again.
     """
     file = state / "ledger.db"
     known = file.with_name(f"last_run_of_{file.name}.json")
     if file.exists() and known.exists() and read_note(file) is None:
-        message = f"the ledger {place} is empty, and {file} knows what was sent so far"
+        message = f"the ledger {place} is empty, but {file} has the record of what was sent"
         raise SettingsError(
-            f"{message}: `loadsheet ledger move` takes it there; or, to begin anew, move that file away"
+            f"{message}: move it there with `loadsheet ledger move`; or, to start over, move that file away"
         )
 
 
@@ -342,6 +344,6 @@ def this_host() -> str:
     return socket.gethostname()
 
 
-def _has_left(found: Arriving) -> bool:
-    note = read_note(Path(found.file))
-    return note is not None and note.move == found.move
+def _has_left(source: Arriving) -> bool:
+    note = read_note(Path(source.file))
+    return note is not None and note.move == source.move

@@ -1,8 +1,8 @@
-"""Looking after the ledger: what is not kept any longer, and the space it takes.
+"""Maintenance of the ledger: removal of old contents, and disk space.
 
-Owns: which entries may lose their contents by rule (payloads, cells, answers), and the transactions of that: each is small, and whatever a
-killed one has not done is found again by the next. Hashes, keys, states, events and what totals need stay, so that the books of old runs
-balance and the same content is known again. What is removed is overwritten where it stood.
+Owns: which entries lose their contents by rule (payloads, cells, answers), and the transactions of the removal. Each is small, and
+the next one continues after a kill. Hashes, keys, states, events and the figures for totals stay, so old runs still balance and the
+same content is recognized. Removed contents are overwritten on disk.
 """
 
 import json
@@ -39,10 +39,10 @@ from loadsheet.problems import LedgerError, Problem
 from loadsheet.settings.places import shown as place_shown
 
 GONE = "…"
-"""What stands for a value that is not kept any more."""
+"""The text in place of a removed value."""
 
 KEPT = "kept"
-REFUSED_BEFORE = "refused; what the exchange said is not kept any more"
+REFUSED_BEFORE = "refused; the exchange's answer has been removed"
 ENTRIES_AT_ONCE = 500
 
 _NEEDED = (State.READY, State.SENDING, State.UNKNOWN, State.HELD)
@@ -60,13 +60,13 @@ class StoredOriginal(NamedTuple):
 
 
 class Maintenance:
-    """The verbs of keeping. Made by `Ledger`, which has to be held for those that change something."""
+    """The maintenance methods of a ledger. Those that change something require that this process holds the ledger."""
 
     def __init__(self, engine: Engine, writing: Writing, now: Callable[[], str]) -> None:
         self._engine, self._transaction, self._now = at_one_moment(engine), writing, now
 
     def correct_end(self, run: str, *, exit_code: int, summary: Mapping[str, Any]) -> None:
-        """Have a run that ended say with what it ended after all: something failed after its end had been recorded."""
+        """Correct the exit code and summary of an ended run, because something failed after its end was recorded."""
         values = {"exit_code": exit_code, "summary": codec.encode(summary)}
         with self.writing() as connection:
             connection.execute(update(runs).where(runs.c.name == run).values(values))
@@ -74,15 +74,15 @@ class Maintenance:
     # by rule
 
     def old_drops(self, before: str) -> list[int]:
-        """The drops of runs that began before a time (ISO 8601 UTC) and of which contents are still kept, oldest first."""
+        """The drops of runs that began before a time (ISO 8601 UTC) and still have contents, oldest first."""
         query = select(drops.c.id).join(runs, runs.c.id == drops.c.run_id)
         query = query.where(drops.c.removed == "", runs.c.started_at < before, drops.c.mapping_hash.is_not(None))
         with self._engine.connect() as connection:
             return list(connection.scalars(query.order_by(drops.c.id)))
 
     def empty(self, drop: int, before: str) -> int:
-        """Remove the contents of a drop's entries that were settled before a time and that nobody can need any more, a few hundred in
-        each transaction; returns how many that were.
+        """Remove the contents of a drop's entries that were settled before a time and are no longer needed, a few hundred per
+        transaction. Returns their number.
         """
         removed = 0
         while True:
@@ -94,24 +94,24 @@ class Maintenance:
                     return removed
 
     def old_snapshots(self, before: str) -> list[int]:
-        """The ids of the runs that began before a time and whose listing snapshot may still hold values."""
+        """The ids of the runs that began before a time and whose listing snapshot may still contain values."""
         query = select(looks.c.run_id).join(runs, runs.c.id == looks.c.run_id)
         with self._engine.connect() as connection:
             return list(connection.scalars(query.where(looks.c.removed == "", runs.c.started_at < before)))
 
     def without_contents(self, wanted: Sequence[int]) -> dict[int, str]:
-        """Those of these entries whose contents were removed, with their operations."""
+        """The entries among these whose contents were removed, with their operations."""
         with self._engine.connect() as connection:
             return {row.id: row.operation for row in _CONTENTS.rows_of(connection, wanted) if row.removed}
 
     def store_snapshot(self, run: int, shown: bytes, *, complete: bool) -> None:
-        """Store what is left of the listing snapshot of a run; `complete` means that no value is left in it."""
+        """Store the rest of a run's listing snapshot. `complete`: it contains no values any more."""
         values = {"shown": shown, "removed": self._now() if complete else ""}
         with self.writing() as connection:
             connection.execute(update(looks).where(looks.c.run_id == run).values(values))
 
     def originals_needed(self) -> set[Path]:
-        """Where the originals of all entries lie that may still be sent or decided on, or that are open exceptions."""
+        """The paths of the originals of all entries that may still be sent or decided, or that are open exceptions."""
         opened = select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id)
         opened = opened.where(exceptions.c.closed_run_id.is_(None))
         waiting = select(entries.c.drop_id).where(entries.c.state.in_(_NEEDED))
@@ -120,20 +120,20 @@ class Maintenance:
             return {Path(place) for place in connection.scalars(query) if place}
 
     def record_originals_removed(self, places: Sequence[Path]) -> None:
-        """Record that the bytes of files are not kept any longer, before they are removed."""
+        """Record, before the removal, that the bytes of files are no longer kept."""
         with self.writing() as connection:
             for path in places:
                 same = files.c.kept_as.in_((place_shown(path), str(path.absolute())))
                 connection.execute(update(files).where(same).values(kept_as=""))
 
     def record_original_at(self, file: int, place: str) -> None:
-        """Record where the bytes of a file lie now (empty: nowhere)."""
+        """Record where the bytes of a file are now (empty: nowhere)."""
         with self.writing() as connection:
             connection.execute(update(files).where(files.c.id == file).values(kept_as=place))
 
     def runs_before(self, before: str) -> list[str]:
-        """The names of the runs that ended and began before a time, but for those with an exception that is still open: theirs, or of a
-        drop that they planned. Oldest first.
+        """The names of the ended runs that began before a time, oldest first. Excludes runs with an exception that is still open:
+        one that they opened, or one of a drop that they planned.
         """
         still_open = exceptions.c.closed_run_id.is_(None)
         named = select(exceptions.c.run_id).where(still_open)
@@ -144,17 +144,17 @@ class Maintenance:
         with self._engine.connect() as connection:
             return list(connection.scalars(query))
 
-    # what others read
+    # reading
 
     def originals(self) -> Iterator[StoredOriginal]:
-        """All files whose bytes should be there, oldest first."""
+        """All files whose bytes should be kept, oldest first."""
         query = select(runs.c.name, files.c.name, files.c.kept_as)
         query = query.join(drops, drops.c.id == files.c.drop_id).join(runs, runs.c.id == drops.c.run_id)
         query = query.where(files.c.kept_as != "").order_by(files.c.id)
         return (StoredOriginal(*row) for row in streamed(self._engine, query))
 
     def counts(self) -> dict[str, int]:
-        """How many runs, entries and decisions there are."""
+        """The numbers of runs, entries and decisions."""
         with self._engine.connect() as connection:
             return {
                 table.name: connection.scalar(select(func.count()).select_from(table)) or 0
@@ -162,39 +162,39 @@ class Maintenance:
             }
 
     def rows_of(self, table: Export) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table that is exported, in the order of its columns."""
+        """The rows of an exported table, in the order of its columns."""
         return map(table.values_of, streamed(self._engine, table.query))
 
-    # what was done, and the space it takes
+    # removal statistics and disk space
 
     def count_removed(self) -> tuple[int, str]:
-        """How many entries have lost their contents, and when the last one did (ISO 8601 UTC; empty: none)."""
+        """The number of entries without contents, and when the last one lost them (ISO 8601 UTC; empty: none)."""
         query = select(func.count(), func.max(entries.c.removed)).where(entries.c.removed != "")
         with self._engine.connect() as connection:
             count, last = connection.execute(query).one()
             return count, last or ""
 
     def record_removed(self, counts: Mapping[str, int]) -> None:
-        """Add to what keeping has removed so far, by what it was."""
+        """Add to the counts of what retention has removed so far, by kind."""
         with self._transaction() as connection:
             removed = json.loads(stored_value(connection, KEPT) or "{}")
             sums = {name: removed.get(name, 0) + count for name, count in counts.items()}
             store_value(connection, KEPT, json.dumps({**removed, **sums, "at": self._now()}))
 
     def removed_by_rule(self) -> dict[str, int | str]:
-        """What keeping has removed so far, by what it was, and when it did so last (`at`); empty if nothing ever was."""
+        """The counts of what retention has removed so far, by kind, and the time of the last removal (`at`). Empty if none."""
         with self._engine.connect() as connection:
             removed: dict[str, int | str] = json.loads(stored_value(connection, KEPT) or "{}")
             return removed
 
     @property
     def is_file(self) -> bool:
-        """Whether the ledger is a SQLite file, which we copy and write anew ourselves; a PostgreSQL server does that by its own means."""
+        """Whether the ledger is a SQLite file, which we back up and vacuum ourselves. A PostgreSQL server has its own means."""
         return self._engine.dialect.name == "sqlite"
 
     def empty_log(self) -> bool:
-        """Cut the write-ahead log back, in which what was removed may still stand; whether it is empty, which a reader can prevent. SQLite
-        only: PostgreSQL looks after its own.
+        """Truncate the write-ahead log, which may still contain removed contents. Returns whether it is empty: a reader can prevent
+        that. Always True on PostgreSQL, which manages its own log.
         """
         if not self.is_file:
             return True
@@ -202,8 +202,8 @@ class Maintenance:
             return not connection.exec_driver_sql("pragma wal_checkpoint(truncate)").one()[0]
 
     def vacuum(self) -> tuple[int, int]:
-        """Write the database anew without its gaps; returns its size in bytes before and after. SQLite only, and needs as much space again
-        while it lasts. Raises LedgerUnwritable if there is none, and LedgerError if another program reads the ledger and so keeps its old pages.
+        """Rewrite the database without its gaps. Returns its size in bytes before and after. SQLite only. Needs as much free space
+        as the database. Raises LedgerUnwritable without it, and LedgerError if another program reads the ledger and keeps old pages.
         """
         with self._bare("vacuum") as connection:
             before = _size(connection)
@@ -211,13 +211,13 @@ class Maintenance:
             after = _size(connection)
         if not self.empty_log():
             raise LedgerError(
-                "another program reads the ledger, so that its old pages are still there; try again without it"
+                "another program reads the ledger, so its old pages still exist; close that program and try again"
             )
         return before, after
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction in which what is removed is overwritten."""
+        """A transaction in which removed contents are overwritten on disk."""
         with self._transaction() as connection:
             _overwrite(connection, wanted=True)
             try:
@@ -228,7 +228,7 @@ class Maintenance:
     @contextmanager
     def _bare(self, what: str) -> Iterator[Connection]:
         if not self.is_file:
-            raise LedgerError(f"{what}: this is for a ledger in a SQLite file; a PostgreSQL server does it by itself")
+            raise LedgerError(f"{what}: only for a ledger in a SQLite file; a PostgreSQL server does this by itself")
         with self._engine.connect() as connection:
             yield connection.execution_options(bare=True)
 
@@ -244,14 +244,14 @@ def _size(connection: Connection) -> int:
 
 
 def _removable(connection: Connection, drop: int, before: str) -> list[int]:
-    """Entries of a drop, some at a time, that were settled before a time and that nobody can need any more: not open exceptions, none
-    whose record may still be sent or looked for, and of invalid and refused ones only those whose exception was closed.
+    """Some entries of a drop that were settled before a time and are no longer needed. Excludes open exceptions, entries whose
+    record may still be sent or looked up, and invalid and refused entries without a closed exception.
     """
     return [row.id for row in _REMOVABLE.rows(connection, drop=drop, before=before, most=ENTRIES_AT_ONCE)]
 
 
 def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
-    """Remove the contents of these entries, and the values in answers, findings and problems about them; returns how many there were."""
+    """Remove the contents of these entries and the values in answers, findings and problems about them. Returns their number."""
     changes = [
         {
             "entry": row.id,
@@ -276,7 +276,7 @@ def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
 
 
 def _close_drop(connection: Connection, drop: int, now: str) -> None:
-    """Remove the cells of ignored rows and the values in the problems of tables, once no entry of a drop has contents any more."""
+    """Remove the cells of ignored rows and the values in table problems, if no entry of the drop has contents any more."""
     kept = select(entries.c.id).where(entries.c.drop_id == drop, entries.c.removed == "").limit(1)
     if connection.scalar(kept) is not None:
         return
@@ -289,19 +289,19 @@ def _close_drop(connection: Connection, drop: int, now: str) -> None:
 
 
 def figures_of(operation: str, payload: bytes) -> bytes:
-    """So much of a payload that control totals stay what they were; empty if there is nothing to add up."""
+    """The part of a payload that control totals need. Empty if there is nothing to add up."""
     measures = measures_of(BY_NAME[operation])
     figures = figures_only(measures, _decode(payload)) if payload and measures else {}
     return _encode(figures) if figures else b""
 
 
 def _without_cells(rows: bytes) -> bytes:
-    """The stored rows of an entry: which they were, and nothing of what stood in them."""
+    """The stored rows of an entry without their cells."""
     return codec.encode_rows([row._replace(cells=(), natives=()) for row in codec.decode_rows(rows)])
 
 
 def _without_stored_values(problems: str) -> str:
-    """The stored problems of an entry: what was wrong where, and nothing of what stood there."""
+    """The stored problems of an entry without the values in them."""
     return codec.encode_problems([_without_values(problem) for problem in codec.decode_problems(problems)])
 
 

@@ -1,7 +1,7 @@
-"""The schema's way from its first version to the present one, step by step, with Alembic's operations.
+"""The migrations of the schema from its first version to the current one, with Alembic's operations.
 
-Owns: the steps and their order. A step is never changed once it has run somewhere; a new one is added, and
-`schema.SCHEMA_VERSION` counts it. The version itself stands in the ledger's own table `meta`, and changes with each step.
+Owns: the steps and their order. A released step is never changed. A new step is added and raises `schema.SCHEMA_VERSION`. The
+version is stored in the ledger's table `meta` and changes with each step.
 """
 
 import sqlite3
@@ -31,13 +31,13 @@ _DROPS_COLUMNS = (3, 35)  # the first SQLite that can drop a column
 
 
 def step(connection: Connection, version: int) -> None:
-    """Bring the schema from this version to the next, within the transaction of the connection. The version row is the caller's."""
+    """Upgrade the schema from this version to the next, in the connection's transaction. The caller updates the version."""
     with Operations.context(MigrationContext.configure(connection)):
         STEPS[version]()
 
 
 def _first() -> None:
-    """0 to 1: the first schema, as ledgers had it before there were migrations. Makes the ten tables."""
+    """0 to 1: the first schema, from before migrations existed. Creates its tables."""
     op.create_table("meta", sa.Column("name", sa.Text, primary_key=True), *_texts("value"))
     op.create_table(
         "runs",
@@ -112,8 +112,8 @@ def _entries() -> None:
 
 
 def _second() -> None:
-    """1 to 2: what a held entry waits for, findings, decisions, keys that a listing showed, and remarks on tables. Entries that were held
-    behind an unknown outcome wait for it from now on.
+    """1 to 2: what a held entry waits for, findings, decisions, lanes that a listing showed, and notes about tables. Entries that
+    are held behind an unknown outcome now wait for it.
     """
     if "batch_size" not in {column["name"] for column in sa.inspect(op.get_bind()).get_columns("mappings")}:
         op.add_column("mappings", sa.Column("batch_size", sa.Integer))  # the very first ledgers had none
@@ -149,8 +149,8 @@ def _of_entry(name: str, *columns: sa.Column[Any]) -> None:
 
 
 def _third() -> None:
-    """2 to 3: a mapping's language, guide and source, the analyst's exceptions, fixes of drops, and listing snapshots. Mappings get theirs when
-    they are used next.
+    """2 to 3: a mapping's language, guide and source, exceptions and remarks, fixes of drops, and listing snapshots. Existing
+    mappings get their values at their next use.
     """
     for name, default in (("language", ""), ("guide", "{}"), ("source", "{}")):
         op.add_column("mappings", sa.Column(name, sa.Text, nullable=False, server_default=default))
@@ -182,14 +182,14 @@ def _third() -> None:
 
 
 def _fourth() -> None:
-    """3 to 4: since when contents of entries, drops and snapshots are removed, and what totals need of them. Nothing is removed yet."""
+    """3 to 4: when contents of entries, drops and snapshots were removed, and the figures for totals. Removes nothing."""
     for table in ("drops", "entries", "looks"):
         op.add_column(table, sa.Column("removed", sa.Text, nullable=False, server_default=""))
     op.add_column("entries", sa.Column("figures", sa.LargeBinary, nullable=True))
 
 
 def _fifth() -> None:
-    """4 to 5: batches for several processes, staged translations, tenures; upserts keep both their forms. Nothing is handed out yet."""
+    """4 to 5: batches for several processes, staged translations, tenures, and both forms of upserts."""
     op.create_table(
         "batches",
         sa.Column("id", sa.Integer, primary_key=True),
@@ -225,10 +225,10 @@ def _fifth() -> None:
 
 
 def _sixth() -> None:
-    """5 to 6: no batches: one process does a run. What was being sent of a batch becomes unknown when the next run begins."""
+    """5 to 6: drops batches, because one process does a run. Entries that a batch was sending become unknown in the next run."""
     op.drop_index("ix_entries_batch_id", table_name="entries")
     if op.get_bind().dialect.name != "sqlite" or sqlite3.sqlite_version_info >= _DROPS_COLUMNS:
-        op.drop_column("entries", "batch_id")  # an older SQLite keeps it, and nobody looks at it
+        op.drop_column("entries", "batch_id")  # an older SQLite keeps the unused column
     op.drop_table("staged")
     op.drop_table("batches")
 
@@ -250,4 +250,4 @@ def _texts(*names: str) -> list[sa.Column[Any]]:
 
 
 STEPS = {0: _first, 1: _second, 2: _third, 3: _fourth, 4: _fifth, 5: _sixth}
-"""Each step by the version that it starts from."""
+"""Each step by the version it starts from."""

@@ -1,12 +1,12 @@
-"""Moving a ledger from its SQLite file into PostgreSQL, and putting a backup in the place of a ledger file.
+"""Moves a ledger from its SQLite file to PostgreSQL, and restores a ledger file from a backup.
 
-A move copies and compares in one transaction, then the file gives way to the copy. Owns: the order of these steps, and what is compared: the number of rows of each table, entries and their attempts by state, and how long
-what entries hold is. Killed anywhere, either the file is the ledger, whole and as it was, or the copy is: the note beside the
-file decides (see `location`), and the same command again does the rest. There is no way back: what the file becomes knows nothing of
-what is recorded afterwards.
+A move copies and compares in one transaction, then the copy replaces the file. Owns: the order of these steps, and the comparison:
+the number of rows of each table, entries and attempts by state, and the length of the contents. After a kill, either the unchanged
+file or the copy is the ledger: the note beside the file decides (see `location`), and the same command completes the move. A move
+cannot be undone: the old file lacks everything recorded later.
 
-A backup is looked at first, copied, then exchanged by renaming; what was there is kept beside it. Killed anywhere, there is the old ledger, or
-the new one, or none and a record of the last run that says so; never half of one.
+A restore checks the backup, copies it, then replaces the ledger by renaming and keeps the old one beside it. After a kill there is the
+old ledger, the new one, or none with a record of the last run that reveals this. There is never half a ledger.
 """
 
 import os
@@ -44,15 +44,15 @@ from loadsheet.ledger.statements import store_value, stored_value, streamed_with
 from loadsheet.ledger.store import Ledger
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
-_MOVE = "move"  # in the file's own table `meta`: which move it is
+_MOVE = "move"  # in the file's table `meta`: the id of the move
 _STAYS = ("schema_version", "looked_at", _MOVE)
 _LOG_FILES = ("-wal", "-shm")
 _TABLES = tuple(table for table in metadata.sorted_tables if table not in (meta, tenures))
 
 
 class Moved(NamedTuple):
-    """A ledger that was moved: where to, as what its file is kept, how many rows each table has (empty: it had been moved before), and up
-    to when (ISO 8601 UTC) each of its schedules is done.
+    """A moved ledger: its new address, the path under which its file is kept, and the number of rows of each table (empty: it was
+    moved before).
     """
 
     to: str
@@ -61,8 +61,8 @@ class Moved(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """Where a ledger moves: a PostgreSQL URL, the folder of this machine's record of the last run, and after how many seconds without a
-    heartbeat a holder there counts as dead.
+    """The destination of a move: a PostgreSQL URL, the folder of this machine's record of the last run, and the seconds without a
+    heartbeat after which a holder there counts as dead.
     """
 
     url: str
@@ -71,8 +71,10 @@ class Destination(NamedTuple):
 
 
 def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_network: bool = False) -> Moved:
-    """Move the ledger of a file to a PostgreSQL URL. Raises LedgerBusy if somebody holds either, SettingsError if there is no such file or
-    the other one has runs of its own, LedgerError if one of them is not sound or they differ, and what `open_ledger` raises.
+    """Move the ledger of a file to a PostgreSQL URL.
+
+    Raises LedgerBusy if another process holds either ledger. Raises SettingsError if there is no such file or the target has runs
+    of its own. Raises LedgerError if a ledger is not sound or the two differ. Raises the errors of `open_ledger`.
     """
     path, address = path.absolute(), address_of(to.url)
     counts: dict[str, int] = {}
@@ -86,8 +88,8 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
             of = Arriving(str(path), this_host(), note.move, Place(path).read_last_run())
             with old.queries.at_one_moment() as connection:
-                held = _held(connection)  # before: the server ends a transaction in which nothing comes for long
-            counts = new.change_whole(partial(_copy, old, of, address, held))
+                held = _held(connection)  # before the copy: the server ends a transaction that is idle for long
+            counts = new.change_all(partial(_copy, old, of, address, held))
             write_note(path, note)
     elif note.to != str(address):
         raise SettingsError(
@@ -95,27 +97,27 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
         )
     _put_away(path, Path(note.kept_as), clock)
     with open_on_server(to.url, Opening(state=to.state, takeover_s=to.takeover_s), clock):
-        pass  # opening it ends the move
+        pass  # opening it completes the move
     return Moved(str(address), Path(note.kept_as), counts)
 
 
 def _name(old: Ledger) -> str:
-    """How the move of a ledger is called, for as long as it takes."""
+    """The id of the move of a ledger, the same until the move is complete."""
 
     def named(connection: Connection) -> str:
         name = stored_value(connection, _MOVE) or secrets.token_hex(16)
         store_value(connection, _MOVE, name)
         return name
 
-    return old.change_whole(named)
+    return old.change_all(named)
 
 
 def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Connection) -> dict[str, int]:
-    """Copy everything, within a transaction of the new ledger; returns how many rows each table has."""
+    """Copy everything in a transaction of the new ledger. Returns the number of rows of each table."""
     begun = arriving(new)
     if begun is not None and begun.move != of.move:
-        message = f"the ledger {address} is being moved there from {begun.file} on {begun.host}"
-        raise SettingsError(f"{message}, and that did not end: end it there, or give {of.file} another schema")
+        message = f"the move of {begun.file} on {begun.host} to the ledger {address} is not complete"
+        raise SettingsError(f"{message}: complete it there, or give {of.file} another schema")
     if begun is None and new.scalar(select(func.count()).select_from(runs)):
         raise SettingsError(f"the ledger {address} has runs of its own: {of.file} cannot be moved into it")
     new.execute(delete(meta).where(meta.c.name.not_in(_STAYS)))
@@ -136,7 +138,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
 
 
 def _count_on(new: Connection) -> None:
-    """Have numbers given from the greatest on that was copied."""
+    """Make the id sequences continue after the largest copied id."""
     for table in _TABLES:
         if [column.name for column in table.primary_key] == ["id"]:
             top = new.scalar(select(func.max(table.c.id)))
@@ -144,11 +146,11 @@ def _count_on(new: Connection) -> None:
                 new.execute(
                     text("select setval(pg_get_serial_sequence(:table, 'id'), :top)"), {"table": table.name, "top": top}
                 )
-        new.exec_driver_sql(f'analyze "{table.name}"')  # else the comparison below may take for ever
+        new.exec_driver_sql(f'analyze "{table.name}"')  # without it the comparison may take very long
 
 
 class _Held(NamedTuple):
-    """What a ledger holds, as far as it is compared: rows by table, and the sums of entries."""
+    """The compared figures of a ledger: rows by table, and the sums over entries."""
 
     counts: dict[str, int]
     sums: Sequence[Any]
@@ -159,12 +161,12 @@ def _held(connection: Connection) -> _Held:
 
 
 def _compared(old: _Held, new: Connection) -> dict[str, int]:
-    """How many rows each table has in both. Raises LedgerError if they differ, or the new ledger is not sound."""
+    """The number of rows of each table, if both ledgers agree. Raises LedgerError if they differ or the new one is not sound."""
     copied = _held(new)
     differs = [name for name, count in old.counts.items() if copied.counts[name] != count]
     if differs or old.sums != copied.sums:
-        message = f"{', '.join(differs)} have other numbers of rows" if differs else "the sums of entries differ"
-        raise LedgerError(f"the copy is not what the ledger is ({message}); nothing was moved")
+        message = f"different numbers of rows in {', '.join(differs)}" if differs else "the sums of entries differ"
+        raise LedgerError(f"the copy differs from the ledger ({message}); nothing was moved")
     if faults := list(versions.faults_in(new)):
         raise LedgerError(f"the copy is not sound ({faults[0]}); nothing was moved")
     return old.counts
@@ -175,7 +177,7 @@ def _count(connection: Connection, table: Table) -> int:
 
 
 def _sums(connection: Connection) -> Sequence[Any]:
-    """Entries and their attempts by state, and the bytes of what they hold."""
+    """Entries, their attempts and the bytes of their contents, by state."""
     lengths = [func.sum(func.length(entries.c[name])) for name in ("payload", "rows", "problems", "instead")]
     query = select(entries.c.state, func.count(), func.sum(entries.c.attempts), *lengths)
     return [tuple(row) for row in connection.execute(query.group_by(entries.c.state).order_by(entries.c.state))]
@@ -186,7 +188,7 @@ def _kept(path: Path, now: str) -> Path:
 
 
 def _put_away(path: Path, kept_as: Path, clock: Callable[[], datetime]) -> None:
-    """Give the file the name under which it is kept, with its log folded into it. Raises LedgerUnwritable."""
+    """Merge the log into the file and rename it to the name under which it is kept. Raises LedgerUnwritable."""
     if not path.exists():
         return
     with locked(path, clock):
@@ -199,12 +201,14 @@ def _put_away(path: Path, kept_as: Path, clock: Callable[[], datetime]) -> None:
                     beside.replace(kept_as.with_name(kept_as.name + end))
             sync_folder(path.parent)
         except (OSError, sqlite3.Error) as error:
-            raise LedgerUnwritable(f"{path} was moved, but cannot be put away ({error}); run the same again") from error
+            raise LedgerUnwritable(
+                f"{path} was moved, but cannot be renamed ({error}); run the command again"
+            ) from error
 
 
 class Restored(NamedTuple):
-    """A ledger that was put back: its file, where the one lies that it replaced (None: there was none), its last run (empty: none), and
-    whether that is older than the last run that was recorded here.
+    """A restored ledger: its file, the path of the replaced one (None: there was none), its last run (empty: none), and whether
+    that is older than the last run recorded on this machine.
     """
 
     path: Path
@@ -214,8 +218,10 @@ class Restored(NamedTuple):
 
 
 def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
-    """Put a copy of `backup` in the place of the ledger at a URL. Raises LedgerBusy if somebody holds that, LedgerError if the backup is
-    damaged, none of a ledger, or of a newer program, LedgerUnwritable, and SettingsError if the ledger is not a file.
+    """Replace the ledger at a URL with a copy of `backup`.
+
+    Raises LedgerBusy if another process holds the ledger, and LedgerError if the backup is damaged, not of a ledger or of a newer
+    program. Raises LedgerUnwritable, and SettingsError if the ledger is not a file.
     """
     path = file_of(url)
     if backup.absolute() == path.absolute():
@@ -225,7 +231,7 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise LedgerUnwritable(f"the folder {path.parent} cannot be made ({error.strerror})") from error
+        raise LedgerUnwritable(f"the folder {path.parent} cannot be created ({error.strerror})") from error
     with locked(path, clock):
         part = path.with_name(f"{path.name}.restoring")
         try:
@@ -235,30 +241,28 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
             sync_folder(path.parent)
         except OSError as error:
             part.unlink(missing_ok=True)
-            raise LedgerUnwritable(f"{backup} cannot be put in the place of {path} ({error.strerror})") from error
+            raise LedgerUnwritable(f"{path} cannot be replaced with {backup} ({error.strerror})") from error
         known = Place(path).read_last_run()
         return Restored(path, replaced, last_run[0], known is not None and (known.name, known.started_at) != last_run)
 
 
 def _look_at(backup: Path) -> tuple[str, str]:
-    """The name and the beginning of the last run in a backup (empty: it has none), once all of it was read. Raises LedgerError if it
-    cannot be restored.
-    """
+    """Check a backup. Returns the name and the start of its last run (empty: none). Raises LedgerError if it cannot be restored."""
     if not backup.is_file():
         raise LedgerError(f"there is no file {backup}")
     try:
-        with closing(sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)) as found:
-            (sound,) = found.execute("pragma integrity_check(1)").fetchone()
-            version = found.execute("select value from meta where name = 'schema_version'").fetchone()
-            last = found.execute("select name, started_at from runs order by id desc limit 1").fetchone()
+        with closing(sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            (sound,) = database.execute("pragma integrity_check(1)").fetchone()
+            version = database.execute("select value from meta where name = 'schema_version'").fetchone()
+            last = database.execute("select name, started_at from runs order by id desc limit 1").fetchone()
     except sqlite3.Error as error:
-        raise LedgerError(f"{backup} is damaged, or no backup of a ledger ({error}); nothing was changed") from error
+        raise LedgerError(f"{backup} is damaged or not a backup of a ledger ({error}); nothing was changed") from error
     if sound != "ok":
-        raise LedgerError(f"{backup} is damaged ({sound}); nothing was changed: take an older backup")
+        raise LedgerError(f"{backup} is damaged ({sound}); nothing was changed: use an older backup")
     if version is None or not version[0].isdecimal() or int(version[0]) > SCHEMA_VERSION:
         known = version[0] if version else "none"
         raise LedgerError(
-            f"{backup} has schema version {known}, this program knows {SCHEMA_VERSION}; nothing was changed: use a newer program"
+            f"{backup} has schema version {known}, this program knows version {SCHEMA_VERSION}; nothing was changed: use a newer program"
         )
     return (last[0], last[1]) if last else ("", "")
 
@@ -272,12 +276,12 @@ def _copy_file(backup: Path, part: Path) -> None:
 
 
 def _put_aside(path: Path, now: str) -> Path | None:
-    """Move the ledger that is there to a name of its own, with its log folded into it as far as it can be read."""
+    """Rename the existing ledger, after merging its log into it if that is readable. Returns its new path."""
     if not path.exists():
         for end in _LOG_FILES:
             path.with_name(path.name + end).unlink(
                 missing_ok=True
-            )  # the log of another database must not meet this one
+            )  # the log of another database must not be applied to this one
         return None
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as old:
         old.execute("pragma wal_checkpoint(truncate)").fetchall()

@@ -1,7 +1,7 @@
-"""Opening the ledger: one process at a time, with the durability that the protocol rests on, and the right schema.
+"""Opens the ledger: for one process at a time, durably, with the right schema.
 
-In a file a lock lets one process in; on PostgreSQL the tenure does (see `tenure`). Owns: the order of the steps of opening, that engines
-on a server are kept (a watch serves hundreds of ledgers over few connections), and what SQLite's errors mean.
+A lock protects a ledger file, the tenure (see `tenure`) a ledger on PostgreSQL. Owns: the order of the steps of opening, the cache
+of server engines (a watch serves hundreds of ledgers over few connections), and the meaning of SQLite's errors.
 """
 
 import os
@@ -59,8 +59,8 @@ _PRAGMAS = {
     "synchronous": "FULL",
     "foreign_keys": "ON",
     "busy_timeout": "10000",
-    "journal_size_limit": "67108864",  # a write-ahead log that grew under a long reader is cut back to this
-    "case_sensitive_like": "ON",  # as on PostgreSQL: a key that begins like another one in other letters is none of its own
+    "journal_size_limit": "67108864",  # a write-ahead log that grew during a long read is truncated to this
+    "case_sensitive_like": "ON",  # as on PostgreSQL: prefixes of keys are compared case-sensitively
 }
 _READ_BACK = {
     "journal_mode": "wal",
@@ -73,14 +73,14 @@ _LOCAL = "put it on a local disk"
 _UNWRITABLE = ("full", "readonly", "unable to open")
 _FAILED = "disk i/o"
 _DAMAGED = ("malformed", "not a database")
-_ADVICE = {  # what SQLite says, and what to do about it
+_ADVICE = {  # by words of SQLite's message
     "full": "; free some space and run again",
-    "readonly": "; it, its folder or the disk may only be read",
-    "unable to open": "; look at the rights of the file and its folder",
+    "readonly": "; the file, its folder or the disk is read-only",
+    "unable to open": "; check the permissions of the file and its folder",
     "locked": "; another program has it open",
     "malformed": "; it is damaged",
-    "not a database": "; it is damaged or no ledger at all",
-    _FAILED: "; the disk failed: look at it before running again",
+    "not a database": "; it is damaged or not a ledger",
+    _FAILED: "; the disk failed: check it before running again",
 }
 _KEPT = 16
 _engines: "OrderedDict[tuple[Address, bool], Engine]" = OrderedDict()
@@ -89,9 +89,9 @@ _lock = Lock()
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a ledger is opened. `state` is the folder of its copies, and on PostgreSQL of this machine's record of the last run; a holder there
-    without a heartbeat for `takeover_s` seconds counts as dead. `allow_network` lets a file lie on a network file system; `accept_older`
-    takes a ledger that was put back from a backup: the next run then doubts what it would have sent.
+    """How to open a ledger. `state` is the folder of its backups and, on PostgreSQL, of this machine's record of the last run. A
+    holder on PostgreSQL without a heartbeat for `takeover_s` seconds counts as dead. `allow_network` permits a file on a network
+    file system. `accept_older` accepts a restored backup: the next run treats unsent entries as unknown.
     """
 
     state: Path | None = None
@@ -105,10 +105,10 @@ _AS_USUAL = Opening()
 
 @contextmanager
 def open_ledger(url: str, opening: Opening = _AS_USUAL, *, clock: Clock = utc_now) -> Iterator[Ledger]:
-    """The ledger at a SQLAlchemy URL, held by this process alone; created if it does not exist, and upgraded if an older program made it.
+    """The ledger at a SQLAlchemy URL, held by this process alone. Created if it does not exist, upgraded if it is older.
 
     Raises LedgerBusy naming the holder, LedgerError for a ledger that is damaged, newer, gone or older than its last run,
-    LedgerUnwritable, and SettingsError for a URL that cannot be used.
+    LedgerUnwritable, and SettingsError for an unusable URL.
     """
     if is_postgres(url):
         with open_on_server(url, opening, clock) as ledger:
@@ -134,8 +134,8 @@ def open_ledger(url: str, opening: Opening = _AS_USUAL, *, clock: Clock = utc_no
 
 @contextmanager
 def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) -> Iterator[Ledger]:
-    """The ledger at a SQLAlchemy URL for reading only: another process may hold it. `state` as in `Opening`. Raises LedgerMissing if there is
-    none, and what `open_ledger` raises but for LedgerBusy.
+    """The ledger at a SQLAlchemy URL, read-only. Another process may hold it. `state` as in `Opening`. Raises LedgerMissing if it
+    does not exist, and the errors of `open_ledger` except LedgerBusy.
     """
     if is_postgres(url):
         address, place = address_of(url), surroundings_on(state, url)
@@ -144,7 +144,7 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
             if not has_tables(connection):
                 place.refuse_gone(str(address))
                 _refuse_beside_a_file(place, address)
-                raise LedgerMissing(f"there is no ledger at {address} yet", todo="`loadsheet run` makes one")
+                raise LedgerMissing(f"there is no ledger at {address} yet", todo="`loadsheet run` creates it")
             check_version(connection, str(address))
             check_arrived(connection, str(address))
             if _is_empty(connection):
@@ -156,7 +156,7 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
     refuse_moved(path)
     file_place.check_there()
     if not path.exists():
-        raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` makes one")
+        raise LedgerMissing(f"there is no ledger at {path} yet", todo="`loadsheet run` creates it")
     engine = _file_engine(url, file_place, writes=False)
     try:
         _check_file(engine, path)
@@ -166,7 +166,7 @@ def read_ledger(url: str, state: Path | None = None, *, clock: Clock = utc_now) 
 
 
 def is_there(url: str) -> bool:
-    """Whether there is a ledger at a SQLAlchemy URL. Raises SettingsError for a URL that cannot be used, or of a ledger that was moved."""
+    """Whether a ledger exists at a SQLAlchemy URL. Raises SettingsError for an unusable URL or a moved ledger."""
     if not is_postgres(url):
         path = file_of(url)
         refuse_moved(path)
@@ -187,18 +187,18 @@ def _make_folder(folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise SettingsError(f"the ledger's folder {folder} cannot be made ({error.strerror})") from error
+        raise SettingsError(f"the ledger's folder {folder} cannot be created ({error.strerror})") from error
 
 
 def _refuse_network(path: Path, *, allowed: bool) -> None:
     kind = "" if allowed else network_kind(path)
     if kind:
-        message = f"the ledger {path} lies on a network file system ({kind}), where a crash can lose what was recorded"
+        message = f"the ledger {path} is on a network file system ({kind}), where a crash can lose recorded data"
         raise LedgerError(f"{message}; give a path on a local disk (database, state), or set ledger.allow_network")
 
 
 def file_of(url: str) -> Path:
-    """The file of the ledger at a SQLAlchemy URL. Raises SettingsError for a URL that cannot be used."""
+    """The file of the ledger at a SQLAlchemy URL. Raises SettingsError for an unusable URL."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -210,8 +210,8 @@ def file_of(url: str) -> Path:
 
 @contextmanager
 def locked(path: Path, clock: Clock) -> Iterator[None]:
-    """Hold the lock that only one process can hold. Raises LedgerBusy naming the holder, and LedgerUnwritable."""
-    # The operating system drops the lock when its holder dies, so a killed run never leaves a stale one behind.
+    """Hold the exclusive lock. Raises LedgerBusy naming the holder, and LedgerUnwritable."""
+    # The operating system releases the lock when its holder dies, so a killed run never leaves a stale lock.
     lock, holder = FileLock(f"{path}.lock", mode=0o600), Path(f"{path}.holder")
     try:
         lock.acquire(timeout=0)
@@ -220,12 +220,12 @@ def locked(path: Path, clock: Clock) -> Iterator[None]:
         raise LedgerBusy(f"the ledger {path} is held by {error_text}; try again when it has finished") from None
     except OSError as error:
         message = f"the ledger {path} cannot be locked ({error.strerror})"
-        raise LedgerUnwritable(f"{message}; may its folder be written, and is there space?") from error
+        raise LedgerUnwritable(f"{message}; is its folder writable, and is there space?") from error
     try:
         _name_holder(holder, clock)
         yield
     finally:
-        with suppress(OSError):  # a name that stays is of nobody: the lock itself decides
+        with suppress(OSError):  # a leftover name does no harm: only the lock counts
             holder.unlink(missing_ok=True)
         lock.release()
 
@@ -243,30 +243,30 @@ def _file_engine(url: str, place: Place, *, writes: bool) -> Engine:
         if not writes:
             connection.execute("pragma query_only=ON")
 
-    def in_our_words(context: ExceptionContext) -> None:
+    def raise_advised(context: ExceptionContext) -> None:
         _raise_advised(place, context.original_exception)
 
     engine = create_engine(url)
-    event.listen(engine, "handle_error", in_our_words)
+    event.listen(engine, "handle_error", raise_advised)
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin)
     return engine
 
 
 def _make_durable(connection: Any) -> None:
-    connection.isolation_level = None  # sqlite3 must not open transactions behind SQLAlchemy's back; _begin does it
+    connection.isolation_level = None  # sqlite3 must not begin transactions by itself; _begin does it
     for name, value in _PRAGMAS.items():
         connection.execute(f"pragma {name}={value}").fetchall()
 
 
 def _begin(connection: Connection) -> None:
     options = connection.get_execution_options()
-    if not options.get("bare", False):  # a checkpoint takes place between transactions
+    if not options.get("bare", False):  # checkpoint and vacuum run outside transactions
         connection.exec_driver_sql("begin immediate" if options.get("writes", False) else "begin")
 
 
 def _prepare_file(engine: Engine, place: Place, now: str, *, accept_older: bool) -> bool:
-    """Make or upgrade the tables, and find out whether the ledger can be trusted; whether it is an older one that was accepted."""
+    """Create or upgrade the tables and check the ledger. Returns whether it is an older one that was accepted."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         make_if_new(connection)
     upgrade(engine, place.path, now)
@@ -283,31 +283,29 @@ def _check_file(engine: Engine, path: Path) -> None:
     with engine.connect() as connection, connection.begin():
         _check_durability(connection, path)
         check_version(connection, path)
-    # What a connection says of itself can differ from what the file says to the next one: ask a new one that sets nothing.
+    # The mode that a connection reports can differ from the mode in the file: ask a new connection that sets nothing.
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as other:
         (journal,) = other.execute("pragma journal_mode").fetchone()
         if journal != "wal":
-            raise LedgerError(
-                f"the ledger {path} cannot be made durable (journal {journal} when opened again); {_LOCAL}"
-            )
+            raise LedgerError(f"the ledger {path} cannot be made durable (journal {journal} when reopened); {_LOCAL}")
 
 
 def _raise_advised(place: Place, error: BaseException) -> None:
-    """Raise the database's error in words that say what to do. The statement recorded nothing."""
-    error_text = str(error) or "out of memory"  # which Python says without a word
+    """Raise the database's error with advice. The statement recorded nothing."""
+    error_text = str(error) or "out of memory"  # Python raises this without a message
     known = next((advice for words, advice in _ADVICE.items() if words in error_text.lower()), "")
     kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError
     if any(words in error_text.lower() for words in _UNWRITABLE):
         kind = LedgerUnwritable
     todo = place.to_restore() if any(words in error_text.lower() for words in _DAMAGED) else ""
-    raise kind(f"the ledger {place.path}: {error_text}{known}; what was being recorded was not", todo=todo) from error
+    raise kind(f"the ledger {place.path}: {error_text}{known}; the last change was not recorded", todo=todo) from error
 
 
 def _check_durability(connection: Connection, path: Path) -> None:
-    # A switch to WAL can fail without an error, on network folders for one: read back what was asked for.
-    found = {name: str(connection.exec_driver_sql(f"pragma {name}").scalar()) for name in _READ_BACK}
-    if found != _READ_BACK:
-        message = ", ".join(f"{name} {value}" for name, value in found.items() if value != _READ_BACK[name])
+    # A switch to WAL can fail without an error, for example in network folders: read the settings back.
+    actual = {name: str(connection.exec_driver_sql(f"pragma {name}").scalar()) for name in _READ_BACK}
+    if actual != _READ_BACK:
+        message = ", ".join(f"{name} {value}" for name, value in actual.items() if value != _READ_BACK[name])
         raise LedgerError(f"the ledger {path} cannot be made durable ({message}); {_LOCAL}")
 
 
@@ -315,19 +313,19 @@ def _check_durability(connection: Connection, path: Path) -> None:
 
 
 def who() -> str:
-    """How this process calls itself in the ledger."""
+    """The name of this process as a holder of the ledger."""
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def unique() -> str:
-    """A name that no other process has, and that this one never had."""
+    """A name that no other process has and that this process never used before."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 @contextmanager
 def open_on_server(url: str, opening: Opening, clock: Clock, *, arrives: bool = False) -> Iterator[Ledger]:
-    """The ledger at a PostgreSQL URL, held by this process alone; `arrives` is for the move of another ledger into this one. Raises what
-    `open_ledger` raises.
+    """The ledger at a PostgreSQL URL, held by this process alone. `arrives`: another ledger is being moved into it. Raises the
+    errors of `open_ledger`.
     """
     address, place = address_of(url), surroundings_on(opening.state, url)
     engine = _server_engine(address, writes=True)
@@ -337,18 +335,18 @@ def open_on_server(url: str, opening: Opening, clock: Clock, *, arrives: bool = 
 
 
 def surroundings_on(state: Path | None, url: str) -> Surroundings:
-    """What lies on this machine beside the ledger at a PostgreSQL URL, in the folder of its state. Raises SettingsError."""
+    """The files on this machine for the ledger at a PostgreSQL URL, in its state folder. Raises SettingsError."""
     return Surroundings(state / f"last_run_of_{address_of(url).schema}.json" if state else None)
 
 
 def make(url: str) -> None:
-    """Make or upgrade the ledger at a PostgreSQL URL, and what all share, without holding it. Raises what `open_ledger` raises."""
+    """Create or upgrade the ledger at a PostgreSQL URL and the shared tables, without holding it. Raises the errors of `open_ledger`."""
     address = address_of(url)
     _prepare_server(_server_engine(address, writes=True), address, None, accept_older=False)
 
 
 def forget_engines() -> None:
-    """Close all connections that nobody uses now: before a process forks, and at its end."""
+    """Close all unused connections, before a process forks and at its end."""
     with _lock:
         for engine in _engines.values():
             engine.dispose()
@@ -356,8 +354,8 @@ def forget_engines() -> None:
 
 
 def _prepare_server(engine: Engine, address: Address, place: Surroundings | None, *, accept_older: bool) -> bool:
-    """Make or upgrade the tables. Beside a place on this machine, end a move to here, and find out whether the ledger is an older one than this
-    machine knew, and that was accepted.
+    """Create or upgrade the tables. With a `place` on this machine, also complete a move into this ledger. Returns whether the
+    ledger is older than this machine's last run and was accepted.
     """
     make_tables(engine, address)
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
@@ -384,7 +382,7 @@ def _refuse_beside_a_file(place: Surroundings, address: Address) -> None:
 
 
 def _server_engine(address: Address, *, writes: bool) -> Engine:
-    """An engine, the same for as long as it is among those that were used last."""
+    """An engine from the cache of the most recently used ones, or a new one."""
     with _lock:
         engine = _engines.pop((address, writes), None) or ledger_engine(address, writes=writes)
         _engines[address, writes] = engine
@@ -398,7 +396,7 @@ def _server_engine(address: Address, *, writes: bool) -> Engine:
 
 
 def _is_older(connection: Connection, place: Surroundings, where: str, *, accepted: bool) -> bool:
-    """Whether the ledger is older than the last one used on this machine. Raises LedgerError if it is and that was not `accepted`."""
+    """Whether the ledger is older than this machine's last run. Raises LedgerError if it is and that is not `accepted`."""
     last = place.read_last_run()
     if last is None:
         return False
@@ -408,6 +406,6 @@ def _is_older(connection: Connection, place: Surroundings, where: str, *, accept
     if accepted:
         return True
     message = f"the ledger {where} does not know run {last.name} of {last.started_at}, which was recorded here"
-    accept = "set ledger.accept_older for one run: what it would have sent is then unknown and looked for first"
-    todo = f"put the newest back (`loadsheet ledger restore FILE`), or {accept}"
-    raise LedgerError(f"{message}: it is an older copy, or another one", todo=todo)
+    accept = "set ledger.accept_older for one run, which first looks up what may have been sent since"
+    todo = f"restore the newest backup (`loadsheet ledger restore FILE`), or {accept}"
+    raise LedgerError(f"{message}: it is an older copy, or another ledger", todo=todo)

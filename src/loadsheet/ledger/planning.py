@@ -1,7 +1,7 @@
-"""What a new document means, given what the ledger already knows on its lane: pure decisions, no SQL.
+"""Judges a new document by the entries on its lane: pure decisions, no SQL.
 
-The ledger, not the file, decides what is sent: the same file, a renamed copy and a pasted-together file get the same answer.
-Owns: what counts as the same content, as a change, and as an order or tender that is there for its children.
+The ledger, not the file, decides what is sent: the same file, a renamed copy and a merged file get the same verdicts.
+Owns: what counts as the same content, as a change, and as a parent order or tender at the exchange.
 """
 
 import re
@@ -17,18 +17,18 @@ from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
 Changed = Literal["hold", "update"]
-"""What becomes of a create whose record was accepted before with other content: a mapping says it."""
+"""The mapping's treatment of a create whose record was accepted before with other content."""
 
 ALREADY = "already with the exchange"
-"""How the reason of an entry begins that is unchanged because its record was accepted before, and not because it waits."""
+"""The prefix of the reason of an unchanged entry whose record was accepted before."""
 
 _WAITING_AS = re.compile(r"already waiting as entry (\d+)")
 
-NOT_KEPT = "which fields cannot be said, as what was accepted is not kept any more"
-"""What stands for the differences from a record whose contents were removed."""
+NOT_KEPT = "the fields are unknown, because the accepted content has been removed"
+"""The text in place of the differences from a record whose contents were removed."""
 
 ON_LANE = (State.READY, State.SENDING, State.ACCEPTED, State.REFUSED, State.UNKNOWN)
-"""States of the entries that a new document of their lane is judged by, beside held ones that wait for something to end."""
+"""States of the entries by which a new document of their lane is judged. Held entries that wait for an outcome or a parent count too."""
 
 _OPEN = (State.SENDING, State.UNKNOWN)
 _SETTLED = (State.ACCEPTED, State.REFUSED)
@@ -37,8 +37,8 @@ _DIFFERENCES_SHOWN = 5
 
 
 class EarlierEntry(NamedTuple):
-    """An earlier entry on the same lane: one that is, was or will be at the exchange. A held one waits for something to end, or was given
-    up: a person decided not to send it again although nobody knows whether it arrived.
+    """An earlier entry on the same lane that is, was or will be at the exchange. A held one waits for an outcome or a parent, or
+    was given up: a person abandoned it although its outcome is unknown.
     """
 
     id: int
@@ -53,13 +53,13 @@ class EarlierEntry(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody knows what became of it."""
+        """Whether its outcome is unknown."""
         return self.state in _OPEN or self.given_up
 
 
 class Verdict(NamedTuple):
-    """The state in which a document is planned, why, and a problem to add to its own, if there is one. An unchanged one that `waits_again`
-    repeats an entry that is held.
+    """The state of a planned document, the reason, and an additional problem, if any. An unchanged one that `waits_again` repeats
+    a held entry.
     """
 
     state: State
@@ -71,12 +71,12 @@ class Verdict(NamedTuple):
 
     @property
     def stays_on_lane(self) -> bool:
-        """Whether later documents of the lane are judged by this one as well."""
+        """Whether this entry counts in the verdicts on later documents of the lane."""
         return self.state in ON_LANE or (self.state is State.HELD and bool(self.waits))
 
 
 class Decision(NamedTuple):
-    """The document as it is sent, its verdict, and what an upsert was not made to be, as long as that may still change (see `other_form`)."""
+    """The document as it is sent, its verdict, and the unused form of an upsert while that may still change (see `other_form`)."""
 
     document: Document
     verdict: Verdict
@@ -84,15 +84,15 @@ class Decision(NamedTuple):
 
 
 _NEW = Verdict(State.READY)
-"""The verdict where nothing is known: nearly always."""
+"""The verdict if the lane is empty, the usual case."""
 
 
 def decide(
     given: Document, lane: Sequence[EarlierEntry], *, changed: Changed, seen: bool, later: Sequence[EarlierEntry] = ()
 ) -> Decision:
-    """The one decision on a document, whether it is planned, forecast, or judged anew. `lane` holds what the ledger knows on its lane,
-    oldest first; `seen` says that a listing showed the order or tender of the lane. `changed` says what becomes of a create whose record
-    was accepted with other content. `later` are creates planned after the document: they decide only what an upsert comes to.
+    """The decision on a document that is planned, forecast or judged again. `lane` holds the entries on its lane, oldest first.
+    `seen`: a listing showed the lane's order or tender. `changed`: the treatment of a create whose record was accepted with other
+    content. `later` are creates planned after the document, which matter only for the form of an upsert.
     """
     document = chosen(given, [*lane, *later] if later else lane)
     if changed == "update":
@@ -101,22 +101,22 @@ def decide(
 
 
 def judge(document: Document, lane: Sequence[EarlierEntry], *, seen: bool = False) -> Verdict:
-    """The verdict on one document; `lane` holds what the ledger knows on its lane, oldest first, and `seen` says that a listing
-    showed the order or tender of the lane.
+    """The verdict on one document. `lane` holds the entries on its lane, oldest first. `seen`: a listing showed the lane's order
+    or tender.
     """
     if not document.usable:
         return Verdict(State.INVALID, "it has problems that the sender must fix")
     verdict = _judge(document, lane) if lane else _NEW
     if verdict.state is not State.READY or BY_NAME[document.operation].creates:
         return verdict
-    if stands(((earlier.operation, earlier.state) for earlier in lane), seen=seen):
+    if parent_exists(((earlier.operation, earlier.state) for earlier in lane), seen=seen):
         return verdict
     return verdict._replace(reason=f"waits for {parent_of(document.lane)}", waits=Waits.PARENT)
 
 
 def recognized(document: Document, lane: Sequence[EarlierEntry]) -> Document:
-    """The document by the hash of the last entry of its lane that says the same in another order of rows, or with other line ends in
-    its texts, if one does: so that it is known by what it says. What is not kept any more is known by its own hash alone.
+    """The document with the hash of the last entry on its lane that has the same content in another order of rows or with other
+    line ends, if there is one. Removed contents can only be recognized by their own hash.
     """
     if not lane or not document.usable:
         return document
@@ -138,9 +138,9 @@ def _recognized(form: Instead, document: Document, lane: Sequence[EarlierEntry])
 
 
 def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
-    """A create whose record was accepted with other content, as the update that makes the record what the document says.
+    """The update in place of a create whose record was accepted with other content.
 
-    Any other document, and a create in doubt, comes back as it is.
+    Returns any other document unchanged, also a create while an outcome on its lane is unknown.
     """
     updating = update_of(BY_NAME[document.operation])
     if not document.usable or updating is None:
@@ -155,8 +155,8 @@ def as_update(document: Document, lane: Sequence[EarlierEntry]) -> Document:
 
 
 def chosen(document: Document, lane: Sequence[EarlierEntry]) -> Document:
-    """The document with the operation that an upsert comes to: its update where the record exists, its creation where it does not.
-    What says the same as the record's last change stays with that change's operation, so that it is found unchanged.
+    """The document with the operation of its upsert: update if the record exists, else create. If the content equals the record's
+    last change, it keeps that change's operation, so that it counts as unchanged.
     """
     standing = (
         [earlier for earlier in _since_delete(lane) if _exists_by(earlier)] if document.instead is not None else []
@@ -170,7 +170,7 @@ def chosen(document: Document, lane: Sequence[EarlierEntry]) -> Document:
 
 
 def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]) -> Instead | None:
-    """What an upsert was not made to be (see `chosen`), as long as its lane may still show that it should have been; else None."""
+    """The unused form of an upsert (see `chosen`), while an open outcome on its lane may still require it. Else None."""
     if given.instead is None or all(earlier.state in _SETTLED for earlier in lane):
         return None
     if document.instead is not None:
@@ -178,9 +178,9 @@ def other_form(given: Document, document: Document, lane: Sequence[EarlierEntry]
     return Instead(given.operation, given.payload, given.content_hash)
 
 
-def stands(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
-    """Whether the order or tender of a lane is known to be at the exchange. `lane` holds operations with their states, oldest
-    first; `seen` says that a listing showed it.
+def parent_exists(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
+    """Whether the order or tender of a lane is at the exchange. `lane` holds operations with their states, oldest first. `seen`:
+    a listing showed it.
     """
     there = seen
     for operation, state in lane:
@@ -191,7 +191,7 @@ def stands(lane: Iterable[tuple[str, State]], *, seen: bool = False) -> bool:
 
 
 def waits_as(reason: str) -> int:
-    """The entry that an unchanged one repeats, by its reason, where that one was not accepted yet when this was judged; else 0."""
+    """The id of the entry that an unchanged one repeats, from its reason, if that entry was not yet accepted. Else 0."""
     found = _WAITING_AS.fullmatch(reason)
     return int(found[1]) if found else 0
 
@@ -210,7 +210,7 @@ def _judge(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
             earlier for earlier in lane if BY_NAME[earlier.operation].action is Action.DELETE and earlier.is_open
         ]
         if deletes:
-            return _in_doubt(document, deletes)  # whether the earlier record still stands, nobody knows
+            return _in_doubt(document, deletes)  # the earlier record may still exist
         return _judge_create(document, _versions(document, _since_delete(lane)))
     if operation.action in _REPLACING:
         return _judge_latest(document, [earlier for earlier in lane if BY_NAME[earlier.operation].action in _REPLACING])
@@ -226,8 +226,8 @@ def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry
 
 
 def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:
-    """The versions that gave all of a record before: its creations, and the later updates that have every field of the creation before, as those have
-    that a changed create was sent as. An update of some fields leaves the record what it was created as.
+    """The earlier entries that set the whole record: its creates, and later updates with every field of the create (a changed
+    create is sent as such an update). A partial update does not count as a version.
     """
     updating = update_of(BY_NAME[document.operation])
     versions: list[EarlierEntry] = []
@@ -249,7 +249,7 @@ def _versions(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierE
 
 
 def _names_in(payload: bytes) -> set[str]:
-    """The top-level fields of a JSON record; of one that is not kept any more (empty) none."""
+    """The top-level fields of a JSON record. Empty if its contents were removed."""
     return set(msgspec.json.decode(payload, type=dict[str, msgspec.Raw])) if payload else set()
 
 
@@ -310,9 +310,9 @@ def _judge_equal(document: Document, earlier: EarlierEntry) -> Verdict:
 
 def _in_doubt(document: Document, doubts: Sequence[EarlierEntry]) -> Verdict:
     look = f"to see what is known: loadsheet resolve {document.key}"
-    anew = f"loadsheet resolve {document.key} --send-again lets it go, --accepted says that it is there"
-    given_up = f"it was abandoned, so it is not verified: {anew}"
-    hint = given_up if all(one.given_up for one in doubts) else look
+    choices = f"loadsheet resolve {document.key} --send-again, or --accepted if the exchange has it"
+    given_up = f"it was abandoned, so it is not verified: {choices}"
+    hint = given_up if all(earlier.given_up for earlier in doubts) else look
     problem = Problem("L602", values={"key": document.key}, hint=hint)
     return Verdict(State.HELD, "earlier outcome unknown", problem, waits=Waits.EARLIER)
 
@@ -326,12 +326,12 @@ def _judge_different(document: Document, earlier: EarlierEntry) -> Verdict:
 
 
 def _again(document: Document) -> str:
-    return f"when the reason is gone: loadsheet retry {document.key}"
+    return f"once the cause is fixed: loadsheet retry {document.key}"
 
 
 def differences(before: bytes, after: bytes) -> list[str]:
-    """The top-level fields in which two JSON records differ, each as `name 1 -> 2`; long ones only by name. Of a record that is not
-    kept any more (empty) nobody can say.
+    """The top-level fields in which two JSON records differ, each as `name 1 -> 2`, long ones only by name. `NOT_KEPT` if the
+    contents of the earlier record were removed (empty).
     """
     if not before:
         return [NOT_KEPT]

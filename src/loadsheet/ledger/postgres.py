@@ -1,7 +1,7 @@
-"""PostgreSQL: engines, each ledger in a schema of its own and what all of them share in another one beside it; and the state of a server.
+"""PostgreSQL: engines and the state of a server. Each ledger has a schema of its own; the shared tables are in another schema.
 
-Owns: what a connection promises (durable commits, READ COMMITTED, one writer of a ledger at a time, nobody who stops in the middle of a
-transaction holds up the others), and what the server's errors mean. A URL names the ledger's schema as `?schema=NAME`.
+Owns: the guarantees of a connection, and the meaning of the server's errors. Commits are durable and READ COMMITTED. A ledger has
+one writer at a time. A process that stops in a transaction does not block others. A URL names the schema as `?schema=NAME`.
 """
 
 import re
@@ -22,17 +22,17 @@ DRIVER = "postgresql+psycopg"
 FLEET = "fleet"
 CONNECT_TIMEOUT_S = 10
 IDLE_WRITING_S = 15
-"""A process that stands still in the middle of a writing transaction holds up the other writers of its ledger for no longer."""
+"""Seconds after which the server ends an idle writing transaction, which blocks the other writers of its ledger."""
 IDLE_SHARED_S = 5
-"""The same for what all share, above all the pace of all calls: these transactions are a few statements, one right behind the other."""
+"""The same for the shared tables, above all the pace. These transactions are a few statements without pauses."""
 IDLE_READING_S = 3600
-"""Whoever reads may take his time with each part: he holds up nobody."""
+"""The same for reading transactions, which block no other process."""
 OLDEST = 13
-"""The oldest version of the server that will do: that of the queue."""
+"""The oldest supported version of PostgreSQL: Procrastinate requires it."""
 
 _POOL = {"pool_size": 3, "max_overflow": 9, "pool_pre_ping": True, "pool_use_lifo": True, "pool_timeout": 600}
 _CAN_END_IDLE = 140_000
-_IDLE_S = 120  # a connection that nobody needs: a worker serves many ledgers, and a server has few places
+_IDLE_S = 120  # until an unused connection ends: a worker serves many ledgers, and a server allows few connections
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _SECRET = frozenset({"password", "sslpassword"})
 _REFUSED = re.compile(
@@ -40,11 +40,11 @@ _REFUSED = re.compile(
 )
 _FULL, _READ_ONLY = "53100", "25006"
 _AGAIN = ("08", "53", "57", "58", "25P03", "40")
-"""Classes of errors after which the same may go well: connection, resources, an operator's doing, the system, too long idle, a conflict."""
+"""Classes of errors that a retry may cure: connection, resources, operator intervention, system, idle timeout, conflict."""
 
 
 class Address(NamedTuple):
-    """Where a ledger lies: the database, the ledger's schema, that of what all share, and whose it is (empty: nobody's in particular)."""
+    """The address of a ledger: the database, the ledger's schema, the shared schema, and its shipper (empty: none declared)."""
 
     url: URL
     schema: str
@@ -52,17 +52,17 @@ class Address(NamedTuple):
     shipper: str
 
     def __str__(self) -> str:
-        """As it may be shown: without the password."""
+        """The address for display, without the password."""
         return f"{self.url.set(drivername='postgresql').render_as_string()} (schema {self.schema})"
 
 
 def is_postgres(url: str) -> bool:
-    """Whether a URL means a ledger on PostgreSQL."""
+    """Whether a URL names a ledger on PostgreSQL."""
     return url.startswith("postgres")
 
 
 def address_of(url: str) -> Address:
-    """Where the ledger of a URL lies. Raises SettingsError for a URL that cannot be used."""
+    """The address of the ledger at a URL. Raises SettingsError for an unusable URL."""
     try:
         parsed = make_url(url).set(drivername=DRIVER)
     except (ArgumentError, ValueError):
@@ -71,18 +71,18 @@ def address_of(url: str) -> Address:
         message = f"database: {parsed.set(drivername='postgresql').render_as_string()} names no database"
         raise SettingsError(f"{message}; write postgresql://USER@HOST/NAME")
     if wrong := sorted(_SECRET.intersection(parsed.query)):
-        raise SettingsError(f"database: give the password before the @, or by PGPASSFILE, and not as {wrong[0]}=")
+        raise SettingsError(f"database: give the password before the @ or through PGPASSFILE, not as {wrong[0]}=")
     schema = str(parsed.query.get("schema", "loadsheet"))
     shared = str(parsed.query.get("shared", f"{schema}_{FLEET}"))
     shipper = str(parsed.query.get("shipper", ""))
     for name in (schema, shared):
         if not _NAME.fullmatch(name):
-            raise SettingsError(f"database: {name!r} cannot be the name of a schema; write small letters, digits and _")
+            raise SettingsError(f"database: {name!r} is not a valid schema name; use small letters, digits and _")
     return Address(parsed.difference_update_query(["schema", "shared", "shipper"]), schema, shared, shipper)
 
 
 def without_password(url: str) -> str:
-    """A URL as it may be shown; whatever cannot be read as one is not shown at all."""
+    """A URL for display, without the password. `***` if it cannot be parsed."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -92,7 +92,7 @@ def without_password(url: str) -> str:
 
 
 def ledger_engine(address: Address, *, writes: bool) -> Engine:
-    """The engine of a ledger, which finds what all share after the ledger's own. Raises SettingsError."""
+    """The engine of a ledger. Its search path has the ledger's schema first, then the shared one. Raises SettingsError."""
     engine = _engine(address, f"{address.schema},{address.shared}", writes=writes, idle_s=IDLE_READING_S)
     event.listen(engine, "begin", partial(_one_writer, address.schema))
     event.listen(engine, "commit", partial(_check_alive, str(address)))
@@ -100,12 +100,12 @@ def ledger_engine(address: Address, *, writes: bool) -> Engine:
 
 
 def shared_engine(address: Address) -> Engine:
-    """The engine of what all ledgers share. Raises SettingsError."""
+    """The engine of the shared tables. Raises SettingsError."""
     return _engine(address, address.shared, writes=True, idle_s=IDLE_SHARED_S)
 
 
 def make_schema(connection: Connection, schema: str) -> None:
-    """Make a schema that is not there, within the connection's transaction; one of several who want it at the same time does."""
+    """Create a missing schema in the connection's transaction. Among several processes, one creates it."""
     connection.execute(
         text("select pg_advisory_xact_lock(hashtext('loadsheet'), hashtext(:schema))"), {"schema": schema}
     )
@@ -117,7 +117,7 @@ def make_schema(connection: Connection, schema: str) -> None:
 def copy_in(
     connection: Connection, place: str, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> None:
-    """Put rows into a table as fast as the server takes them, within the connection's transaction."""
+    """Insert rows into a table with COPY, in the connection's transaction."""
     raw: Any = connection.connection.dbapi_connection
     named = ", ".join(f'"{column}"' for column in columns)
     try:
@@ -125,11 +125,11 @@ def copy_in(
             for row in rows:
                 copy.write_row(row)
     except raw.Error as error:
-        _say(place, error, lost=raw.closed)
+        _raise_for(place, error, lost=raw.closed)
 
 
 def check_server(connection: Connection, place: str) -> None:
-    """Raise LedgerError if commits on this server are not durable, or do not see what was committed before them."""
+    """Raise LedgerError if the server is too old, its commits are not durable, or its isolation or encoding is wrong."""
     if (version := int(connection.exec_driver_sql("show server_version_num").scalar() or 0) // 10_000) < OLDEST:
         raise LedgerError(f"the ledger {place} cannot be kept there (PostgreSQL {version}); it needs {OLDEST} or newer")
     wanted = {
@@ -138,8 +138,8 @@ def check_server(connection: Connection, place: str) -> None:
         "transaction_isolation": "read committed",
         "server_encoding": "UTF8",
     }
-    found = {name: str(connection.exec_driver_sql(f"show {name}").scalar()) for name in wanted}
-    if wrong := [f"{name} {value}" for name, value in found.items() if value != wanted[name]]:
+    actual = {name: str(connection.exec_driver_sql(f"show {name}").scalar()) for name in wanted}
+    if wrong := [f"{name} {value}" for name, value in actual.items() if value != wanted[name]]:
         expected = ", ".join(f"{name} {value}" for name, value in wanted.items())
         raise LedgerError(f"the ledger {place} cannot be kept there ({', '.join(wrong)}); it needs {expected}")
 
@@ -163,13 +163,13 @@ def _engine(address: Address, search_path: str, *, writes: bool, idle_s: int) ->
     }
     engine = create_engine(address.url, connect_args=arguments, hide_parameters=True, **_POOL)
     event.listen(engine, "connect", _durable)
-    event.listen(engine, "handle_error", partial(_in_our_words, str(address)))
+    event.listen(engine, "handle_error", partial(_raise_translated, str(address)))
     return engine
 
 
 @lru_cache
 def _texts() -> type:
-    """How texts are handed over: a NUL, which a cell or an answer may hold and the server refuses, becomes a replacement sign."""
+    """The dumper of strings. A NUL, which cells and answers may contain and the server refuses, becomes U+FFFD."""
     from psycopg.adapt import Dumper
 
     class Texts(Dumper):
@@ -180,7 +180,7 @@ def _texts() -> type:
 
 
 def _durable(connection: Any, _record: Any) -> None:
-    """A commit waits for the disk, whatever the server's own default is; a stricter one stays. A connection that is idle for long ends."""
+    """Make commits wait for the disk, whatever the server's default. A stricter default stays. Idle connections end."""
     connection.adapters.register_dumper(str, _texts())
     (now,) = connection.execute("show synchronous_commit").fetchone()
     if now == "off":
@@ -191,30 +191,30 @@ def _durable(connection: Any, _record: Any) -> None:
 
 
 def _one_writer(schema: str, connection: Connection) -> None:
-    """What begins a writing transaction: the lock of the ledger, as SQLite's BEGIN IMMEDIATE takes it."""
+    """Begin a writing transaction by locking the ledger, as SQLite's BEGIN IMMEDIATE does."""
     if connection.get_execution_options().get("writes", False):
         idle = f"set_config('idle_in_transaction_session_timeout', '{IDLE_WRITING_S}s', true)"
         connection.exec_driver_sql(f"select pg_advisory_xact_lock(hashtextextended('{schema}', 1)), {idle}")
 
 
 def _check_alive(place: str, connection: Connection) -> None:
-    """Raise LedgerGone instead of committing a writing transaction that is none any more: the server takes the commit of one that failed
-    for a rollback, and of one that ended for nothing, and calls both a success.
+    """Raise LedgerGone instead of committing a writing transaction that has failed or ended. The server would turn that commit
+    into a rollback or a no-op and report success.
     """
     raw: Any = connection.connection.dbapi_connection
     if connection.get_execution_options().get("writes", False) and raw.info.transaction_status.name != "INTRANS":
         raise LedgerGone(f"the ledger {place}: the transaction had failed before its commit; nothing was recorded")
 
 
-def _in_our_words(place: str, context: ExceptionContext) -> None:
-    """Raise the server's error in words that say what to do, without the values of the statement."""
+def _raise_translated(place: str, context: ExceptionContext) -> None:
+    """Raise the server's error with advice, without the values of the statement."""
     if not context.is_pre_ping and not isinstance(
         context.original_exception, LedgerError
-    ):  # the pool replaces what died in it
-        _say(place, context.original_exception, lost=context.is_disconnect)
+    ):  # the pool replaces dead connections
+        _raise_for(place, context.original_exception, lost=context.is_disconnect)
 
 
-def _say(place: str, error: Any, *, lost: bool) -> NoReturn:
+def _raise_for(place: str, error: Any, *, lost: bool) -> NoReturn:
     state = getattr(error, "sqlstate", None) or ""
     diagnosis = getattr(error, "diag", None)
     error_text = getattr(diagnosis, "message_primary", None) or (str(error) or type(error).__name__).splitlines()[0]
@@ -222,20 +222,21 @@ def _say(place: str, error: Any, *, lost: bool) -> NoReturn:
     if state == _FULL:
         raise LedgerUnwritable(f"{message}; free some space on the server and run again") from error
     if state == _READ_ONLY:
-        raise LedgerUnwritable(f"{message}; it may only be read: is it a standby?") from error
+        raise LedgerUnwritable(f"{message}; the server is read-only: is it a standby?") from error
     lost = lost or type(error).__name__ in ("OperationalError", "AdminShutdown", "InterfaceError")
     if not state and _REFUSED.search(str(error)):
-        raise LedgerGone(f"{message}; look at `database`: its user, password, name, and the rights there") from error
+        raise LedgerGone(f"{message}; check `database`: user, password, name and rights") from error
     if state.startswith(_AGAIN) or (lost and not state):
         raise LedgerGone(
-            f"{message}; what was being recorded may not have been; try again when the server can be reached"
+            f"{message}; the last change may not have been recorded; try again when the server can be reached"
         ) from error
-    raise LedgerError(f"{message}; what was being recorded was not") from error
+    raise LedgerError(f"{message}; the last change was not recorded") from error
 
 
 class Server(NamedTuple):
-    """The server of a ledger: where it is, without a password; its version; what is wrong with it, in words; whether the ledger is there,
-    how many bytes it has and who holds it (empty: nobody); by how many seconds the server's clock is ahead of ours, at least.
+    """The server of a ledger. `place` is its address without a password, `faults` are in words. `there`: whether the ledger
+    exists. `size` is in bytes. `holder` is empty if there is none. `ahead_s` is how far the server's clock is at least ahead of
+    ours.
     """
 
     place: str
@@ -248,7 +249,7 @@ class Server(NamedTuple):
 
 
 def look(url: str, takeover_s: float) -> Server:
-    """How the server of a ledger stands. Raises SettingsError for a URL that cannot be used, and LedgerGone if it cannot be reached."""
+    """The status of a ledger's server. Raises SettingsError for an unusable URL, and LedgerGone if the server cannot be reached."""
     address = address_of(url)
     engine = ledger_engine(address, writes=False)
     try:
@@ -277,12 +278,12 @@ def _faults(connection: Connection, address: Address) -> list[str]:
     missing = [name for name in (address.shared, address.schema) if name not in known]
     if missing and not connection.scalar(text("select has_database_privilege(current_database(), 'create')")):
         faults.append(
-            f"this user may not make the schema {' or '.join(missing)}: grant create on the database, or make it"
+            f"this user may not create the schema {' or '.join(missing)}: grant create on the database, or create it"
         )
     barred = [name for name in (address.shared, address.schema) if name in known and not _may_use(connection, name)]
     if barred:
         faults.append(
-            f"this user may not make tables in the schema {' or '.join(barred)}: grant usage and create on it"
+            f"this user may not create tables in the schema {' or '.join(barred)}: grant usage and create on it"
         )
     if find_spec("procrastinate") is None:
         faults.append("the extra `fleet` is not installed: pip install 'loadsheet[fleet]'")
@@ -294,13 +295,13 @@ def _may_use(connection: Connection, schema: str) -> bool:
 
 
 def _holder(connection: Connection, takeover_s: float) -> str:
-    found = connection.execute(select(tenures.c.holder, tenures.c.seen_at)).first()
+    row = connection.execute(select(tenures.c.holder, tenures.c.seen_at)).first()
     now = clock.now(connection)
-    return found.holder if found is not None and now - float(found.seen_at) < takeover_s else ""
+    return row.holder if row is not None and now - float(row.seen_at) < takeover_s else ""
 
 
 def _ahead(connection: Connection) -> float:
-    """By how much the server's clock is ahead of ours (below 0: behind), at least: it was read at some moment of a call."""
+    """The least number of seconds by which the server's clock is ahead of ours (negative: behind)."""
     began = time.time()
     theirs = clock.now(connection)
     ended = time.time()

@@ -1,6 +1,6 @@
-"""What the ledger knows, for dispatch, reconciliation, reports and the command line. Reads only.
+"""Queries of the ledger for dispatch, reconciliation, reports and the command line. Read-only.
 
-Owns: every query about entries that is not part of a change. Streams them, so memory does not grow with their number.
+Owns: every query about entries that is not part of a change. Streams rows, so memory does not grow with their number.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,9 +26,9 @@ _TRACE = [entries.c[name] for name in Trace._fields]
 
 
 class LedgerFigures(NamedTuple):
-    """How things stand: when the last run that did its work ended (ISO 8601 UTC; empty: none did), how many exceptions were opened at each
-    of the asked moments or before, how many are open in all, when the oldest entry that is ready or being sent was planned (empty: there
-    is none), and how many entries are unknown.
+    """Figures about the ledger. `last_success` is the end of the last successful run (ISO 8601 UTC; empty: none). `opened_by`
+    counts the open exceptions that were opened by each of the given times; `open` counts all. `oldest_unsent` is when the oldest
+    ready or sending entry was planned (empty: none). `unknown` counts unknown entries.
     """
 
     last_success: str
@@ -39,8 +39,8 @@ class LedgerFigures(NamedTuple):
 
 
 class CallTimes(NamedTuple):
-    """The calls of one operation in a run: how many had an answer or failed, their seconds in all, and how many took no longer than
-    each of the asked limits.
+    """The calls of one operation in a run: how many were answered or failed, their total seconds, and how many stayed within each
+    of the given limits.
     """
 
     operation: str
@@ -50,11 +50,11 @@ class CallTimes(NamedTuple):
 
 
 class LedgerQueries(RunQueries):
-    """The reading side of the ledger: entries and what became of them, and of runs and drops (`RunQueries`)."""
+    """The reading side of the ledger: entries and their outcomes; runs and drops come from `RunQueries`."""
 
     def mended(self, wanted: Sequence[int]) -> set[int]:
-        """Those of these entries whose rows came back in a fix file of their drop as a document that was accepted, or that the exchange
-        had already: also where it bears another key, as the key itself was wrong. Reads the fixes of each drop once.
+        """The entries among these that a fix file of their drop replaced with an accepted or already sent document. The key may
+        differ, if the key itself was wrong. Reads the fixes of each drop once.
         """
         with self._engine.connect() as connection:
             drop_of = {row.id: row.drop_id for row in _DROPS.rows_of(connection, wanted)}
@@ -65,7 +65,7 @@ class LedgerQueries(RunQueries):
         return {entry for entry, drop in drop_of.items() if entry in mended[drop]}
 
     def _mended_by_drop(self, drop: int) -> dict[int, frozenset[int]]:
-        """The mended entries of a drop, and of its unfinished fixes and their fixes, by drop."""
+        """The mended entries of a drop and of its unfinished fixes, recursively, by drop."""
         own: set[int] = set()
         by_drop: dict[int, frozenset[int]] = {}
         unfinished: dict[int, dict[int, tuple[int, ...]]] = {}
@@ -81,42 +81,43 @@ class LedgerQueries(RunQueries):
         return by_drop | {drop: frozenset(own)}
 
     def repeats(self, unchanged: Sequence[int]) -> dict[int, State]:
-        """Of these unchanged entries, those that repeat one which was not accepted when they were planned: the state of that one now, or,
-        where it became unchanged itself, of the one that it repeats.
+        """The entries among these unchanged ones that repeat an entry that was not accepted at planning, each with the current
+        state of that entry. If that entry is unchanged too, the state of the one it repeats.
         """
         states: dict[int, State] = {}
         with self._engine.connect() as connection:
             repeated = {row.id: row.id for row in _STATES_OF.rows_of(connection, list(unchanged))}
             while repeated:
                 rows = {row.id: row for row in _STATES_OF.rows_of(connection, sorted({*repeated.values()}))}
-                nearer: dict[int, int] = {}
+                next_repeated: dict[int, int] = {}
                 for entry, other in repeated.items():
-                    found = rows[other]
-                    before = waits_as(found.reason) if found.state == State.UNCHANGED else 0
+                    row = rows[other]
+                    before = waits_as(row.reason) if row.state == State.UNCHANGED else 0
                     if before:
-                        nearer[entry] = before
+                        next_repeated[entry] = before
                     elif other != entry:
-                        states[entry] = State.ACCEPTED if found.state == State.UNCHANGED else State(found.state)
-                repeated = nearer
+                        states[entry] = State.ACCEPTED if row.state == State.UNCHANGED else State(row.state)
+                repeated = next_repeated
         return states
 
     def keys_of(self, wanted: Sequence[int]) -> dict[int, str]:
-        """The keys of these entries, as far as there are any."""
+        """The keys of these entries, without empty ones."""
         with self._engine.connect() as connection:
             return {row.id: row.key for row in _KEYS.rows_of(connection, wanted) if row.key}
 
     def fixed_entries(self, wanted: Sequence[int]) -> dict[int, FixedEntry]:
-        """What a fix file has to know of these entries, as far as they are there."""
+        """The data that a fix file needs about these entries, for those that exist."""
         with self._engine.connect() as connection:
             return {
                 row.id: FixedEntry(
-                    row.key or "", any(one.code in SURPLUS_ROW_CODES for one in codec.decode_problems(row.problems))
+                    row.key or "",
+                    any(problem.code in SURPLUS_ROW_CODES for problem in codec.decode_problems(row.problems)),
                 )
                 for row in _FIXED.rows_of(connection, wanted)
             }
 
     def entries_of(self, drop: int, *states: State) -> Iterator[Entry]:
-        """All entries of a drop, or those in these states, in the order in which they were planned."""
+        """All entries of a drop, or those in these states, in planning order."""
         query = select(entries).where(entries.c.drop_id == drop).order_by(entries.c.id)
         yield from self._entries(query.where(entries.c.state.in_(states)) if states else query)
 
@@ -125,28 +126,28 @@ class LedgerQueries(RunQueries):
         yield from self._entries(select(entries).where(entries.c.state.in_(states)).order_by(entries.c.id))
 
     def count_in(self, *states: State) -> int:
-        """How many entries are in these states."""
+        """The number of entries in these states."""
         query = select(func.count()).select_from(entries).where(entries.c.state.in_(states))
         with self._engine.connect() as connection:
             return connection.scalar(query) or 0
 
     def count_unanswered(self) -> int:
-        """How many entries are unknown because a call of theirs had no clear answer, and not because a process of ours ended."""
+        """The number of entries that are unknown because a call had no clear answer, not because one of our processes ended."""
         unanswered = (entries.c.state == State.UNKNOWN) & (entries.c.reason != INTERRUPTED)
         with self._engine.connect() as connection:
             return connection.scalar(select(func.count()).select_from(entries).where(unanswered)) or 0
 
     def canary_candidates(self) -> list[tuple[int, str]]:
-        """The drops and operations whose first entries go alone, as a canary; see `queue.canary_candidates`."""
+        """The drops and operations whose first entries are sent alone, as a canary; see `queue.canary_candidates`."""
         with self._engine.connect() as connection:
             return canary_candidates(connection)
 
     def traces_of(self, drop: int) -> Iterator[Trace]:
-        """The traces of all entries of a drop, in the order in which they were planned."""
+        """The traces of all entries of a drop, in planning order."""
         yield from self._traces(select(*_TRACE).where(entries.c.drop_id == drop).order_by(entries.c.id))
 
     def traces_on(self, lanes: Sequence[str], *states: State) -> Iterator[Trace]:
-        """The traces of all entries on these lanes in these states; on each lane in the order in which they got there."""
+        """The traces of all entries on these lanes in these states, per lane in the order in which they reached the state."""
         for start in range(0, len(lanes), FETCH):
             chosen = entries.c.lane.in_(lanes[start : start + FETCH]) & entries.c.state.in_(states)
             order = (entries.c.lane, entries.c.changed_at, entries.c.id)
@@ -174,19 +175,19 @@ class LedgerQueries(RunQueries):
         return list(self._entries(select(entries).where(matching).order_by(entries.c.id)))
 
     def waiting_lanes(self) -> list[str]:
-        """The lanes of everything that waits for its order or tender."""
+        """The lanes of all entries that wait for their order or tender."""
         with self._engine.connect() as connection:
             return [row.lane for row in _WAITING_LANES.rows(connection)]
 
     def still_waiting(self, run: Run) -> tuple[int, str, str]:
-        """How many entries of earlier runs are held for their order or tender, and the key and the time of the oldest."""
+        """The number of entries of earlier runs that are held for their order or tender, and the oldest one's key and time."""
         with self._engine.connect() as connection:
             (count,) = _HELD_CHILDREN.rows(connection, run=run.id)
             oldest = _OLDEST_HELD_CHILD.rows(connection, run=run.id)
             return (count.number, oldest[0].key, oldest[0].created_at) if oldest else (0, "", "")
 
     def findings_of(self, entry: int) -> list[Finding]:
-        """What looks at listings showed of an entry, oldest first."""
+        """The findings of listings about an entry, oldest first."""
         columns = [findings.c[name] for name in ("at", "shown", "counts", "text")]
         query = select(runs.c.name, *columns).join(runs, runs.c.id == findings.c.run_id)
         query = query.where(findings.c.entry_id == entry).order_by(findings.c.id)
@@ -197,51 +198,51 @@ class LedgerQueries(RunQueries):
             ]
 
     def decisions(self) -> Iterator[Decision]:
-        """Everything that people decided, oldest first."""
+        """All decisions of people, oldest first."""
         columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
         for row in self._stream(select(*columns).order_by(decisions.c.id)):
             yield Decision(*row)
 
     def witnesses(self, makes: Sequence[str], ends: Sequence[str], limit: int) -> list[tuple[str, str]]:
-        """The latest entries that an answer of the exchange accepted, newest first, of operations that make or change a record
-        and with none of those after them that end it: key, and accepted since when (ISO 8601 UTC).
+        """The latest entries that an answer of the exchange accepted, newest first: key and time of acceptance (ISO 8601 UTC).
+        Only operations in `makes`, and only without a later entry of the operations in `ends`.
         """
         with self._engine.connect() as connection:
             rows = _WITNESSES.rows(connection, makes=list(makes), ends=list(ends), most=limit)
             return [(row.key, row.changed_at) for row in rows]
 
     def entries_on(self, lane: str, *states: State) -> list[Entry]:
-        """The entries of a lane in these states, in the order in which they got there."""
+        """The entries of a lane in these states, in the order in which they reached the state."""
         chosen = (entries.c.lane == lane) & entries.c.state.in_(states)
         return list(self._entries(select(entries).where(chosen).order_by(entries.c.changed_at, entries.c.id)))
 
     def exceptions_at(self, run: Run) -> list[exceptions.ExceptionStatus]:
-        """The exceptions that were open when a run began, or opened by it, oldest first; those that it closed are listed as closed."""
+        """The exceptions that were open at the start of a run or opened by it, oldest first. Those that it closed are listed as closed."""
         with self._engine.connect() as connection:
             return exceptions.statuses_at(connection, run)
 
     def exceptions_of(self, wanted: Sequence[int]) -> dict[int, exceptions.ExceptionStatus]:
-        """How the exceptions of these entries stand, as far as they ever were one."""
+        """The status of the exceptions of these entries, for those that ever were one."""
         with self._engine.connect() as connection:
             return exceptions.statuses_of(connection, wanted)
 
     def remarks_on(self, wanted: Sequence[int]) -> dict[int, dict[str, exceptions.Remark]]:
-        """The analyst's latest remarks on these entries, by entry and by what they are (owner, reason, comment, status)."""
+        """The analyst's latest remarks on these entries, by entry and kind (owner, reason, comment, status)."""
         with self._engine.connect() as connection:
             return exceptions.latest_remarks(connection, wanted)
 
     def origins_of(self, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
-        """For each of these entries its drop, and the first one that this is a fix of, or a fix of a fix of (itself, if it is none)."""
+        """For each entry, its drop and the original drop that it fixes, directly or through other fixes (itself if it is no fix)."""
         with self._engine.connect() as connection:
             return exceptions.origins_of(connection, wanted)
 
     def owners(self) -> list[str]:
-        """Everybody whom the analyst ever named as the owner of an exception, the latest first."""
+        """All owners of exceptions that the analyst ever named, the latest first."""
         with self._engine.connect() as connection:
             return exceptions.owners(connection)
 
     def workbooks_read(self) -> dict[str, exceptions.WorkbookRead]:
-        """The workbooks that remarks were read from, by name, as they were then."""
+        """The workbooks from which remarks were read, by name, as they were then."""
         with self._engine.connect() as connection:
             return exceptions.workbooks_read(connection)
 
@@ -267,12 +268,12 @@ class LedgerQueries(RunQueries):
             return [Attempt(**row._mapping) for row in connection.execute(query)]  # noqa: SLF001 (public name in SQLAlchemy)
 
     def figures(self, moments: Sequence[str]) -> LedgerFigures:
-        """How things stand in figures; of the open exceptions, how many were opened at each of these moments or before (ISO 8601 UTC)."""
+        """Figures about the ledger, with the number of open exceptions opened by each of these times (ISO 8601 UTC)."""
         with self._engine.connect() as connection:
             return ledger_figures(connection, moments)
 
     def calls_in(self, run: str, limits_s: Sequence[float]) -> tuple[dict[tuple[str, str], int], list[CallTimes]]:
-        """The calls of the run of this name: by operation and outcome, and how long they took, against these limits in seconds."""
+        """The calls of the run with this name by operation and outcome, and their durations against these limits in seconds."""
         with self._engine.connect() as connection:
             return calls_by_outcome(connection, run), call_times(connection, run, limits_s)
 
@@ -289,7 +290,7 @@ class LedgerQueries(RunQueries):
 
 
 def ledger_figures(connection: Connection, moments: Sequence[str]) -> LedgerFigures:
-    """How things stand; `moments` are ISO 8601 UTC."""
+    """Figures about the ledger. `moments` are ISO 8601 UTC."""
     success = select(func.max(runs.c.finished_at)).where(
         runs.c.exit_code.in_((exit_codes.DONE, exit_codes.NEEDS_SOMEONE))
     )
@@ -307,8 +308,8 @@ def ledger_figures(connection: Connection, moments: Sequence[str]) -> LedgerFigu
 
 
 def calls_by_outcome(connection: Connection, run: str) -> dict[tuple[str, str], int]:
-    """The calls of the run of this name by operation and by what became of them (empty: nobody knows). A call whose records fared
-    differently counts once for each outcome.
+    """The number of calls of the run with this name by operation and outcome (empty: unknown). A call whose records have
+    different outcomes counts once for each outcome.
     """
     calls = _calls(run, attempts.c.outcome).subquery()
     query = select(calls.c.operation, calls.c.outcome, func.count()).group_by(calls.c.operation, calls.c.outcome)
@@ -316,7 +317,7 @@ def calls_by_outcome(connection: Connection, run: str) -> dict[tuple[str, str], 
 
 
 def call_times(connection: Connection, run: str, limits_s: Sequence[float]) -> list[CallTimes]:
-    """How long the calls of the run of this name took, by operation."""
+    """The durations of the calls of the run with this name, by operation."""
     calls = _calls(run).subquery()
     took = calls.c.duration_ms
     within = [func.sum(case((took <= round(limit * 1000), 1), else_=0)) for limit in limits_s]
@@ -326,7 +327,7 @@ def call_times(connection: Connection, run: str, limits_s: Sequence[float]) -> l
 
 
 def _calls(run: str, *more: Any) -> Select[Any]:
-    """The calls of a run, each once however many records it carried: they share their body and the moment of their intent."""
+    """The calls of a run, each once. All records of a call share its body and the time of its intent."""
     sent = and_(events.c.run_id == runs.c.id, events.c.after == State.SENDING)
     query = (
         select(entries.c.operation, attempts.c.request_hash, attempts.c.started_at, attempts.c.duration_ms, *more)

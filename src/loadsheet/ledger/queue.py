@@ -1,8 +1,8 @@
-"""The queue: which ready entries may be sent, oldest first and in order per key, which drops start with a canary, and what waits for what.
+"""The queue: which ready entries may be sent (oldest first, in order per key), which drops start with a canary, and what waits.
 
-The `lane` of an entry is its key together with its kind of record. Owns: the queries of the queue, and when a waiting entry is held and when it
-is let go. A child is ready but waits while its create is on its way, and is held once a run has ended without it; a held one that waits for
-an earlier outcome is judged anew when that is known. Opens no transaction: the verbs of `Ledger` do.
+The `lane` of an entry is its key together with its kind of record. Owns: the queries of the queue, and when a waiting entry is held
+or released. A child is ready but waits while its create is being sent. It is held if the run ends without that create. A held entry
+that waits for an earlier outcome is judged again when that is known. Opens no transaction: the methods of `Ledger` do.
 """
 
 from collections import defaultdict
@@ -14,16 +14,16 @@ from sqlalchemy import Connection
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.planning import Changed, Verdict, decide, parent_of, stands
+from loadsheet.ledger.planning import Changed, Verdict, decide, parent_exists, parent_of
 from loadsheet.ledger.recording import earlier_entries, seen_lanes
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import Settlement, State, Waits
-from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_true
+from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
 from loadsheet.mapping.documents import Document, Instead
 from loadsheet.problems import Problem
 
 CANARY_FAILED = "the first records of its drop were all refused"
-"""The reason of entries that are held because the canary of their drop failed."""
+"""The reason of entries that are held because their drop's canary failed."""
 
 Part = tuple[int, str]  # a drop and an operation of its entries
 
@@ -35,7 +35,7 @@ _MAY_BE_MADE = (State.ACCEPTED, State.SENDING, State.UNKNOWN)
 
 
 class Submission(NamedTuple):
-    """What dispatch needs of a ready entry in order to send it; `batch_size` is its mapping's wish, if there is one."""
+    """The part of a ready entry that dispatch needs. `batch_size` is the number of records per call that its mapping sets."""
 
     id: int
     drop: int
@@ -48,15 +48,15 @@ class Submission(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """What may not be sent now: drops and operations of theirs, and operations of all drops."""
+    """What may not be sent now: operations of single drops, and operations of all drops."""
 
     parts: Collection[Part] = ()
     operations: Collection[str] = ()
 
 
 def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Part | None = None) -> list[Submission]:
-    """The oldest ready entries that may leave, at most `limit`, of all drops or of one part. None leaves on a lane where another one is
-    being sent or unknown, none that waits for its order or tender, and none that would overtake something left out on its lane.
+    """The oldest ready entries that may be sent, at most `limit`, of all drops or of one part. Skips lanes where an entry is being
+    sent or unknown, entries that wait for their order or tender, and entries that would overtake a left-out one on its lane.
     """
     parts = [f"{drop} {operation}" for drop, operation in left_out.parts]
     given = {"most": limit, "parts": parts, "operations": list(left_out.operations)}
@@ -68,9 +68,9 @@ def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Par
 
 
 def canary_candidates(connection: Connection) -> list[Part]:
-    """The drops with ready entries, and the operation, whose first entries go alone (see `dispatch.canary`): no entry of that mapping
-    and operation was ever accepted, or none at all from that folder of the inbox. Drops that a person released after a failed canary
-    are left out.
+    """The drops and operations with ready entries whose first entries are sent alone (see `dispatch.canary`). No entry of their
+    mapping and operation, or none from their inbox folder, was ever accepted. Excludes drops that a person released after a
+    failed canary.
     """
     known_folders: dict[str, bool] = {}
     return [
@@ -83,8 +83,8 @@ def canary_candidates(connection: Connection) -> list[Part]:
 
 
 def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:
-    """Whether any entry from this drop's folder of the inbox was ever accepted. True for a fix file: it comes from any folder. Results
-    are cached in `known_folders`.
+    """Whether an entry from this drop's inbox folder was ever accepted. True for a fix file, which may come from any folder.
+    Results are cached in `known_folders`.
     """
     (first,) = _FIRST_FILE.rows(connection, drop=drop)
     if first.fixes is not None:
@@ -98,11 +98,11 @@ def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict
     return known_folders[place]
 
 
-# what waits
+# waiting entries
 
 
 class Parent(NamedTuple):
-    """A create or delete on a lane: what it made of the order or tender there, and when it was planned (by its id)."""
+    """A create or delete of the order or tender of a lane. Ids are in the order of planning."""
 
     id: int
     operation: str
@@ -110,40 +110,47 @@ class Parent(NamedTuple):
 
 
 def follow(transaction: Transaction, before: Mapping[int, PreviousState], settlements: Sequence[Settlement]) -> None:
-    """Do what these settlements mean for others on their lanes: children go, or wait again; what counted on something that does not take
-    place is held. `before` is what `change` returned.
+    """Apply the consequences of these settlements on their lanes: children are released or wait again, and entries that relied
+    on a create or delete that failed are held. `before` is the result of `change`.
     """
-    _let_children_go(transaction.connection, [before[one.entry] for one in settlements if one.state is State.ACCEPTED])
-    stopped = [before[one.entry] for one in settlements if one.state in (State.REFUSED, State.HELD)]
+    _release_ready_children(
+        transaction.connection,
+        [before[settlement.entry] for settlement in settlements if settlement.state is State.ACCEPTED],
+    )
+    stopped = [
+        before[settlement.entry] for settlement in settlements if settlement.state in (State.REFUSED, State.HELD)
+    ]
     if not stopped:
         return
-    deletes = {one.lane: one.id for one in stopped if one.operation in DELETES}
-    creates = {one.lane: one.id for one in stopped if one.operation in CREATES}
+    deletes = {settlement.lane: settlement.id for settlement in stopped if settlement.operation in DELETES}
+    creates = {settlement.lane: settlement.id for settlement in stopped if settlement.operation in CREATES}
     ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(deletes)) if row.operation in CREATES]
     _hold_behind(transaction, deletes, ready, "delete")
     ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(creates)) if _is_upsert(row)]
     _hold_behind(transaction, creates, ready, "create")
 
 
-def _let_children_go(connection: Connection, accepted: Sequence[PreviousState]) -> None:
-    """Let the ready children of these accepted entries go, as far as they are creates, and keep them back, as far as they are deletes."""
-    created = {one.lane: one.id for one in accepted if one.operation in CREATES}
-    deleted = {one.lane: one.id for one in accepted if one.operation in DELETES}
+def _release_ready_children(connection: Connection, accepted: Sequence[PreviousState]) -> None:
+    """Release the ready children of accepted creates, and make the children of accepted deletes wait."""
+    created = {entry.lane: entry.id for entry in accepted if entry.operation in CREATES}
+    deleted = {entry.lane: entry.id for entry in accepted if entry.operation in DELETES}
     if not deleted and (not created or not _ANY_CHILD.rows(connection)):
-        return  # nearly always: one look at nothing, and none at each lane
+        return  # the usual case: one query instead of one per lane
     children = [
-        one for one in _READY_ON_LANES.rows_of(connection, [*created, *deleted]) if one.operation not in CREATES
+        entry for entry in _READY_ON_LANES.rows_of(connection, [*created, *deleted]) if entry.operation not in CREATES
     ]
-    go = [{"entry": one.id} for one in children if one.waits and _goes(one, created)]
-    back = [{"entry": one.id} for one in children if not one.waits and one.id > deleted.get(one.lane, one.id)]
+    go = [{"entry": entry.id} for entry in children if entry.waits and _may_go(entry, created)]
+    back = [
+        {"entry": entry.id} for entry in children if not entry.waits and entry.id > deleted.get(entry.lane, entry.id)
+    ]
     if go:
-        _LET_GO.run(connection, go)
+        _RELEASE.run(connection, go)
     if back:
-        _KEEP_BACK.run(connection, back)
+        _MAKE_WAIT.run(connection, back)
 
 
 def _hold_behind(transaction: Transaction, stopped: Mapping[str, int], ready: Sequence[Any], word: str) -> None:
-    """Hold what was planned behind a create or delete that does not take place (by lane): what it means then is judged anew."""
+    """Hold the entries that were planned after a failed create or delete (by lane), to be judged again."""
     behind = [row for row in ready if row.id > stopped[row.lane]]
     change(transaction, [_held_for_earlier(row, f"the {word} before it did not take place") for row in behind])
 
@@ -153,23 +160,23 @@ def _is_upsert(row: Any) -> bool:
     return row.instead is not None and row.operation not in CREATES
 
 
-def _goes(child: Any, created: dict[str, int]) -> bool:
+def _may_go(child: Any, created: dict[str, int]) -> bool:
     return child.lane in created and (child.operation not in DELETES or child.id > created[child.lane])
 
 
 def release(transaction: Transaction, *, orphans: bool, updating: Collection[str] = ()) -> int:
-    """Let go what need not wait any more; returns how many entries that are. `orphans` may go without their order or tender;
-    creates of the mappings named in `updating` become updates where their record was accepted with other content.
+    """Release entries that no longer need to wait. Returns their number. `orphans`: send entries without their order or tender.
+    `updating`: mappings whose creates become updates if the record was accepted with other content.
 
-    A child goes when its order or tender is known to be at the exchange, and is ready again when its create is on its way. What
-    waits for an earlier outcome is judged anew when no entry of its lane is open.
+    A child is released when its order or tender is at the exchange, and is ready again when its create is being sent. An entry
+    that waits for an earlier outcome is judged again when no entry on its lane is open.
     """
     released = _release_children(transaction, orphans=orphans)
-    return released + _judge_anew(transaction, updating, orphans=orphans)
+    return released + _judge_again(transaction, updating, orphans=orphans)
 
 
 def hold(transaction: Transaction) -> int:
-    """Hold what is ready and cannot be sent: the end of a run's sending. Returns how many entries that are."""
+    """Hold ready entries that cannot be sent, at the end of a run's sending. Returns their number."""
     connection, held = transaction.connection, 0
     for rows in _waiting(connection, Waits.PARENT, State.READY):
         parents = _parents(connection, {row.lane for row in rows})
@@ -191,7 +198,7 @@ def remember(transaction: Transaction, lanes: Collection[str]) -> None:
 
 
 def _waiting(connection: Connection, waits: Waits, state: State) -> Iterator[Sequence[Any]]:
-    """What waits so, in this state, in chunks."""
+    """The entries in this state that wait for this, in chunks."""
     return _chunks(connection, _WAITING, waits=waits.value, state=state.value)
 
 
@@ -204,16 +211,16 @@ def _chunks(connection: Connection, statement: Statement, **values: Any) -> Iter
 
 def _parents(connection: Connection, lanes: Collection[str]) -> defaultdict[str, list[Parent]]:
     """The creates and deletes of these lanes, oldest first."""
-    found: defaultdict[str, list[Parent]] = defaultdict(list)
+    by_lane: defaultdict[str, list[Parent]] = defaultdict(list)
     for row in sorted(_ON_LANES.rows_of(connection, sorted(lanes))):
         if row.operation in CREATES or row.operation in DELETES:
-            found[row.lane].append(Parent(row.id, row.operation, State(row.state)))
-    return found
+            by_lane[row.lane].append(Parent(row.id, row.operation, State(row.state)))
+    return by_lane
 
 
 def _release_children(transaction: Transaction, *, orphans: bool) -> int:
     connection, released = transaction.connection, 0
-    for state in (State.READY, State.HELD):  # in this order: what is held becomes ready when it is let go
+    for state in (State.READY, State.HELD):  # in this order: a released held entry becomes ready
         for rows in _waiting(connection, Waits.PARENT, state):
             lanes = {row.lane for row in rows}
             parents, shown = _parents(connection, lanes), seen_lanes(connection, lanes)
@@ -222,42 +229,42 @@ def _release_children(transaction: Transaction, *, orphans: bool) -> int:
                 if _is_overtaken(row, parents[row.lane]):
                     continue
                 family = _of_child(row, parents[row.lane])
-                there = stands(((one.operation, one.state) for one in family), seen=row.lane in shown)
+                there = parent_exists(((parent.operation, parent.state) for parent in family), seen=row.lane in shown)
                 if there or orphans:
                     go.append({"entry": row.id})
-                if state is State.HELD and (settled := _let_in(row, family, there=there, orphans=orphans)):
+                if state is State.HELD and (settled := _made_ready(row, family, there=there, orphans=orphans)):
                     settlements.append(settled)
             change(transaction, settlements)
             if go:
-                _LET_GO.run(connection, go)
+                _RELEASE.run(connection, go)
             released += len(settlements) if state is State.HELD else len(go)
     return released
 
 
-def _let_in(row: Any, family: Sequence[Parent], *, there: bool, orphans: bool) -> Settlement | None:
-    """How a held child is ready again, if it is: to go, or to wait for its create that is on its way."""
+def _made_ready(row: Any, family: Sequence[Parent], *, there: bool, orphans: bool) -> Settlement | None:
+    """The settlement that makes a held child ready: to be sent, or to wait for its create that is being sent. Else None."""
     if there:
-        return Settlement(row.id, State.READY, f"{parent_of(row.lane)} is there")
+        return Settlement(row.id, State.READY, f"{parent_of(row.lane)} is at the exchange")
     if orphans:
         return Settlement(row.id, State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
-    if any(one.operation in CREATES and one.state in _COMING for one in family):
+    if any(parent.operation in CREATES and parent.state in _COMING for parent in family):
         return Settlement(row.id, State.READY, f"waits for {parent_of(row.lane)}", waits=Waits.PARENT)
     return None
 
 
 def _is_overtaken(row: Any, parents: Sequence[Parent]) -> bool:
-    """Whether a delete waited until what came after it may have been created: what a listing shows now is not what it meant."""
+    """Whether a later create may have been sent while a delete waited: a listing now shows another record than it meant."""
     return row.operation in DELETES and any(
-        one.id > row.id and one.operation in CREATES and one.state in _MAY_BE_MADE for one in parents
+        parent.id > row.id and parent.operation in CREATES and parent.state in _MAY_BE_MADE for parent in parents
     )
 
 
 def _of_child(row: Any, parents: Sequence[Parent]) -> Sequence[Parent]:
-    # A delete that came before the create must not take away what was created after it.
-    return [one for one in parents if one.id < row.id] if row.operation in DELETES else parents
+    # A delete that was planned before the create must not delete the created record.
+    return [parent for parent in parents if parent.id < row.id] if row.operation in DELETES else parents
 
 
-def _judge_anew(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
+def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
     connection, judged = transaction.connection, 0
     policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, list(updating))}
     for rows in _waiting(connection, Waits.EARLIER, State.HELD):
@@ -269,13 +276,13 @@ def _judge_anew(transaction: Transaction, updating: Collection[str], *, orphans:
             if any(earlier.state in BUSY for earlier in lane):
                 continue
             place = next(place for place, earlier in enumerate(lane) if earlier.id == row.id)
-            # beside a later create, an upsert creates nothing
-            later = [one for one in lane[place + 1 :] if BY_NAME[one.operation].creates]
+            # if a create follows later, an upsert creates nothing
+            later = [entry for entry in lane[place + 1 :] if BY_NAME[entry.operation].creates]
             changed: Changed = "update" if row.drop_id in policies else "hold"
             decision = decide(_document(row), lane[:place], changed=changed, seen=row.lane in shown, later=later)
             document, verdict = decision.document, decision.verdict
             if verdict.waits is Waits.EARLIER:
-                continue  # an earlier one was given up, and is in doubt for as long as nobody decides otherwise
+                continue  # an earlier entry was abandoned: its outcome is unknown until a person decides
             if orphans and verdict.waits is Waits.PARENT and row.instead is not None:
                 verdict = Verdict(State.READY, _SENT_WITHOUT.format(parent=parent_of(row.lane)))
             sent_as = {name: getattr(document, name) for name in ("operation", "payload", "content_hash")}
@@ -284,7 +291,7 @@ def _judge_anew(transaction: Transaction, updating: Collection[str], *, orphans:
             )
             settlements.append(_judged(row, verdict))
             if document.operation != row.operation:
-                updates.append({"entry": row.id, **sent_as, "instead": _as_it_was(row)})
+                updates.append({"entry": row.id, **sent_as, "instead": _previous_form(row)})
         if updates:
             _SEND_AS.run(connection, updates)
         change(transaction, settlements)
@@ -298,8 +305,8 @@ def _judged(row: Any, verdict: Verdict) -> Settlement:
 
 
 def _document(row: Any) -> Document:
-    """What a row was made from: of an upsert both its forms, as its mapping gave them."""
-    problems = still_true(codec.decode_problems(row.problems))
+    """The document of a row, with both forms of an upsert as the mapping produced them."""
+    problems = still_valid(codec.decode_problems(row.problems))
     document = Document(row.operation, row.key, row.lane, row.payload, row.content_hash, (), problems)
     if row.instead is None:
         return document
@@ -309,8 +316,8 @@ def _document(row: Any) -> Document:
     return replace(document, **other._asdict(), instead=Instead(row.operation, row.payload, row.content_hash))
 
 
-def _as_it_was(row: Any) -> bytes | None:
-    """Of an upsert that is the other one now: what it was, in case it turns once more."""
+def _previous_form(row: Any) -> bytes | None:
+    """The previous form of an upsert that now has its other form, in case it changes back."""
     if row.instead is None:
         return None
     return codec.encode_instead(Instead(row.operation, row.payload, row.content_hash))
@@ -318,8 +325,8 @@ def _as_it_was(row: Any) -> bytes | None:
 
 def _held_for_parent(row: Any, parents: Sequence[Parent]) -> Settlement:
     parent, why = parent_of(row.lane), _why(parents)
-    is_upsert = row.instead is not None  # it may have to make what it waits for
-    hint = _JUDGED_ANEW if is_upsert else _HINT.format(key=row.key)
+    is_upsert = row.instead is not None  # it may have to create the record it waits for
+    hint = _JUDGED_AGAIN if is_upsert else _HINT.format(key=row.key)
     problem = Problem("L607", values={"parent": parent, "why": why}, hint=hint)
     waits = Waits.EARLIER if is_upsert else Waits.PARENT
     return Settlement(row.id, State.HELD, f"waits for {parent}: {why}", problems=(problem,), waits=waits)
@@ -331,31 +338,31 @@ def _held_for_earlier(row: Any, reason: str = "earlier outcome unknown") -> Sett
 
 
 def _why(parents: Sequence[Parent]) -> str:
-    """Why the order or tender is not there, in words."""
-    done = [one for one in parents if one.state is State.ACCEPTED]
+    """The reason why the order or tender is not at the exchange, in words."""
+    done = [parent for parent in parents if parent.state is State.ACCEPTED]
     if done and done[-1].operation in DELETES:
         return "it was deleted"
-    creates = [one for one in parents if one.operation in CREATES]
+    creates = [parent for parent in parents if parent.operation in CREATES]
     if done:
         return "it was created after this"
     return _WHY[creates[-1].state] if creates else "it has not been sent yet"
 
 
-_JUDGED_ANEW = "the next run decides whether it creates or updates"
-_SENT_WITHOUT = "sent without {parent}, as the setting says"
-_HINT = "it goes by itself once the other is there; to send it all the same: loadsheet retry {key}"
+_JUDGED_AGAIN = "the next run decides whether it creates or updates"
+_SENT_WITHOUT = "sent without {parent}, as the settings allow"
+_HINT = "sent automatically once the other is at the exchange; to send it now: loadsheet retry {key}"
 _WHY = {
-    State.INVALID: "its sender has to fix it first",
-    State.HELD: "it is held itself",
-    State.READY: "it is not sent yet",
-    State.SENDING: "whether it arrived is not known",
-    State.UNKNOWN: "whether it arrived is not known",
+    State.INVALID: "the sender must fix it first",
+    State.HELD: "it is held too",
+    State.READY: "it has not been sent yet",
+    State.SENDING: "its outcome is unknown",
+    State.UNKNOWN: "its outcome is unknown",
     State.REFUSED: "the exchange refused it",
-    State.UNCHANGED: "it waits itself",
+    State.UNCHANGED: "it waits too",
 }
 
 
-# The state of another entry is an expression, so that no index of states is used: on a lane there are a few, in a state there may be all.
+# `other.state || ''` is an expression, so that no index on states is used: a lane has few entries, a state may have all of them.
 _MAY_BE_SENT = """
     select entries.id, entries.drop_id, entries.operation, entries.key, entries.lane, entries.payload, entries.attempts,
         mappings.batch_size
@@ -443,8 +450,8 @@ _READY_ON_LANES = Statement(
     "select id, operation, lane, key, waits, instead from entries where state = 'ready' and lane in (:wanted)"
 )
 _ON_LANES = Statement("select id, operation, state, lane from entries where lane in (:wanted)")
-_LET_GO = Statement("update entries set waits = '' where id = :entry and state = 'ready'")
-_KEEP_BACK = Statement("update entries set waits = 'parent' where id = :entry and state = 'ready'")
+_RELEASE = Statement("update entries set waits = '' where id = :entry and state = 'ready'")
+_MAKE_WAIT = Statement("update entries set waits = 'parent' where id = :entry and state = 'ready'")
 _SEND_AS = Statement(
     """
     update entries set operation = :operation, payload = :payload, content_hash = :content_hash, instead = :instead

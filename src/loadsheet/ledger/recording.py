@@ -1,6 +1,6 @@
-"""Records a drop: its files and tables, its entries with their verdicts, and the rows that rules left out. Forecasts the same verdicts.
+"""Records a drop: its files and tables, its entries with their verdicts, and the rows that rules excluded. Forecasts the same verdicts.
 
-Owns: the statements of planning. Opens no transaction: the verbs of `Ledger` do. A forecast only reads.
+Owns: the statements of planning. Opens no transaction: the methods of `Ledger` do. A forecast only reads.
 """
 
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
-from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, recognized, stands
+from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, parent_exists, recognized
 from loadsheet.ledger.schema import drops, files, mappings, runs, tables
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
@@ -21,13 +21,13 @@ from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_even
 from loadsheet.mapping.documents import Document, Ignored, Lineage, TableNotes
 from loadsheet.problems import DoesNotBalance, Problem, Where
 
-STOPPED = "something is wrong with all of the files that it came with"
+STOPPED = "a problem concerns all files of its drop"
 _ANALYZE_AFTER, _ANALYZE_FACTOR = 1000, 4
 
 
 class ReadTotals(NamedTuple):
-    """What is known of a drop once all of it was read, and so the last item of its documents: how many rows each table had, what was seen
-    of them, and problems that concern all documents (then none of them is sent).
+    """The totals of a drop after reading, the last item of its documents: the number of rows and the notes of each table. If
+    `doubts`, problems that concern all documents, are given, no document is sent.
     """
 
     rows: Mapping[str, int] = {}
@@ -36,8 +36,8 @@ class ReadTotals(NamedTuple):
 
 
 class PlanningRules(NamedTuple):
-    """How the documents of a drop are planned: what becomes of a create whose record was accepted with other content, and the share (0 to 1)
-    of invalid documents above which none is sent.
+    """How the documents of a drop are planned. `changed`: the treatment of a create whose record was accepted with other
+    content. `error_share_max`: the share (0 to 1) of invalid documents above which none is sent.
     """
 
     changed: Changed = "hold"
@@ -50,8 +50,8 @@ DEFAULT_RULES = PlanningRules()
 def record_plan(
     transaction: Transaction, drop: Drop, items: Iterable[Document | Ignored | ReadTotals], rules: PlanningRules
 ) -> tuple[int, Counter[State]]:
-    """Record a drop whose mapping is recorded, with all its documents; returns its id and how many entries each state has. Raises
-    DoesNotBalance if a row ended in no document or in two.
+    """Record a drop, whose mapping is already recorded, with all its documents. Returns its id and the number of entries in each
+    state. Raises DoesNotBalance if a row is in no document or in two.
     """
     connection, run, _ = transaction
     identity = record_drop(connection, run, drop)
@@ -83,7 +83,7 @@ def record_plan(
 
 
 def record_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> None:
-    """Record the mapping of a drop, or fill in what an earlier schema did not keep of it."""
+    """Record the mapping of a drop, or fill in the columns that an earlier schema did not have."""
     explained = {
         "language": drop.language,
         "guide": codec.encode_guide(drop.guide),
@@ -107,7 +107,7 @@ def record_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> None
 
 
 def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
-    """Record a drop with its files and tables; returns its id."""
+    """Record a drop with its files and tables. Returns its id."""
     row = {"run_id": run.id, "mapping_hash": drop.mapping_hash or None, "fixes": drop.fixes}
     key = connection.execute(insert(drops).values(row)).inserted_primary_key
     identity = int(key[0]) if key else 0
@@ -139,14 +139,14 @@ def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
 
 
 def _notes_of(drop: Drop, name: str, notes: TableNotes) -> dict[str, str]:
-    """The columns of a table of this drop that hold what was seen of it when its rows were read."""
+    """The values of the columns of a table that hold the notes about its rows."""
     more = {UNUSED: "\n".join(notes.unused), BLANK_ROWS: f"{notes.blank_rows:,}" if notes.blank_rows else ""}
     found = {**drop.table(name).found, **{title: text for title, text in more.items() if text}}
     return {"problems": codec.encode_problems(notes.problems), "found": codec.encode(found)}
 
 
 def _record_ignored(connection: Connection, drop: int, ignored: Sequence[Ignored]) -> None:
-    """Record rows that rules left out."""
+    """Record the rows that rules excluded."""
     rows = [
         {
             "drop": drop,
@@ -164,8 +164,8 @@ def _record_ignored(connection: Connection, drop: int, ignored: Sequence[Ignored
 def record_entries(
     transaction: Transaction, drop: int, documents: Sequence[Document], changed: Changed = "hold"
 ) -> list[State]:
-    """Judge documents by what their lanes hold, and record them as entries with an event each; returns their states. `changed`
-    says what becomes of a create whose record was accepted with other content.
+    """Judge documents by the entries on their lanes, and record each as an entry with an event. Returns their states. `changed`:
+    the treatment of a create whose record was accepted with other content.
     """
     connection = transaction.connection
     wanted = {document.lane for document in documents if document.usable}
@@ -193,8 +193,8 @@ def record_entries(
 
 
 class Forecaster:
-    """Forecasts the verdicts on the documents of drops that come one after the other. Records nothing: what it forecast for earlier
-    documents counts as known for later ones.
+    """Forecasts the verdicts on the documents of consecutive drops and records nothing. Forecasts for earlier documents count
+    as entries for later ones.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -202,8 +202,8 @@ class Forecaster:
         self._forecast: defaultdict[str, list[EarlierEntry]] = defaultdict(list)
 
     def verdicts(self, documents: Iterable[Document], *, changed: Changed) -> Iterator[tuple[Document, Verdict]]:
-        """Each document as it would be sent, with its verdict. `changed` says what becomes of a create whose record was accepted with
-        other content. A child whose order or tender would be sent waits for nothing.
+        """Each document as it would be sent, with its verdict. `changed`: the treatment of a create whose record was accepted with
+        other content. A child does not wait if its order or tender would be sent.
         """
         stream = iter(documents)
         while chunk := list(islice(stream, CHUNK)):
@@ -217,17 +217,19 @@ class Forecaster:
                 verdict = decision.verdict
                 if verdict.waits is Waits.PARENT and any(map(_is_coming, lane)):
                     verdict = verdict._replace(waits=Waits.DECISION)
-                if verdict.stays_on_lane:  # without its record, to save memory: differences of fields stay unknown
+                if verdict.stays_on_lane:  # without its record, to save memory: field differences are not forecast
                     earlier = _as_earlier(0, decision._replace(verdict=verdict))
                     self._forecast[given.lane].append(earlier._replace(payload=b"", problems=()))
                 yield decision.document, _as_reported(decision.document, verdict, lane, seen=seen)
 
 
 def _as_reported(document: Document, verdict: Verdict, lane: Sequence[EarlierEntry], *, seen: bool) -> Verdict:
-    """The verdict as the reports count it: what repeats a held entry is held as that one is, unless its order or tender is coming."""
+    """The verdict as reports count it: a repetition of a held entry is held too, unless its order or tender would be sent."""
     if not verdict.waits_again:
         return verdict
-    if BY_NAME[document.operation].creates or stands(((one.operation, one.state) for one in lane), seen=seen):
+    if BY_NAME[document.operation].creates or parent_exists(
+        ((earlier.operation, earlier.state) for earlier in lane), seen=seen
+    ):
         return verdict._replace(state=State.HELD)
     return verdict if any(map(_is_coming, lane)) else verdict._replace(state=State.HELD, waits=Waits.PARENT)
 
@@ -237,22 +239,22 @@ def _is_coming(earlier: EarlierEntry) -> bool:
 
 
 class _Statistics:
-    """Keeps a server's statistics of the entries true while a plan adds many: without it, the server takes the table for empty until the
-    transaction is over, and reads all of it again and again. SQLite needs none.
+    """Updates the server's statistics while a plan adds many entries. Otherwise the server assumes an empty table until the
+    transaction ends, and scans it for every query. SQLite does not need this.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection, self._added, self._due = connection, 0, _ANALYZE_AFTER
 
     def added(self, count: int) -> None:
-        """Take note of entries that were recorded."""
+        """Count recorded entries."""
         self._added += count
         if self._added >= self._due:
             self._due = self._added * _ANALYZE_FACTOR
             self._analyze()
 
     def complete(self) -> None:
-        """Take note that all are recorded."""
+        """Update the statistics after the last entry."""
         if self._due > _ANALYZE_AFTER:
             self._analyze()
 
@@ -262,7 +264,7 @@ class _Statistics:
 
 
 def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str, list[EarlierEntry]]:
-    """What the ledger knows on these lanes, oldest first; of what is held only what waits for something to end, or was given up."""
+    """The entries on these lanes, oldest first. Held ones only if they wait for an outcome or a parent, or were abandoned."""
     lanes: dict[str, list[EarlierEntry]] = {}
     for row in sorted(_ON_LANES.rows_of(connection, list(wanted)), key=itemgetter(0)):
         state = State(row.state)
@@ -276,8 +278,12 @@ def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str
 
 
 def _accepted_versions(connection: Connection, documents: Sequence[Document]) -> dict[str, str]:
-    """For the records of invalid documents that the exchange has: by lane, the run in which the version there was accepted."""
-    wanted = {one.lane for one in documents if not one.usable and one.key and one.operation in _VERSIONS}
+    """For invalid documents whose record is at the exchange: by lane, the run in which that version was accepted."""
+    wanted = {
+        document.lane
+        for document in documents
+        if not document.usable and document.key and document.operation in _VERSIONS
+    }
     last: dict[str, tuple[int, str]] = {}
     for row in sorted(_ACCEPTED_ON_LANES.rows_of(connection, sorted(wanted)), key=itemgetter(0)):
         if row.operation in _VERSIONS or row.operation in _DELETES:
@@ -287,12 +293,12 @@ def _accepted_versions(connection: Connection, documents: Sequence[Document]) ->
 
 
 def seen_lanes(connection: Connection, wanted: Collection[str]) -> set[str]:
-    """Those of these lanes whose order or tender a listing showed."""
+    """The lanes among these whose order or tender a listing showed."""
     return {row.lane for row in _SEEN.rows_of(connection, list(wanted))}
 
 
 def _as_earlier(identity: int, decision: Decision) -> EarlierEntry:
-    """The entry of a decision as the verdicts on later documents see it."""
+    """The entry of a decision, as an earlier entry for the verdicts on later documents."""
     document, verdict, _ = decision
     return EarlierEntry(
         identity,
@@ -331,8 +337,8 @@ def _entry_record(identity: int, drop: int, decision: Decision, now: str) -> dic
 
 
 def free_run_name(connection: Connection, day: str, taken: Collection[str]) -> str:
-    """The name of the next run of a day, such as 2026-03-04-01 for 2026-03-04. Its number is higher than that of any run of the day in the ledger
-    and in `taken`: a restored ledger knows less than was reported, and report folders have these names.
+    """The name of the next run of a day, such as 2026-03-04-01 for 2026-03-04. Its number is above that of any run of the day in
+    the ledger or in `taken`: a restored ledger may lack runs whose report folders exist.
     """
     known = connection.scalars(select(runs.c.name).where(runs.c.name.startswith(f"{day}-")))
     numbers = (name[len(day) + 1 :] for name in (*known, *taken) if name.startswith(f"{day}-"))
@@ -342,8 +348,8 @@ def free_run_name(connection: Connection, day: str, taken: Collection[str]) -> s
 def stop_reasons(
     name: str, fates: Mapping[State, int], share_max: float, doubts: Sequence[Problem] = ()
 ) -> tuple[Problem, ...]:
-    """Why nothing of this drop may be sent; empty if it may. Either more than a share (0 to 1) of its documents is invalid, or there
-    are `doubts` about all of them.
+    """The reasons why nothing of this drop may be sent (empty: it may). Either the share (0 to 1) of invalid documents is too
+    high, or there are `doubts`, problems that concern all of them.
     """
     invalid, count = fates.get(State.INVALID, 0), sum(fates.values())
     errors = (_too_many_errors(name, invalid, count, share_max),) if invalid > share_max * count else ()
@@ -351,18 +357,16 @@ def stop_reasons(
 
 
 def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Sequence[Problem]) -> Counter[State]:
-    """Hold all ready entries of a drop; returns how many entries each state has then. A person can still send them: every row is accounted
-    for.
-    """
+    """Hold all ready entries of a drop. Returns the new number of entries in each state. A person can still send them."""
     problems, ready = tuple(why), fates[State.READY]
-    while found := _READY_OF_DROP.rows(transaction.connection, drop=drop, most=CHUNK):
-        change(transaction, [Settlement(row.id, State.HELD, STOPPED, problems=problems) for row in found])
+    while rows := _READY_OF_DROP.rows(transaction.connection, drop=drop, most=CHUNK):
+        change(transaction, [Settlement(row.id, State.HELD, STOPPED, problems=problems) for row in rows])
     return +(fates - Counter({State.READY: ready}) + Counter({State.HELD: ready}))
 
 
 def _too_many_errors(name: str, invalid: int, count: int, share_max: float) -> Problem:
     """The problem of a drop with too many invalid documents."""
-    hint = f"correct the file and drop it again, or send what is right of it: loadsheet retry --file {name}"
+    hint = f"correct the file and drop it again, or send only its valid rows: loadsheet retry --file {name}"
     values = {"invalid": invalid, "count": count, "limit": f"{share_max * 100:.4g} %"}
     return Problem("L611", Where(name), name, values, hint)
 
@@ -370,7 +374,7 @@ def _too_many_errors(name: str, invalid: int, count: int, share_max: float) -> P
 _VERSIONS = frozenset(write.name for write in WRITES if write.action in (Action.CREATE, Action.UPDATE))
 _DELETES = frozenset(write.name for write in WRITES if write.action is Action.DELETE)
 _LAST_ENTRY = Statement("select max(id) as id from entries")
-_ON_LANES = Statement(  # beside what counts by its state, what waits for something to end, and what was given up
+_ON_LANES = Statement(  # also held entries that wait for an outcome or a parent, or were abandoned
     """
     select id, lane, operation, key, state, content_hash, payload, receipt, problems, waits from entries
     where lane in (:wanted) and (

@@ -1,10 +1,10 @@
-"""What the ledger knows of runs and of what they read: drops, files, tables, mappings, and which run reports the work of which. Reads only,
-but for `mark_reported_by`.
+"""Queries about runs and what they read: drops, files, tables, mappings, and which run reports whose work. Read-only except for
+`mark_reported_by`.
 
-A file came when it was last changed, unless that is before the run that did not find it yet: then it came when it was found, because some
-programs keep an older time. Fix files are not arrivals: nobody waits for them. The last version of a file is the latest earlier drop with
-the same mapping and file names; a drop that shares less than half of its keys is another file. An unfinished run (killed, or out of disk
-space) never gets an end; its summary names the later run that reports its work.
+A file's arrival is its last change. If that is before the previous run, which did not find it, its arrival is when it was found,
+because some programs keep an older time. Fix files are not arrivals. The last version of a file is the latest earlier drop with the
+same mapping and file names. A drop that shares less than half of its keys counts as another file. An unfinished run (killed, or out
+of disk space) never gets an end; its summary names the later run that reports its work.
 """
 
 from bisect import bisect_left
@@ -27,12 +27,12 @@ SCHEDULES = "schedules"
 """The name of the stored value of `RunQueries.schedules_done`."""
 
 ALLOWANCE = timedelta(minutes=15)
-"""A file may be this much older than the run that did not find it, and count as come at its own time: it may have been too young, or open."""
+"""A file up to this much older than the run that did not find it keeps its own time: it may have been too young or open."""
 
 
 class Arrival(NamedTuple):
-    """A file that came: its name in the inbox, when (aware, UTC), the run that took it, the mapping and role it was read with (both
-    empty if it was set aside), and how many records its drop gave; `number` is that of the drop.
+    """An arrived file. `name` is its name in the inbox, `came` its arrival (aware, UTC), `run` the run that took it. `mapping` and
+    `role` are empty if it was set aside. `records` counts the records of its drop; `number` is that of the drop.
     """
 
     name: str
@@ -45,19 +45,17 @@ class Arrival(NamedTuple):
 
     @property
     def set_aside(self) -> bool:
-        """Whether it could not be used: it came all the same."""
+        """Whether it arrived but could not be used."""
         return not self.mapping
 
 
 KEYS_MAX = 1_000
-"""The number of keys of missing records that are listed of a file; the others are counted."""
+"""The number of keys of missing records listed per file. Further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingRecords:
-    """The records that the last version of a file had, which the run named `run` read, and that the new one has not: how many, and the
-    first keys.
-    """
+    """The records of a file's last version, read by the run named `run`, that the new version lacks: their number and first keys."""
 
     run: str
     count: int
@@ -65,7 +63,7 @@ class MissingRecords:
 
 
 class RunQueries:
-    """The reading side of the ledger, as far as it is about runs and what they read."""
+    """The reading side of the ledger for runs and what they read."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = at_one_moment(engine)
@@ -77,15 +75,15 @@ class RunQueries:
             return [_run(row) for row in connection.execute(query)]
 
     def runs_with_reports_missing(self, before: Run | None = None, limit: int = 10) -> list[Run]:
-        """The latest runs, before this one if one is given, that ended without some of their reports, oldest first."""
+        """The latest runs (earlier than `before`, if given) that ended without some of their reports, oldest first."""
         query = select(runs).where(runs.c.finished_at != "", runs.c.summary.contains('"missing"', autoescape=True))
         query = query if before is None else query.where(runs.c.id < before.id)
         with self._engine.connect() as connection:
-            found = connection.execute(query.order_by(desc(runs.c.id)).limit(limit))
-            return [_run(row) for row in found][::-1]
+            rows = connection.execute(query.order_by(desc(runs.c.id)).limit(limit))
+            return [_run(row) for row in rows][::-1]
 
     def runs_named(self, name: str) -> list[Run]:
-        """The run of this name, or all runs of this day (`2026-03-04`), oldest first; none if there is none."""
+        """The run of this name, or all runs of this day (`2026-03-04`), oldest first. Empty if there are none."""
         matching = or_(runs.c.name == name, runs.c.name.startswith(f"{name}-", autoescape=True))
         with self._engine.connect() as connection:
             return [_run(row) for row in connection.execute(select(runs).where(matching).order_by(runs.c.id))]
@@ -98,32 +96,32 @@ class RunQueries:
             ]
 
     def arrivals(self, since: str, *, counted: bool = True) -> list[Arrival]:
-        """The files that runs took which began at `since` (ISO 8601 UTC) or later, in the order in which they came; with their numbers
-        of records, if they are to be `counted`.
+        """The files taken by runs that began at `since` (ISO 8601 UTC) or later, in the order of arrival. `counted`: include the
+        numbers of records.
         """
         with self._engine.connect() as connection:
             return _arrivals(connection, since, counted=counted)
 
     def first_and_last_start(self) -> tuple[str, str]:
-        """When the first and the last of the runs that were finished began (ISO 8601 UTC); both empty if there was none."""
+        """The starts of the first and last finished runs (ISO 8601 UTC). Both empty if there was none."""
         query = select(func.min(runs.c.started_at), func.max(runs.c.started_at)).where(runs.c.finished_at != "")
         with self._engine.connect() as connection:
             first, last = connection.execute(query).one()
             return first or "", last or ""
 
     def begun_before(self, when: str) -> str:
-        """When the last run before this moment began (ISO 8601 UTC both); empty if there was none."""
+        """The start of the last run before `when` (both ISO 8601 UTC). Empty if there was none."""
         with self._engine.connect() as connection:
             return connection.scalar(select(func.max(runs.c.started_at)).where(runs.c.started_at < when)) or ""
 
     def listing_snapshot(self, run: Run) -> bytes:
-        """What the look of a run at the exchange showed, as it was given to `Ledger.end_run`; empty if there was none."""
+        """A run's snapshot of the listings, as passed to `Ledger.end_run`. Empty if there is none."""
         with self._engine.connect() as connection:
             return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run.id)) or b""
 
     @contextmanager
     def at_one_moment(self) -> Iterator[Connection]:
-        """A connection that sees everything as it is now, while the `with` block lasts."""
+        """A connection with a snapshot of the current data, for the `with` block."""
         with self._engine.connect() as connection, connection.begin():
             yield connection
 
@@ -133,21 +131,21 @@ class RunQueries:
             return self._drop(connection, identity)
 
     def drop_of_run(self, run: str, identity: int) -> Drop | None:
-        """The drop with this number if the run of this name planned it; None if this ledger knows no such drop."""
+        """The drop with this number if the run of this name planned it. None if this ledger has no such drop."""
         query = select(drops.c.id).join(runs, runs.c.id == drops.c.run_id)
         query = query.where(drops.c.id == identity, runs.c.name == run, drops.c.mapping_hash.is_not(None))
         with self._engine.connect() as connection:
             return self._drop(connection, identity) if connection.scalar(query) is not None else None
 
     def drop_of_entry(self, entry: int) -> Drop | None:
-        """The drop that an entry is from; None if there is no such entry."""
+        """The drop of an entry. None if there is no such entry."""
         with self._engine.connect() as connection:
-            found = connection.scalar(select(entries.c.drop_id).where(entries.c.id == entry))
-            return self._drop(connection, found) if found is not None else None
+            identity = connection.scalar(select(entries.c.drop_id).where(entries.c.id == entry))
+            return self._drop(connection, identity) if identity is not None else None
 
     def drops_of(self, *of: Run) -> list[Drop]:
-        """The drops that these runs touched, oldest first: those they planned, and earlier ones with an entry that they changed or
-        looked for; and the drops of unfinished runs that these report (see `Ledger.adopt_unfinished_runs`).
+        """The drops of these runs, oldest first: those they planned, earlier ones with an entry that they changed or looked up, and
+        the drops of unfinished runs that they report (see `Ledger.adopt_unfinished_runs`).
         """
         with self._engine.connect() as connection:
             wanted = with_adopted_runs(connection, of)
@@ -162,13 +160,13 @@ class RunQueries:
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
 
     def missing_records(self, read: Sequence[Drop]) -> dict[int, MissingRecords]:
-        """By drop, the records of the last version of its file that are missing from it; these drops are of one run."""
+        """By drop, the records of its file's last version that it lacks. All drops must be of one run."""
         with self._engine.connect() as connection:
             return _missing_records(connection, read)
 
     def runs_changing(self, drop: int) -> list[str]:
-        """The names of the runs that planned a drop or changed one of its entries, oldest first; in the place of one that did not end, that
-        of the run that reports it.
+        """The names of the runs that planned a drop or changed one of its entries, oldest first. An unfinished run is replaced by
+        the run that reports it.
         """
         changing = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         planned = select(drops.c.run_id).where(drops.c.id == drop)
@@ -177,26 +175,26 @@ class RunQueries:
             return reporting_runs(connection, connection.scalars(select(runs.c.name).where(mine)).all())
 
     def first_with(self, sha256: str, before: int) -> Drop | None:
-        """The first drop before this one that holds a file of these bytes, if there is one."""
+        """The first drop before this one that has a file with these bytes, if any."""
         query = select(func.min(files.c.drop_id)).where(files.c.sha256 == sha256, files.c.drop_id < before)
         with self._engine.connect() as connection:
             first = connection.scalar(query)
             return None if first is None else self._drop(connection, first)
 
     def drops_named(self, name: str) -> list[int]:
-        """The drops that hold a file of this name, with or without its folders, oldest first."""
+        """The drops that have a file of this name, with or without folders, oldest first."""
         named = or_(files.c.name == name, files.c.name.endswith(f"/{name}", autoescape=True))
         with self._engine.connect() as connection:
             return list(connection.scalars(select(files.c.drop_id).where(named).distinct().order_by(files.c.drop_id)))
 
     def unfiled(self, work: str) -> list[Drop]:
-        """The drops with a file that still lies in this folder, the work area of killed runs, as far as the ledger knows."""
+        """The drops with a file that, by the ledger, is still in this folder, the work area of killed runs."""
         query = select(files.c.drop_id).where(files.c.kept_as.startswith(f"{work}/", autoescape=True)).distinct()
         with self._engine.connect() as connection:
             return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
 
     def ignored_of(self, drop: int) -> Iterator[IgnoredRow]:
-        """The rows of a drop that rules left out, in the order in which they were met."""
+        """The rows of a drop that rules excluded, in reading order."""
         query = select(ignored).where(ignored.c.drop_id == drop).order_by(ignored.c.id)
         for row in streamed(self._engine, query):
             yield IgnoredRow(row.table_name, row.number, codec.decode_cells(row.cells), row.rule)
@@ -211,15 +209,15 @@ class RunQueries:
             return Origin({table.name: table for table in self._drop(connection, drop).tables}, lineage)
 
     def mapping_source(self, digest: str) -> dict[str, str]:
-        """The files of a mapping as they were when it had this hash (or a hash that begins so), by their paths from its folder, the
-        mapping first; empty if it was never used or its files were not kept then.
+        """The files of the mapping version with this hash (or prefix of a hash), by path relative to its folder, the mapping first.
+        Empty if it was never used or its files were not kept.
         """
         query = select(mappings.c.source).where(mappings.c.hash.startswith(digest, autoescape=True))
         with self._engine.connect() as connection:
             return codec.decode_texts_by_name(connection.scalar(query) or codec.NOTHING)
 
     def schedules_done(self) -> dict[str, str]:
-        """Up to when (ISO 8601 UTC) all of each schedule is done, by its name, as `Ledger.keep_schedules_done` recorded it."""
+        """The time (ISO 8601 UTC) up to which each schedule is done, by name, as `Ledger.keep_schedules_done` stored it."""
         with self._engine.connect() as connection:
             return schedules_done(connection)
 
@@ -272,15 +270,15 @@ _read_summary = msgspec.json.Decoder(_Summary).decode
 
 
 def reported_by(run: Run) -> str:
-    """The name of the later run that reports the work of this unfinished run; empty if there is none."""
+    """The name of the later run that reports this unfinished run's work. Empty if there is none."""
     return _reporter(run.summary) if not run.finished_at else ""
 
 
 def unreported_before(connection: Connection, run: Run) -> list[int]:
     """The unfinished runs before this one that no finished run has reported, oldest first.
 
-    The caller holds the ledger, so none of them is still active. A run that died before the last run with verdicts is left out: that
-    run reported it, or nothing ever did, because versions before 0.5.0 reported no unfinished runs.
+    The caller holds the ledger, so none of them is still active. A run that died before the last run with verdicts is excluded: that
+    run reported it, or none did, because versions before 0.5.0 did not report unfinished runs.
     """
     has_verdicts = runs.c.summary.contains('"verdicts"', autoescape=True)
     last = select(func.coalesce(func.max(runs.c.id), 0)).where(
@@ -324,13 +322,13 @@ def _reported_by(name: str) -> str:
 
 
 def _arrivals(connection: Connection, since: str, *, counted: bool) -> list[Arrival]:
-    """The files of the runs that began at `since` (ISO 8601 UTC) or later, in the order in which they came; without `counted` the numbers
-    of records are all 0, which spares a long look.
+    """The files of the runs that began at `since` (ISO 8601 UTC) or later, in the order of arrival. Without `counted` the numbers
+    of records are 0, which saves a slow query.
     """
     recent = runs.c.started_at >= since
     times = list(connection.scalars(_LOOKS.where(recent)))
     counts = {row.drop_id: row.records for row in connection.execute(_COUNTS.where(recent))} if counted else {}
-    found = [
+    arrivals = [
         Arrival(
             row.name,
             _came(row.arrived, row.started_at, times),
@@ -342,7 +340,7 @@ def _arrivals(connection: Connection, since: str, *, counted: bool) -> list[Arri
         )
         for row in connection.execute(_ARRIVALS.where(recent))
     ]
-    return sorted(found, key=lambda one: (one.came, one.name))
+    return sorted(arrivals, key=lambda arrival: (arrival.came, arrival.name))
 
 
 def _came(arrived: str, taken: str, looked: list[str]) -> datetime:
@@ -382,19 +380,19 @@ _COUNTS = (
 
 
 def _missing_records(connection: Connection, read: Sequence[Drop]) -> dict[int, MissingRecords]:
-    """What is missing from these drops, all of one run, by drop. The last version is the latest earlier drop with the same mapping and the
-    same file names.
+    """The missing records of these drops, all of one run, by drop. The last version is the latest earlier drop with the same mapping
+    and file names.
     """
     usable = [drop for drop in read if _names(drop) and drop.fixes is None and not drop.set_aside]
     last = _latest(connection, usable) if usable else {}
-    found = {}
+    by_drop = {}
     for drop in usable:
         identity = last.get((drop.mapping, drop.files[0].name))
         if identity is None or not _is_other_version(connection, identity, drop):
             continue
         if missing := _missing(connection, identity, drop.id):
-            found[drop.id] = missing
-    return found
+            by_drop[drop.id] = missing
+    return by_drop
 
 
 def _names(drop: Drop) -> list[tuple[str, str]]:
@@ -402,7 +400,7 @@ def _names(drop: Drop) -> list[tuple[str, str]]:
 
 
 def _latest(connection: Connection, read: Sequence[Drop]) -> dict[tuple[str, str], int]:
-    """The latest drop before these that holds the first file of each, by mapping and name."""
+    """The latest earlier drop that has the first file of each of these, by mapping and name."""
     first = min(drop.id for drop in read)
     latest: dict[tuple[str, str], int] = {}
     query = (
@@ -420,26 +418,26 @@ def _latest(connection: Connection, read: Sequence[Drop]) -> dict[tuple[str, str
 
 
 def _is_other_version(connection: Connection, last: int, new: Drop) -> bool:
-    """Whether two drops hold files of the same names, and not the same bytes."""
+    """Whether two drops have files of the same names but not the same bytes."""
     rows = connection.execute(select(files.c.name, files.c.sha256).where(files.c.drop_id == last))
     before, now = sorted((row.name, row.sha256) for row in rows), _names(new)
     return before != now and [name for name, _ in before] == [name for name, _ in now]
 
 
 def _missing(connection: Connection, last: int, new: int) -> MissingRecords | None:
-    """The keys of the last version that the new one has not; None if there are none, or if it shares less than half of its own with it."""
+    """The keys of the last version that the new one lacks. None if there are none, or if less than half of its keys are shared."""
     keys_of = {
         drop: select(entries.c.key).where(entries.c.drop_id == drop, entries.c.key != "") for drop in (last, new)
     }
     missing = keys_of[last].except_(keys_of[new]).subquery()
     first = select(missing.c.key, func.count().over()).order_by(missing.c.key).limit(KEYS_MAX)
-    found = connection.execute(first).all()
-    if not found:
+    rows = connection.execute(first).all()
+    if not rows:
         return None
-    count, distinct = found[0][1], func.count(entries.c.key.distinct())
-    before, now = (connection.scalar(one.with_only_columns(distinct)) or 0 for one in keys_of.values())
+    count, distinct = rows[0][1], func.count(entries.c.key.distinct())
+    before, now = (connection.scalar(query.with_only_columns(distinct)) or 0 for query in keys_of.values())
     shared = before - count
     if not shared or 2 * shared < now:
         return None
     run = select(runs.c.name).join(drops, drops.c.run_id == runs.c.id).where(drops.c.id == last)
-    return MissingRecords(connection.scalar(run) or "", count, tuple(key for key, _ in found))
+    return MissingRecords(connection.scalar(run) or "", count, tuple(key for key, _ in rows))

@@ -1,8 +1,7 @@
-"""The tables of the ledger, for SQLite and PostgreSQL alike.
+"""The tables of the ledger, for SQLite and PostgreSQL.
 
-Times are ISO 8601 UTC texts, lists and objects are JSON texts. Nothing is ever deleted or overwritten but an entry's state
-and what belongs to it, and each of those changes leaves a row in `events`; and contents that are not to be kept any longer, which
-leave the time of that in `removed` (see `maintenance`).
+Times are ISO 8601 UTC texts, lists and objects are JSON texts. Only two things are ever overwritten: the state of an entry, where
+each change adds a row to `events`, and contents removed by retention, where `removed` keeps the time (see `maintenance`).
 """
 
 from sqlalchemy import DDL, BigInteger, CheckConstraint, Column, ForeignKey, Index, LargeBinary, MetaData, Table, event
@@ -15,7 +14,7 @@ SCHEMA_VERSION = 6
 
 metadata = MetaData()
 
-# As SQLite has them: whole numbers of 64 bits, texts ordered and compared by code points, whatever a server's own collation is.
+# As in SQLite: 64-bit integers, and texts compared by code points, whatever the server's collation.
 Integer = AnyInteger().with_variant(BigInteger(), "postgresql")
 Text = AnyText().with_variant(AnyText(collation="C"), "postgresql")
 
@@ -34,7 +33,7 @@ runs = Table(
     Column("summary", Text, nullable=False, default=""),
 )
 
-mappings = Table(  # one row for each content of a mapping file that was ever used
+mappings = Table(  # one row for each version of a mapping that was ever used
     "mappings",
     metadata,
     Column("hash", Text, primary_key=True),
@@ -54,8 +53,8 @@ drops = Table(  # the files that one mapping read together
     Column("id", Integer, primary_key=True),
     Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
     Column("mapping_hash", ForeignKey("mappings.hash")),
-    Column("fixes", Integer),  # the drop whose fix workbook this is, if it is one
-    Column("removed", Text, nullable=False, server_default=""),  # since when no payload and no cell of it is kept
+    Column("fixes", Integer),  # the drop that this fix workbook corrects, if it is one
+    Column("removed", Text, nullable=False, server_default=""),  # when all its payloads and cells were removed
 )
 
 files = Table(
@@ -72,12 +71,12 @@ files = Table(
     Column("problems", Text, nullable=False),
 )
 
-tenures = Table(  # who runs a ledger that several processes share: one at a time; one row
+tenures = Table(  # the holder of a shared ledger, in one row
     "tenures",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("epoch", Integer, nullable=False),
-    Column("holder", Text, nullable=False),  # empty: nobody
+    Column("holder", Text, nullable=False),  # empty: none
     Column("since", Text, nullable=False),
     Column("seen_at", Text, nullable=False),  # by the database's clock
 )
@@ -118,8 +117,8 @@ entries = Table(
     Column("changed_at", Text, nullable=False),
     Column("waits", Text, nullable=False, default=Waits.DECISION.value, server_default=""),
     Column("removed", Text, nullable=False, server_default=""),  # when payload and cells were removed
-    Column("figures", LargeBinary),  # what control totals need of a payload that was removed
-    Column("instead", LargeBinary),  # of an upsert: what it is if its record turns out to exist, or not to
+    Column("figures", LargeBinary),  # the part of a removed payload that control totals need
+    Column("instead", LargeBinary),  # the other form of an upsert (create or update)
     Index("entries_by_lane", "lane", "state"),
     Index("entries_by_state", "state", "waits", "id"),
 )
@@ -135,7 +134,7 @@ ignored = Table(
     Column("rule", Text, nullable=False),
 )
 
-attempts = Table(  # written before the call leaves, completed when its outcome is known
+attempts = Table(  # inserted before the call leaves, completed when its outcome is known
     "attempts",
     metadata,
     Column("entry_id", ForeignKey("entries.id"), primary_key=True),
@@ -161,7 +160,7 @@ events = Table(
     Column("reason", Text, nullable=False),
 )
 
-findings = Table(  # what looks at listings showed of entries of unknown outcome
+findings = Table(  # what listings showed about entries of unknown outcome
     "findings",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -173,7 +172,7 @@ findings = Table(  # what looks at listings showed of entries of unknown outcome
     Column("text", Text, nullable=False),
 )
 
-decisions = Table(  # what people decided; each row's hash covers the one before it
+decisions = Table(  # decisions of people; each row's hash covers the previous one
     "decisions",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -186,7 +185,7 @@ decisions = Table(  # what people decided; each row's hash covers the one before
     Column("hash", Text, nullable=False),
 )
 
-seen = Table(  # lanes whose order or tender a listing showed although no accepted entry of ours made it
+seen = Table(  # lanes whose order or tender a listing showed although none of our accepted entries created it
     "seen",
     metadata,
     Column("lane", Text, primary_key=True),
@@ -207,15 +206,15 @@ exceptions = Table(  # entries that need or needed a person, until the run that 
     Column("closed_because", Text, nullable=False, server_default=""),
 )
 
-looks = Table(  # what a run's look at the listings showed of its entries, as `reconcile.listings` packs it
+looks = Table(  # a run's snapshot of the listings, as `reconcile.listings` packs it
     "looks",
     metadata,
     Column("run_id", ForeignKey("runs.id"), primary_key=True),
     Column("shown", LargeBinary, nullable=False),
-    Column("removed", Text, nullable=False, server_default=""),  # since when it holds no value of the exchange any more
+    Column("removed", Text, nullable=False, server_default=""),  # when the values of the exchange were removed
 )
 
-remarks = Table(  # what the analyst wrote beside an exception, one row for each change of a cell
+remarks = Table(  # the analyst's remarks on exceptions, one row for each change of a cell
     "remarks",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -226,7 +225,7 @@ remarks = Table(  # what the analyst wrote beside an exception, one row for each
     Column("value", Text, nullable=False),
 )
 
-# A server orders no texts in an index that are as long as a key may be; of these it only has to find the same.
+# Keys may be too long for a B-tree index on a server. Hash indexes suffice, because only equality is tested.
 for _table, _made in (
     (entries, "drop index ix_entries_key; create index ix_entries_key on entries using hash (key)"),
     (entries, "drop index entries_by_lane; create index entries_by_lane on entries using hash (lane)"),

@@ -1,6 +1,6 @@
-"""Statements in SQL, each written once for both databases, streams of rows, and the named values of the table `meta`.
+"""SQL statements, each written once for both databases; streams of rows; the named values of the table `meta`.
 
-Owns: how values and lists of values stand in a statement. Refuses to know what any statement is for.
+Owns: how values and lists of values are written in a statement. Does not know the purpose of any statement.
 """
 
 import re
@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Select
 
 FETCH = 500
-"""The number of rows that are read at once, and of values in a list."""
+"""The number of rows read at once, and of values in a list."""
 
 T = TypeVar("T")
-_SIZES = (0, 1, 16, 48, 128, 512)  # of lists: few, so that SQLite compiles few texts
+_SIZES = (0, 1, 16, 48, 128, 512)  # of lists: few sizes, so that SQLite compiles few statements
 _LIST = re.compile(r"(not )?in \(:(\w+)\)")
 _VALUE = re.compile(r":(\w+)")
 
@@ -24,16 +24,16 @@ class Statement:
 
     def __init__(self, sql: str) -> None:
         self._sqlite = sql
-        lists = _LIST.sub(lambda found: f"{'<> all' if found[1] else '= any'}(:{found[2]})", sql)
+        lists = _LIST.sub(lambda match: f"{'<> all' if match[1] else '= any'}(:{match[2]})", sql)
         self._postgres = _VALUE.sub(r"%(\1)s", lists)
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
-        """Run it once for each of these values, at least one; returns how many rows of the database were touched."""
+        """Run it once for each row of values, at least one. Returns the number of affected database rows."""
         sql = self._sqlite if connection.dialect.name == "sqlite" else self._postgres
         return int(connection.exec_driver_sql(sql, list(rows)).rowcount)
 
     def rows(self, connection: Connection, **values: Any) -> list[Any]:
-        """The rows for these values; of a list a few hundred at most."""
+        """The rows for these values. A list may have a few hundred items at most."""
         if connection.dialect.name != "sqlite":
             return list(connection.exec_driver_sql(self._postgres, values).all())
         lists = {name: value for name, value in values.items() if isinstance(value, list)}
@@ -43,30 +43,30 @@ class Statement:
             size = _size(len(value))
             sizes.append((name, size))
             padded = [*value, *value[-1:] * (size - len(value))]
-            given |= {f"{name}_{place}": one for place, one in enumerate(padded)}
+            given |= {f"{name}_{place}": item for place, item in enumerate(padded)}
         return list(connection.exec_driver_sql(_with_lists(self._sqlite, tuple(sizes)), given).all())
 
     def rows_of(self, connection: Connection, wanted: Sequence[Any]) -> list[Any]:
-        """The rows for a list `wanted` of any length, the only value, in no order."""
-        found: list[Any] = []
+        """The rows for a list `wanted` of any length, the only value, in no particular order."""
+        rows: list[Any] = []
         for part in map(list, chunks(wanted)):
             if connection.dialect.name == "sqlite":
                 size = _size(len(part))
                 padded = (*part, *part[-1:] * (size - len(part)))
-                found += connection.exec_driver_sql(_with_marks(self._sqlite, size), padded).all()
+                rows += connection.exec_driver_sql(_with_marks(self._sqlite, size), padded).all()
             else:
-                found += connection.exec_driver_sql(self._postgres, {"wanted": part}).all()
-        return found
+                rows += connection.exec_driver_sql(self._postgres, {"wanted": part}).all()
+        return rows
 
 
 def _size(count: int) -> int:
-    """The size of list that a list of this length is padded to."""
+    """The size to which a list of this length is padded."""
     return next(size for size in _SIZES if size >= count)
 
 
 @lru_cache(maxsize=128)
 def _with_marks(sql: str, size: int) -> str:
-    """The SQL with so many marks in the place of the list `wanted`."""
+    """The SQL with `size` placeholders for the list `wanted`."""
     return sql.replace("(:wanted)", f"({', '.join('?' * size)})")
 
 
@@ -79,33 +79,33 @@ def _with_lists(sql: str, sizes: tuple[tuple[str, int], ...]) -> str:
 
 
 def streamed(engine: Engine, query: Select[Any]) -> Iterator[Any]:
-    """The rows of a query, a few hundred at a time, as they are at the moment of the first, however long it takes to use them."""
+    """The rows of a query, a few hundred at a time. All rows are as of the first fetch, however long the caller takes."""
     with engine.connect() as connection:
         yield from streamed_within(connection, query)
 
 
 def streamed_within(connection: Connection, query: Select[Any]) -> Iterator[Any]:
-    """The same within a transaction."""
+    """The same in a transaction."""
     with connection.execute(
         query, execution_options={"yield_per": FETCH}
-    ) as found:  # a server keeps the rest until it is closed
-        for partition in found.partitions():
+    ) as rows:  # a server keeps the rest until this is closed
+        for partition in rows.partitions():
             yield from partition
 
 
 def at_one_moment(engine: Engine) -> Engine:
-    """The engine for reading: all that a transaction reads is of the moment at which it began. SQLite never has it otherwise."""
+    """The engine for reading snapshots: a transaction sees the data as of its start. SQLite always does."""
     return engine if engine.dialect.name == "sqlite" else engine.execution_options(isolation_level="REPEATABLE READ")
 
 
 def chunks(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
-    """A list in parts that one query can take."""
+    """A list in parts that are small enough for one query."""
     for start in range(0, len(wanted), FETCH):
         yield wanted[start : start + FETCH]
 
 
 def stored_value(connection: Connection, name: str) -> str:
-    """The value of this name in the ledger's table `meta`; empty if there is none."""
+    """The value with this name in the ledger's table `meta`. Empty if there is none."""
     return next((row.value for row in _STORED.rows(connection, name=name)), "")
 
 

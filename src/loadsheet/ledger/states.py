@@ -1,7 +1,7 @@
-"""The states of an entry, the one table of allowed transitions, and the values of the ledger.
+"""The states of an entry, the table of allowed transitions, and the value types of the ledger.
 
-`sending` is committed before the first byte of a call leaves; a `sending` found at start is `unknown`; `unknown` is left only
-by evidence (a listing that proves it) or by a person.
+`sending` is committed before the first byte of a call leaves. An entry that is still `sending` when a run starts becomes
+`unknown`. Only evidence (a listing that proves the outcome) or a person ends `unknown`.
 """
 
 from collections.abc import Mapping
@@ -15,30 +15,30 @@ from loadsheet.problems import Problem, Where, column_letters
 
 
 class State(StrEnum):
-    """What is known about an entry."""
+    """The state of an entry."""
 
-    INVALID = "invalid"  # it cannot be sent as it is; the shipper has to fix it
-    HELD = "held"  # it could be sent, but a person has to decide first, or it waits for another
-    READY = "ready"  # it will be sent
-    SENDING = "sending"  # it is being sent, or was when the process died
+    INVALID = "invalid"  # cannot be sent; the shipper must fix it
+    HELD = "held"  # can be sent, but waits for a person's decision or for another entry
+    READY = "ready"  # will be sent
+    SENDING = "sending"  # is being sent, or was when the process died
     ACCEPTED = "accepted"  # the exchange has it
     REFUSED = "refused"  # the exchange refused it
-    UNKNOWN = "unknown"  # it was sent, and nobody knows what became of it
-    UNCHANGED = "unchanged"  # the ledger already has it with the same content
+    UNKNOWN = "unknown"  # was sent; the outcome is unknown
+    UNCHANGED = "unchanged"  # the ledger already has an entry with the same content
 
 
 class Waits(StrEnum):
-    """What a held entry waits for, if it is more than a person's decision: then the ledger itself looks at it again. A ready one
-    that waits for its parent is sent as soon as that is accepted.
+    """What a held or ready entry waits for. If that is not a person's decision, the ledger checks the entry again by itself. A
+    ready entry that waits for its parent is sent as soon as the parent is accepted.
     """
 
     DECISION = ""
-    PARENT = "parent"  # its order or tender is not known to be at the exchange
-    EARLIER = "earlier outcome"  # an earlier entry of its lane has an unknown outcome
+    PARENT = "parent"  # the ledger does not know that its order or tender is at the exchange
+    EARLIER = "earlier outcome"  # an earlier entry on its lane has an unknown outcome
 
 
 INITIAL = frozenset({State.INVALID, State.HELD, State.READY, State.REFUSED, State.UNCHANGED})
-"""States in which a document may be planned; `refused` if the same content was refused before."""
+"""States that planning may give a document. `refused`: the exchange refused the same content before."""
 
 TRANSITIONS: Mapping[str, frozenset[State]] = {
     State.READY: frozenset({State.SENDING, State.HELD}),
@@ -50,18 +50,18 @@ TRANSITIONS: Mapping[str, frozenset[State]] = {
     State.INVALID: frozenset(),
     State.UNCHANGED: frozenset(),
 }
-"""What may become of what. Held becomes accepted only where it was sent once: it was given up, and found at the exchange later."""
+"""The allowed transitions. A held entry becomes accepted only if it was sent, abandoned and later found at the exchange."""
 
 SETTLED = frozenset({State.INVALID, State.HELD, State.ACCEPTED, State.REFUSED, State.UNCHANGED})
 """States that need no further call."""
 
 NEEDS_SOMEONE = frozenset({State.INVALID, State.HELD, State.REFUSED, State.UNKNOWN})
-"""States in which a row waits for a person: a run that ends with one of them exits 1."""
+"""States that wait for a person. A run that ends with such an entry exits 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the translator: `name` is its day and number, such as 2026-03-04-01. Times are ISO 8601 UTC texts."""
+    """One run of loadsheet. `name` is its day and number, such as 2026-03-04-01. Times are ISO 8601 UTC texts."""
 
     id: int
     name: str
@@ -71,18 +71,18 @@ class Run:
     summary: str = ""
 
     def holds(self, name: str) -> bool:
-        """Whether the run of this name is this one, or one of the day that this one stands for (its name is the day then)."""
+        """Whether `name` is this run or, if this object represents a whole day, a run of that day."""
         return name == self.name or name.startswith(f"{self.name}-")
 
 
 UNUSED, BLANK_ROWS = "columns not used", "blank rows skipped"
-"""In `SourceTable.found`: the columns that nothing reads, a line each, and how many blank rows were skipped."""
+"""Keys of `SourceTable.found`: the columns that nothing reads (one a line), and the number of blank rows skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A table as it was read: the mapping's name for it, its file and sheet, its header, and how many rows were read; what
-    reading found on the way (encoding, hidden rows ...), and what looks damaged in it, which makes no row invalid.
+    """A table as it was read: its name in the mapping, its file, sheet and header, and the number of rows read. `found` holds
+    notes about the reading (encoding, hidden rows ...). `problems` are signs of damage that make no row invalid.
     """
 
     name: str
@@ -96,11 +96,11 @@ class SourceTable:
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """The columns of its file that nothing reads, by heading, else by letter."""
+        """The columns of its file that nothing reads, by heading or else by letter."""
         return tuple(filter(None, self.found.get(UNUSED, "").split("\n")))
 
     def where(self, row: int, label: str = "", path: str = "") -> Where:
-        """The place of a row or, with the label of a column, of a cell."""
+        """The position of a row, or of a cell if `label` names a column."""
         if label not in self.header:
             return Where(self.file, self.sheet, row, path=path)
         letters = self._letters(self.header.index(label))
@@ -108,16 +108,16 @@ class SourceTable:
         return Where(self.file, self.sheet, row, label, address, path)
 
     def position(self, where: Where) -> int | None:
-        """The position in `header` of the cell that a problem of this table names: by its address where there is one, because
-        labels may be twice.
+        """The index in `header` of the cell that a problem of this table names. The cell address comes first, because labels
+        may occur twice.
         """
         letters = where.cell.rstrip("0123456789")
         if letters:
-            return next((place for place in range(len(self.header)) if self._letters(place) == letters), None)
+            return next((index for index in range(len(self.header)) if self._letters(index) == letters), None)
         return self.header.index(where.column) if where.column in self.header else None
 
     def _letters(self, position: int) -> str:
-        """The letters of a column in the file; empty if it is not there."""
+        """The letters of a column in the file. Empty if the file does not have it."""
         if ORIGINAL_COLUMNS not in self.found:
             return column_letters(position)
         return self.found[ORIGINAL_COLUMNS].split(", ")[position].strip("-")
@@ -125,8 +125,8 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file as it was claimed. `sha256` is the hex digest of its bytes, `size` their number, `arrived` ISO 8601 UTC;
-    `kept_as` is where its bytes are now; `problems` say why it was set aside, if it was.
+    """A file as it was claimed. `sha256` is the hex digest of its bytes, `size` their number, `arrived` ISO 8601 UTC.
+    `kept_as` is where the bytes are now. `problems` are the reasons if the file was set aside.
     """
 
     role: str
@@ -140,12 +140,12 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The files that one mapping read together, their tables, and the mapping they were read with; `batch_size` is how many of
-    its records the mapping wants in one call, if it says so.
+    """The files that one mapping read together, their tables, and that mapping. `batch_size` is the number of records per call
+    that the mapping sets, if any.
 
-    `language` is that of the sheet (`de`), empty if the mapping does not say; `guide` describes the columns, by table and label;
-    `source` are the mapping's own files, by their paths from its folder, with the mapping first, so that it can be used again as it
-    was; `fixes` is the drop whose fix workbook this is, if it is one.
+    `language` is the language of the sheet (`de`), empty if the mapping does not set it. `guide` describes the columns by table
+    and label. `source` holds the mapping's files by path relative to its folder, the mapping first, so that the same version
+    can be used again. `fixes` is the drop that this fix workbook corrects, if this is one.
 
     A file that was set aside is a drop of its own, without mapping and tables.
     """
@@ -166,23 +166,23 @@ class Drop:
 
     @property
     def name(self) -> str:
-        """The name of its first file."""
+        """The name of the first file."""
         return self.files[0].name
 
     @property
     def set_aside(self) -> bool:
-        """Whether it was put aside unread."""
+        """Whether the file was set aside unread."""
         return any(file.problems for file in self.files)
 
     def table(self, name: str) -> SourceTable:
-        """The table of this name in the mapping."""
+        """The table with this name in the mapping."""
         return next(table for table in self.tables if table.name == name)
 
 
 class Entry(NamedTuple):
-    """What is known about one document. `receipt` is the exchange's own order number, if it gave one; `reason` says in words
-    why the entry is in its state; `attempts` counts committed intents to send. Times are ISO 8601 UTC texts. Of one whose contents
-    were `removed` (when; empty: they are there) the payload is empty and the rows have no cells; `figures` are what totals need of it.
+    """The record of one document. `receipt` is the exchange's order number, if it gave one. `reason` explains the state in
+    words. `attempts` counts committed intents to send. Times are ISO 8601 UTC texts. `removed` is when the contents were removed
+    (empty: they were not). Then the payload is empty, the rows have no cells, and `figures` keeps the values for control totals.
     """
 
     id: int
@@ -207,12 +207,12 @@ class Entry(NamedTuple):
 
     @property
     def ordered(self) -> frozenset[str]:
-        """The lists of its record of which the mapping declares the order."""
+        """The lists of its record whose order the mapping declares."""
         return ordered_in(self.items)
 
 
 class Trace(NamedTuple):
-    """The little of an entry that matching by key needs."""
+    """The part of an entry that matching by key needs."""
 
     id: int
     operation: str
@@ -224,7 +224,7 @@ class Trace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IgnoredRow:
-    """A row that a rule left out: its table, number and cells, and the rule in words."""
+    """A row that a rule excluded: its table, number and cells, and the rule in words."""
 
     table: str
     number: int
@@ -233,8 +233,8 @@ class IgnoredRow:
 
 
 class Settlement(NamedTuple):
-    """What an attempt, a listing or a person settles about one entry: the state it goes to and why, and for what it waits there;
-    `attempt` is the number of the attempt that says it, if one does.
+    """A new state for one entry, from an attempt, a listing or a person: the state, the reason, and what the entry then waits
+    for. `attempt` is the number of the attempt that reports it (0: none).
     """
 
     entry: int
@@ -251,8 +251,8 @@ class Settlement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one look at a listing showed of an entry of unknown outcome: `shown` says what was there, `counts` whether the listing
-    was fit to prove absence (complete, of the right kind, with a witness), `text` all of it in words. `at` is ISO 8601 UTC.
+    """What a listing showed about an entry of unknown outcome. `shown` is what the listing contained. `counts` says whether the
+    listing can prove absence (complete, right kind, with a witness). `text` is the finding in words. `at` is ISO 8601 UTC.
     """
 
     entry: int
@@ -265,7 +265,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided about an entry, and on what grounds. `hash` is chained to the decision before it (hex SHA-256)."""
+    """A person's decision about an entry, with its evidence. `hash` (hex SHA-256) covers the previous decision's hash."""
 
     entry: int
     at: str
@@ -278,7 +278,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change of an entry's state, as it was committed."""
+    """One committed change of an entry's state."""
 
     at: str
     run: str
@@ -289,7 +289,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One committed intent to send an entry, and what came of it (`outcome` is empty while nobody knows)."""
+    """One committed intent to send an entry, and its outcome (empty while it is unknown)."""
 
     number: int
     run: str

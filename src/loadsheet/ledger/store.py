@@ -1,6 +1,6 @@
-"""Stage 4: the ledger's verbs. Every change of state is guarded, leaves an event, and is one transaction with it.
+"""Stage 4: changes to the ledger. Every change of state is checked and committed in one transaction with its event.
 
-Owns: every change to what is known. Refuses to know how documents come about and how calls are made.
+Owns: every change to the ledger. Knows nothing about how documents are made or how calls are sent.
 """
 
 import hashlib
@@ -44,10 +44,10 @@ from loadsheet.ledger.transitions import (
     Transaction,
     begin_sending,
     change,
-    doubt_unsent,
     interrupted,
-    never_left,
-    still_new,
+    make_unsent_unknown,
+    never_sent,
+    still_applicable,
 )
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 from loadsheet.problems import LedgerError, LedgerUnwritable
@@ -58,7 +58,7 @@ _LOGGED = frozenset({State.REFUSED, State.UNKNOWN, State.HELD})
 
 @dataclass
 class _Group:
-    """What is recorded at once: its transaction, once there is one, and what is logged when it is durable."""
+    """One transaction for several changes: its connection, once open, and the settlements to log after the commit."""
 
     stack: ExitStack
     connection: Connection | None = None
@@ -66,15 +66,15 @@ class _Group:
 
 
 class StoredValues:
-    """Named values that one run leaves for the next. A name never collides with the ledger's own names in the table `meta`; the reader of a
-    value checks it and works without it.
+    """Named values that one run leaves for the next. Names never collide with the ledger's own names in the table `meta`. Readers
+    must check a value and work without it.
     """
 
     def __init__(self, engine: Engine, writing: Writing) -> None:
         self._engine, self._writing = engine, writing
 
     def value(self, name: str) -> str:
-        """The last value stored under this name; empty if there is none."""
+        """The last value stored under this name. Empty if there is none."""
         with self._engine.connect() as connection:
             return stored_value(connection, f"remembered: {name}")
 
@@ -85,10 +85,10 @@ class StoredValues:
 
 
 class Ledger:
-    """What is known, durably. Use one from one thread; `queries` reads, the verbs here change, `maintenance` removes and forgets. See
-    `open_ledger`.
+    """The durable ledger, to be used from one thread. `queries` reads it, the methods here change it, `maintenance` removes
+    contents. See `open_ledger`.
 
-    `fence` is what lets this process change a ledger that several share.
+    `fence` allows this process to change a shared ledger.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Ledger:
         fence: Fence | None = None,
     ) -> None:
         self._engine, self._clock, self._place = engine, clock, place
-        self._older = older  # than the last run that was marked: put back from a backup, and accepted
+        self._older = older  # the ledger is a restored backup, older than the last recorded run, and was accepted
         self._group: _Group | None = None
         self._fence = fence
         self.queries = LedgerQueries(engine)
@@ -114,7 +114,7 @@ class Ledger:
         return self._fence is not None
 
     def check_still_held(self) -> None:
-        """Raise Superseded if another process has taken over: to be called before something is written beside the ledger."""
+        """Raise Superseded if another process has taken over. Call this before writing anything outside the ledger."""
         if self._fence is not None:
             with self._writing():
                 pass
@@ -122,10 +122,10 @@ class Ledger:
     # runs
 
     def begin_run(self, taken: Collection[str] = ()) -> Run:
-        """Start a run, by a name that no run has had of which the ledger, the record of the last run beside it or the caller knows (`taken`). Whatever a killed
-        run left `sending` becomes `unknown`: nobody can say whether it arrived.
+        """Start a run under a new name: not in the ledger, not in the record of the last run, not in `taken`. Entries that a
+        killed run left `sending` become `unknown`.
 
-        Keeps space for outcomes back, and records the run beside the ledger. Raises LedgerUnwritable if there is no space.
+        Reserves disk space for outcomes and writes the record of the last run. Raises LedgerUnwritable if there is no space.
         """
         self._place.keep_reserve()
         with self._writing() as connection:
@@ -137,15 +137,15 @@ class Ledger:
             transaction = Transaction(connection, run, now)
             change(transaction, interrupted(connection, INTERRUPTED))
             if self._older:
-                doubt_unsent(transaction)
+                make_unsent_unknown(transaction)
         self._place.write_last_run(LastRun(run.id, run.name, run.started_at))
         self._older = False
         run_log.began(name)
         return run
 
     def end_run(self, run: Run, *, exit_code: int, summary: Mapping[str, Any], shown: bytes = b"") -> None:
-        """Close a run with its exit code and its summary (JSON values); it ends now unless it says when it ended. `shown` is what
-        its look at the exchange showed, for `LedgerQueries.listing_snapshot`.
+        """Close a run with its exit code and its summary (JSON values). It ends now unless `run.finished_at` is set. `shown` is
+        its snapshot of the exchange's listings, for `LedgerQueries.listing_snapshot`.
         """
         closing = {
             "finished_at": run.finished_at or self.now(),
@@ -162,15 +162,17 @@ class Ledger:
     def record_late_reports(
         self, run: Run, summary: Mapping[str, Any], opened: Sequence[exceptions.ExceptionStatus]
     ) -> None:
-        """The reports that a run ended without were made since then: its summary is this one, and what it opened is recorded."""
-        known = self.queries.exceptions_of([one.entry for one in opened])
+        """Record the summary and the opened exceptions of a run whose reports were written after it ended."""
+        known = self.queries.exceptions_of([status.entry for status in opened])
         with self._writing() as connection:
             connection.execute(update(runs).where(runs.c.id == run.id).values(summary=codec.encode(summary)))
-            exceptions.record_exceptions(connection, run, [one for one in opened if one.entry not in known], self.now())
+            exceptions.record_exceptions(
+                connection, run, [status for status in opened if status.entry not in known], self.now()
+            )
 
     def adopt_unfinished_runs(self, run: Run) -> list[Run]:
-        """Have a run report the work of earlier runs that ended without their reports (see `LedgerQueries.drops_of`); returns these runs, oldest
-        first. If it does not end either, the next one reports them all.
+        """Make this run report the work of earlier runs that died before writing reports (see `LedgerQueries.drops_of`). Returns
+        those runs, oldest first. If this run dies too, the next one reports them all.
         """
         with self._engine.connect() as connection:
             if not run_queries.unreported_before(connection, run):
@@ -183,7 +185,7 @@ class Ledger:
     # planning
 
     def forecaster(self) -> Forecaster:
-        """For looking ahead at what planning would decide."""
+        """A forecaster of the verdicts that planning would give."""
         return Forecaster(self._engine)
 
     def plan(
@@ -194,12 +196,12 @@ class Ledger:
         items: Iterable[Document | Ignored | ReadTotals],
         rules: PlanningRules = DEFAULT_RULES,
     ) -> tuple[Drop, Counter[State]]:
-        """Record a drop and all its documents in one transaction, each with its verdict. `drop.id` is given here. The last of the `items` says
-        what was read in all. If too many of the documents are invalid (see `rules`), or there are doubts about all, the others are held.
-        Raises DoesNotBalance, and records nothing, if a row ended in no document or in two.
+        """Record a drop and all its documents with their verdicts in one transaction. Sets `drop.id`. The last of the `items`
+        holds the totals. If too many documents are invalid (see `rules`), or a problem concerns all of them, the valid ones are
+        held. Raises DoesNotBalance and records nothing if a row is in no document or in two.
         """
         stream = iter(items)
-        # Nobody waits for a transaction in which nothing happens: some files are read whole before their first document is known.
+        # Some files are read completely before the first document is known: do not keep a transaction open meanwhile.
         first = list(islice(stream, CHUNK))
         with self._changing(run) as transaction:
             record_mapping(transaction.connection, drop, lineage)
@@ -210,13 +212,13 @@ class Ledger:
         return planned, fates
 
     def set_aside(self, run: Run, file: SourceFile) -> Drop:
-        """Record a file that was put aside unread; `file.problems` say why."""
+        """Record a file that was set aside unread. `file.problems` holds the reasons."""
         with self._writing() as connection:
             identity = record_drop(connection, run, Drop(0, run.name, (file,)))
         return self.queries.drop(identity)
 
     def archived(self, drop: int, name: str, kept_as: str) -> None:
-        """Record where the bytes of a drop's file are kept now."""
+        """Record where the bytes of a drop's file are now."""
         with self._writing() as connection:
             matching = (files.c.drop_id == drop) & (files.c.name == name)
             connection.execute(update(files).where(matching).values(kept_as=kept_as))
@@ -226,36 +228,34 @@ class Ledger:
     def ready(
         self, limit: int, *, parts_out: Collection[Part] = (), operations_out: Collection[str] = ()
     ) -> list[Submission]:
-        """The oldest ready entries, at most `limit`, none on a lane where another one is being sent or unknown, and none that
-        waits for its order or tender; without those of some drops and operations, and of some operations in all drops, nor any
-        that would overtake one of these on its lane.
+        """The oldest ready entries, at most `limit`. Skips lanes where an entry is being sent or unknown, and entries that wait
+        for their order or tender. Skips `parts_out`, `operations_out`, and entries that would overtake one of these on its lane.
         """
         with self._reading() as connection:
             return submissions(connection, limit, LeftOut(parts_out, operations_out))
 
     def ready_of(self, part: Part, limit: int, *, parts_out: Collection[Part] = ()) -> list[Submission]:
-        """The same of one drop and operation."""
+        """The same for one drop and operation."""
         with self._reading() as connection:
-            return submissions(connection, limit, LeftOut([one for one in parts_out if one != part]), part)
+            return submissions(connection, limit, LeftOut([other for other in parts_out if other != part]), part)
 
     def mark_sending(self, run: Run, calls: Sequence[tuple[Sequence[Submission], bytes]]) -> None:
-        """Commit the intent to send, before any byte leaves: each call is its submissions and its request body.
+        """Commit the intent to send before any byte leaves. Each call is its submissions and its request body.
 
-        Raises LedgerError, and marks none, if one of them is no longer ready, and LedgerUnwritable if the disk is full.
+        Raises LedgerError and marks none if a submission is no longer ready. Raises LedgerUnwritable if the disk is full.
         """
-        self._place.keep_reserve()  # given back once the disk was full: then nothing is sent until there is space again
+        self._place.keep_reserve()  # released when the disk is full: nothing is sent until there is space again
         intents = []
         for carried, body in calls:
             digest = hashlib.sha256(body).hexdigest()
-            intents += [Intent(one.id, one.attempts, digest) for one in carried]
+            intents += [Intent(submission.id, submission.attempts, digest) for submission in carried]
         with self._changing(run) as transaction:
             begin_sending(transaction, intents)
 
     def settle(self, run: Run, settlements: Sequence[Settlement]) -> None:
-        """Commit what attempts, a listing or a person have settled, all in one transaction.
+        """Commit settlements from attempts, a listing or a person in one transaction.
 
-        On a full disk it uses the space that was kept back for it. Raises LedgerError, and changes nothing, if a transition is not
-        in the table.
+        On a full disk it uses the reserved space. Raises LedgerError and changes nothing if a transition is not allowed.
         """
         if self._group is not None:
             self._settle(run, settlements)
@@ -265,40 +265,40 @@ class Ledger:
         self._log(settlements)
 
     def settle_from_listing(self, run: Run, settlements: Sequence[Settlement]) -> list[Settlement]:
-        """Commit what a listing has settled of unknown entries, each with the attempt that was looked for; returns those that still counted:
-        an outcome that was recorded late may have been faster than the look.
+        """Commit settlements of unknown entries from a listing, each with the attempt it is about. Returns those that were
+        still valid: a late outcome may have been recorded first.
         """
-        news = self._with_reserve(partial(self._settle, run, settlements, only_new=True))
-        self._log(news)
-        return news
+        valid = self._with_reserve(partial(self._settle, run, settlements, only_new=True))
+        self._log(valid)
+        return valid
 
     def settle_after_outage(self, run: Run, settlements: Sequence[Settlement], underway: Collection[int]) -> None:
-        """Commit outcomes of which nobody knows whether they were committed, after the ledger could not be reached; what it says is being
-        sent, and is not among the entries `underway`, never left. Each of them counts once.
+        """Commit outcomes whose earlier commit may have failed because the ledger could not be reached; each counts once.
+        Entries recorded as `sending` without an outcome that are not in `underway` were never sent and become ready again.
         """
         with self._changing(run) as transaction:
-            in_flight = {one.entry for one in settlements} | set(underway)
-            news = still_new(transaction.connection, settlements)
-            _apply(transaction, [*news, *never_left(transaction.connection, in_flight)])
+            in_flight = {settlement.entry for settlement in settlements} | set(underway)
+            valid = still_applicable(transaction.connection, settlements)
+            _apply(transaction, [*valid, *never_sent(transaction.connection, in_flight)])
 
     def settle_late(self, run: Run, settlements: Sequence[Settlement]) -> int:
-        """Commit outcomes of calls that left before another process took the ledger over, as far as they still count; returns how many
-        that are. No fence guards this: each says of which attempt it is.
+        """Commit outcomes of calls that left before another process took over the ledger, if they are still valid. Returns
+        their number. The fence is not checked: each settlement names its attempt.
         """
         with self._unfenced() as connection:
-            news = still_new(connection, settlements)
-            _apply(Transaction(connection, run, self.now()), news)
-        self._log(news)
-        return len(news)
+            valid = still_applicable(connection, settlements)
+            _apply(Transaction(connection, run, self.now()), valid)
+        self._log(valid)
+        return len(valid)
 
     def _settle(self, run: Run, settlements: Sequence[Settlement], *, only_new: bool = False) -> list[Settlement]:
         with self._changing(run) as transaction:
-            news = still_new(transaction.connection, settlements) if only_new else list(settlements)
-            _apply(transaction, news)
-        return news
+            valid = still_applicable(transaction.connection, settlements) if only_new else list(settlements)
+            _apply(transaction, valid)
+        return valid
 
     def _with_reserve(self, settle: Callable[[], Done]) -> Done:
-        """Settle, on a full disk with the space that was kept back for it."""
+        """Settle. On a full disk, release the reserved space and try once more."""
         try:
             return settle()
         except LedgerUnwritable:
@@ -308,8 +308,8 @@ class Ledger:
 
     @contextmanager
     def one_transaction(self) -> Iterator[None]:
-        """What is recorded within is one transaction: at the end all of it is durable, or, whatever went wrong, nothing of it is there.
-        `ready` within sees it. On a full disk it raises LedgerUnwritable; what kept its space back is used by `settle` alone.
+        """Record everything in the `with` block in one transaction: all of it or nothing. `ready` in the block sees it. Raises
+        LedgerUnwritable on a full disk. Only `settle` may use the reserved space.
         """
         self._group = group = _Group(ExitStack())
         try:
@@ -322,98 +322,96 @@ class Ledger:
     # waiting
 
     def release(self, run: Run, *, orphans: bool = False, updating: Collection[str] = ()) -> int:
-        """Let go what waited for its order or tender, or for an earlier outcome, and need not any more; returns how many entries
-        that are. `orphans` may go without their order or tender; `updating` names the mappings whose creates become updates where
-        their record was accepted with other content.
+        """Release entries that no longer wait for their order, tender or an earlier outcome. Returns their number. `orphans`: send
+        entries without their order or tender. `updating`: mappings whose creates become updates if the record was accepted with
+        other content.
         """
         with self._changing(run) as transaction:
             return queue.release(transaction, orphans=orphans, updating=updating)
 
     def hold_waiting(self, run: Run) -> int:
-        """Hold what is ready but cannot be sent, saying what it waits for; returns how many entries that are."""
+        """Hold ready entries that cannot be sent, with what they wait for. Returns their number."""
         with self._changing(run) as transaction:
             return queue.hold(transaction)
 
     def record_seen(self, run: Run, lanes: Collection[str]) -> None:
-        """Record that a listing showed the orders or tenders of these lanes; `release` then lets their children go."""
+        """Record that a listing showed the orders or tenders of these lanes. `release` then releases their children."""
         with self._changing(run) as transaction:
             queue.remember(transaction, lanes)
 
     # deciding
 
     def record_findings(self, run: Run, findings: Sequence[Finding]) -> None:
-        """Record what a look at a listing showed of unknown entries; what each says stands with its entry from now on."""
+        """Record what a listing showed about unknown entries. Each text becomes the hint of its entry."""
         with self._writing() as connection:
             decisions.record_findings(connection, run, findings)
 
     def decide(self, run: Run, chosen: Sequence[Choice], *, who: str, choice: str, comment: str) -> None:
-        """Commit what a person decided about entries as they were looked at, in one transaction, each in the chain of decisions.
+        """Commit a person's decisions in one transaction and add each to the chain of decisions.
 
-        Raises LedgerError, and changes nothing, if one of them has changed meanwhile.
+        Raises LedgerError and changes nothing if one of the entries changed after the person looked at it.
         """
         with self._changing(run) as transaction:
             connection, _, now = transaction
             before = decisions.apply_choices(transaction, chosen)
-            made = [Decision(one.entry.id, now, who, choice, comment, one.evidence, "") for one in chosen]
+            made = [Decision(item.entry.id, now, who, choice, comment, item.evidence, "") for item in chosen]
             decisions.chain(connection, made)
-            queue.follow(transaction, before, [one.settlement for one in chosen])
+            queue.follow(transaction, before, [item.settlement for item in chosen])
 
     # following up
 
     def record_exceptions(self, run: Run, statuses: Iterable[exceptions.ExceptionStatus]) -> None:
-        """Record how exceptions stand after a run: new ones are opened by it, and those that say why they are closed are closed by it."""
+        """Record the status of exceptions after a run: it opens new ones and closes those with a closing reason."""
         with self._writing() as connection:
             exceptions.record_exceptions(connection, run, statuses, self.now())
 
     def record_remarks(self, remarks: Sequence[exceptions.Remark], read: Mapping[str, exceptions.WorkbookRead]) -> int:
-        """Record what the analyst wrote in workbooks, and all those that were read so far, by name. Returns how many remarks were
-        news.
-        """
+        """Record the analyst's remarks, and all workbooks read so far by name. Returns the number of new remarks."""
         with self._writing() as connection:
             exceptions.note_workbooks(connection, read)
             return exceptions.keep_remarks(connection, remarks)
 
     def keep_schedules_done(self, done: Mapping[str, str]) -> None:
-        """Remember up to when (ISO 8601 UTC) all of each schedule is done, by its name; others are forgotten."""
+        """Store the time (ISO 8601 UTC) up to which each schedule is done, by name. Other schedules are removed."""
         with self._writing() as connection:
             store_value(connection, run_queries.SCHEDULES, codec.encode(dict(sorted(done.items()))))
 
-    # looking after it
+    # maintenance
 
     def put_in(self, table: str, rows: Iterator[Row]) -> None:
-        """Put rows of a slice of another ledger into a table of this one, which has none of them yet."""
+        """Insert rows of a slice of another ledger into a table of this one, which has none of them yet."""
         with self._writing() as connection:
             put_in(connection, table, rows)
 
-    def change_whole(self, change: Callable[[Connection], Done]) -> Done:
-        """Have all of this ledger changed in one transaction: what takes in another one does that."""
+    def change_all(self, change: Callable[[Connection], Done]) -> Done:
+        """Change the whole ledger in one transaction, as the import of another ledger does."""
         with self._writing() as connection:
             return change(connection)
 
     def traces_of_key(self, key: str) -> erasure.KeyTraces:
-        """Where a key stands."""
+        """All traces of a key in the ledger."""
         with self._engine.connect() as connection:
             return erasure.traces_of_key(connection, key)
 
     def forget(self, run: Run, request: erasure.ErasureRequest) -> None:
-        """Remove what a person wants forgotten, in one transaction, and chain the decision. Raises NotSettled, and changes nothing, if an
+        """Erase what a person requested in one transaction, and chain the decision. Raises NotSettled and changes nothing if an
         entry of the key is not settled.
         """
         with self.maintenance.writing() as connection:
             erasure.forget(Transaction(connection, run, self.now()), request)
 
     def check(self) -> list[str]:
-        """Everything that is wrong with the ledger, in words; empty if it is sound. Reads all of it: minutes for millions of rows."""
+        """All faults of the ledger, in words. Empty if it is sound. Reads everything: minutes for millions of rows."""
         with at_one_moment(self._engine).connect() as connection:
             return list(versions.faults_in(connection))
 
     def back_up(self, target: Path) -> None:
-        """Copy the ledger as it stands to a new file, durably. Raises LedgerUnwritable if that cannot be written."""
+        """Copy the ledger to a new file, durably. Raises LedgerUnwritable if that cannot be written."""
         with self._engine.connect() as connection:
             back_up(connection, target)
 
     def _empty_log(self) -> None:
-        """Have the write-ahead log not grow from run to run. Failing in it loses nothing: the next run does it."""
+        """Keep the write-ahead log from growing from run to run. If this fails, the next run does it."""
         try:
             self._checkpoint()
         except LedgerError as error:
@@ -422,31 +420,31 @@ class Ledger:
 
     def _checkpoint(self) -> None:
         if not self.maintenance.is_file:
-            return  # a server looks after its own
-        # Between transactions. A reader may keep it from finishing, which loses nothing: the next one does the rest.
+            return  # a server manages its own log
+        # Runs between transactions. A reader may keep it from finishing; the next checkpoint does the rest.
         with self._engine.connect() as connection:
             connection.execution_options(bare=True).exec_driver_sql("pragma wal_checkpoint(passive)").all()
 
     def _log(self, settlements: Sequence[Settlement]) -> None:
-        """Log those committed settlements that a person may have to look at."""
-        logged = [one for one in settlements if one.state in _LOGGED]
+        """Log the committed settlements that a person may have to look at."""
+        logged = [settlement for settlement in settlements if settlement.state in _LOGGED]
         if not logged or not run_log.is_open():
             return
-        keys = self.queries.keys_of([one.entry for one in logged])
-        for one in logged:
-            where = one.problems[0].where if one.problems else None
+        keys = self.queries.keys_of([settlement.entry for settlement in logged])
+        for settlement in logged:
+            where = settlement.problems[0].where if settlement.problems else None
             run_log.entry(
-                f"entry {one.state}",
-                key=keys.get(one.entry, ""),
+                f"entry {settlement.state}",
+                key=keys.get(settlement.entry, ""),
                 file=where.file if where else "",
                 row=where.row if where else None,
-                status=one.status,
-                duration_ms=one.duration_ms,
-                reason=one.reason,
+                status=settlement.status,
+                duration_ms=settlement.duration_ms,
+                reason=settlement.reason,
             )
 
     def _log_held(self, drop: Drop) -> None:
-        """Log what was held as it was planned."""
+        """Log the entries that planning held."""
         if not run_log.is_open():
             return
         for entry in islice(self.queries.entries_of(drop.id, State.HELD), run_log.ENTRIES_MAX + 1):
@@ -490,10 +488,10 @@ class Ledger:
                 yield connection
 
     def now(self) -> str:
-        """The present moment as the ledger writes it: ISO 8601 UTC."""
+        """The current time as the ledger writes it: ISO 8601 UTC."""
         return codec.stamp(self._clock())
 
 
 def _apply(transaction: Transaction, settlements: Sequence[Settlement]) -> None:
-    """Commit settlements, and do what they mean for others on their lanes."""
+    """Commit settlements and their consequences for other entries on their lanes."""
     queue.follow(transaction, change(transaction, settlements), settlements)

@@ -1,8 +1,8 @@
-"""The tenure of a shared ledger: the lease that lets one process at a time change it. Taken, renewed by a heartbeat, given back.
+"""The tenure of a shared ledger: the lease that allows one process at a time to change it. A heartbeat renews it.
 
-Owns: when a holder counts as dead (its heartbeat is older than `takeover_s`, by the database's clock), and the fence. Taking the tenure
-raises its epoch, and every change checks the epoch in its own transaction: a holder that was replaced records nothing more. A wrong
-takeover therefore costs a run and no record. A ledger in a file needs no fence: its lock dies with its holder.
+Owns: when a holder counts as dead (its heartbeat is older than `takeover_s`, by the database's clock), and the fence. Each new holder
+raises the epoch, and every change checks the epoch in its own transaction: a replaced holder can record nothing more. A wrong
+takeover therefore interrupts a run but loses no record. A ledger in a file needs no fence: its lock ends with its holder.
 """
 
 import threading
@@ -21,7 +21,7 @@ from loadsheet.ledger.statements import Statement
 from loadsheet.problems import LedgerBusy, LedgerError, Superseded
 
 BEATS = 4
-"""Heartbeats in the time after which a holder counts as dead."""
+"""Heartbeats within `takeover_s`."""
 
 _ROW = 1
 
@@ -32,26 +32,26 @@ class Fence(NamedTuple):
     epoch: int
 
     def check(self, connection: Connection) -> None:
-        """Raise Superseded if another process has taken over. The transaction holds the ledger's lock, so none can before it ends."""
+        """Raise Superseded if another process has taken over. The transaction holds the ledger's lock: no takeover before its end."""
         if not _HELD.rows(connection, epoch=self.epoch):
-            raise Superseded("another process has taken this ledger over since; nothing was recorded")
+            raise Superseded("another process has taken this ledger over; nothing was recorded")
 
 
 @contextmanager
 def held(engine: Engine, address: Address, holder: str, takeover_s: float) -> Iterator[Fence]:
-    """Hold the tenure of a ledger while the `with` block lasts. Raises LedgerBusy naming its holder."""
+    """Hold the tenure of a ledger for the `with` block. Raises LedgerBusy naming the current holder."""
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         fence = take(connection, address, holder, takeover_s)
     try:
         with heartbeat("tenure", partial(_renew, engine, fence), takeover_s):
             yield fence
     finally:
-        with suppress(LedgerError):  # then it expires by itself
+        with suppress(LedgerError):  # it expires by itself
             _give_back(engine, fence)
 
 
 def take(connection: Connection, address: Address, holder: str, takeover_s: float) -> Fence:
-    """Take the tenure, within a transaction that holds the ledger's lock. Raises LedgerBusy if a live process has it."""
+    """Take the tenure in a transaction that holds the ledger's lock. Raises LedgerBusy if a live process holds it."""
     row = connection.execute(select(tenures.c.epoch, tenures.c.holder, tenures.c.since, tenures.c.seen_at)).first()
     now = _now(connection)
     if row is None:
@@ -59,7 +59,7 @@ def take(connection: Connection, address: Address, holder: str, takeover_s: floa
         return Fence(1)
     silent = float(now) - float(row.seen_at)
     if row.holder and silent < takeover_s:
-        message = f"the ledger {address} is held by {row.holder}, heard of {silent:.0f} s ago"
+        message = f"the ledger {address} is held by {row.holder} (last heartbeat {silent:.0f} s ago)"
         raise LedgerBusy(
             f"{message}; try again when it has finished, or {takeover_s:g} s after it died (cluster.takeover_s)"
         )
@@ -73,8 +73,8 @@ def take(connection: Connection, address: Address, holder: str, takeover_s: floa
 
 @contextmanager
 def heartbeat(name: str, beat: Callable[[], None], takeover_s: float) -> Iterator[None]:
-    """Call `beat` from a thread of this name while the `with` block lasts, `BEATS` times in `takeover_s`. A call that raises
-    LedgerError is skipped; the next one follows.
+    """Call `beat` from a thread named `name` for the `with` block, `BEATS` times in `takeover_s`. A LedgerError is ignored until
+    the next call.
     """
     ended = threading.Event()
 
@@ -93,7 +93,7 @@ def heartbeat(name: str, beat: Callable[[], None], takeover_s: float) -> Iterato
 
 
 def _renew(engine: Engine, fence: Fence) -> None:
-    # One statement in autocommit: a process that is stopped here locks no row that a successor needs.
+    # One statement in autocommit: a process that is paused here locks no row that a successor needs.
     alone = engine.execution_options(isolation_level="AUTOCOMMIT")
     with alone.connect() as connection:
         connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(seen_at=_NOW))
@@ -105,7 +105,7 @@ def _give_back(engine: Engine, fence: Fence) -> None:
 
 
 def _now(connection: Connection) -> str:
-    """Seconds since 1970 by the database's clock, as a text."""
+    """Seconds since 1970 by the database's clock, as text."""
     return str(connection.scalar(select(_NOW)))
 
 

@@ -1,6 +1,6 @@
-"""Changes of state: the one way in which an entry leaves a state, guarded by the table of transitions, with an event for each.
+"""Changes of state: the only way in which an entry leaves a state, checked against the table of transitions, with an event each.
 
-Owns: the statements of every change. Opens no transaction: the verbs of `Ledger` do.
+Owns: the statements of every change. Opens no transaction: the methods of `Ledger` do.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,11 +14,11 @@ from loadsheet.ledger.states import TRANSITIONS, Run, Settlement, State
 from loadsheet.problems import LedgerError, Problem
 
 CHUNK = 500
-NEVER_LEFT = "it never left: the ledger could not be reached before"
-_RESTORED = "the ledger was put back from a backup; it may have been sent since"
+NEVER_SENT = "not sent: the ledger could not be reached before the call"
+_RESTORED = "the ledger was restored from a backup; this may have been sent since"
 _BEING_SENT = "being sent"
 _OPEN = (State.SENDING, State.UNKNOWN)
-_LASTING = ("L608",)  # that something may be there twice stays true whatever becomes of it
+_LASTING = ("L608",)  # a possible duplicate stays possible in every later state
 
 
 class Transaction(NamedTuple):
@@ -30,7 +30,7 @@ class Transaction(NamedTuple):
 
 
 class Intent(NamedTuple):
-    """A ready entry that is about to be sent: how many attempts there were, and the hex SHA-256 of the request's body."""
+    """A ready entry that is about to be sent: the number of earlier attempts, and the hex SHA-256 of the request body."""
 
     entry: int
     attempts: int
@@ -38,7 +38,7 @@ class Intent(NamedTuple):
 
 
 class PreviousState(NamedTuple):
-    """An entry that was brought into another state: what it was before (the value of a `State`), and what bears on others of its lane."""
+    """An entry before a change of state: its state (the value of a `State`), and what matters to other entries on its lane."""
 
     id: int
     state: str
@@ -50,77 +50,82 @@ class PreviousState(NamedTuple):
 
 
 def begin_sending(transaction: Transaction, intents: Sequence[Intent]) -> None:
-    """Bring ready entries into `sending`, each with an attempt and an event.
+    """Change ready entries to `sending`, each with an attempt and an event.
 
-    Raises LedgerError if one of them is no longer as the caller knew it; the caller's transaction is void then.
+    Raises LedgerError if an entry is no longer as the caller read it. The caller must then roll back.
     """
     if not intents:
         return
     connection, run, now = transaction
-    begun = [{"entry": one.entry, "attempts": one.attempts, "number": one.attempts + 1, "now": now} for one in intents]
+    begun = [
+        {"entry": intent.entry, "attempts": intent.attempts, "number": intent.attempts + 1, "now": now}
+        for intent in intents
+    ]
     if (marked := _BEGIN_SENDING.run(connection, begun)) != len(begun):
         raise LedgerError(
-            f"{len(begun) - marked} of {len(begun)} entries are not ready any more; none was marked as sending"
+            f"{len(begun) - marked} of {len(begun)} entries are no longer ready; none was marked as sending"
         )
-    record_events(transaction, [(one.entry, State.READY.value, State.SENDING.value, _BEING_SENT) for one in intents])
+    record_events(
+        transaction, [(intent.entry, State.READY.value, State.SENDING.value, _BEING_SENT) for intent in intents]
+    )
     attempts = [
         {
-            "entry": one.entry,
-            "number": one.attempts + 1,
+            "entry": intent.entry,
+            "number": intent.attempts + 1,
             "run": run.id,
             "now": now,
-            "request_hash": one.request_hash,
+            "request_hash": intent.request_hash,
         }
-        for one in intents
+        for intent in intents
     ]
     _INSERT_ATTEMPT.run(connection, attempts)
 
 
 def change(transaction: Transaction, settlements: Sequence[Settlement]) -> dict[int, PreviousState]:
-    """Bring entries into other states, with an event each. Returns by id what they were before.
+    """Change the states of entries, with an event each. Returns their previous states by id.
 
-    Raises LedgerError if a transition is not in the table, if an attempt speaks that is not the last one, or if an entry was changed
-    by somebody else; the caller's transaction is void then.
+    Raises LedgerError if a transition is not allowed, if a settlement is not from the last attempt, or if another process changed
+    an entry. The caller must then roll back.
     """
     if not settlements:
         return {}
     connection = transaction.connection
     before = _previous_states(connection, settlements)
     changes, events, outcomes = [], [], []
-    for one in settlements:
-        was = before[one.entry]
-        if one.state not in TRANSITIONS[was.state] or (one.state is State.ACCEPTED and not was.attempts):
-            raise LedgerError(f"entry {one.entry} is {was.state} and cannot become {one.state}")
-        if one.attempt not in (0, was.attempts):
+    for settlement in settlements:
+        was = before[settlement.entry]
+        if settlement.state not in TRANSITIONS[was.state] or (settlement.state is State.ACCEPTED and not was.attempts):
+            raise LedgerError(f"entry {settlement.entry} is {was.state} and cannot become {settlement.state}")
+        if settlement.attempt not in (0, was.attempts):
             raise LedgerError(
-                f"entry {one.entry} was tried {was.attempts} times; attempt {one.attempt} settles nothing any more"
+                f"entry {settlement.entry} has had {was.attempts} attempts; the outcome of attempt {settlement.attempt} no longer counts"
             )
         changes.append(
             {
-                "entry": one.entry,
+                "entry": settlement.entry,
                 "before": was.state,
-                "after": one.state.value,
-                "reason": one.reason,
-                "problems": _problems_after(was.problems, one.problems),
-                "receipt": one.receipt or was.receipt,
+                "after": settlement.state.value,
+                "reason": settlement.reason,
+                "problems": _problems_after(was.problems, settlement.problems),
+                "receipt": settlement.receipt or was.receipt,
                 "now": transaction.now,
-                "waits": one.waits.value,
+                "waits": settlement.waits.value,
             }
         )
-        events.append((one.entry, was.state, one.state.value, one.reason))
-        if one.outcome and was.attempts:
+        events.append((settlement.entry, was.state, settlement.state.value, settlement.reason))
+        if settlement.outcome and was.attempts:
             outcomes.append(
                 {
-                    "entry": one.entry,
+                    "entry": settlement.entry,
                     "number": was.attempts,
-                    "outcome": str(one.outcome),
-                    "status": one.status,
-                    "detail": one.reason,
-                    "duration_ms": one.duration_ms,
+                    "outcome": str(settlement.outcome),
+                    "status": settlement.status,
+                    "detail": settlement.reason,
+                    "duration_ms": settlement.duration_ms,
                 }
             )
     if (changed := _CHANGE_STATE.run(connection, changes)) != len(changes):
-        raise LedgerError(f"{len(changes) - changed} entries changed under our hands; nothing was recorded")
+        raise LedgerError(f"another process changed {len(changes) - changed} entries; nothing was recorded")
     record_events(transaction, events)
     if outcomes:
         _RECORD_OUTCOME.run(connection, outcomes)
@@ -128,7 +133,7 @@ def change(transaction: Transaction, settlements: Sequence[Settlement]) -> dict[
 
 
 def record_events(transaction: Transaction, changes: Sequence[tuple[int, str, str, str]]) -> None:
-    """Record changes of entries: each the entry, its state before (empty: it is new) and after, and the reason."""
+    """Record changes of entries: each with the entry, its state before (empty: new) and after, and the reason."""
     connection, run, now = transaction
     if changes:
         rows = [
@@ -139,42 +144,42 @@ def record_events(transaction: Transaction, changes: Sequence[tuple[int, str, st
 
 
 def _problems_after(stored: str, added: Sequence[Problem]) -> str:
-    """The problems of an entry after a change, as they are stored."""
+    """The problems of an entry after a change, encoded."""
     if stored == "[]":
         return codec.encode_problems(added)
-    return codec.encode_problems(still_true(codec.decode_problems(stored)) + tuple(added))
+    return codec.encode_problems(still_valid(codec.decode_problems(stored)) + tuple(added))
 
 
-def still_true(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """The problems that outlive a change of state: what the exchange or the ledger said of the state before is over with it."""
+def still_valid(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """The problems that stay valid after a change of state. Those that the exchange or the ledger raised for the old state end."""
     return tuple(problem for problem in problems if problem.code[0] not in "XL" or problem.code in _LASTING)
 
 
-def still_new(connection: Connection, settlements: Sequence[Settlement]) -> list[Settlement]:
-    """The settlements that still change something: of the entry's last attempt, which nothing else has settled since.
+def still_applicable(connection: Connection, settlements: Sequence[Settlement]) -> list[Settlement]:
+    """The settlements that still change something: those of the entry's last attempt while it has no outcome.
 
-    For outcomes that may have been recorded before, and those of a process whose ledger was taken over. Recording one twice changes nothing.
+    For outcomes that may already be recorded, and those of a process that lost its ledger to a takeover.
     """
     before = _previous_states(connection, settlements)
-    return [one for one in settlements if _counts(one, before[one.entry])]
+    return [settlement for settlement in settlements if _counts(settlement, before[settlement.entry])]
 
 
-def never_left(connection: Connection, in_flight: Collection[int]) -> list[Settlement]:
-    """Settlements that make entries ready again that are recorded as `sending` but are not `in_flight`."""
+def never_sent(connection: Connection, in_flight: Collection[int]) -> list[Settlement]:
+    """Settlements that make entries ready again if they are recorded as `sending` but not `in_flight`."""
     return [
-        Settlement(row.id, State.READY, NEVER_LEFT, outcome="not sent", attempt=row.attempts)
+        Settlement(row.id, State.READY, NEVER_SENT, outcome="not sent", attempt=row.attempts)
         for row in _SENDING.rows(connection)
         if row.id not in in_flight
     ]
 
 
 def interrupted(connection: Connection, reason: str) -> list[Settlement]:
-    """Settlements that make unknown what a killed process left `sending`: nobody can say whether it arrived."""
+    """Settlements that make entries `unknown` that a killed process left `sending`."""
     return [_unknown(row.id, reason) for row in _SENDING.rows(connection)]
 
 
-def doubt_unsent(transaction: Transaction) -> None:
-    """Make ready entries of a restored ledger `unknown`, and hold waiting ones until a person decides."""
+def make_unsent_unknown(transaction: Transaction) -> None:
+    """Make the ready entries of a restored ledger `unknown`, and hold waiting ones until a person decides."""
     connection = transaction.connection
     change(transaction, [Settlement(row.id, State.HELD, _RESTORED) for row in _WAITING.rows(connection)])
     ready = _READY.rows(connection)
@@ -190,14 +195,16 @@ def _unknown(entry: int, reason: str) -> Settlement:
 
 
 def _previous_states(connection: Connection, settlements: Sequence[Settlement]) -> dict[int, PreviousState]:
-    rows = _CURRENT.rows_of(connection, [one.entry for one in settlements])
+    rows = _CURRENT.rows_of(connection, [settlement.entry for settlement in settlements])
     return {row[0]: PreviousState._make(row) for row in rows}
 
 
-def _counts(one: Settlement, now: PreviousState) -> bool:
-    if one.attempt != now.attempts or now.state not in _OPEN:
+def _counts(settlement: Settlement, now: PreviousState) -> bool:
+    if settlement.attempt != now.attempts or now.state not in _OPEN:
         return False
-    return now.state == State.SENDING or one.state is not State.UNKNOWN  # as the database has it: a text, no member
+    return (
+        now.state == State.SENDING or settlement.state is not State.UNKNOWN
+    )  # `now.state` is a text from the database
 
 
 _BEGIN_SENDING = Statement(

@@ -1,7 +1,7 @@
-"""The schema version of a ledger, its upgrade, and the check whether it is whole.
+"""The schema version of a ledger, its upgrade, and its integrity checks.
 
-Owns: when an upgrade step runs (a backup first, then one transaction for each step: killed anywhere, the ledger has the schema before a step or
-after it), and when a quick check is due: once a day while the file is small and the last run ended well, else after a run that did not end.
+Owns: when an upgrade step runs: after a backup, in one transaction per step, so a killed upgrade leaves the schema before or after a
+step. Also owns when a quick check is due: once a day while the file is small, and after a run that did not end.
 """
 
 from collections.abc import Iterator
@@ -18,45 +18,45 @@ from loadsheet.ledger.states import Decision
 from loadsheet.problems import LedgerError
 
 OLDER = "`loadsheet run` upgrades it"
-"""What to do about a ledger that an earlier version made."""
+"""The advice for a ledger that an earlier version made."""
 
 _VERSION = "schema_version"
 
 
 def has_tables(connection: Connection) -> bool:
-    """Whether there is anything at all; on a server, whether there is a ledger in its schema."""
+    """Whether the database has any tables; on a server, whether the schema holds a ledger."""
     found = inspect(connection)
     return bool(found.get_table_names()) if connection.dialect.name == "sqlite" else found.has_table(schema.meta.name)
 
 
 def make_if_new(connection: Connection) -> None:
-    """Make the tables of an empty database, in the connection's transaction."""
+    """Create the tables of an empty database, in the connection's transaction."""
     if not has_tables(connection):
         schema.metadata.create_all(connection)
         store_value(connection, _VERSION, str(schema.SCHEMA_VERSION))
 
 
 def check_version(connection: Connection, path: Path | str) -> None:
-    """Raise LedgerError if this is not a ledger, or one whose schema is not the present one."""
+    """Raise LedgerError if this is not a ledger, or its schema is not the current one."""
     version = _version(connection, path)
     if version != schema.SCHEMA_VERSION:
-        message = f"the ledger {path} has schema version {version}, this program knows {schema.SCHEMA_VERSION}"
+        message = f"the ledger {path} has schema version {version}, this program knows version {schema.SCHEMA_VERSION}"
         newer = version > schema.SCHEMA_VERSION
         raise LedgerError(message, todo="use the program that wrote it, or a newer one" if newer else OLDER)
 
 
 def upgrade_within(connection: Connection, place: str) -> None:
-    """Bring an older ledger on a server to the present schema within the connection's transaction: all steps or none. A backup before it
-    is the server's affair.
+    """Upgrade an older ledger on a server to the current schema in the connection's transaction: all steps or none. Makes no
+    backup, which is the server's task.
     """
     for number in range(_version(connection, place), schema.SCHEMA_VERSION):
         _step(connection, number)
 
 
 def upgrade(engine: Engine, path: Path, now: str) -> None:
-    """Bring an older ledger to the present schema; a backup of what it was lies beside it then. `now` is ISO 8601 UTC.
+    """Upgrade an older ledger file to the current schema, with a backup beside it. `now` is ISO 8601 UTC.
 
-    Raises LedgerError, with the ledger as it was or between two steps, each of which is whole.
+    Raises LedgerError. The ledger is then unchanged or between two complete steps.
     """
     with engine.connect() as connection, connection.begin():
         version = _version(connection, path)
@@ -71,7 +71,7 @@ def upgrade(engine: Engine, path: Path, now: str) -> None:
 
 
 def _step(connection: Connection, version: int) -> None:
-    """Bring the schema from this version to the next, within the connection's transaction."""
+    """Upgrade the schema from this version to the next, in the connection's transaction."""
     from loadsheet.ledger.migrations import step
 
     step(connection, version)
@@ -91,39 +91,39 @@ _SHOWN = 5
 
 
 def quick_check_if_due(connection: Connection, now: str) -> None:
-    """Look at the database's structure if that is due; `now` is ISO 8601 UTC. Raises LedgerError if it is damaged."""
-    looked = stored_value(connection, _LOOKED)
+    """Check the structure of the database if that is due. `now` is ISO 8601 UTC. Raises LedgerError if it is damaged."""
+    checked_at = stored_value(connection, _LOOKED)
     ended = connection.scalar(select(runs.c.finished_at).order_by(desc(runs.c.id)).limit(1))
     small = _size(connection) <= LARGE_BYTES
-    if ended != "" and (ended is None or not small or looked[:10] == now[:10]):
+    if ended != "" and (ended is None or not small or checked_at[:10] == now[:10]):
         return
-    found = list(connection.exec_driver_sql(f"pragma quick_check({_SHOWN})").scalars())
-    if found != ["ok"]:
-        raise LedgerError(f"it is damaged ({'; '.join(found)}); nothing was sent")
+    lines = list(connection.exec_driver_sql(f"pragma quick_check({_SHOWN})").scalars())
+    if lines != ["ok"]:
+        raise LedgerError(f"it is damaged ({'; '.join(lines)}); nothing was sent")
     store_value(connection, _LOOKED, now)
 
 
 def faults_in(connection: Connection) -> Iterator[str]:
-    """Everything that is wrong with the ledger, in words; nothing if it is sound. Reads all of it."""
-    if connection.dialect.name == "sqlite":  # PostgreSQL sees to its pages and keys itself
-        found = list(connection.exec_driver_sql(f"pragma integrity_check({_SHOWN})").scalars())
-        if found != ["ok"]:
-            yield from (f"the database is damaged: {line}" for line in found)
-            return  # what a damaged one says of the rest is worth nothing
+    """All faults of the ledger, in words. Nothing if it is sound. Reads all of it."""
+    if connection.dialect.name == "sqlite":  # PostgreSQL checks its pages and keys itself
+        lines = list(connection.exec_driver_sql(f"pragma integrity_check({_SHOWN})").scalars())
+        if lines != ["ok"]:
+            yield from (f"the database is damaged: {line}" for line in lines)
+            return  # further checks of a damaged database mean nothing
         for row in connection.exec_driver_sql("pragma foreign_key_check").fetchmany(_SHOWN):
             yield f"a row of {row[0]} belongs to a row of {row[2]} that does not exist"
     for row in _STATE_DIFFERS.rows(connection, most=_SHOWN):
-        yield f"entry {row.id} is in another state than its last event says"
+        yield f"the state of entry {row.id} does not match its last event"
     for row in _ATTEMPTS_DIFFER.rows(connection, most=_SHOWN):
-        yield f"entry {row.id} has another number of attempts than are recorded"
+        yield f"the attempt count of entry {row.id} does not match its recorded attempts"
     for row in _CONTENTS_LEFT.rows(connection, most=_SHOWN):
-        yield f"entry {row.id} has a payload although it says that it was removed"
+        yield f"entry {row.id} has a payload although it is marked as removed"
     columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
     broken = first_broken_decision(
         Decision(*row) for row in connection.execute(select(*columns).order_by(decisions.c.id))
     )
     if broken is not None:
-        yield f"the decision of {broken.who} of {broken.at} on entry {broken.entry} is not as it was recorded, or one before it is missing"
+        yield f"the decision of {broken.who} of {broken.at} on entry {broken.entry} was altered, or one before it is missing"
 
 
 def _size(connection: Connection) -> int:

@@ -1,9 +1,9 @@
-"""What one of several machines holds: claims on objects of inboxes, which cannot be renamed, and the memory of a shipper's notices.
+"""Exclusive holds among several machines: claims on inbox objects, which cannot be renamed, and a shipper's notice memory.
 
-Owns: that of all who want a version of an object one gets it, and when its holder is taken for dead: not heard of for `takeover_s`, by the
-database's clock. A claim ends when its row goes: the object is then in the archive, or lies where it lay. And that one machine sends notices at a
-time (a lock of the session, so that what is remembered is durable at once while it is held), and that who lost the lock with its connection
-remembers nothing more.
+Owns: that one process gets a version of an object, and when a holder counts as dead: no heartbeat for `takeover_s`, by the database's
+clock. Deleting the row ends a claim: the object is then in the archive or still in the inbox. Also owns that one machine at a time
+sends notices. That is a session lock, so writes under it are durable at once. A process that lost its connection lost the lock and
+cannot write.
 """
 
 import os
@@ -32,7 +32,7 @@ class Claims:
         self._engine, self._shipper, self._holder, self._takeover_s = engine, shipper, holder, takeover_s
 
     def take(self, place: str, name: str, version: str, run: str) -> bool:
-        """Claim a version; False if another live process has it."""
+        """Claim a version. False if another live process holds it."""
         values = {"shipper": self._shipper, "place": place, "name": name, "version": version}
         mine = {"run": run, "holder": self._holder, "at": _now()}
         free = or_(claims.c.holder == self._holder, claims.c.at < _now() - self._takeover_s)
@@ -43,38 +43,38 @@ class Claims:
             return connection.execute(taking.returning(claims.c.id)).first() is not None
 
     def holds(self, place: str, name: str, version: str) -> bool:
-        """Whether the claim is still ours; if it is, it will be for the next while."""
+        """Whether the claim is still ours. If so, this renews it."""
         mine = update(claims).where(*_of(place, name, version), claims.c.holder == self._holder)
         with self._engine.begin() as connection:
             return connection.execute(mine.values(at=_now())).rowcount == 1
 
     def release(self, place: str, name: str, version: str) -> None:
-        """Give up a claim of ours."""
+        """Give up one of our claims."""
         with self._engine.begin() as connection:
             connection.execute(delete(claims).where(*_of(place, name, version), claims.c.holder == self._holder))
 
     def drop_others(self, place: str) -> None:
-        """Drop the claims that others have in a place of this shipper: only the holder of the tenure of the ledger may
-        plan, so theirs cannot be used any more.
+        """Delete the claims of others in a place of this shipper. Only the holder of the ledger's tenure may plan, so those
+        claims are useless.
         """
         theirs = (claims.c.shipper == self._shipper, claims.c.place == place, claims.c.holder != self._holder)
         with self._engine.begin() as connection:
             connection.execute(delete(claims).where(*theirs))
 
     def release_all(self) -> None:
-        """Give up all claims of ours."""
+        """Give up all our claims."""
         with self._engine.begin() as connection:
             connection.execute(delete(claims).where(claims.c.holder == self._holder))
 
     def renew(self) -> None:
-        """Record that the holder is alive."""
+        """Record a heartbeat for all our claims."""
         with self._engine.begin() as connection:
             connection.execute(update(claims).where(claims.c.holder == self._holder).values(at=_now()))
 
 
 @contextmanager
 def held_claims(url: str, takeover_s: float) -> Iterator[Claims]:
-    """Claims in what the ledger at a PostgreSQL URL shares with others, kept alive while the `with` block lasts. Raises LedgerError."""
+    """Claims in the shared tables of the ledger at a PostgreSQL URL, renewed for the `with` block. Raises LedgerError."""
     address = address_of(url)
     engine, shipper = shared_engine(address), address.shipper
     holder = f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
@@ -83,7 +83,7 @@ def held_claims(url: str, takeover_s: float) -> Iterator[Claims]:
         with heartbeat("claims", mine.renew, takeover_s):
             yield mine
     finally:
-        with suppress(LedgerError):  # then they run out by themselves
+        with suppress(LedgerError):  # they expire by themselves
             mine.release_all()
         engine.dispose()
 
@@ -97,19 +97,19 @@ def _now() -> ColumnElement[float]:
 
 
 class NoticeMemory:
-    """The memory of one shipper, while it is held."""
+    """The stored notice state of one shipper, while this process holds the lock."""
 
     def __init__(self, connection: Connection, shipper: str, session: int) -> None:
         self._connection, self._shipper, self._session = connection, shipper, session
 
     def read(self) -> str:
-        """What is remembered; empty if nothing is."""
+        """The stored state. Empty if there is none."""
         with self._connection.begin():
             self._check()
             return self._connection.scalar(select(notices.c.memory).where(notices.c.shipper == self._shipper)) or ""
 
     def write(self, memory: str) -> None:
-        """Remember this instead, durably. Raises LedgerError."""
+        """Replace the stored state, durably. Raises LedgerError."""
         statement = insert(notices).values(shipper=self._shipper, memory=memory)
         with self._connection.begin():
             self._check()
@@ -118,15 +118,15 @@ class NoticeMemory:
             )
 
     def _check(self) -> None:
-        # A connection that broke is made anew by the library, and the lock went with the old one.
+        # The library replaces a broken connection, but the lock ended with the old one.
         if self._connection.scalar(_SESSION) != self._session:
-            raise LedgerGone("the connection was lost, and what was held with it")
+            raise LedgerGone("the connection was lost, and its lock with it")
 
 
 @contextmanager
 def held_notices(engine: Engine, shipper: str, patience_s: float) -> Iterator[NoticeMemory | None]:
-    """The memory of a shipper (empty: the only one), for one process at a time; None if another one has held it for so long. Raises
-    LedgerError.
+    """The notice memory of a shipper (empty: the only one), for one process at a time. None if another process still holds it
+    after `patience_s` seconds. Raises LedgerError.
     """
     with engine.connect() as connection:
         session = _lock(connection, shipper, patience_s)
@@ -136,12 +136,12 @@ def held_notices(engine: Engine, shipper: str, patience_s: float) -> Iterator[No
         try:
             yield NoticeMemory(connection, shipper, session)
         finally:
-            with suppress(LedgerError), connection.begin():  # then it went with the connection
+            with suppress(LedgerError), connection.begin():  # a lost connection releases the lock as well
                 connection.execute(_UNLOCK, {"shipper": shipper})
 
 
 def _lock(connection: Connection, shipper: str, patience_s: float) -> int | None:
-    """Take the lock; returns the session that has it, None if it is another one for so long."""
+    """Take the lock and return the session id. None if another session still holds it after `patience_s` seconds."""
     deadline = time.monotonic() + patience_s
     while True:
         with connection.begin():

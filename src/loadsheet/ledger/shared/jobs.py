@@ -1,9 +1,9 @@
-"""Jobs: runs that are wanted, in the queue (Procrastinate) and its own tables; lost jobs are found again, and old ones removed.
+"""Jobs: requested runs, in the tables of the queue (Procrastinate). Recovers lost jobs and deletes old ones.
 
-Owns: the name of the task and of the queues. A job says whose run is wanted, and since when; at most one of a shipper waits, and one is
-being done. The queue only wakes workers: who may run a ledger is decided by its tenure, so a job that comes twice or late does no harm.
-Each ledger has a queue of its own, because the queue selects jobs by nothing else: so a worker takes jobs of the ledgers it serves. Lost are
-the jobs of a worker without a heartbeat for so long, and those that a worker is recorded to do and does not.
+Owns: the names of the task and of the queues. A job names a shipper and since when its run is due. At most one job of a shipper waits
+and one runs. The queue only wakes workers. The tenure decides who may run a ledger, so a duplicate or late job does no harm. Each
+ledger has a queue of its own, because Procrastinate selects jobs only by queue: a worker takes the jobs of the ledgers it serves. A
+job is lost if its worker has had no heartbeat for `takeover_s`, or is recorded as its worker but does not run it.
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from loadsheet.ledger.shared import schema
 from loadsheet.problems import LedgerError, SettingsError
 
 TASK = "run"
-"""The one task; its arguments are `ledger` (the schema), `shipper`, `reason`, and since when it is wanted (`due`)."""
+"""The only task. Its arguments are `ledger` (the schema), `shipper`, `reason` and `due` (since when the run is due)."""
 FILES, SCHEDULE, RESEND = "files", "schedule", "resend"
-"""Why a run is wanted: files came, a schedule says so, or something is left of a run that ended early."""
+"""Reasons for a run: files arrived, a schedule is due, or an earlier run died."""
 
-_QUEUE_MAX = 40  # letters of a queue's name: the queue notifies on a channel of that name, which PostgreSQL cuts at 63
+_QUEUE_MAX = 40  # letters of a queue's name: the notification channel contains it, and PostgreSQL cuts that at 63
 _DIGEST = 10
 _UNIQUE_VIOLATION = "23505"  # PostgreSQL, appendix A
 _VERSION, _TABLES = "queue_version", "tables_version"
@@ -32,15 +32,15 @@ _AT_ONCE = 5_000
 _HOUR_S = 3_600
 
 
-class Wanted(NamedTuple):
-    """The open job of a ledger: why a run is wanted, and whether a worker is doing it."""
+class OpenJob(NamedTuple):
+    """The open job of a ledger: the reason for the run, and whether a worker is running it."""
 
     reason: str
     begun: bool
 
 
-def want_run(connection: Connection, address: Address, reason: str, due: str) -> None:
-    """Have a worker run a ledger; where a job of it waits already, that one is due now. `due` is ISO 8601 UTC."""
+def request_run(connection: Connection, address: Address, reason: str, due: str) -> None:
+    """Request a run of a ledger. If a job of this ledger already waits, it becomes due now. `due` is ISO 8601 UTC."""
     run: dict[str, str | int] = {
         "queue": queue_of(address.schema),
         "task": TASK,
@@ -50,14 +50,14 @@ def want_run(connection: Connection, address: Address, reason: str, due: str) ->
     run |= {"reason": reason, "due": due, "priority": int(reason == RESEND)}
     while not connection.execute(_IS_DUE, run).rowcount:
         if _unless_another_waits(connection, _DEFER, run) is not None:
-            return  # the queue itself notifies workers of a new job
+            return  # Procrastinate notifies workers of a new job
     _wake(connection)
 
 
 def _unless_another_waits(
     connection: Connection, statement: TextClause, values: Mapping[str, Any]
 ) -> CursorResult[Any] | None:
-    """Execute a statement that makes jobs wait; None, and nothing done, if meanwhile another job of the same ledger came to wait."""
+    """Execute a statement that makes jobs wait. Returns None and changes nothing if another job of the same ledger now waits."""
     try:
         with connection.begin_nested():
             return connection.execute(statement, values)
@@ -67,19 +67,19 @@ def _unless_another_waits(
         raise
 
 
-def wanted(connection: Connection, address: Address) -> Wanted | None:
-    """The open job of a ledger, if there is one; of two, the one that is being done."""
+def open_job(connection: Connection, address: Address) -> OpenJob | None:
+    """The open job of a ledger, if there is one. Of two, the running one."""
     row = connection.execute(_OPEN, {"ledger": address.schema}).first()
-    return None if row is None else Wanted(row.reason, row.begun)
+    return None if row is None else OpenJob(row.reason, row.begun)
 
 
 def _wake(connection: Connection) -> None:
-    """Have all workers look for jobs: the queue itself notifies them of new ones only."""
+    """Wake all workers. Procrastinate itself notifies them only of new jobs."""
     connection.execute(_NOTIFY)
 
 
 def queue_of(ledger: str) -> str:
-    """The queue of a ledger (its schema)."""
+    """The queue name of a ledger, given its schema."""
     name = f"runs:{ledger}"
     if len(name) <= _QUEUE_MAX:
         return name
@@ -87,8 +87,8 @@ def queue_of(ledger: str) -> str:
 
 
 def make_tables(engine: Engine, address: Address) -> None:
-    """Make the schema and tables that all ledgers of a database share, and those of the queue, unless they are there; brings those of an
-    older queue to the present. Raises SettingsError if the queue's library is not installed.
+    """Create the shared schema, its tables and the tables of the queue if they are missing, and upgrade older ones. Raises
+    SettingsError if Procrastinate is not installed.
     """
     if find_spec("procrastinate") is None:
         raise SettingsError("a ledger on PostgreSQL needs the extra `fleet`: pip install 'loadsheet[fleet]'")
@@ -102,7 +102,7 @@ def make_tables(engine: Engine, address: Address) -> None:
 
 
 def _upgrade(connection: Connection) -> None:
-    """Bring tables that 0.5.0 made to the present: takeovers were those of batches, which are no more."""
+    """Upgrade tables made by 0.5.0, whose takeovers were takeovers of batches."""
     if connection.execute(_UPGRADED, {"name": _TABLES}).rowcount:
         schema.takeovers.drop(connection)
         schema.takeovers.create(connection)
@@ -134,35 +134,35 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:3] if part.isdecimal())
 
 
-# what is lost, and what is over
+# lost jobs and finished jobs
 
 FINISH = (
     "with mine as (select id from procrastinate_jobs where id = %(job)s and worker_id = %(worker)s and status = 'doing' for update) "
     "select procrastinate_finish_job_v1(mine.id, cast(%(status)s as procrastinate_job_status), %(remove)s) from mine"
 )
-"""For the queue's own connection: a job is over, if it is still this worker's; nothing if it is not."""
+"""Runs on Procrastinate's connection: finish a job if it still belongs to this worker."""
 RETRY = (
     "with mine as (select id from procrastinate_jobs doing where id = %(job)s and worker_id = %(worker)s and status = 'doing' "
     "and not exists (select 1 from procrastinate_jobs other where other.queueing_lock = doing.queueing_lock and other.status = 'todo') "
     "for update) select procrastinate_retry_job_v2(mine.id, now() + make_interval(secs => %(after_s)s), cast(%(priority)s as integer), null, null), "
     'pg_notify(\'procrastinate_any_queue_v1\', \'{"type": "job_inserted", "job_id": 0}\') from mine'
 )
-"""For the queue's own connection: a job is to be done again after some seconds, if it is still this worker's; nothing if it is not."""
+"""Runs on Procrastinate's connection: retry a job after some seconds if it still belongs to this worker."""
 UNCOUNT = (
     "update procrastinate_jobs set attempts = attempts - 1 "
     "where id = %(job)s and worker_id = %(worker)s and status = 'doing' returning id"
 )
-"""For the queue's own connection, before RETRY: this time is not to count as an attempt."""
+"""Runs on Procrastinate's connection, before RETRY: do not count this as an attempt."""
 URGENT = (
     "select distinct queue_name from procrastinate_jobs where status = 'todo' and priority > 0 and queue_name = any(%(queues)s) "
     "and (scheduled_at is null or scheduled_at <= now())"
 )
-"""For the queue's own connection: the queues with a job of a dead worker or run that can be done now. A queue holds one waiting job."""
+"""Runs on Procrastinate's connection: the queues with a due job of a dead worker or run. A queue holds one waiting job."""
 
 
 def reap(connection: Connection, takeover_s: float) -> list[int]:
-    """Put back the jobs of workers that were not heard of for so long, or are gone; returns their ids. While the server was not there,
-    nobody could be heard of: its start counts as a sign of life of all.
+    """Requeue the jobs of workers that are gone or had no heartbeat for `takeover_s` seconds. Returns their ids. No worker can
+    send heartbeats while the server is down, so the server's start counts as a heartbeat of all.
     """
     lost = _wait_again(connection, _REAP, {"takeover_s": takeover_s})
     connection.execute(_FORGET, {"takeover_s": takeover_s})
@@ -170,24 +170,24 @@ def reap(connection: Connection, takeover_s: float) -> list[int]:
 
 
 def next_death_s(connection: Connection, takeover_s: float) -> float:
-    """Seconds until the worker that has been silent for longest counts as dead; `takeover_s` if there is none."""
+    """Seconds until the worker with the oldest heartbeat counts as dead. `takeover_s` if there are no workers."""
     left_s = connection.scalar(_NEXT_DEATH, {"takeover_s": takeover_s})
     return takeover_s if left_s is None else max(0.0, float(left_s))
 
 
-def doing_of(connection: Connection, worker: int) -> set[int]:
-    """The jobs that are recorded as under way at this worker (by the queue's own number)."""
+def running_jobs(connection: Connection, worker: int) -> set[int]:
+    """The ids of the jobs that are recorded as running at this worker (by its id in Procrastinate)."""
     return set(connection.scalars(_DOING, {"worker": worker}))
 
 
 def put_back(connection: Connection, jobs: Collection[int], worker: int) -> list[int]:
-    """Put back those of these jobs that are recorded as under way at this worker; returns their ids."""
+    """Requeue those of these jobs that are recorded as running at this worker. Returns their ids."""
     return _wait_again(connection, _PUT_BACK, {"jobs": list(jobs), "worker": worker}) if jobs else []
 
 
 def _wait_again(connection: Connection, statement: TextClause, values: Mapping[str, Any]) -> list[int]:
     while (put := _unless_another_waits(connection, statement, values)) is None:
-        pass  # it looks again, and sees the one that waits now
+        pass  # the next attempt sees the job that waits now
     back = [int(job) for job in put.scalars()]
     if back:
         _wake(connection)
@@ -195,12 +195,12 @@ def _wait_again(connection: Connection, statement: TextClause, values: Mapping[s
 
 
 def beat(connection: Connection, worker: int) -> bool:
-    """Say that this worker lives; False if it is not known any more: it was taken for dead."""
+    """Record a heartbeat of this worker. False if it is no longer registered because it counted as dead."""
     return connection.execute(_BEAT, {"worker": worker}).rowcount > 0
 
 
-def held_for_s(connection: Connection, address: Address, takeover_s: float) -> float:
-    """Seconds until the holder of a ledger counts as dead, if it stays silent; 0 if nobody holds it, or there is no ledger yet."""
+def seconds_until_free(connection: Connection, address: Address, takeover_s: float) -> float:
+    """Seconds until the holder of a ledger counts as dead without a further heartbeat. 0 if it has no holder or does not exist."""
     if connection.scalar(_HAS_TENURES, {"table": f"{address.schema}.tenures"}) is None:
         return 0.0
     held = text(
@@ -210,15 +210,15 @@ def held_for_s(connection: Connection, address: Address, takeover_s: float) -> f
     return max(0.0, float(connection.scalar(held, {"silent_s": takeover_s}) or 0.0))
 
 
-def left(connection: Connection, queues: Collection[str]) -> int:
-    """How many jobs of these queues can be done now."""
-    return int(connection.scalar(_LEFT, {"queues": list(queues)}) or 0)
+def count_due(connection: Connection, queues: Collection[str]) -> int:
+    """The number of jobs in these queues that are due now."""
+    return int(connection.scalar(_DUE_COUNT, {"queues": list(queues)}) or 0)
 
 
 def sweep(engine: Engine, ledgers: Iterable[Address], every_s: float) -> int:
-    """See to it that each of these ledgers whose last run died has a job; returns how many had none. Who holds a ledger and was heard of
-    within `every_s` is not a dead run; one that died is wanted again once, whatever becomes of that. Of several who sweep, one looks into a
-    ledger within `every_s`.
+    """Request a run for each of these ledgers whose last run died and has no job. Returns how many were requested. A run whose
+    holder had a heartbeat within `every_s` seconds is not dead. A dead run is requested once only. Among several processes, one
+    checks a ledger per `every_s`.
     """
     known = {address.schema: address for address in ledgers}
     with engine.begin() as connection:
@@ -232,12 +232,12 @@ def _sweep(engine: Engine, address: Address, silent_s: float) -> bool:
         died = connection.scalar(_died(address.schema), {"silent_s": silent_s})
         if died is None or connection.scalar(_KNOWN, {"ledger": address.schema, "due": died}) is not None:
             return False
-        want_run(connection, address, RESEND, died)
+        request_run(connection, address, RESEND, died)
         return True
 
 
 def _died(schema: str) -> TextClause:
-    """The beginning of a ledger's last run, if that did not end and nobody holds the ledger."""
+    """The query for the start of a ledger's last run, if that run did not end and the ledger has no live holder."""
     return text(
         f'select started_at from "{schema}".runs where id = (select max(id) from "{schema}".runs) '  # noqa: S608 (our own name)
         f"and finished_at = '' and not exists (select 1 from \"{schema}\".tenures where holder <> '' "
@@ -246,8 +246,8 @@ def _died(schema: str) -> TextClause:
 
 
 def purge(engine: Engine, days: int, ended: Callable[[], bool] = lambda: False) -> int:
-    """Remove jobs that ended more than `days` days ago, until none is left or it has `ended`; returns how many. Of several processes one
-    does it each hour.
+    """Delete jobs that ended more than `days` days ago, until none is left or `ended` returns True. Returns their number. Among
+    several processes, one does this each hour.
     """
     count, gone = 0, _AT_ONCE
     with engine.begin() as connection:
@@ -262,7 +262,7 @@ def purge(engine: Engine, days: int, ended: Callable[[], bool] = lambda: False) 
 
 
 _UPGRADED = text("insert into shared_meta (name, value) values (:name, '2') on conflict do nothing")
-_IS_DUE = text(  # one that was put back begins anew
+_IS_DUE = text(  # attempts of a requeued job start at 0
     "update procrastinate_jobs set attempts = 0, scheduled_at = null, "
     "args = args || jsonb_build_object('due', cast(:due as text), 'reason', cast(:reason as text)) "
     "where queueing_lock = 'run:' || :ledger and status = 'todo'"
@@ -280,7 +280,7 @@ _OPEN = text(
     "where status in ('todo', 'doing') and args ->> 'ledger' = :ledger order by begun desc limit 1"
 )
 
-# Of jobs of the same ledger one waits; were there another that waits already, this one would be too many.
+# One job per ledger may wait. If another already waits, a lost job fails instead of waiting.
 _LOST_ONES = (
     "with lost as (select id, row_number() over (partition by coalesce(queueing_lock, id::text) order by id) as place, "
     "exists (select 1 from procrastinate_jobs other where other.queueing_lock = doing.queueing_lock and other.status = 'todo') "
@@ -305,7 +305,7 @@ _PUT_BACK = text(_LOST_ONES + "doing.id = any(:jobs) and doing.worker_id = :work
 _DOING = text("select id from procrastinate_jobs where status = 'doing' and worker_id = :worker")
 _BEAT = text("update procrastinate_workers set last_heartbeat = now() where id = :worker")
 _HAS_TENURES = text("select to_regclass(:table)")
-_LEFT = text(
+_DUE_COUNT = text(
     "select count(*) from procrastinate_jobs where status = 'todo' and queue_name = any(:queues) "
     "and (scheduled_at is null or scheduled_at <= now())"
 ).bindparams(bindparam("queues", type_=ARRAY(Text)))

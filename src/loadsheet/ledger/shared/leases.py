@@ -1,11 +1,10 @@
-"""The rate that all processes share, leased to each: how much of it and of the connections a process may use, for how long, and what a
-complaint of the exchange changes for all. First the rule, which is pure; then the tables, where each change is one short transaction that
-holds the pace's row and goes by the database's clock. A lease is on the disk before it is used: one that a crash of the server forgot would
-be granted twice.
+"""Leases of the shared rate: the calls a second and connections that each process may use, and for how long. A protest of the
+exchange (429, 503) slows all processes. First the pure rules, then the tables. Each change is one short transaction that locks the
+pace's row and uses the database's clock. A lease is durable before it is used: a lease lost in a server crash would be granted twice.
 
-Owns: that what processes may use never adds up to more than there is. A process that is given less than it had still counts with what
-it had until it asks again and says that it knows: its answer may be under way, or lost. Rates are whole calls a second, because calls
-that leave at a whole, even rate are as many in every second, wherever it begins.
+Owns: that the leases never add up to more than the limit. A process that gets a smaller lease is still charged for the old one until
+it confirms the new one on its next renewal: the answer may be delayed or lost. Rates are whole calls a second, so that every second
+holds the same number of calls, wherever it begins.
 """
 
 import hashlib
@@ -21,21 +20,21 @@ from loadsheet.ledger.statements import Statement
 from loadsheet.problems import LedgerError
 
 TERM_S = 1.5
-"""So long a lease lasts."""
+"""Seconds that a lease lasts."""
 UNLIMITED = 1_000_000
 """Calls a second where no limit is set."""
 TURN_S = 10.0
-"""Where there is less than one for each, those whose turn it is have it for so long."""
+"""Seconds of a turn, if there are more processes than connections or calls a second."""
 REGROWTH = 0.05
-"""So much of the whole pace comes back in a second, after a setback and the pause that went with it."""
+"""Share of the full pace that comes back each second after a setback and its pause."""
 LEAST_SHARE = 1 / 64
 FORGOTTEN_S = 60.0
-"""A lease that ran out so long ago is of a process that died, and is removed."""
+"""Seconds after its end when a lease is deleted: its process has died."""
 
 
 class Ask(NamedTuple):
-    """What a process asks for: calls a second and connections that it could use (0: it has nothing to send), connections that calls of it
-    are on now, and the number of the lease that it has in hand (0: none).
+    """A request for a lease: the calls a second and connections that the process can use (0: nothing to send). `using` is the
+    number of connections in use now, `holding` the number of its current lease (0: none).
     """
 
     per_second: int
@@ -45,10 +44,10 @@ class Ask(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """What a process may use: calls a second and connections, until a moment of the database's clock, `lasts_s` after it was given.
+    """The calls a second and connections that a process may use until `until` by the database's clock, `lasts_s` after the grant.
 
-    `paused_s` is how long nothing may leave at all; `share` is what is left to all of the pace that is set, after protests of the exchange;
-    `short` says that it is less than his part, because others have not let go of it yet.
+    No call may leave for `paused_s` seconds. `share` is the part of the set pace that is left to all after protests of the
+    exchange. `short`: the lease is below the fair part, because others have not released theirs yet.
     """
 
     number: int
@@ -62,7 +61,7 @@ class Lease(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """A pace as it is recorded: what is set (a rate of 0: no limit), and what the exchange's protests left of it at `setback_at`."""
+    """A stored pace: the limits that are set (rate 0: no limit), and the `share` left by the exchange's protests at `setback_at`."""
 
     per_second: int
     connections: int
@@ -71,18 +70,18 @@ class Terms(NamedTuple):
     setback_at: float = 0.0
 
     def share_at(self, now: float) -> float:
-        """What is left of it to all."""
+        """The share of the pace that is available to all."""
         calm = max(0.0, now - max(self.setback_at, self.paused_until))
         return min(1.0, self.share + calm * REGROWTH)
 
     def whole(self, now: float) -> tuple[int, int]:
-        """Calls a second and connections that all have together."""
+        """The calls a second and connections available to all processes together."""
         share = self.share_at(now)
         return max(1, int((self.per_second or UNLIMITED) * share)), max(1, int(self.connections * share))
 
     def setback(self, left_at: float, pause_s: float, now: float) -> "Terms":
-        """After the exchange protested against a call that left at that moment, and asked for a pause. Calls that left before the last
-        setback was known cut nothing again.
+        """The terms after the exchange protested against a call that left at `left_at` and asked for a pause. A call that left
+        before the last setback does not reduce the share again.
         """
         paused_until = max(self.paused_until, now + pause_s)
         if left_at <= self.setback_at:
@@ -91,7 +90,7 @@ class Terms(NamedTuple):
 
 
 class LeaseRecord(NamedTuple):
-    """The last lease of one process: what it wanted and was given, and, `charged`, what it may be using until then."""
+    """The last lease of one process: what it wanted, what it got, and in `charged` what it may still be using."""
 
     worker: str
     number: int
@@ -105,20 +104,22 @@ class LeaseRecord(NamedTuple):
 
 
 def grant(terms: Terms, records: Sequence[LeaseRecord], worker: str, ask: Ask, now: float) -> tuple[LeaseRecord, bool]:
-    """How `worker` stands after it asked, and whether that is less than its part; `records` are all of the pace, its own included."""
-    mine = next((one for one in records if one.worker == worker and one.until > now), None)
-    others = [one for one in records if one.worker != worker and one.until > now]
+    """The new lease of `worker`, and whether it is below its fair part. `records` are all leases of the pace, its own included."""
+    mine = next((record for record in records if record.worker == worker and record.until > now), None)
+    others = [record for record in records if record.worker != worker and record.until > now]
     rate, connections = terms.whole(now)
-    asking = {one.worker: (one.wanted, one.wanted_connections) for one in others}
+    asking = {record.worker: (record.wanted, record.wanted_connections) for record in others}
     asking[worker] = (ask.per_second, ask.connections)
     wanting = sorted(name for name, wants in asking.items() if min(wants) > 0)
     serving = _having_turn(wanting, min(rate, connections), int(now / TURN_S))
     fair = _fair(rate, {name: asking[name][0] for name in serving}).get(worker, 0)
     fair_connections = _fair(connections, {name: asking[name][1] for name in serving}).get(worker, 0)
-    given = max(0, min(fair, rate - sum(one.charged for one in others)))
-    given_connections = max(0, min(fair_connections, connections - sum(one.charged_connections for one in others)))
-    had, had_connections = _in_hand(mine, ask)
-    stands = LeaseRecord(
+    given = max(0, min(fair, rate - sum(record.charged for record in others)))
+    given_connections = max(
+        0, min(fair_connections, connections - sum(record.charged_connections for record in others))
+    )
+    had, had_connections = _in_use(mine, ask)
+    lease = LeaseRecord(
         worker,
         number=(mine.number if mine else ask.holding) + 1,
         wanted=ask.per_second,
@@ -129,12 +130,12 @@ def grant(terms: Terms, records: Sequence[LeaseRecord], worker: str, ask: Ask, n
         charged_connections=max(given_connections, had_connections, ask.using),
         until=now + TERM_S,
     )
-    return stands, given < fair or given_connections < fair_connections
+    return lease, given < fair or given_connections < fair_connections
 
 
-def _in_hand(mine: LeaseRecord | None, ask: Ask) -> tuple[int, int]:
-    """What the one who asks may be using still: his last lease, or, if that never reached him, the larger of it and the one before."""
-    if mine is None or not ask.connections:  # who wants nothing has stopped before he says so
+def _in_use(mine: LeaseRecord | None, ask: Ask) -> tuple[int, int]:
+    """What the process may still be using: its last lease, or the larger of the last two if it did not receive the last one."""
+    if mine is None or not ask.connections:  # a process stops before it asks for nothing
         return 0, 0
     if mine.number == ask.holding:
         return mine.per_second, mine.connections
@@ -142,7 +143,7 @@ def _in_hand(mine: LeaseRecord | None, ask: Ask) -> tuple[int, int]:
 
 
 def _having_turn(names: Sequence[str], places: int, turn: int) -> Sequence[str]:
-    """Those whose turn it is, where there are fewer places than names."""
+    """The names whose turn it is, if there are fewer places than names."""
     if len(names) <= places:
         return names
     first = turn * places % len(names)
@@ -150,28 +151,28 @@ def _having_turn(names: Sequence[str], places: int, turn: int) -> Sequence[str]:
 
 
 def _fair(whole: int, wanted: Mapping[str, int]) -> dict[str, int]:
-    """Divide it fairly: no process could have more without taking from one that has less."""
-    found, left = {}, whole
-    for done, (name, want) in enumerate(sorted(wanted.items(), key=lambda one: (one[1], one[0]))):
-        found[name] = min(want, left // (len(wanted) - done))
-        left -= found[name]
-    return found
+    """Divide `whole` by max-min fairness: no process can get more without taking from one that has less."""
+    parts, left = {}, whole
+    for done, (name, want) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
+        parts[name] = min(want, left // (len(wanted) - done))
+        left -= parts[name]
+    return parts
 
 
 class Figures(NamedTuple):
-    """What all who send may do together: calls a second (0: no limit), and calls at the same time."""
+    """The limits of all senders together: calls a second (0: no limit), and concurrent calls."""
 
     per_second: int
     connections: int
 
 
 def pace_name(exchange: str, token: str) -> str:
-    """The name of the pace of an exchange and a token: all who send with both share it. A digest: neither can be read from it."""
+    """The name of the pace that all senders with this exchange and token share. A digest, so it reveals neither."""
     return hashlib.sha256(f"loadsheet pace\0{exchange.rstrip('/')}\0{token}".encode()).hexdigest()[:32]
 
 
 def begin(connection: Connection, name: str, exchange: str, per_second: int, connections: int) -> Figures | None:
-    """Have a pace with these figures (a rate of 0: no limit), and return what they were before; of the exchange its origin is kept."""
+    """Set the limits of a pace (rate 0: no limit) and return the previous ones. Only the origin of the exchange's URL is stored."""
     row = connection.execute(select(paces.c.per_second, paces.c.connections).where(paces.c.name == name)).first()
     parts = urlsplit(exchange)
     origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
@@ -181,7 +182,7 @@ def begin(connection: Connection, name: str, exchange: str, per_second: int, con
 
 
 def renew(connection: Connection, name: str, worker: str, ask: Ask) -> Lease:
-    """Give `worker` a lease of a pace, or another one; who asks for nothing gives his back. Raises LedgerError for a pace that never began."""
+    """Give `worker` a new lease of a pace. An ask for nothing returns the lease. Raises LedgerError for an unknown pace."""
     terms, _, now = _held(connection, name)
     records = _records_of(connection, name)
     mine, short = grant(terms, records, worker, ask, now)
@@ -205,7 +206,7 @@ def renew(connection: Connection, name: str, worker: str, ask: Ask) -> Lease:
 
 
 def setback(connection: Connection, name: str, age_s: float, pause_s: float, reason: str) -> Terms:
-    """The exchange protested against a call that left `age_s` ago, and asked for a pause: from now on that holds for all."""
+    """Slow down all processes: the exchange protested against a call that left `age_s` ago, and asked for a pause."""
     terms, before, now = _held(connection, name)
     after = terms.setback(now - age_s, pause_s, now)
     changed = {"share": after.share, "paused_until": after.paused_until, "setback_at": after.setback_at}
@@ -216,7 +217,7 @@ def setback(connection: Connection, name: str, age_s: float, pause_s: float, rea
 
 
 class PaceStatus(NamedTuple):
-    """A pace as people look at it: what is set, what is left of it, and what is leased to how many processes."""
+    """A pace for display: its limits, the share left, and what is leased to how many processes."""
 
     name: str
     exchange: str
@@ -231,13 +232,13 @@ class PaceStatus(NamedTuple):
 
 
 def read_paces(connection: Connection) -> list[PaceStatus]:
-    """All paces as they stand now, by exchange."""
+    """The current status of all paces, by exchange."""
     now = clock.now(connection)
-    found = []
+    statuses = []
     for row in connection.execute(select(paces).order_by(paces.c.exchange, paces.c.name)):
         terms = _terms(row)
-        alive = [one for one in _records_of(connection, row.name) if one.until > now]
-        found.append(
+        alive = [record for record in _records_of(connection, row.name) if record.until > now]
+        statuses.append(
             PaceStatus(
                 row.name,
                 row.exchange,
@@ -246,17 +247,17 @@ def read_paces(connection: Connection) -> list[PaceStatus]:
                 terms.share_at(now),
                 max(0.0, terms.paused_until - now),
                 row.reason if terms.share_at(now) < 1 or terms.paused_until > now else "",
-                sum(one.per_second for one in alive),
-                sum(one.connections for one in alive),
+                sum(record.per_second for record in alive),
+                sum(record.connections for record in alive),
                 len(alive),
             )
         )
-    return found
+    return statuses
 
 
 class SharedPace:
-    """The pace of an exchange and a token as one process uses it, each change in a transaction of its own. What the server says comes as
-    LedgerError, if the engine is one of `loadsheet.ledger.postgres`.
+    """One process's access to the pace of an exchange and a token. Each change is a transaction of its own. Raises LedgerError
+    for database errors if the engine comes from `loadsheet.ledger.postgres`.
     """
 
     def __init__(self, engine: Engine, exchange: str, token: str, worker: str) -> None:
@@ -264,26 +265,26 @@ class SharedPace:
         self.name = pace_name(exchange, token)
 
     def begin(self, per_second: int, connections: int) -> Figures | None:
-        """Have it with these figures; returns what they were before."""
+        """Set the limits and return the previous ones."""
         with self._engine.begin() as connection:
             return begin(connection, self.name, self._exchange, per_second, connections)
 
     def renew(self, ask: Ask) -> Lease:
-        """Another lease; who asks for nothing gives his back."""
+        """A new lease. An ask for nothing returns the lease."""
         with self._engine.begin() as connection:
             return renew(connection, self.name, self._worker, ask)
 
     def setback(self, age_s: float, pause_s: float, reason: str) -> None:
-        """The exchange protested against a call that left so long ago."""
+        """Record that the exchange protested against a call that left `age_s` ago."""
         with self._engine.begin() as connection:
             setback(connection, self.name, age_s, pause_s, reason)
 
 
 def _held(connection: Connection, name: str) -> tuple[Terms, str, float]:
-    """A pace, why it was cut last, and the present moment; the row stays ours until the transaction ends."""
+    """A pace, the reason of its last setback, and the current time. Locks the row until the transaction ends."""
     row = connection.execute(_HOLD, {"name": name}).one_or_none()
     if row is None:
-        raise LedgerError(f"pace {name} is not in the shared tables; the first run that sends makes it")
+        raise LedgerError(f"pace {name} is not in the shared tables; the first run that sends creates it")
     return _terms(row), row.reason, float(row.now)
 
 
@@ -295,7 +296,7 @@ def _records_of(connection: Connection, name: str) -> list[LeaseRecord]:
     return [LeaseRecord(*row) for row in _LEASES.rows(connection, pace=name)]
 
 
-# The time is read before the row is locked: if another process holds it, the lease is shorter by the wait, never longer.
+# The time is read before the row is locked: waiting for the lock makes the lease shorter, never longer.
 _HOLD = select(paces, clock.NOW.label("now")).where(paces.c.name == bindparam("name")).with_for_update()
 _BEGIN = Statement(
     """

@@ -1,6 +1,6 @@
-"""The workers: their register, and the status of all that ledgers share at a moment (workers, queue, takeovers, rates).
+"""The register of workers, and the status of the fleet (workers, queue, takeovers, paces).
 
-Owns: who counts as alive (heard of within some seconds, by the database's clock), and what of the queue's own tables is shown.
+Owns: who counts as alive (a recent heartbeat by the database's clock), and which data of Procrastinate's tables is shown.
 """
 
 import json
@@ -24,8 +24,8 @@ DAY_S = 86_400
 
 
 class WorkerInfo(NamedTuple):
-    """What a worker registers when it begins: its name (unique), where it is, the shippers it serves (an empty name: the only one),
-    and how many runs it does at the same time.
+    """What a worker registers at its start: its unique name, host, process and version, the shippers it serves (empty name: the
+    only one), and its number of concurrent runs.
     """
 
     name: str
@@ -37,7 +37,7 @@ class WorkerInfo(NamedTuple):
 
 
 def record_heartbeat(connection: Connection, enrolled: WorkerInfo, doing: Sequence[str], done: int) -> None:
-    """Record that a worker is alive, what it is doing (in words), and how many jobs it finished; registers it if it is not registered."""
+    """Record a heartbeat: the running jobs in words, and the number of finished jobs. Registers an unregistered worker."""
     now = clock.now(connection)
     row = {
         "host": enrolled.host,
@@ -55,7 +55,7 @@ def record_heartbeat(connection: Connection, enrolled: WorkerInfo, doing: Sequen
 
 
 def record_end(connection: Connection, name: str) -> None:
-    """A worker has ended."""
+    """Record that a worker has ended."""
     now = clock.now(connection)
     connection.execute(update(workers).where(workers.c.name == name).values(doing="[]", seen=now, ended=now))
 
@@ -65,20 +65,20 @@ def alive_workers(connection: Connection, within_s: float, shipper: str) -> list
     query = select(workers.c.name, workers.c.serves).where(
         workers.c.ended.is_(None), workers.c.seen > clock.NOW - within_s
     )
-    heard_of = [(row.name, json.loads(row.serves)) for row in connection.execute(query)]
-    return [name for name, serves in heard_of if shipper in serves or not serves]
+    alive = [(row.name, json.loads(row.serves)) for row in connection.execute(query)]
+    return [name for name, serves in alive if shipper in serves or not serves]
 
 
 def forget(connection: Connection, days: int) -> int:
-    """Remove workers without a heartbeat, and takeovers, older than `days` days; returns how many."""
+    """Delete workers whose last heartbeat, and takeovers, are older than `days` days. Returns the number of rows."""
     before = clock.NOW - days * DAY_S
     gone = connection.execute(delete(workers).where(workers.c.seen < before)).rowcount
     return gone + connection.execute(delete(takeovers).where(takeovers.c.at < before)).rowcount
 
 
 class Worker(NamedTuple):
-    """A process that takes runs: since when and when it was seen last (aware, UTC), whom it serves (empty: all), what it does now, and how
-    many runs it finished. One that neither lives nor ended was silent for too long.
+    """A worker process: its start and last heartbeat (aware, UTC), the shippers it serves (empty: all), its running jobs, and the
+    number of finished runs. A worker that is neither alive nor ended has had no heartbeat for too long.
     """
 
     name: str
@@ -96,13 +96,13 @@ class Worker(NamedTuple):
 
     @property
     def state(self) -> str:
-        """How it is, in a word."""
+        """Its state in one word."""
         return "lives" if self.alive else "ended" if self.ended else "silent"
 
 
 class QueueStatus(NamedTuple):
-    """What is in the queue for one shipper: why runs are wanted, how many wait and are being done, and for how many seconds the oldest
-    waits.
+    """The queue of one shipper: the reason for the runs, how many wait and how many run, and how many seconds the oldest has
+    waited.
     """
 
     shipper: str
@@ -113,7 +113,7 @@ class QueueStatus(NamedTuple):
 
 
 class Takeover(NamedTuple):
-    """A ledger that was taken over from a process that had fallen silent, by another one."""
+    """A takeover of a ledger from a process without heartbeat (`before`) by another one (`after`)."""
 
     at: datetime
     shipper: str
@@ -123,8 +123,8 @@ class Takeover(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """Everything, at one moment (aware, UTC, by the database's clock). The workers that live come first; `takeovers` are those of
-    a day, newest first, `takeovers_ever` counts all that there were.
+    """The status of the fleet at one time (aware, UTC, by the database's clock). Live workers come first. `takeovers` are those
+    of the last day, newest first; `takeovers_ever` counts all.
     """
 
     at: datetime
@@ -136,22 +136,22 @@ class ClusterStatus:
 
     @property
     def alive(self) -> int:
-        """How many workers live."""
+        """The number of live workers."""
         return sum(worker.alive for worker in self.workers)
 
     @property
     def waiting(self) -> int:
-        """How much waits in the queue."""
-        return sum(one.waiting for one in self.queue)
+        """The number of waiting jobs."""
+        return sum(status.waiting for status in self.queue)
 
     @property
     def oldest_s(self) -> float:
-        """For how many seconds the oldest in the queue waits; 0 if nothing does."""
-        return max((one.oldest_s for one in self.queue), default=0.0)
+        """Seconds that the oldest job in the queue has waited. 0 if none waits."""
+        return max((status.oldest_s for status in self.queue), default=0.0)
 
 
 def cluster_status(settings: Settings) -> ClusterStatus | None:
-    """The fleet that a ledger belongs to; None for one that nobody shares. Raises LedgerGone if the database cannot be reached."""
+    """The status of the fleet of a ledger. None if the ledger is not shared. Raises LedgerGone if the database cannot be reached."""
     if not settings.is_shared:
         return None
     with open_shared(settings.database_url) as engine, engine.connect() as connection:
@@ -159,16 +159,18 @@ def cluster_status(settings: Settings) -> ClusterStatus | None:
 
 
 def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
-    """The fleet, on a connection to the shared tables; who was silent for so long is not alive. Nobody, where the tables are not there yet."""
+    """The status of the fleet, on a connection to the shared tables. A worker without heartbeat for `silent_s` is not alive. Empty
+    if the tables do not exist yet.
+    """
     now = clock.now(connection)
     if not has_shared_tables(connection):
         return ClusterStatus(clock.moment(now))
     recent_takeovers = [_takeover(row) for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})]
-    found = [_worker(row, now, silent_s) for row in connection.execute(select(workers))]
-    found.sort(key=lambda one: (not one.alive, one.host, one.since, one.name))
+    listed = [_worker(row, now, silent_s) for row in connection.execute(select(workers))]
+    listed.sort(key=lambda worker: (not worker.alive, worker.host, worker.since, worker.name))
     return ClusterStatus(
         clock.moment(now),
-        found,
+        listed,
         [QueueStatus(*row) for row in connection.execute(_QUEUE)],
         recent_takeovers,
         connection.scalar(_EVER) or 0,
@@ -177,7 +179,7 @@ def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
 
 
 def has_shared_tables(connection: Connection) -> bool:
-    """Whether the shared tables are there: the process that opens the first ledger makes them."""
+    """Whether the shared tables exist. The process that opens the first ledger creates them."""
     return connection.scalar(_MADE) is not None
 
 
@@ -199,16 +201,16 @@ def _worker(row: Any, now: float, silent_s: float) -> Worker:
 
 
 def _texts(stored: str) -> tuple[str, ...]:
-    """A JSON list for people: what is not text in it as the values that it holds."""
+    """A stored JSON list for display. Items that are not strings become the values they hold."""
     try:
-        found = msgspec.json.decode(stored, type=list[Any])
+        items = msgspec.json.decode(stored, type=list[Any])
     except msgspec.DecodeError as error:
         raise LedgerError(f"the shared table workers holds {stored!r}, which is not a list ({error})") from error
-    return tuple(one if isinstance(one, str) else " ".join(map(str, _values(one))) for one in found)
+    return tuple(item if isinstance(item, str) else " ".join(map(str, _values(item))) for item in items)
 
 
-def _values(one: Any) -> Sequence[Any]:
-    return list(one.values()) if isinstance(one, Mapping) else one if isinstance(one, list) else [one]
+def _values(item: Any) -> Sequence[Any]:
+    return list(item.values()) if isinstance(item, Mapping) else item if isinstance(item, list) else [item]
 
 
 def _takeover(row: Any) -> Takeover:

@@ -1,9 +1,9 @@
-"""Retention: removes what is older than the settings keep it, once per run, and backs the ledger up once a day.
+"""Retention: removes data older than the settings keep it, once per run, and backs up the ledger once a day.
 
-`keep` removes originals, payloads, reports and log files, then makes the backup of the day. Each step stands alone, continues where a killed
-one stopped, and never changes the outcome of a run. A process killed between two steps loses nothing that is still needed. A folder of
-reports stays whole if it holds a file that is not ours, a saved workbook that could not be read yet, files that were set aside and are
-kept longer, or if an exception of its run is open.
+`keep` removes originals, payloads, reports and log files, then makes the daily backup. The steps are independent, continue after a
+kill, and never change the outcome of a run. A kill between two steps loses nothing that is still needed. A report folder stays
+complete if it has a file that is not ours, a saved workbook not yet read, or set-aside files that are kept longer. It also stays
+while its run has an open exception.
 """
 
 import re
@@ -33,31 +33,30 @@ Step = tuple[str, Callable[[], int]]
 
 
 def keep(settings: Settings, ledger: Ledger, now: datetime, say: Callable[[str], None]) -> None:
-    """Remove what is older than the settings want it kept, as far as nobody needs it any more, and back the ledger up once a day; `now` is
-    aware, in UTC. What was removed is counted in the log and in the ledger; what cannot be done is reported, and tried again the next
-    time.
+    """Remove data that is older than the settings keep it and no longer needed, and back up the ledger once a day. `now` is aware,
+    in UTC. Counts of removed data go to the log and the ledger. Errors are reported, and the step is retried in the next run.
     """
     counts: dict[str, int] = {}
     if settings.retention.backups and not ledger.maintenance.is_file and not ledger.queries.runs(2)[1:]:
-        say(f"loadsheet: {BY_THE_SERVER}")  # once: its first run says so
+        say(f"loadsheet: {BY_THE_SERVER}")  # once, in the first run
     for name, act in _steps(settings, ledger, now):
         try:
             if count := act():
                 counts[name] = count
         except (LoadsheetError, OSError) as error:
-            say(f"loadsheet: keeping {name}: {error}")
+            say(f"loadsheet: retention failed for {name}: {error}")
     removed = {name: count for name, count in counts.items() if name != "backups"}
     if counts:
-        run_log.info("kept house", **counts)
+        run_log.info("retention done", **counts)
     if removed:
         try:
             ledger.maintenance.record_removed(removed)
         except LoadsheetError as error:
-            say(f"loadsheet: keeping: {error}")
+            say(f"loadsheet: retention counts were not recorded: {error}")
 
 
 def _steps(settings: Settings, ledger: Ledger, now: datetime) -> Iterator[Step]:
-    # the backup comes last, so that it holds no longer than it has to what was removed
+    # the backup comes last, so that it does not contain the removed data
     yield "originals", lambda: remove_originals(settings, ledger, now)
     yield "payloads", lambda: remove_payloads(settings, ledger, now)
     yield "reports", lambda: remove_reports(settings, ledger, now)
@@ -66,7 +65,7 @@ def _steps(settings: Settings, ledger: Ledger, now: datetime) -> Iterator[Step]:
 
 
 def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Remove originals older than `retention.archive_days` that no entry needs any more; returns how many."""
+    """Remove originals older than `retention.archive_days` that no entry needs any more. Returns their number."""
     if not settings.retention.archive_days:
         return 0
     maintenance = ledger.maintenance
@@ -74,8 +73,8 @@ def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
 
 
 def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Remove contents of entries older than `retention.payload_days` that nobody needs any more; returns of how many. What looks at the exchange
-    showed of them goes with them.
+    """Remove the contents of entries older than `retention.payload_days` that are no longer needed, also from listing snapshots.
+    Returns the number of entries.
     """
     if not settings.retention.payload_days:
         return 0
@@ -88,7 +87,7 @@ def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:
 
 
 def abridge_snapshots(ledger: Ledger, before: str) -> None:
-    """Remove from the listing snapshots of runs before a time (ISO 8601 UTC) the contents of entries that have lost theirs."""
+    """Remove the contents of entries without contents from the listing snapshots of runs before a time (ISO 8601 UTC)."""
     maintenance = ledger.maintenance
     for run in ledger.queries.runs_by_id(maintenance.old_snapshots(before)):
         shown = ledger.queries.listing_snapshot(run)
@@ -100,7 +99,7 @@ def abridge_snapshots(ledger: Ledger, before: str) -> None:
 
 
 def days_ago(now: datetime, days: int) -> str:
-    """The time some days before a moment, as the ledger writes times: ISO 8601 UTC."""
+    """The time `days` days before `now`, as the ledger writes times: ISO 8601 UTC."""
     return stamp(now - timedelta(days=days))
 
 
@@ -117,28 +116,28 @@ _decode = msgspec.json.Decoder(_Summary).decode
 
 
 def remove_reports(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Remove the reports of runs, and of days, older than `retention.reports_days`; returns of how many. The index lists those that are left."""
+    """Remove the reports of runs and days older than `retention.reports_days`. Returns their number. Renews the index."""
     if not settings.retention.reports_days:
         return 0
-    there = _there(settings)
-    old = ledger.maintenance.runs_before(days_ago(now, settings.retention.reports_days)) if there else []
-    known = set(old)
-    days = [day for day in sorted({name[:10] for name in old} & there) if _is_over(ledger, day, known)]
-    aside_goes = days_ago(now, settings.retention.archive_days) if settings.retention.archive_days else ""
+    reported = _reported(settings)
+    old = ledger.maintenance.runs_before(days_ago(now, settings.retention.reports_days)) if reported else []
+    old_names = set(old)
+    days = [day for day in sorted({name[:10] for name in old} & reported) if _is_over(ledger, day, old_names)]
+    aside_before = days_ago(now, settings.retention.archive_days) if settings.retention.archive_days else ""
     going = [
         name
-        for name in [*(name for name in old if name in there), *days]
-        if name < aside_goes or not _has_aside(settings, name)
+        for name in [*(name for name in old if name in reported), *days]
+        if name < aside_before or not _has_aside(settings, name)
     ]
     return remove_folders(settings, ledger, going) if going or _leftovers(settings.outbox_here) else 0
 
 
 def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -> int:
-    """Remove the reports of these runs or days as far as they are ours alone; returns of how many. Raises FolderError."""
+    """Remove the reports of these runs or days, except folders with other files. Returns their number. Raises FolderError."""
     saved = {name.partition("/")[0] for name in unread_workbooks(settings, ledger)}
     ours = [name for name in names if name not in saved and not strange_files(settings.outbox / name)]
     try:
-        for name in ours:  # at once out of everybody's sight
+        for name in ours:  # renamed first, so that they disappear at once
             if not settings.outbox_address or (settings.outbox_here / name).exists():
                 (settings.outbox_here / name).rename(settings.outbox_here / f"{_GOING}{name}")
         going = _leftovers(settings.outbox_here)
@@ -149,14 +148,14 @@ def remove_folders(settings: Settings, ledger: Ledger, names: Collection[str]) -
         for folder in going:
             shutil.rmtree(folder)
     except OSError as error:
-        raise FolderError(f"{error.filename}: {error.strerror}; what is left of old reports is tried again") from error
+        raise FolderError(f"{error.filename}: {error.strerror}; the next run removes the other old reports") from error
     return len(ours)
 
 
 def strange_files(folder: Path) -> list[str]:
-    """The names of files in a folder of reports, or of such a place in a store, that no run wrote."""
+    """The names of files in a report folder (or its counterpart in a store) that no run wrote."""
     if address := address_of(folder):
-        names = [PurePosixPath(one.name) for one in object_storage.objects_in(address)]
+        names = [PurePosixPath(stored.name) for stored in object_storage.objects_in(address)]
         summary = object_storage.read(f"{address}/{SUMMARY}")
     else:
         files = (path for path in folder.rglob("*") if not path.is_dir())
@@ -174,7 +173,7 @@ def strange_files(folder: Path) -> list[str]:
 
 
 def _is_over(ledger: Ledger, day: str, old: Collection[str]) -> bool:
-    """Whether all runs of a day may go."""
+    """Whether all runs of a day may be removed."""
     return all(run.name in old for run in ledger.queries.runs_named(day))
 
 
@@ -184,7 +183,7 @@ def _has_aside(settings: Settings, name: str) -> bool:
     return (settings.outbox / name / ASIDE).is_dir()
 
 
-def _there(settings: Settings) -> set[str]:
+def _reported(settings: Settings) -> set[str]:
     """The runs and days that have reports."""
     if settings.outbox_address:
         return set(object_storage.names_in(settings.outbox_address))
@@ -192,18 +191,18 @@ def _there(settings: Settings) -> set[str]:
 
 
 def _remove_objects(address: str) -> None:
-    """Remove reports from a store, `run.json` last: what is interrupted goes on the next time."""
-    objects = sorted(object_storage.objects_in(address), key=lambda one: one.name == SUMMARY)
-    object_storage.remove(one.address for one in objects)
+    """Remove reports from a store, `run.json` last: the next run continues an interrupted removal."""
+    objects = sorted(object_storage.objects_in(address), key=lambda stored: stored.name == SUMMARY)
+    object_storage.remove(stored.address for stored in objects)
 
 
 def _leftovers(outbox: Path) -> list[Path]:
-    """What is on its way out: of this night, and of one that was killed."""
+    """The folders that are being removed, also those of a killed run."""
     return sorted(outbox.glob(f"{_GOING}*"))
 
 
 def renew_index(settings: Settings, ledger: Ledger) -> None:
-    """Write the index anew, if there is one, as the ledger and the reports are now."""
+    """Rewrite an existing index from the current ledger and reports."""
     for newest in ledger.queries.runs(1):
         if (settings.outbox_here / INDEX).exists():
             exceptions = Exceptions(tuple(ledger.queries.exceptions_at(newest)))

@@ -1,8 +1,8 @@
-"""Copies of the ledger: one a day in STATE/backups, of which the newest few stay; where else copies may lie; and the check of the ledger.
+"""Backups of the ledger, other copies, and the check of the ledger. One backup a day goes to STATE/backups; the newest few stay.
 
-Owns: the names of copies (each appears under its name only when it is complete, so each can be restored), and the verdicts of the check: what
-is wrong (the ledger contradicts itself), what needs a person (an original is gone, the newest backup is old), and what is only a remark.
-The check changes nothing.
+Owns: the names of backups, and the results of the check. A backup appears under its name only when it is complete, so each can be
+restored. The check finds faults (the ledger contradicts itself), tasks for a person (an original is missing, the newest backup is
+old), and remarks. It changes nothing.
 """
 
 import re
@@ -16,14 +16,14 @@ from loadsheet.ledger import Ledger
 from loadsheet.problems import FolderError
 from loadsheet.settings import Settings
 
-BY_THE_SERVER = "the ledger is on PostgreSQL: its backups are made by the server's own means, and none by us"
-_ELSEWHERE = "elsewhere.txt"  # in the folder of copies: the paths of those outside of it, one a line
+BY_THE_SERVER = "the ledger is on PostgreSQL, whose own tools make the backups"
+_ELSEWHERE = "elsewhere.txt"  # in the backup folder: the paths of copies elsewhere, one a line
 _DAILY = re.compile(r"ledger-\d{4}-\d\d-\d\d\.db")
 
 
 def back_up_daily(settings: Settings, ledger: Ledger, now: datetime) -> int:
-    """Copy the ledger if this day (UTC) has no copy yet, and remove all but the newest `retention.backups` daily ones; returns how many were made.
-    Raises LedgerUnwritable and FolderError.
+    """Copy the ledger if this day (UTC) has no backup yet, and remove all but the newest `retention.backups` daily ones. Returns the
+    number of new backups. Raises LedgerUnwritable and FolderError.
     """
     if not settings.retention.backups or not ledger.maintenance.is_file:
         return 0
@@ -33,32 +33,32 @@ def back_up_daily(settings: Settings, ledger: Ledger, now: datetime) -> int:
         return 0
     make_backup(ledger, target)
     for path in daily_backups(folder)[: -settings.retention.backups]:
-        with suppress(OSError):  # it goes the next time
+        with suppress(OSError):  # removed the next time
             path.unlink()
     return 1
 
 
 def make_backup(ledger: Ledger, target: Path) -> None:
-    """Copy a ledger that is a file to a file in a folder for our eyes alone. Raises LedgerUnwritable and FolderError."""
+    """Copy a ledger file to a file in a private folder. Raises LedgerUnwritable and FolderError."""
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise FolderError(f"the folder {target.parent} cannot be made ({error.strerror})") from error
+        raise FolderError(f"the folder {target.parent} cannot be created ({error.strerror})") from error
     ledger.back_up(target)
 
 
 def backup_folder(settings: Settings) -> Path:
-    """Where daily copies lie."""
+    """The folder of the daily backups."""
     return settings.state / "backups"
 
 
 def daily_backups(folder: Path) -> list[Path]:
-    """The daily copies, oldest first."""
+    """The daily backups, oldest first."""
     return sorted(path for path in folder.glob("ledger-*.db") if _DAILY.fullmatch(path.name))
 
 
 def note_copy(settings: Settings, target: Path) -> None:
-    """Remember where a copy outside of our folder was put, so that `ledger forget` can name it. It is a good copy without that too."""
+    """Record the path of a copy outside the backup folder, so that `ledger forget` can name it. Errors are ignored."""
     folder, path = backup_folder(settings), target.absolute()
     if path.parent == folder.absolute():
         return
@@ -69,7 +69,7 @@ def note_copy(settings: Settings, target: Path) -> None:
 
 
 def copies_elsewhere(settings: Settings) -> list[Path]:
-    """The copies outside of our folder that are still where `ledger backup --to` put them."""
+    """The copies outside the backup folder that are still where `ledger backup --to` wrote them."""
     try:
         noted = (backup_folder(settings) / _ELSEWHERE).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -78,9 +78,7 @@ def copies_elsewhere(settings: Settings) -> list[Path]:
 
 
 def copies(settings: Settings, ledger_file: Path) -> list[Path]:
-    """Every copy of the ledger that we made and that is still there: daily ones, those from before an upgrade, and those that were replaced
-    by a restored one, and what a ledger was before it was moved.
-    """
+    """All existing copies of the ledger that we made: daily backups, and copies from before an upgrade, a restore or a move."""
     beside = [*ledger_file.parent.glob(f"{ledger_file.name}.schema-*.backup")]
     beside += [
         path for kind in ("replaced", "moved") for path in ledger_file.parent.glob(f"{ledger_file.name}.{kind}-*")
@@ -95,7 +93,7 @@ BACKUP_DAYS_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of the check: what is wrong, what needs a person, and remarks."""
+    """The result of the check: faults, tasks for a person, and remarks."""
 
     wrong: tuple[str, ...]
     wants: tuple[str, ...]
@@ -103,7 +101,7 @@ class Checked:
 
 
 def check(settings: Settings, ledger: Ledger, now: datetime) -> Checked:
-    """Look at all of the ledger, at the originals it names, and at its backups; minutes for millions of rows. `now` is aware."""
+    """Check the whole ledger, the originals it names, and its backups. Takes minutes for millions of rows. `now` is aware."""
     wrong = ledger.check()
     if wrong:
         return Checked(tuple(wrong), (), ())
@@ -111,14 +109,14 @@ def check(settings: Settings, ledger: Ledger, now: datetime) -> Checked:
 
 
 def _missing(ledger: Ledger) -> list[str]:
-    """Originals that are gone although no rule removed them."""
-    gone = [
-        f"the original {one.name} of run {one.run} is not at {one.kept_as} any more, and no rule removed it"
-        for one in ledger.maintenance.originals()
-        if not object_storage.is_kept(one.kept_as)
+    """Originals that are missing although no rule removed them."""
+    missing = [
+        f"the original {original.name} of run {original.run} is missing at {original.kept_as}, although no rule removed it"
+        for original in ledger.maintenance.originals()
+        if not object_storage.is_kept(original.kept_as)
     ]
-    more = [f"and {len(gone) - NAMED_MAX:,} originals more"] if len(gone) > NAMED_MAX else []
-    return [*gone[:NAMED_MAX], *more]
+    more = [f"and {len(missing) - NAMED_MAX:,} more originals"] if len(missing) > NAMED_MAX else []
+    return [*missing[:NAMED_MAX], *more]
 
 
 def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]:
@@ -130,19 +128,22 @@ def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]
         return [f"there is no backup in {backup_folder(settings)}; the next run makes one"]
     last, newest = date.fromisoformat(runs[0].started_at[:10]), date.fromisoformat(made[-1].stem[len("ledger-") :])
     if min(last, now.astimezone(UTC).date()).toordinal() - newest.toordinal() > BACKUP_DAYS_MAX:
-        return [f"the newest backup is {made[-1]}, and there were runs since: see what they say of keeping backups"]
+        return [
+            f"the newest backup is {made[-1]}, although there were runs since: look for backup errors in their output"
+        ]
     return []
 
 
 def _remarks(settings: Settings, ledger: Ledger) -> list[str]:
     counts = ledger.maintenance.counts()
+    runs, entries = _count(counts["runs"], "run"), _count(counts["entries"], "entry", "entries")
     remarks = [
-        f"{counts['runs']:,} runs, {counts['entries']:,} entries, {counts['decisions']:,} decisions in one chain"
+        f"{runs}, {entries}, {_count(counts['decisions'], 'decision')} in one chain",
     ]
     removed, last = ledger.maintenance.count_removed()
     if removed:
         remarks.append(
-            f"the contents of {removed:,} entries were removed, the last on {last[:10]}; hashes and totals are kept"
+            f"contents of {_count(removed, 'entry', 'entries')} removed, the last on {last[:10]}; hashes and totals are kept"
         )
     noted = ledger.maintenance.removed_by_rule()
     if noted:
@@ -154,5 +155,9 @@ def _remarks(settings: Settings, ledger: Ledger) -> list[str]:
     if not ledger.maintenance.is_file:
         remarks.append(BY_THE_SERVER)
     if made:
-        remarks.append(f"{len(made)} daily backups, the newest {made[-1]}")
+        remarks.append(f"{_count(len(made), 'daily backup')}, the newest is {made[-1]}")
     return remarks
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

@@ -1,8 +1,8 @@
-"""Forgetting a key at a person's request: what would go, what goes, and what stays.
+"""Erases a key at a person's request: plans what is removed and what stays, and removes it.
 
-Owns: the order. Files go first and the ledger's own words last, so an interrupted erasure starts again and finds what is left. Originals
-get their pseudonym under a second name first: a killed process leaves every original where the ledger says it is. At the end the database
-is rewritten, so no page and no log holds what was removed.
+Owns: the order. Files are removed first and the ledger's contents last, so an interrupted erasure can be repeated and finds the rest.
+An original is linked under its pseudonym before the old name is removed, so after a kill every original is where the ledger says.
+At the end the database is rewritten, so that no page and no log contains removed data.
 """
 
 import os
@@ -35,8 +35,9 @@ _EVER = "9999"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a person wants removed beside the contents in the ledger: originals that hold rows of other keys too, reports and capsules, copies
-    of the ledger, the key itself, and names of files with rows of other keys. `who` asks, and why (`because`); a plan needs neither.
+    """What to remove besides the contents in the ledger: reports with capsules, copies of the ledger, and the key itself.
+    `originals` and `names` also remove files, and names of files, that have rows of other keys. `who` asks and why (`because`); a
+    plan needs neither.
     """
 
     originals: bool = False
@@ -50,8 +51,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """Where a key stands: its entries, the originals they came from, the runs whose reports are there, capsules of these, and copies of the
-    ledger, those elsewhere too. `names` are those of the files it came in.
+    """All traces of a key: its entries, their originals, existing reports, capsules, copies of the ledger here and elsewhere, and
+    the `names` of its files.
     """
 
     key: str
@@ -66,18 +67,18 @@ class Traces:
 
 @dataclass(frozen=True, slots=True)
 class ErasurePlan:
-    """What goes and what stays, in sentences; the paths of both are in the sentences, each path in one of its own."""
+    """What is removed and what stays, in sentences. Each path has a sentence of its own."""
 
     goes: tuple[str, ...]
     stays: tuple[str, ...]
 
 
 def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Traces:
-    """Where a key stands."""
+    """All traces of a key."""
     entries, originals, runs, names = ledger.traces_of_key(key)
     folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
     sealed = {*settings.outbox_here.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
-    capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot know of it
+    capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot contain it
     return Traces(
         key,
         tuple(entries),
@@ -91,31 +92,31 @@ def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Tra
 
 
 def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
-    """What would go and what would stay. Raises NotSettled if one may still be sent or looked for."""
+    """What would be removed and what would stay. Raises NotSettled if an entry may still be sent or looked up."""
     refuse_unsettled(traces.entries, traces.key)
     count = f"{len(traces.entries)} {'entry' if len(traces.entries) == 1 else 'entries'}"
     goes = [f"payloads, cells, answers and comments of {count}, and the values in problems about them"]
     goes += ["the key itself: the same record, dropped again, is sent as a new one"] if request.with_key else []
     stays = [] if request.with_key else ["the key itself, by which the same record is not sent twice (--with-key)"]
-    stays.append("states, hashes, times, the exchange's numbers, and the weights and values that totals add up")
-    for one in traces.originals:
-        if one.shared and not request.originals:
-            stays.append(f"{one.kept_as}: rows of others stand in it too (--originals removes it whole)")
+    stays.append("states, hashes, times, the exchange's numbers, and the weights and values for totals")
+    for original in traces.originals:
+        if original.shared and not request.originals:
+            stays.append(f"{original.kept_as}: it also has rows of other keys (--originals removes the whole file)")
         else:
-            goes.append(f"{one.kept_as}: the original {one.name}")
+            goes.append(f"{original.kept_as}: the original {original.name}")
     for folder in traces.reports:
         if not request.reports:
             stays.append(
-                f"{shown(folder)}: reports (--reports; `loadsheet report --run` writes them again without the values)"
+                f"{shown(folder)}: reports (--reports removes them; `loadsheet report --run` writes them again without the values)"
             )
         elif strange := strange_files(folder):
             stays.append(
-                f"{shown(folder)}: reports, as {strange[0]} in it is not ours: look at it, and remove the folder yourself"
+                f"{shown(folder)}: reports, because {strange[0]} in it is not ours: check it and remove the folder yourself"
             )
         else:
             goes.append(f"{shown(folder)}: reports")
     for paths, chosen, what, option in (
-        (traces.capsules, request.reports, "a capsule, which may hold it", "--reports"),
+        (traces.capsules, request.reports, "a capsule, which may contain the key", "--reports"),
         (traces.copies, request.backups, "a copy of the ledger", "--backups"),
     ):
         goes += [f"{path}: {what}" for path in paths if chosen]
@@ -130,24 +131,26 @@ def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
     stays.append(_elsewhere(settings))
     if settings.is_shared:
         stays.append(
-            "what the server keeps of changed rows: its pages until they are used again, its log and its backups"
+            "old versions of changed rows on the server: in its pages until they are reused, in its log and its backups"
         )
     return ErasurePlan(tuple(goes), tuple(stays))
 
 
 def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request: Request) -> None:
-    """Remove what the plan names. Raises NotSettled, with everything as it was, if an entry may still be sent or looked for, FolderError if a file cannot be
-    removed, and LedgerUnwritable if the database cannot be written anew: `loadsheet ledger vacuum` does that later.
+    """Remove what the plan names.
+
+    Raises NotSettled and changes nothing if an entry may still be sent or looked up. Raises FolderError if a file cannot be
+    removed. Raises LedgerUnwritable if the database cannot be rewritten: `loadsheet ledger vacuum` does that later.
     """
     refuse_unsettled(traces.entries, traces.key)
-    originals = [one for one in traces.originals if request.originals or not one.shared]
-    going = _going(traces, request)
-    names = [one for one in traces.names if _goes(one, request) and not in_the_way(settings, one, going)]
-    for one in originals:
-        remove_original(settings, one.kept_as)
-        inbox.move_archive_mark(settings, one.sha256, one.kept_as, "")
+    originals = [original for original in traces.originals if request.originals or not original.shared]
+    going = _removed_paths(traces, request)
+    names = [name for name in traces.names if _is_removed(name, request) and not unmovable_file(settings, name, going)]
+    for original in originals:
+        remove_original(settings, original.kept_as)
+        inbox.move_archive_mark(settings, original.sha256, original.kept_as, "")
     inbox.remove_fetched(settings)
-    ledger.maintenance.record_originals_removed([Path(one.kept_as) for one in originals])
+    ledger.maintenance.record_originals_removed([Path(original.kept_as) for original in originals])
     rename_originals(settings, ledger, names)
     if request.reports:
         _remove(traces.capsules)
@@ -163,28 +166,31 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
         if ledger.maintenance.is_file:
             ledger.maintenance.vacuum()
     except LedgerError as error:
-        message = f"{traces.key} was forgotten, but its bytes may still stand in the file: {error}"
-        raise LedgerUnwritable(f"{message}; then `loadsheet ledger vacuum` does the rest") from error
+        message = f"{traces.key} was forgotten, but its bytes may still be in the file: {error}"
+        raise LedgerUnwritable(f"{message}; then run `loadsheet ledger vacuum`") from error
 
 
-def _name_outcome(settings: Settings, one: FileName, traces: Traces, request: Request) -> tuple[str, bool]:
-    """What becomes of a file name, and whether it goes."""
-    message = f"{one.name}: the name of this file"
-    if not _goes(one, request):
-        return f"{message}, in the ledger, the archive and reports: records of others came under it (--names)", False
-    if place := in_the_way(settings, one, _going(traces, request)):
-        return f"{message}, as {place} is not in the archive: remove it, or have `loadsheet run` put it there", False
-    because = one.because or "--names"
-    left = "" if request.reports and request.backups else "; reports, capsules and copies that stay hold it still"
-    return f"{message} becomes {one.pseudonym} in the ledger, the archive, logs and notices ({because}){left}", True
+def _name_outcome(settings: Settings, file_name: FileName, traces: Traces, request: Request) -> tuple[str, bool]:
+    """The sentence about a file name, and whether the name is removed."""
+    message = f"{file_name.name}: the name of this file"
+    if not _is_removed(file_name, request):
+        return f"{message}, in the ledger, the archive and reports: the file also has other records (--names)", False
+    if place := unmovable_file(settings, file_name, _removed_paths(traces, request)):
+        return f"{message}, because {place} is not in the archive: remove it, or archive it with `loadsheet run`", False
+    because = file_name.because or "--names"
+    left = "" if request.reports and request.backups else "; remaining reports, capsules and copies still contain it"
+    return (
+        f"{message} becomes {file_name.pseudonym} in the ledger, the archive, logs and notices ({because}){left}",
+        True,
+    )
 
 
-def _goes(one: FileName, request: Request) -> bool:
-    return bool(one.because) or request.names
+def _is_removed(file_name: FileName, request: Request) -> bool:
+    return bool(file_name.because) or request.names
 
 
-def _going(traces: Traces, request: Request) -> list[str]:
-    return [one.kept_as for one in traces.originals if request.originals or not one.shared]
+def _removed_paths(traces: Traces, request: Request) -> list[str]:
+    return [original.kept_as for original in traces.originals if request.originals or not original.shared]
 
 
 def _is_there(folder: Path) -> bool:
@@ -208,8 +214,8 @@ def _remove(paths: Iterable[Path]) -> None:
 def _elsewhere(settings: Settings) -> str:
     other = f"{settings.state / 'exchange.db'}" if settings.exchange == EMBEDDED else settings.exchange
     return (
-        "copies of the ledger that were moved or copied on; "
-        f"what others hold: the exchange ({other}), files set aside unread, log files in {settings.state / 'logs'} (they name keys; those of other machines name files), "
+        "copies of the ledger that were moved or copied elsewhere; "
+        f"data outside the ledger: the exchange ({other}), files set aside unread, log files in {settings.state / 'logs'} (they name keys; those of other machines name files), "
         "mails and copies that left this machine"
     )
 
@@ -218,23 +224,23 @@ _NOTICES = "notices.json"  # as `operations.notifications` names it
 _TRY_AGAIN = "nothing was forgotten in the ledger yet: try again"
 
 
-def in_the_way(settings: Settings, one: FileName, going: Sequence[str]) -> str:
-    """Where a file of this name lies that we may not rename: set aside, or in the work area of a killed run; empty if nowhere. `going` are
-    the places of originals that go.
+def unmovable_file(settings: Settings, file_name: FileName, going: Sequence[str]) -> str:
+    """The path of a file of this name that must not be renamed: set aside, or in the work area of a killed run. Empty if none.
+    `going` are the paths of originals that are removed.
     """
-    kept = (file.kept_as for file in one.files if file.kept_as and file.kept_as not in going)
+    kept = (file.kept_as for file in file_name.files if file.kept_as and file.kept_as not in going)
     return next((place for place in kept if not _is_archived(settings, place) and object_storage.is_kept(place)), "")
 
 
 def rename_originals(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
-    """Have originals of these names lie under their pseudonyms. Raises FolderError."""
-    for one in names:
-        for file in one.files:
-            _rename(settings, ledger, one, file)
+    """Rename originals with these names to their pseudonyms. Raises FolderError."""
+    for file_name in names:
+        for file in file_name.files:
+            _rename(settings, ledger, file_name, file)
 
 
 def rename_in_texts(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
-    """Put pseudonyms in the place of these names in the log files of runs that are over, and in notices that wait. Raises FolderError."""
+    """Replace these names with their pseudonyms in the log files of ended runs and in waiting notices. Raises FolderError."""
     logs = sorted((settings.state / "logs").glob("*.jsonl")) if names else []
     over = [path for path in logs if all(run.finished_at for run in ledger.queries.runs_named(path.stem))]
     for path in [*over, settings.state / _NOTICES]:
@@ -249,8 +255,8 @@ def _rename_in(path: Path, names: Sequence[FileName]) -> None:
         return
     before = path.read_text(encoding="utf-8", errors="surrogateescape")
     after = before
-    for one in names:
-        after = without_name(after, one)
+    for file_name in names:
+        after = without_name(after, file_name)
     if after == before:
         return
     part = path.with_name(f".{path.name}.tmp")
@@ -259,13 +265,13 @@ def _rename_in(path: Path, names: Sequence[FileName]) -> None:
     part.replace(path)
 
 
-def _rename(settings: Settings, ledger: Ledger, one: FileName, file: KeptFile) -> None:
+def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptFile) -> None:
     before = file.kept_as
     if not before:
         return
-    is_renamed = Path(before).name.partition("~")[0].partition(".")[0] == one.pseudonym.partition(".")[0]
+    is_renamed = Path(before).name.partition("~")[0].partition(".")[0] == file_name.pseudonym.partition(".")[0]
     folder = _folder_of(settings, file)
-    place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / one.pseudonym)
+    place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
         ledger.maintenance.record_original_at(file.number, place)
     inbox.move_archive_mark(settings, file.sha256, before, place)
@@ -273,13 +279,13 @@ def _rename(settings: Settings, ledger: Ledger, one: FileName, file: KeptFile) -
         return
     if not is_renamed:
         remove_original(settings, before)
-    _remove_left(folder / one.name, place)  # a killed process may have left it
+    _remove_left(folder / file_name.name, place)  # a killed process may have left it
 
 
 def _copied(settings: Settings, before: str, target: Path) -> str:
-    """Where the same bytes lie under another name as well; nowhere (empty) if they are not there."""
+    """The path of a copy of the same bytes under another name. Empty if the original does not exist."""
     if not _is_archived(settings, before):
-        return ""  # nothing lies there any more: see `in_the_way`
+        return ""  # the file no longer exists: see `unmovable_file`
     if address := address_of(before):
         stored = object_storage.look(address)
         if stored is None:
@@ -322,7 +328,7 @@ def _remove_left(old: Path, place: str) -> None:
 
 
 def remove_original(settings: Settings, place: str) -> None:
-    """Remove an original, and the folders that are empty without it. Raises FolderError."""
+    """Remove an original and the folders that become empty. Raises FolderError."""
     if address := address_of(place):
         object_storage.remove([address])
         return

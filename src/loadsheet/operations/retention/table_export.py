@@ -1,6 +1,6 @@
-"""The ledger's tables as files: Parquet, or CSV that a spreadsheet program may open, row by row and in bounded memory.
+"""Exports the ledger's tables to files: Parquet, or CSV that is safe to open in a spreadsheet program, in bounded memory.
 
-Owns: the files and DuckDB, which writes Parquet from lines of JSON on disk.
+Owns: the files, and DuckDB, which writes Parquet from JSON lines on disk.
 """
 
 import csv
@@ -25,8 +25,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def export(ledger: Ledger, target: Path, kind: Format, *, since: str = "", payloads: bool = False) -> dict[Path, int]:
-    """Write runs, entries, attempts and exceptions into a folder, a file each, or only the entries if the target is a file (it ends in
-    `.parquet` or `.csv`); returns how many rows each file has. `since` is ISO 8601 UTC. Raises FolderError.
+    """Write runs, entries, attempts and exceptions into a folder, one file each. If the target is a file (`.parquet` or `.csv`),
+    write only the entries. Returns the number of rows per file. `since` is ISO 8601 UTC. Raises FolderError.
     """
     tables = exports(since=since, payloads=payloads)
     if target.suffix.lower() == f".{kind}":
