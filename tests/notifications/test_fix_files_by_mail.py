@@ -100,7 +100,7 @@ def test_a_german_shipper_gets_a_german_mail_and_the_setting_decides_where_the_s
 def test_a_mail_that_was_refused_is_sent_after_the_next_run_and_names_a_fix_file_that_was_purged(mailed, post):
     post.refuses = True
     kept, purged = dropped(mailed, wrong(2)), dropped(mailed, wrong(3), file="purged.csv")
-    refused = "notices: mailto://127.0.0.1: the notice could not be delivered; it is tried again after the next run"
+    refused = "notices: mailto://127.0.0.1: the notice could not be delivered; it is retried after the next run"
     assert {*mailed.said} == {refused}
     shutil.rmtree(purged.folder)
     post.refuses = False
@@ -108,7 +108,7 @@ def test_a_mail_that_was_refused_is_sent_after_the_next_run_and_names_a_fix_file
     first, second = post.mails
     assert [part.get_filename() for part in first.iter_attachments()] == ["orders.fix.xlsx"]
     assert kept.folder.name in mailed.kept
-    assert "Not there any more: purged.fix.xlsx" in second.get_body(("plain",)).get_content()
+    assert "These files no longer exist: purged.fix.xlsx" in second.get_body(("plain",)).get_content()
 
 
 def test_fix_files_are_copied_into_the_folder_of_the_shipper_once(told, tmp_path):
@@ -146,7 +146,7 @@ def test_a_copy_that_cannot_be_made_is_said_and_made_after_the_next_run(told, tm
 
 @pytest.mark.parametrize("place", ["inbox", "inbox/fixes", "inbox/../inbox/deep/fixes"])
 def test_fix_files_never_go_where_they_would_be_taken_from(tmp_path, place):
-    with pytest.raises(SettingsError, match="lies in the inbox"):
+    with pytest.raises(SettingsError, match="is in the inbox"):
         Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / place)
     assert (
         Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / "inbox-fixes").notifications.fixes_to
@@ -157,7 +157,7 @@ def test_fix_files_never_go_where_they_would_be_taken_from(tmp_path, place):
 def test_an_inbox_behind_a_link_is_still_the_inbox(tmp_path):
     (tmp_path / "inbox").mkdir()
     (tmp_path / "back").symlink_to(tmp_path / "inbox", target_is_directory=True)
-    with pytest.raises(SettingsError, match="lies in the inbox"):
+    with pytest.raises(SettingsError, match="is in the inbox"):
         Settings.load(inbox=tmp_path / "inbox", fixes_to=tmp_path / "back")
 
 
