@@ -156,8 +156,8 @@ def test_a_chain_of_which_a_link_was_taken_out_moved_or_rewritten_does_not_hold(
     assert "does not hold at link 2" in with_chain(lambda lines: [lines[0], *lines[2:]])[0]
     assert "does not hold at link 1" in with_chain(lambda lines: [lines[1], lines[0], *lines[2:]])[0]
     assert "was added" in with_chain(lambda lines: lines[:-1])[0]
-    assert "no chain any more" in with_chain(lambda lines: [*lines, b"{}\n"])[0]
-    assert "no chain any more" in with_chain(lambda lines: [line.replace(b",", b", ") for line in lines])[0]
+    assert "not a hash chain any more" in with_chain(lambda lines: [*lines, b"{}\n"])[0]
+    assert "not a hash chain any more" in with_chain(lambda lines: [line.replace(b",", b", ") for line in lines])[0]
     assert with_chain(list) == ()
 
 
