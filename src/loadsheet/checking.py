@@ -1,7 +1,7 @@
-"""Check: what would become of files, without a ledger. Nothing is sent, kept or moved.
+"""Check: forecasts the outcome of files without a ledger. Nothing is sent, stored or moved.
 
-Owns: the sink of a check, and what is counted of its findings. Files are named as they would be in the inbox. Fix files are read like any
-other file, because only a ledger knows their originals.
+Owns: the sink of a check, and the counts of its findings. Files have the names that they would have in the inbox. Fix files are read like
+any other file, because only a ledger knows their originals.
 """
 
 from collections import Counter
@@ -23,11 +23,11 @@ from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
 
-_SHOWN = 3  # rows of each rule
+_SHOWN = 3  # rows for each rule
 
 
 class Checked(NamedTuple):
-    """A document, with the mapping that made it and the tables that it comes from."""
+    """A document with the mapping that made it and its source tables."""
 
     document: Document
     tables: dict[str, Table]
@@ -35,7 +35,7 @@ class Checked(NamedTuple):
 
 
 class Unusable(NamedTuple):
-    """Why a file cannot be used, or nothing of it goes, and how many sendable documents were reported before that was known."""
+    """Why a file cannot be used, or why none of its documents is sent. `before` counts the sendable documents reported earlier."""
 
     problem: Problem
     before: int
@@ -58,19 +58,18 @@ class LeftOut:
     def __init__(self) -> None:
         self._by_rule: dict[tuple[str, str, str], _Rows] = {}
         self.tables: list[dict[str, Any]] = []
-        """The tables that were read, as JSON values: unused columns, blank rows, and what reading found."""
+        """The tables that were read, as JSON values: unused columns, blank rows, and findings of the reader."""
 
-    def add(self, found: Ignored, file: str, sheet: str) -> None:
+    def add(self, ignored: Ignored, file: str, sheet: str) -> None:
         """Count a row of this file and sheet (empty in text files)."""
-        rows = self._by_rule.setdefault((file, sheet, found.rule), _Rows())
+        rows = self._by_rule.setdefault((file, sheet, ignored.rule), _Rows())
         rows.count += 1
         if len(rows.first) < _SHOWN:
-            text = next((cell.strip() for cell in found.row.cells if cell.strip()), "")
-            rows.first.append((found.row.number, text))
+            text = next((cell.strip() for cell in ignored.row.cells if cell.strip()), "")
+            rows.first.append((ignored.row.number, text))
 
     def note(self, table: Table, notes: TableNotes) -> None:
-        """Keep what was found in a table whose rows were read."""
-        found = dict(table.found)
+        """Store the findings about a table whose rows were read."""
         self.tables.append(
             {
                 "file": table.file,
@@ -78,7 +77,7 @@ class LeftOut:
                 "table": table.name,
                 "unused": list(notes.unused),
                 "blank_rows": notes.blank_rows,
-                "found": found,
+                "found": dict(table.found),
             }
         )
 
@@ -113,14 +112,14 @@ def _table_notes(table: dict[str, Any]) -> Iterator[str]:
         yield f"{len(unused)} column{'' if len(unused) == 1 else 's'} not used ({', '.join(unused)})"
     if blank := table["blank_rows"]:
         yield f"{blank:,} blank row{'' if blank == 1 else 's'} skipped"
-    for what, how in table["found"].items():
-        if what.startswith("hidden") or "ignored" in how:
-            yield f"{what}: {how}"
+    for name, text in table["found"].items():
+        if name.startswith("hidden") or "ignored" in text:
+            yield f"{name}: {text}"
 
 
 @dataclass(slots=True)
 class CheckResult:
-    """What a check found: the number of documents that could be sent, of errors and of warnings; problems by cause; rows left out."""
+    """The result of a check: numbers of sendable documents, errors and warnings; problems by cause; rows left out."""
 
     usable: int = 0
     errors: int = 0
@@ -145,7 +144,7 @@ class CheckResult:
 
     @property
     def exit_code(self) -> int:
-        """The exit code. A file without a row needs nobody, as in a run."""
+        """The exit code. As in a run, a file without rows needs no attention."""
         return exit_codes.exit_code(
             stopped=exit_codes.INTERNAL_ERROR if NOT_EXAMINED in self.codes else None,
             lacks_mapping=bool(self.codes & WAITS_FOR_MAPPING),
@@ -167,8 +166,8 @@ def check_files(
     settings: Settings,
     show: Callable[[Finding], object] = lambda _found: None,
 ) -> CheckResult:
-    """Translate files and count what is found. `show` gets each finding as it comes: every document; Unusable for each file that cannot
-    be used or of which nothing would be sent; a Problem for a file without a mapping or one that waits, and for damage in a table.
+    """Translate files and count the findings. `show` gets each finding at once: every document; Unusable for each file that cannot be
+    used or whose documents would all be held; a Problem for a file that has no mapping or waits, and for damage in a table.
     """
     context = IngestContext(settings, mappings, None, datetime.now(UTC))
     sink = CheckSink(show)
@@ -181,7 +180,7 @@ def check_files(
 
 
 def _without_equal_names(files: Sequence[Path], mappings: Sequence[Mapping]) -> list[tuple[Candidate, ...]]:
-    """The files in as few groups as possible, each with one file of a name: files of several folders may have the same name."""
+    """The files in as few groups as possible. Names are unique in a group: files of several folders may have the same name."""
     groups: list[dict[str, Candidate]] = []
     for path in dict.fromkeys(path.absolute() for path in files):
         name = name_in_inbox(path, mappings)
@@ -206,16 +205,16 @@ class CheckSink(FilesInPlace):
         self._show(found)
 
     def set_aside(self, _file: InboxFile, problem: Problem) -> None:
-        """Report the problem of a file that nothing reads."""
+        """Report the problem of a file that no mapping can read."""
         self.report(problem)
 
     def refuse(self, _files: Sequence[InboxFile], problem: Problem) -> None:
-        """Report that a drop cannot be used, whatever was reported of it before."""
+        """Report that a drop cannot be used. This overrides its earlier findings."""
         self.report(Unusable(problem, self._sendable))
         self._sendable = 0
 
     def take(self, drop: ReadDrop) -> None:
-        """Report every document of a drop, then what concerns all of them. Raises FileRefused."""
+        """Report every document of a drop, then the problems of the whole drop. Raises FileRefused."""
         self._sendable = 0
         tables, left_out = dict(drop.tables), self.result.left_out
         fates: Counter[State] = Counter()
@@ -237,8 +236,8 @@ class CheckSink(FilesInPlace):
 
 
 def name_in_inbox(path: Path, mappings: Sequence[Mapping]) -> str:
-    """The name a file would have in the inbox: the shortest end of its path that leads to one mapping, or to one that does not load; else
-    its bare name.
+    """The name a file would have in the inbox: the shortest end of its path that matches one mapping, or one that does not load; else its
+    bare name.
     """
     parts, blocked = path.absolute().parts[1:], ""
     for start in reversed(range(len(parts))):

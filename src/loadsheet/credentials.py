@@ -1,10 +1,10 @@
-"""The bearer token: where it comes from, and how another one is had when the exchange refuses it.
+"""The bearer token: where it comes from, and how it is renewed when the exchange refuses it.
 
-Owns: the sources (environment, file, the service manager's credentials, command, keyring) and their order. The token itself is shown
-to nobody: no error here holds what a file, a command or a keyring said.
+Owns: the sources (environment, file, the service manager's credentials, command, keyring) and their order. The token is never shown:
+no error contains the content of a file or the output of a command or keyring.
 
-What a shipper has of its own (its variables, its table, its credential) goes before what all share; one with an exchange of its own
-gets nothing that all share.
+A shipper's own sources (its variables, its table, its credential) win over the shared ones. A shipper with its own exchange uses no shared
+source.
 """
 
 import os
@@ -24,11 +24,11 @@ _CREDENTIAL = "loadsheet_token"
 
 def read_token(settings: Settings) -> str | None:
     """The bearer token: the setting (from the environment), else the first line of the file, else the service manager's credential
-    (`$CREDENTIALS_DIRECTORY/loadsheet_token`, of a shipper `loadsheet_token_NAME`), else what the command prints first, else what the
-    keyring holds. None if none of them is set. Raises SettingsError if one that is set gives none.
+    (`$CREDENTIALS_DIRECTORY/loadsheet_token`, for a shipper `loadsheet_token_NAME`), else the first line the command prints, else the
+    keyring's. None if no source is set. Raises SettingsError if the source that is set gives none.
     """
     if settings.own.isdisjoint(TOKEN_SOURCES) and (path := _credential(settings.shipper)):
-        return _first_line(path, path.name)  # before what all share
+        return _first_line(path, path.name)  # wins over shared sources
     if settings.token is not None and (token := settings.token.get_secret_value().strip()):
         return token
     if settings.token_file is not None:
@@ -41,7 +41,7 @@ def read_token(settings: Settings) -> str | None:
 
 
 def required_token(settings: Settings) -> str:
-    """The bearer token. Raises SettingsError if none of its sources is set, or if one of them gives none."""
+    """The bearer token. Raises SettingsError if no source is set, or if the source that is set gives none."""
     token = read_token(settings)
     if not token:
         raise SettingsError(_no_token(settings.shipper))
@@ -49,8 +49,8 @@ def required_token(settings: Settings) -> str:
 
 
 def another_token(settings: Settings, refused: str) -> str | None:
-    """The token that the source gives now, if it is another one than the one refused; None if it is the same, if the source has
-    none any more, or if it came from the environment, which does not change.
+    """The current token of the source, if it differs from the refused one; None if it is the same, or if the source no longer has one.
+    A token from the environment never changes.
     """
     try:
         token = read_token(settings)
@@ -60,21 +60,21 @@ def another_token(settings: Settings, refused: str) -> str | None:
 
 
 def exposed(settings: Settings) -> list[Path]:
-    """The files with a token in them that everybody on this machine can read, for whoever looks after it."""
+    """The files that hold a token and that every user of this machine can read."""
     named = [settings.token_file] if settings.token_file is not None else []
     return [path for path in named if path.exists() and is_open(path)]
 
 
 def credential_of(settings: Settings) -> Path | None:
-    """The service manager's credential that the token would be from, if no setting gives one; None if there is none."""
+    """The service manager's credential that is used if no setting gives a token; None if there is none."""
     return next(_credentials(settings), None)
 
 
 def source(settings: Settings) -> str:
-    """Where the token comes from, in words."""
+    """Where the token comes from, as text for people."""
     credential = credential_of(settings)
     if credential and settings.shipper and settings.own.isdisjoint(TOKEN_SOURCES):
-        return f"the service manager's credential {credential.name}"  # before what all share
+        return f"the service manager's credential {credential.name}"  # wins over shared sources
     if settings.token is not None:
         return "from LOADSHEET_TOKEN or the settings file"
     if settings.token_file is not None:
@@ -92,7 +92,7 @@ def _no_token(shipper: str) -> str:
 
 
 def _credentials(settings: Settings) -> Iterator[Path]:
-    """The credentials that a service manager handed over and that are meant for these settings."""
+    """The service manager's credentials for these settings."""
     if path := _credential(settings.shipper):
         yield path
     if settings.own.isdisjoint({*TOKEN_SOURCES, "exchange"}) and (path := _credential()):
@@ -122,20 +122,20 @@ def _first_line(path: Path, source: str) -> str:
 def _from_keyring(settings: Settings) -> str:
     name = settings.token_keyring if isinstance(settings.token_keyring, str) else settings.shipper or "token"
     try:
-        # An option for desks: installed with the extra `desk`, and asked for only where it is set.
+        # Optional: the extra `desk` installs it, and it is imported only if the setting is on.
         import keyring
         from keyring.errors import KeyringError
     except ImportError:
-        told = "token_keyring: the library for keyrings is not installed"
-        raise SettingsError(f"{told}; install it with: pip install 'loadsheet[desk]'") from None
+        message = "token_keyring: the library for keyrings is not installed"
+        raise SettingsError(f"{message}; install it with: pip install 'loadsheet[desk]'") from None
     try:
         token = keyring.get_password(SERVICE, name)
     except KeyringError as error:
-        told = f"token_keyring: this system's keyring cannot be asked ({type(error).__name__})"
-        raise SettingsError(f"{told}; unlock it, or use token_file") from None
+        message = f"token_keyring: the keyring of this system cannot be read ({type(error).__name__})"
+        raise SettingsError(f"{message}; unlock it, or use token_file") from None
     if not token or not token.strip():
-        told = f"token_keyring: the keyring holds no token named {name}"
-        raise SettingsError(f"{told}; store it with: keyring set {SERVICE} {name}")
+        message = f"token_keyring: the keyring holds no token named {name}"
+        raise SettingsError(f"{message}; store it with: keyring set {SERVICE} {name}")
     return token.strip()
 
 
@@ -152,6 +152,6 @@ def _from_command(command: str) -> str:
         raise SettingsError(f"token_command: {words[0]} cannot be run ({error.strerror})") from error
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     if done.returncode or not lines:
-        said = f"ended with exit code {done.returncode}" if done.returncode else "printed nothing"
-        raise SettingsError(f"token_command: {words[0]} {said}; it has to print the token as its first line")
+        fault = f"ended with exit code {done.returncode}" if done.returncode else "printed nothing"
+        raise SettingsError(f"token_command: {words[0]} {fault}; it must print the token as its first line")
     return lines[0].strip()

@@ -1,7 +1,7 @@
-"""Dry run: what a run would do now. Nothing is claimed, planned, sent or written.
+"""Dry run: forecasts what a run would do now. Nothing is claimed, planned, sent or written.
 
-Owns: the sink of a dry run. Documents are judged by the ledger and by what the dry run forecasts for the documents before them. The
-exchange is not asked, so unknown outcomes stay unknown.
+Owns: the sink of a dry run. The verdict on a document depends on the ledger and on the forecast for the documents before it. The exchange
+is not queried, so unknown outcomes stay unknown.
 """
 
 import tempfile
@@ -24,13 +24,13 @@ from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.settings import Settings
 
-WAITING = "waiting"  # for an order or tender that is not there and does not come with this run
+WAITING = "waiting"  # for an order or tender that neither the exchange nor this run has
 
 
 @dataclass(slots=True)
 class Forecast:
-    """What a run would do: its drops as JSON values, the files it would set aside, the problems of what stays in the inbox, the number of
-    records by state (or `WAITING`), and how many records of earlier runs are ready or unknown `already`.
+    """What a run would do: its drops as JSON values, the files it would set aside, the problems of files that stay in the inbox, and the
+    number of records by state (or `WAITING`). `already` counts the ready and unknown records of earlier runs.
     """
 
     drops: list[dict[str, Any]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Forecast:
 
     @property
     def exit_code(self) -> int:
-        """The exit code that the run would have, if nothing is refused or unknown."""
+        """The exit code of the run if the exchange accepts everything."""
         states = {name for name, count in self.states.items() if count}
         wrong = states & {"invalid", "held", "refused", WAITING}
         stuck = any(problem.level == "error" for problem in self.left)
@@ -84,7 +84,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
 
 
 class ForecastSink(FilesInPlace):
-    """Judges the documents of drops and counts the verdicts in `forecast`."""
+    """Forecasts the verdict on each document and counts them in `forecast`."""
 
     def __init__(self, forecaster: Forecaster) -> None:
         self._forecaster = forecaster
@@ -102,7 +102,7 @@ class ForecastSink(FilesInPlace):
         """Count the verdicts on the documents of a drop. Raises FileRefused."""
         states: Counter[str] = Counter()
         mapping, causes = drop.mapping, self.forecast.causes
-        documents = (one for one in drop.documents() if isinstance(one, Document))
+        documents = (document for document in drop.documents() if isinstance(document, Document))
         for document, verdict in self._forecaster.verdicts(documents, changed=mapping.changed):
             states[WAITING if verdict.waits is Waits.PARENT else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):

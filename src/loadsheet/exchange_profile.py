@@ -1,7 +1,7 @@
-"""What one exchange was found to do where the interface leaves a point open: values, and the file that carries them.
+"""How one exchange handles what the interface leaves open: the findings of a probe, and their file.
 
-Owns: the format of `capabilities.yaml`, both ways. `loadsheet exchange probe` writes it, the setting `capabilities` names it, and
-its assumptions then take the place of our defaults. Knows no network: whoever found an answer hands it in.
+Owns: reading and writing `capabilities.yaml`. `loadsheet exchange probe` writes it, the setting `capabilities` names it, and its
+assumptions then replace our defaults. Uses no network: the caller passes the findings in.
 """
 
 import difflib
@@ -19,15 +19,15 @@ from loadsheet.problems import SettingsError
 
 Value = str | int
 Confidence = Literal["seen", "said", "unknown"]
-"""Seen: the effect was looked at, or the exchange refused. Said: its answer is all there is. Unknown: not found out."""
+"""Seen: the effect was observed, or the exchange refused. Said: only its answer claims it. Unknown: not determined."""
 
 _LARGEST_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One question and what was found. `assumption` is its name in the register (empty: it has none); `value` is the value of
-    that assumption, None where it was not found out.
+    """One question and its finding. `assumption` is its name in the register (empty: none); `value` is the value of that assumption,
+    None if it could not be determined.
     """
 
     question: str
@@ -50,15 +50,15 @@ class Capabilities:
 
     @property
     def assumptions(self) -> dict[str, Value]:
-        """The values that were found, by the name of their assumption."""
+        """The values that the probe determined, by the name of their assumption."""
         return {answer.assumption: answer.value for answer in self.answers if answer.value is not None}
 
     def to_yaml(self) -> str:
         """The text of the file: the assumptions with their questions as comments, then every answer with its evidence."""
         lines = [
-            f"# What the exchange at {self.exchange} does where the interface leaves a point open.",
+            f"# How the exchange at {self.exchange} handles what the interface leaves open.",
             "# Written by `loadsheet exchange probe`. Name this file in the setting `capabilities`: the assumptions below then",
-            "# take the place of the defaults for this exchange; whatever is set elsewhere wins over them.",
+            "# replace the defaults for this exchange. Assumptions in the settings win over them.",
             f"exchange: {_quoted(self.exchange)}",
             f"probed_at: {_quoted(self.probed_at.strftime('%Y-%m-%dT%H:%M:%SZ'))}",
             f"loadsheet: {_quoted(self.loadsheet)}",
@@ -68,14 +68,14 @@ class Capabilities:
         for answer in self.answers:
             if answer.assumption:
                 lines += _assumption_lines(answer)
-        lines += ["", "# What was sent and what came back, question by question; read by people only.", "answers:"]
+        lines += ["", "# Requests and answers for each question, for people only.", "answers:"]
         for answer in self.answers:
             lines += _answer_lines(answer)
         return "\n".join(lines) + ("\n" if self.answers else " []\n")
 
 
 def write_capabilities(path: Path, capabilities: Capabilities) -> None:
-    """Write the file, whole or not at all. Raises SettingsError if it cannot be written."""
+    """Write the file atomically. Raises SettingsError if it cannot be written."""
     draft = path.with_name(f"{path.name}.tmp")
     try:
         draft.write_text(capabilities.to_yaml(), encoding="utf-8")
@@ -85,18 +85,18 @@ def write_capabilities(path: Path, capabilities: Capabilities) -> None:
 
 
 def assumptions_for(exchange: str, path: Path) -> dict[str, Value]:
-    """The assumptions that the file holds for the exchange at this base URL.
+    """The assumptions in the file, for the exchange at this base URL.
 
-    Raises SettingsError for a file that cannot be read, that was written about another exchange, or that names something which does
-    not exist (with the closest that does).
+    Raises SettingsError for a file that cannot be read, that describes another exchange, or that contains an unknown name (with the
+    closest known one).
     """
     found = _read(path)
     _refuse_unknown(path, "", found, {field.name for field in fields(Capabilities)} | {"assumptions"})
     probed = found.get("exchange")
     if not isinstance(probed, str) or probed.rstrip("/") != exchange.rstrip("/"):
         raise SettingsError(
-            f"capabilities: {path} describes the exchange {probed}, but exchange is {exchange}; probe that one"
-            " (loadsheet exchange probe), or name no capabilities for it"
+            f"capabilities: {path} describes the exchange {probed}, but the setting exchange is {exchange}; probe that"
+            " exchange (loadsheet exchange probe), or remove the setting capabilities"
         )
     for place, answer in enumerate(_list(path, found, "answers")):
         _refuse_unknown(path, f"answers[{place}].", answer, {field.name for field in fields(Answer)})
@@ -115,7 +115,7 @@ def _assumption_lines(answer: Answer) -> list[str]:
     section = sections.get(f"assumptions.{answer.assumption}", "")
     comments = [f"  # {section}: {_line(answer.question)}", f"  # {answer.confidence}: {_line(answer.finding)}"]
     if answer.value is None:
-        return ["", *comments, f"  # {answer.assumption}: not found out"]
+        return ["", *comments, f"  # {answer.assumption}: not determined"]
     return ["", *comments, f"  {answer.assumption}: {_quoted(answer.value)}"]
 
 
@@ -128,25 +128,25 @@ def _answer_lines(answer: Answer) -> list[str]:
 
 
 def _quoted(value: Value) -> str:
-    """A value as YAML, of which JSON is a part: no text can be taken for anything else."""
+    """A value as JSON, which is valid YAML: a text is never read as another type."""
     quoted = json.dumps(value, ensure_ascii=False)
-    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in quoted)
 
 
 def _line(text: str) -> str:
     """A text as one line, so that a comment ends where it should."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    # Read only where capabilities are set, so that no other command waits for the library.
+    # Imported here, because loading the library takes time and most commands do not need it.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         content = path.read_bytes()
         if len(content) > _LARGEST_BYTES:
-            raise SettingsError(f"capabilities: {path} has {len(content)} bytes, allowed are {_LARGEST_BYTES}")
+            raise SettingsError(f"capabilities: {path} has {len(content)} bytes; the limit is {_LARGEST_BYTES}")
         return _mapping(path, "the file", YAML(typ="safe", pure=True).load(content.decode("utf-8-sig")))
     except OSError as error:
         text = f"capabilities: {path} cannot be read ({error.strerror}); write it with loadsheet exchange probe"
@@ -157,7 +157,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 def _mapping(path: Path, name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SettingsError(f"capabilities: {path}: {name} must hold names with values")
+        raise SettingsError(f"capabilities: {path}: {name} must be a table of names and values")
     return value
 
 
@@ -175,6 +175,6 @@ def _refuse_unknown(path: Path, prefix: str, found: Mapping[str, Any], known: It
         if name not in names:
             close = difflib.get_close_matches(str(name), names, n=1)
             hint = f"; did you mean {prefix}{close[0]}?" if close else ""
-            wrong.append(f"{path}: {prefix}{name}: there is no such name{hint}")
+            wrong.append(f"{path}: {prefix}{name}: unknown name{hint}")
     if wrong:
         raise SettingsError("\n".join(wrong))

@@ -1,6 +1,6 @@
-"""Exit codes: what each means, which is the worst, and the one rule by which a run, a dry run and a check choose theirs.
+"""Exit codes: their meanings, their order, and the rule that chooses one for a run, a dry run or a check.
 
-A run that an exception stops ends with the code of that exception (see `problems`). The meanings are those of sysexits.h where one fits.
+A run that an exception stops ends with the code of that exception (see `problems`). Codes follow sysexits.h where it has a fitting one.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ INTERRUPTED = 130
 TERMINATED = 143
 
 WORK_DONE = frozenset({DONE, NEEDS_SOMEONE, NOTHING_USABLE})
-"""A run with one of these codes looked through the whole inbox; 1 and 65 concern the readers of its reports."""
+"""A run with one of these codes processed the whole inbox; 1 and 65 concern the readers of its reports."""
 
 ROWS_NEED_SOMEONE = frozenset({NEEDS_SOMEONE, NOTHING_USABLE})
 """The codes that `--exit-zero` turns into 0."""
@@ -30,8 +30,8 @@ WORST_FIRST = (INTERNAL_ERROR, CONFIG_WRONG, TOKEN_REFUSED, TRY_AGAIN, NOTHING_U
 def exit_code(*, stopped: int | None, lacks_mapping: bool, nothing_usable: bool, needs_someone: bool) -> int:
     """The exit code of a run, a dry run or a check.
 
-    `stopped` is the code of the error that ended it early (None: it did not). `lacks_mapping` says that a mapping does not load or files
-    wait for one: this outranks problems with files, but no failure. `nothing_usable` says that there were files and none had a usable row.
+    `stopped` is the code of the error that ended it early (None: it did not). `lacks_mapping`: a mapping does not load, or files wait
+    for one; this outranks problems with files, but not a failure. `nothing_usable`: there were files, and none had a usable row.
     """
     if stopped is not None:
         code = stopped
@@ -43,7 +43,7 @@ def exit_code(*, stopped: int | None, lacks_mapping: bool, nothing_usable: bool,
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The exit code of several runs together: the first of `WORST_FIRST` among theirs, else 0."""
+    """The worst of several exit codes: the first of `WORST_FIRST` among them, else 0."""
     there = set(codes)
     return next((code for code in WORST_FIRST if code in there), DONE)
 

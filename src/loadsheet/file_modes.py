@@ -1,6 +1,6 @@
-"""Who may read what loadsheet writes: its owner alone, and where a setting says so, a group.
+"""Access rights of the files that loadsheet writes: for the owner alone, and for a group if a setting names one.
 
-Owns: the umask of commands that write reports and state, the modes of the folder of reports, and the warning about running as root.
+Owns: the umask of commands that write reports and state, the modes of the report folder, and the warning about running as root.
 """
 
 import os
@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 AS_ROOT = (
-    "loadsheet: this runs as root, which it does not need: make a user for it (loadsheet deploy systemd names one), or set"
+    "loadsheet: running as root is not necessary: create a user for loadsheet (loadsheet deploy systemd names one), or set"
     " allow_root = true"
 )
 _PRIVATE_UMASK = 0o077
@@ -19,7 +19,7 @@ _umask_before: list[int] = []
 
 
 def write_privately(say: Callable[[str], None], *, allow_root: bool = False) -> None:
-    """From now on only its owner may read what this process writes, whatever its umask was. Running as root is said, once."""
+    """From now on, only the owner may read the files that this process writes. Warns once if it runs as root."""
     if _umask_before:
         return
     _umask_before.append(os.umask(_PRIVATE_UMASK))
@@ -28,13 +28,13 @@ def write_privately(say: Callable[[str], None], *, allow_root: bool = False) -> 
 
 
 def leave_to_umask(path: Path) -> None:
-    """Give a file or folder that is meant for others the mode which the umask of this process's user says. Raises OSError."""
+    """Give a file or folder that is meant for others the mode of the original umask. Raises OSError."""
     if _umask_before:
         path.chmod((0o777 if path.is_dir() else 0o666) & ~_umask_before[0])
 
 
 def group_number(group: str) -> int:
-    """The number of a group by its name. Raises ValueError if there is none."""
+    """The ID of a group, given as name or number. Raises ValueError if there is no such group."""
     if group.isdigit():
         return int(group)
     try:
@@ -46,8 +46,8 @@ def group_number(group: str) -> int:
 
 
 def close_to_others(place: Path, group: str = "") -> None:
-    """Have a file, or a folder with all that is in it, used by its owner alone, or by this group too. What belongs to others stays as
-    it is.
+    """Restrict a file, or a folder with its content, to its owner, or to the owner and this group. Files of other users are left
+    alone.
     """
     inner = [path for path in place.rglob("*") if not path.is_symlink()] if place.is_dir() else []
     for path in (place, *inner):
@@ -55,15 +55,15 @@ def close_to_others(place: Path, group: str = "") -> None:
 
 
 def close_one(path: Path, group: str = "") -> None:
-    """The same for a file, or a folder without what is in it."""
-    with suppress(FileNotFoundError, PermissionError):  # gone meanwhile, or an analyst's who has saved it anew
+    """The same for a file, or for a folder without its content."""
+    with suppress(FileNotFoundError, PermissionError):  # gone, or saved by an analyst, who owns it now
         _set_mode(path, group_number(group) if group else -1)
 
 
 def _set_mode(path: Path, group: int) -> None:
-    found = path.stat()
+    status = path.stat()
     mode = (_OWNER if group < 0 else _GROUP)[path.is_dir()]
-    if group >= 0 and found.st_gid != group:
+    if group >= 0 and status.st_gid != group:
         os.chown(path, -1, group)
-    if found.st_mode & 0o7777 != mode or (group >= 0 and found.st_gid != group):
+    if status.st_mode & 0o7777 != mode or (group >= 0 and status.st_gid != group):
         path.chmod(mode)

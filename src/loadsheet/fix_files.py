@@ -1,7 +1,7 @@
 """Fix files: recognised under any name, and read like their originals.
 
-Owns: which drop a fix file fixes, the mapping of that drop (in its old version if it changed), and the step from the sheets of a fix
-workbook to the tables of its original. Only reads the ledger, and moves no file.
+Owns: which drop a fix file fixes, the mapping of that drop (in its old version if it changed), and the conversion of the sheets of a fix
+workbook to the tables of its original. Only reads the ledger and moves no file.
 """
 
 import tempfile
@@ -36,7 +36,7 @@ FIX_ROLE = "fix"
 """The role of a fix workbook: it replaces all files of its original."""
 
 _TEXT_ENDINGS = (".csv", ".txt", ".tsv")
-_AGAIN = "drop the original file again, with what you have fixed in it"
+_AGAIN = "drop the original file again, with your corrections in it"
 
 
 class FixFile(NamedTuple):
@@ -184,7 +184,7 @@ def _find(
 ) -> FixFile | Problem:
     drop = queries.drop_of_run(mark.run, mark.drop)
     if drop is None or not drop.mapping_hash.startswith(mark.mapping_hash):
-        return _original_unknown(name, f"this ledger does not know what run {mark.run} read")
+        return _original_unknown(name, f"this ledger does not know the files of run {mark.run}")
     mapping = _mapping_of(drop, queries, mappings, settings)
     if mapping is None:
         return _mapping_changed(name, mark.mapping)
@@ -207,7 +207,7 @@ def _fix_of_text(candidate: Candidate, queries: LedgerQueries) -> FixOf | None:
 
 
 def _mapping_changed(name: str, mapping: str) -> Problem:
-    return _original_unknown(name, f"mapping {mapping} has changed since and was not kept as it was then")
+    return _original_unknown(name, f"mapping {mapping} has changed since, and the old version was not kept")
 
 
 def _original_unknown(name: str, reason: str, hint: str = _AGAIN) -> Problem:

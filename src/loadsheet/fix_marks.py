@@ -1,4 +1,4 @@
-"""The marks of a fix workbook that let it be dropped back: which run and drop its rows come from, and which row of which entry each is.
+"""The marks by which a fix workbook is recognised: the run and drop of its rows, and the entry and row number of each.
 
 Shared by its writer (reports) and its readers (reading, ingest). Uses no workbook library and no ledger.
 """
@@ -11,7 +11,7 @@ PROPERTY = "loadsheet-fix"
 """The custom document property that holds the mark. Spreadsheet programs keep it when they save, under any file name."""
 
 ROW_COLUMN = "_row"
-"""The heading of the hidden last column: which row of which entry a row is."""
+"""The heading of the hidden last column, which holds a RowMark."""
 
 ORIGINAL_COLUMNS = "columns"
 """The key in a table's `found` with the letters of the original's columns in a fix workbook (`B, C, D`; `-` for none). Other tables lack
@@ -40,7 +40,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Parse what `str` returned; None if the text is not a mark."""
+        """Parse the result of `str`; None if the text is not a mark."""
         found = _MARK.fullmatch(text.strip())
         return cls(found[1], int(found[2]), found[3], found[4]) if found else None
 
@@ -58,7 +58,7 @@ class RowMark(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Parse what `str` returned; None if the text is not a mark."""
+        """Parse the result of `str`; None if the text is not a mark."""
         found = _ROW.fullmatch(text.strip())
         return cls(int(found[1]), int(found[2]), int(found[3])) if found else None
 
@@ -71,8 +71,8 @@ class FixedEntry(NamedTuple):
 
 
 SURPLUS_ROW_CODES = frozenset({"G401", "G402", "G403", "R236"})
-"""The codes of problems that deleting a row solves: contradicting rows, a duplicate identifier or row, a row without its partner. In a fix
-of any other entry a missing row counts as an accident.
+"""The codes of problems that deleting a row solves: contradicting rows, a duplicate identifier or row, a row without its partner. In a
+fix of any other entry, a missing row counts as an accident.
 """
 
 

@@ -7,7 +7,7 @@
 The sink makes the difference: a run records entries (`ledger_sink`), a dry run forecasts (`dry_run`), a check lists problems (`checking`),
 and `mapping test`, `diff` and `preview` keep the documents (`mapping_tools.comparison`).
 
-Owns: the order of drops (parents before children), how a drop is opened, and what is watched while it is translated. Uses no network.
+Owns: the order of drops (parents before children), how a drop is opened, and the checks during translation. Uses no network.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,8 +39,8 @@ from loadsheet.settings import Settings
 
 
 class IngestContext(NamedTuple):
-    """What routing and translating depend on. `now` (aware) is the time for `$now` and for dates that are far away. `queries` recognise
-    fix files; None where no ledger is used.
+    """The inputs of routing and translation. `now` (aware) is the time for `$now` and for the check of distant dates. `queries` recognise
+    fix files; None without a ledger.
     """
 
     settings: Settings
@@ -50,7 +50,7 @@ class IngestContext(NamedTuple):
 
 
 class RoutedDrop(NamedTuple):
-    """Files that are read together: their route, and the fix workbook if they are one."""
+    """Files that are read together: their route, and the fix workbook if it is one."""
 
     route: Route
     fix: FixFile | None = None
@@ -82,13 +82,13 @@ class RoutedFiles:
         overdue = [
             _overdue(context.settings, self.candidates[name], wait) for name, wait in self.routes.waiting.items()
         ]
-        broken = [one.problem for one in broken_mappings(context.mappings)]
+        broken = [mapping.problem for mapping in broken_mappings(context.mappings)]
         return [*overdue, *broken, *self.routes.blocked.values()]
 
 
 @dataclass(slots=True)
 class ReadDrop:
-    """One drop while it is read. Its documents can be iterated once; what is known of all of them, is known after the last."""
+    """One drop while it is read. Its documents can be iterated once. Totals and doubts are complete after the last one."""
 
     routed: RoutedDrop
     files: Sequence[InboxFile]
@@ -109,8 +109,8 @@ class ReadDrop:
 
     @property
     def error_share_max(self) -> float:
-        """The share of invalid records (0 to 1) above which nothing is sent. The mapping overrides the setting. A fix workbook holds only
-        what was wrong: it proves nothing about the rest, so it has no such limit.
+        """The share of invalid records (0 to 1) above which nothing is sent. The mapping overrides the setting. A fix workbook holds
+        only the wrong records of a drop, so it has no limit.
         """
         if self.opened.fixes is not None:
             return 1.0
@@ -118,13 +118,13 @@ class ReadDrop:
         return self.context.settings.dispatch.error_share_max if own is None else own
 
     def documents(self, *, far_dates: bool = True) -> Iterator[Document | Ignored]:
-        """The documents and ignored rows in order, unless told otherwise with warnings for dates far from now. Raises FileRefused."""
+        """The documents and ignored rows in order; with `far_dates`, dates far from now get a warning. Raises FileRefused."""
         documents, reading = self.translated.documents(), self.context.settings.reading
         if far_dates:
-            usual = DateRangeCheck.around(
+            date_check = DateRangeCheck.around(
                 self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
             )
-            documents = usual.watch(documents, self.mapping.lineage, self.tables)
+            documents = date_check.watch(documents, self.mapping.lineage, self.tables)
         return self.opened.with_fixed_entries(self._notation_check.watch(documents))
 
     def doubts(self) -> Sequence[Problem]:
@@ -133,7 +133,7 @@ class ReadDrop:
 
 
 class Sink(Protocol):
-    """Where `ingest` leaves files and documents. Every file that is claimed ends in exactly one of the other methods."""
+    """Where `ingest` sends files and documents. Every claimed file ends in exactly one of the other methods."""
 
     def claim(self, candidate: Candidate, /) -> InboxFile | None:
         """Take a file for reading; None if it is gone or is being written to."""
@@ -142,17 +142,17 @@ class Sink(Protocol):
         """Release the claimed files of a drop whose other files could not be claimed."""
 
     def set_aside(self, file: InboxFile, problem: Problem, /) -> None:
-        """Put away a file that nothing can read."""
+        """Set aside a file that no mapping can read."""
 
     def refuse(self, files: Sequence[InboxFile], problem: Problem, /) -> None:
-        """Put away the files of a drop that cannot be opened or read to the end."""
+        """Set aside the files of a drop that cannot be read completely."""
 
     def take(self, drop: ReadDrop, /) -> None:
         """Use the documents of a drop. Raises FileRefused; then `refuse` follows."""
 
 
 class FilesInPlace:
-    """The claims of a sink that reads files where they are, without their hash."""
+    """The claims of a sink that reads files in place, without their hash."""
 
     def claim(self, candidate: Candidate) -> InboxFile | None:
         """The file where it is; None if it is gone."""
@@ -168,8 +168,8 @@ class FilesInPlace:
 
 
 class IngestResult(NamedTuple):
-    """The result of an ingest: problems of files that stay in the inbox and warnings about others; and the error that stopped it early, or
-    an internal error.
+    """The result of an ingest: problems of files that stay in the inbox and warnings about others, and the error that stopped it early, if
+    any.
     """
 
     left: tuple[Problem, ...]
@@ -182,7 +182,7 @@ def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
     fix_files = FixFiles({}, {})
     if context.queries is not None:
         fix_files = recognise(scan.candidates, context.queries, context.mappings, context.settings)
-    routes = _routes_of([one for one in scan.candidates if not fix_files.holds(one.name)], context)
+    routes = _routes_of([candidate for candidate in scan.candidates if not fix_files.holds(candidate.name)], context)
     drops = [RoutedDrop(complete) for complete in routes.complete]
     drops += [RoutedDrop(fix.route, fix) for fix in fix_files.files.values()]
     drops.sort(key=lambda drop: SENDING_ORDER.index(drop.route.mapping.operation.name))

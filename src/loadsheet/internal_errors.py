@@ -1,6 +1,6 @@
-"""Internal errors in optional steps: they are logged, and the run continues without what they broke.
+"""Internal errors in optional steps: they are logged, and the run continues without the failed step.
 
-Owns: where they are caught. The run log gets the traceback, people one line. A LoadsheetError is not an internal error and passes through.
+Owns: where they are caught. The run log gets the traceback, people get one line. A LoadsheetError is not an internal error and passes through.
 """
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -15,7 +15,7 @@ _Done = TypeVar("_Done")
 
 
 class Fault(Exception):
-    """An internal error in the step `what`, with the original exception as its cause."""
+    """An internal error in a step (`what`), with the original exception as its cause."""
 
     def __init__(self, what: str, cause: Exception) -> None:
         super().__init__(what)
@@ -39,7 +39,7 @@ def isolated(what: str, faults: MutableMapping[str, str]) -> Iterator[None]:
         yield
     except LoadsheetError:
         raise
-    except Exception as cause:  # noqa: BLE001 (whatever it is, the run continues without this step)
+    except Exception as cause:  # noqa: BLE001 (the run continues without this step)
         faults[what] = log_fault(what, cause)
 
 

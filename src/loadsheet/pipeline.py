@@ -2,9 +2,10 @@
 
     inbox -> reading -> mapping -> ledger -> dispatch -> reconcile -> reports
 
-Nothing before the ledger touches the network; nothing after it touches a source file. The ledger decides everything after a crash, so
-a run first settles what earlier runs left unknown, and only then sends anything new. An entry whose order or tender was not sent by us is
-sent once a listing shows that parent. What still waits at the end is held for the next run. Stages 5 to 7 are in `stages`.
+Nothing before the ledger touches the network; nothing after it touches a source file. After a crash, the ledger decides everything: a run
+first resolves the unknown outcomes of earlier runs, and only then sends new entries. If we did not send the order or tender of an entry,
+the entry is sent once a listing shows that parent. Entries that still wait at the end are held for the next run. Stages 5 to 7 are in
+`stages`.
 """
 
 from loadsheet import reports
@@ -25,7 +26,7 @@ from loadsheet.stages import (
 
 
 def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Result:
-    """One run: settle earlier unknown outcomes, ingest every finished file, deliver what is ready, account for every row.
+    """One run: resolve earlier unknown outcomes, ingest every finished file, deliver ready entries, account for every row.
 
     Raises MappingError and FolderError before it changes anything if a mapping is wrong or the outbox is not writable. Later it raises
     LedgerError, and FolderError if reports cannot be written: the next run then reports this one. Errors of the exchange end up in

@@ -1,8 +1,8 @@
-"""Many problems, few causes: problems folded by what is behind them, each with a sentence and, where it follows, a proposal.
+"""Groups problems by cause. Each cause has a sentence and, if possible, a proposal.
 
-Owns: which problems have one cause (same code, column and sheet), and what their values show together: dates in another style, numbers of
-another locale, words that a list lacks. A proposal is one line for the mapping or the sender, only said where all values that were
-seen agree on it. Pure and streaming: it keeps a few examples of each cause, never the problems. Knows no document and no mapping.
+Owns: which problems have the same cause (same code, column and sheet), and what their values have in common: dates in another format,
+numbers of another locale, words that a list lacks. A proposal is one line for the mapping or the sender. It is made only if all values
+support it. Pure and streaming: keeps a few examples of each cause, not the problems. Knows no document and no mapping.
 """
 
 import re
@@ -13,10 +13,10 @@ from datetime import datetime
 from loadsheet.problems import CATALOGUE, NOWHERE, Level, Problem, Where
 
 PLACES_SHOWN = 3
-_VALUES_KEPT = 50  # distinct ones of a cause
+_VALUES_KEPT = 50  # distinct values of a cause
 _VALUES_SHOWN = 8
-_CAUSES_MOST = 1_000  # beyond that, problems fold by their code alone
-_TEXT_MOST = 240  # characters of a message in a sentence
+_CAUSES_MOST = 1_000  # further problems are grouped by code alone
+_TEXT_MOST = 240  # characters
 
 _DAYS = {
     "%d.%m.%Y": "day.month.year",
@@ -47,15 +47,15 @@ _MARKS = {"en_GB": ".", "de_DE": ",", "fr_FR": ",", "de_CH": ".", "en_IN": "."}
 _WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*([^\W\d_][\w³]*)\.?")
 _NEAR = re.compile(r"did you mean (.+)\?")
 _CLOCK_ONLY = re.compile(r"[0-9: ]+(?: or [0-9: ]+)*")
-_REQUIRED = "is required"  # the contract's word for a field that is not there
+_REQUIRED = "is required"  # the contract's text for a missing field
 _ITEM = re.compile(r"\[[0-9]+\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Problems with one cause: how many, in how many documents, their first places and up to three different values. Parts of the
-    place that are not the same for all, or unknown, are empty. `say` is one sentence; `proposal` one line, or the hint that all of them have, or empty.
-    Long values end in dots.
+    """Problems with the same cause: their count, the number of documents, the first places, and up to three different values. Parts of
+    the place that differ or are unknown are empty. `say` is one sentence; `proposal` is one line, the hint they share, or empty. Long
+    values end in dots.
     """
 
     code: str
@@ -72,44 +72,53 @@ class Cause:
 
     @property
     def title(self) -> str:
-        """The heading of its problems in the catalogue."""
+        """The title of the problem in the catalogue."""
         return CATALOGUE[self.code].title
 
 
 class Causes:
-    """Folds problems while they pass. All problems of a document are to come one after the other."""
+    """Groups problems by cause. Add all problems of a document one after the other."""
 
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, ...], _Tally] = {}
 
     def add(self, problem: Problem, key: str = "") -> None:
-        """Take one problem; `key` is the document that has it, empty for one of a whole file or table."""
+        """Add a problem; `key` is its document, empty for a problem of a whole file or table."""
         where = problem.where
-        fold: tuple[str, ...] = (problem.code, problem.level, where.file, where.sheet, where.column, _within(problem))
-        tally = self._tallies.get(fold)
+        group: tuple[str, ...] = (
+            problem.code,
+            problem.level,
+            where.file,
+            where.sheet,
+            where.column,
+            _subgroup(problem),
+        )
+        tally = self._tallies.get(group)
         if tally is None and len(self._tallies) >= _CAUSES_MOST:
-            fold = fold[:2]
-            tally = self._tallies.get(fold)
+            group = group[:2]
+            tally = self._tallies.get(group)
         if tally is None:
-            at = Where(where.file, where.sheet, column=where.column) if len(fold) > 2 else NOWHERE
-            tally = self._tallies[fold] = _Tally(problem, at)
-        tally.take(problem, key)
+            at = Where(where.file, where.sheet, column=where.column) if len(group) > 2 else NOWHERE
+            tally = self._tallies[group] = _Tally(problem, at)
+        tally.add(problem, key)
 
     def ranked(self) -> list[Cause]:
-        """The causes, errors before warnings and then the most frequent first."""
+        """The causes: errors before warnings, then by frequency."""
         causes = [tally.cause() for tally in self._tallies.values()]
-        return sorted(causes, key=lambda one: (one.level == "warning", -one.count, one.code, one.file, one.column))
+        return sorted(
+            causes, key=lambda cause: (cause.level == "warning", -cause.count, cause.code, cause.file, cause.column)
+        )
 
 
-def _within(problem: Problem) -> str:
-    """What distinguishes causes of one code and column: the check, or the field of the record whichever its place in a list."""
+def _subgroup(problem: Problem) -> str:
+    """Separates causes with the same code and column: the check, or the field of the record without its place in a list."""
     check = str(problem.values.get("check", ""))
     return check or _ITEM.sub("[]", problem.where.path)
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What is kept of the problems of one cause. `styles` and `locales` are those in which every value so far can be read."""
+    """Statistics of one cause. `styles` and `locales` are those that fit every value so far."""
 
     first: Problem
     at: Where
@@ -129,8 +138,8 @@ class _Tally:
     more_values: bool = False
     all_with_unit: bool = True
 
-    def take(self, problem: Problem, key: str) -> None:
-        """Count one problem and learn from its value."""
+    def add(self, problem: Problem, key: str) -> None:
+        """Count one problem and its value."""
         self.count += 1
         self.rows += problem.number("count", 1) if problem.where.row else 0
         if key and key != self.last_key:
@@ -171,7 +180,7 @@ class _Tally:
             self.near[_short(value)] = close[1]
 
     def cause(self) -> Cause:
-        """What these problems say together."""
+        """The cause of these problems."""
         at, examples = self.at, sorted(self.values, key=lambda value: -self.values[value])
         return Cause(
             self.first.code,
@@ -206,36 +215,36 @@ class _Tally:
 
     @property
     def style(self) -> str:
-        """The one date format in which all values can be read; empty if there is none, or one with another order of day and month."""
+        """The only date format that fits all values; empty if there is none, or several that disagree on the order of day and month."""
         orders = {_STYLES[style] for style in self.styles} if self.first.code == "C304" and self.values else set()
         is_clock = _CLOCK_ONLY.fullmatch(str(self.first.values.get("expected", "")))
         return self.styles[0] if len(orders) == 1 and not is_clock else ""
 
     @property
     def locale(self) -> str:
-        """The locale of which all values are numbers; empty if there is none, or they would be other numbers in another one."""
+        """The locale that fits all values; empty if there is none, or several that disagree on the decimal mark."""
         marks = {_MARKS[name] for name in self.locales}
         return self.locales[0] if len(marks) == 1 else ""
 
-    def words(self, values: Sequence[str] = ()) -> str:
-        """The values as one short list."""
+    def listed(self, values: Sequence[str] = ()) -> str:
+        """The values as a short list."""
         chosen = list(values or self.values)
         more = len(chosen) - _VALUES_SHOWN
-        listed = ", ".join(chosen[:_VALUES_SHOWN])
+        text = ", ".join(chosen[:_VALUES_SHOWN])
         if more <= 0:
-            return listed
-        return f"{listed} and {'over ' if self.more_values else ''}{more} more"
+            return text
+        return f"{text} and {'over ' if self.more_values else ''}{more} more"
 
 
 def _text(problem: Problem) -> str:
-    """The message, its numbering of list items left out."""
+    """The message without the numbers of list items."""
     return _ITEM.sub("", problem.text)
 
 
 def _shown_value(problem: Problem) -> str:
-    """The cell as it was written, or for what is not a cell's fault the words of the refusal."""
-    words = problem.values.get("text", "") if problem.code[0] in "LX" else ""
-    return str(words or problem.found)
+    """The original text of the cell; for problems of the ledger or the exchange, the text of the refusal."""
+    refusal = problem.values.get("text", "") if problem.code[0] in "LX" else ""
+    return str(refusal or problem.found)
 
 
 def _short(text: str) -> str:
@@ -244,32 +253,32 @@ def _short(text: str) -> str:
 
 def _fits(value: str, style: str) -> bool:
     try:
-        datetime.strptime(value, style)  # noqa: DTZ007 (only whether it can be read is asked)
+        datetime.strptime(value, style)  # noqa: DTZ007 (only tests whether it parses)
     except ValueError:
         return False
     return True
 
 
-# ---- proposals: each says one line about its values, or nothing ----
+# ---- proposals: one line about the values, or an empty text ----
 
 
 def _dates(tally: _Tally) -> str:
-    known = str(tally.first.values.get("expected", ""))
-    if known == "a date without a time":
-        return "the cells hold times of day as well: use type: datetime"
+    expected = str(tally.first.values.get("expected", ""))
+    if expected == "a date without a time":
+        return "the cells also hold times of day: use type: datetime"
     if tally.style:
         swapped = _swapped(tally.style)
-        is_trap = bool(swapped) and any(_fits(example, swapped) for example in known.split(" or "))
-        remark = "; days up to 12 were read the other way round" if is_trap else ""
+        is_trap = bool(swapped) and any(_fits(example, swapped) for example in expected.split(" or "))
+        remark = "; dates with a day up to 12 were read with day and month swapped" if is_trap else ""
         return f'set dates: ["{tally.style}"] (or formats of the column){remark}'
-    if tally.styles and tally.values and not _CLOCK_ONLY.fullmatch(known):
+    if tally.styles and tally.values and not _CLOCK_ONLY.fullmatch(expected):
         either = " or ".join(f'["{style}"]' for style in tally.styles[:2])
         return f"the values can be read in two ways: set dates: {either}"
-    return f"expected: {known}" if known and not tally.same_text else ""
+    return f"expected: {expected}" if expected and not tally.same_text else ""
 
 
 def _swapped(style: str) -> str:
-    """The same format with day and month changed over, if it writes both in digits and in two places that look alike."""
+    """The format with day and month swapped, if both are numbers with the same separator; else empty."""
     day = style[:8]
     other = {"%d/%m/%": "%m/%d/%", "%m/%d/%": "%d/%m/%", "%d-%m-%": "%m-%d-%", "%m-%d-%": "%d-%m-%"}.get(day[:7])
     return f"{other}{style[7:]}" if other else ""
@@ -277,41 +286,41 @@ def _swapped(style: str) -> str:
 
 def _numbers(tally: _Tally) -> str:
     if tally.locale:
-        return f"all are numbers as {tally.locale} writes them: set locale: {tally.locale} for the column"
+        return f"all are numbers in the format of {tally.locale}: set locale: {tally.locale} for the column"
     if tally.all_with_unit and tally.units:
-        return f"all carry a unit ({', '.join(tally.units)}): use type: quantity with the unit"
+        return f"all have a unit ({', '.join(tally.units)}): use type: quantity with the unit"
     return ""
 
 
 def _whole(tally: _Tally) -> str:
-    return "all are numbers with a fraction: use type: decimal" if tally.locales and tally.values else ""
+    return "all are numbers with decimals: use type: decimal" if tally.locales and tally.values else ""
 
 
 def _listed(tally: _Tally) -> str:
-    """Near misses are typing errors; words far from all known ones are missing in the list."""
+    """Words close to a known one are typing errors; other words are missing in the list."""
     lacking = [value for value in tally.values if value not in tally.near]
     if tally.more_values:
         return "over 50 different words: perhaps the wrong column is mapped"
     if not lacking:
         pairs = [f"{value} -> {near}" for value, near in tally.near.items()]
-        return f"correct {tally.words(pairs)}; or, if they are right, add them to the list of the column"
-    return f"the list of the column lacks {tally.words(lacking)}"
+        return f"correct {tally.listed(pairs)}; or, if they are right, add them to the list of the column"
+    return f"the list of the column lacks {tally.listed(lacking)}"
 
 
 def _near_words(tally: _Tally) -> str:
     if not tally.values or tally.more_values or len(tally.near) < len(tally.values):
         return ""
-    return f"correct {tally.words([f'{value} -> {near}' for value, near in tally.near.items()])}"
+    return f"correct {tally.listed([f'{value} -> {near}' for value, near in tally.near.items()])}"
 
 
 def _units(tally: _Tally) -> str:
     if not (tally.all_with_unit and tally.units):
         return ""
-    return f"add {tally.words(list(tally.units))} to source.units"
+    return f"add {tally.listed(list(tally.units))} to source.units"
 
 
 def _flags(tally: _Tally) -> str:
-    return "" if tally.more_values else f"add {tally.words()} to yes: or no: of the column"
+    return "" if tally.more_values else f"add {tally.listed()} to yes: or no: of the column"
 
 
 def _lengths(tally: _Tally) -> str:
@@ -319,23 +328,23 @@ def _lengths(tally: _Tally) -> str:
 
 
 def _zeros(tally: _Tally) -> str:
-    """Only where the check of the values says that they can be padded: what is short on purpose would be another value."""
+    """Only if the check of the values allows padding: it would change a value that is meant to be short."""
     width = tally.first.values.get("pads_to")
-    return f'pad_left: {{to: {width}, with: "0"}} of the column puts the zeros back' if width else ""
+    return f'pad_left: {{to: {width}, with: "0"}} of the column restores the zeros' if width else ""
 
 
 def _blank(tally: _Tally) -> str:
     is_blank = not any(tally.values) and tally.first.values.get("text", _REQUIRED) == _REQUIRED
     if not (is_blank and tally.at.column):
         return ""
-    return "fill the column in; or give it default: or fill_down: true in the mapping, if a blank means something"
+    return "fill the column in; or set default: or fill_down: true in the mapping, if a blank has a meaning"
 
 
 def _misplaced(tally: _Tally) -> str:
-    return "" if tally.same_hint else "compare these rows with the header: each value belongs below its own label"
+    return "" if tally.same_hint else "compare these rows with the header: each value belongs below its own heading"
 
 
-def _nothing(tally: _Tally) -> str:  # noqa: ARG001 (what a code without a proposal of its own has)
+def _nothing(tally: _Tally) -> str:  # noqa: ARG001 (the proposal of all other codes)
     return ""
 
 

@@ -1,18 +1,18 @@
-"""The catalogue of everything that can be wrong: bad data as values, broken runs as exceptions.
+"""The catalogue of problems: bad data as values, broken runs as exceptions.
 
 Owns: every code with its title and message template (once, here), and the exception tree:
 
     LoadsheetError                  exit code
     ├── SettingsError               78  settings are wrong; nothing was sent
     ├── MappingError                78  a mapping file is wrong; nothing was sent
-    ├── FileRefused                  -  one file cannot be used; it is set aside and the others go on
+    ├── FileRefused                  -  one file cannot be used; it is set aside, the others continue
     ├── ReadersUnavailable          75  no process for reading files can be started
-    ├── FolderError                 75  a folder or disk refuses; the file stays where it was
+    ├── FolderError                 75  a folder or disk fails; the file stays where it was
     ├── LedgerError                 70  the ledger is damaged or contradicts itself
     ├── LedgerBusy                  75  another process holds the ledger
     ├── RunKilled                   75  a signal ended the process of a worker's run
     ├── ExchangeUnreachable         75  try again later
-    │   └── ListingNotServed        75  it answers, but serves no listing
+    │   └── ListingNotServed        75  it answers, but gives no listing
     ├── TokenRefused                77  the exchange answered 401
     ├── DoesNotBalance              70  rows in and fates out differ
     └── ReportsIncomplete           70  a report could not be written, by an internal error
@@ -29,20 +29,20 @@ Level = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One entry of the catalogue. `template` is filled from the values of a problem; `title` heads lists and summaries."""
+    """One entry of the catalogue. `template` is filled with the values of a problem; `title` is the heading in lists and summaries."""
 
     title: str
     template: str
 
 
 WAITS_FOR_MAPPING = frozenset({"A115", "A116"})
-"""The codes of what a run could not do because a mapping does not load: its exit code is that of a wrong mapping then."""
+"""Problems of files whose mapping does not load. A run with one of them has the exit code of a wrong mapping."""
 
 
 CATALOGUE: dict[str, Kind] = {
     # arrival
-    "A101": Kind("No mapping for this file", "no mapping file names {found}; the closest patterns are: {patterns}"),
-    "A102": Kind("Several mappings for this file", "{found} is named by more than one mapping: {mappings}"),
+    "A101": Kind("No mapping for this file", "no mapping matches {found}; the closest patterns are: {patterns}"),
+    "A102": Kind("Several mappings for this file", "{found} matches more than one mapping: {mappings}"),
     "A103": Kind("Companion file missing", "{found} waits for its companion {companion}"),
     "A104": Kind(
         "Still being written", "{found} changed a moment ago; it stays in the inbox until it no longer changes"
@@ -52,7 +52,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "A106": Kind(
         "Changed while being read",
-        "{found} was changed while it was being read; nothing of it was sent, and it is read again once it no longer changes",
+        "{found} changed while it was being read; nothing was sent from it, and it is read again once it no longer changes",
     ),
     "A107": Kind("Not complete yet", "{found} {lacks}; it stays in the inbox for now"),
     "A108": Kind(
@@ -115,7 +115,7 @@ CATALOGUE: dict[str, Kind] = {
     "R225": Kind("Mixed date styles", "the dates of the column are written in different styles: {styles}"),
     "R226": Kind("Garbled letters", 'letters are garbled, such as "{found}" ({rows})'),
     "R227": Kind(
-        "Numbers as text", 'text that looks like a number stands among {numbers} numbers, such as "{found}" ({rows})'
+        "Numbers as text", 'text that looks like a number appears among {numbers} numbers, such as "{found}" ({rows})'
     ),
     "R228": Kind("Invisible characters", "values contain invisible characters ({rows})"),
     "R235": Kind("Archive contradicts itself", "the archive contradicts itself: {reason}"),
@@ -164,10 +164,10 @@ CATALOGUE: dict[str, Kind] = {
         "Totals missing",
         "there is no row with the totals; the end of the file may be cut off",
     ),
-    # the contract's verdict on a finished record
+    # the contract's check of a finished record
     "K501": Kind("Not as the interface requires", "{path} {text}"),
     "K502": Kind("Value outside the named ones", '{path} is "{found}"; the interface names {expected}'),
-    # what the ledger knows
+    # from the ledger
     "L601": Kind("Changed since it was accepted", "{key} was accepted before with other values: {fields}"),
     "L602": Kind(
         "Earlier outcome unknown", "the outcome of an earlier call for {key} is unknown and is verified first"
@@ -210,7 +210,7 @@ CATALOGUE: dict[str, Kind] = {
         "this version is invalid; the exchange has the version of {key} that was accepted in run {run}",
     ),
     "L606": Kind("Rows not accounted for", "an internal error: {reason}"),
-    # what the exchange said
+    # from the exchange
     "X701": Kind("Refused by the exchange", "the exchange refused it: {text}"),
     "X702": Kind("Outcome unknown", "it was sent, but the outcome is unknown: {text}"),
     "X703": Kind("Not sent yet", "it was not sent: {text}"),
@@ -219,14 +219,14 @@ CATALOGUE: dict[str, Kind] = {
 
 NOT_EXAMINED = "R290"
 
-_FOR_ITS_SENDER = {"A101": "no mapping takes a file of the name {found}"}
-"""Templates for the sender of a file where those of the catalogue name the files of other senders."""
+_FOR_ITS_SENDER = {"A101": "no mapping matches the file name {found}"}
+"""Templates for the sender of a file, where those of the catalogue mention the files of other senders."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a shipper's file. `row` counts from 1 as the sender's program shows it; `cell` is the address, such as J14
-    (empty in CSV); `path` is the payload path if the problem is known by one. Empty parts are unknown.
+    """A place in a shipper's file. `row` counts from 1, as the sender's program shows it; `cell` is the address, such as
+    J14 (empty in CSV); `path` is the payload path. Empty parts are unknown.
     """
 
     file: str = ""
@@ -251,7 +251,7 @@ class Where:
 NOWHERE = Where()
 
 _COUNTS = frozenset({"count", "invalid", "length", "limit", "numbers", "sends", "size"})
-"""Values that say how many, unlike numbers of rows and lines: those are shown with a sign between thousands."""
+"""Values that are counts and are shown with thousands separators, unlike row and line numbers."""
 _INTEGER_MAX = 2**53
 
 
@@ -267,15 +267,15 @@ def column_letters(position: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong in the data: a code of the catalogue, a place, the value as the sender wrote it, and what to do. `also` are the other
-    cells that take part in it, such as the same date in another row of the order: any of them may be the wrong one.
+    """A problem in the data: a code of the catalogue, a place, the sender's value, and what to do. `also` are the other cells involved,
+    such as the same date in another row of the order: any of them may be wrong.
     """
 
     code: str
     where: Where = NOWHERE
     found: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """What its message is filled with. Numbers are numbers here; `shown` writes them for people."""
+    """The values for its message. Numbers stay numbers; `shown` formats them for people."""
     hint: str = ""
     level: Level = "error"
     also: tuple[Where, ...] = ()
@@ -292,11 +292,11 @@ class Problem:
         return CATALOGUE[self.code].template.format(**filling)
 
     def shown(self, thousands: str = ",") -> dict[str, str]:
-        """The values as people read them: counts with this sign between thousands."""
+        """The values as text for people: counts with this thousands separator."""
         return {name: _shown(name, value, thousands) for name, value in self.values.items()}
 
     def number(self, name: str, default: int = 0) -> int:
-        """One of the values as a number; the default if it is absent or no number. Ledgers hold some as texts such as 1,000."""
+        """One of the values as a number; the default if it is absent or not a number. Old ledgers store some as texts such as 1,000."""
         value = self.values.get(name, default)
         if isinstance(value, int):
             return value
@@ -305,7 +305,7 @@ class Problem:
 
     @property
     def text_for_its_sender(self) -> str:
-        """The message as the sender of the file may read it: nothing in it is of other senders."""
+        """The message for the sender of the file: mentions nothing of other senders."""
         template = _FOR_ITS_SENDER.get(self.code)
         return self.text if template is None else template.format(found=self.found)
 
@@ -316,7 +316,7 @@ class Problem:
         return f"{place}{self.code} {self.level}: {self.text}{hint}"
 
     def to_json(self) -> dict[str, Any]:
-        """The problem as JSON values, for the ledger and reports; `from_json` reads it back equal."""
+        """The problem as JSON values, for the ledger and reports; `from_json` returns an equal problem."""
         values = {name: value if _is_number(value) else str(value) for name, value in self.values.items()}
         also = {"also": [where.to_json() for where in self.also]} if self.also else {}
         return {
@@ -331,7 +331,7 @@ class Problem:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """The problem that `to_json` wrote; values that are not whole numbers come back as texts."""
+        """The problem from the result of `to_json`; values other than whole numbers become texts."""
         return cls(
             stored["code"],
             Where(**stored["where"]),
@@ -344,7 +344,7 @@ class Problem:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a whole number that every reader of JSON takes."""
+    """Whether it is a whole number that every JSON parser represents exactly."""
     return type(value) is int and abs(value) < _INTEGER_MAX
 
 
@@ -355,7 +355,7 @@ def _shown(name: str, value: object, thousands: str) -> str:
 class LoadsheetError(Exception):
     """Stops a run. The message says where, what was found, what was expected and what to do.
 
-    `found` is what it says without what to do, as far as that is told apart in `todo` (else empty): whoever shows both has a place for each.
+    `found` is the message without the advice, `todo` the advice (empty if it is part of `found`).
     """
 
     exit_code = exit_codes.INTERNAL_ERROR
@@ -372,7 +372,7 @@ class SettingsError(LoadsheetError):
 
 
 class MappingError(LoadsheetError):
-    """A mapping file is wrong; nothing was sent. Carries `file`, `line` and `column` (from 1) where they are known."""
+    """A mapping file is wrong; nothing was sent. Carries `file`, `line` and `column` (from 1), if known."""
 
     exit_code = exit_codes.CONFIG_WRONG
 
@@ -383,7 +383,7 @@ class MappingError(LoadsheetError):
 
 
 class FileRefused(LoadsheetError):
-    """One file cannot be used. It is set aside with `problem` as the reason; the other files go on."""
+    """One file cannot be used. It is set aside with `problem` as the reason; the other files continue."""
 
     exit_code = exit_codes.NOTHING_USABLE
 
@@ -399,45 +399,45 @@ class ReadersUnavailable(LoadsheetError):
 
 
 class FolderError(LoadsheetError):
-    """A folder or disk does not let us read, move or write a file. The file stays where it was."""
+    """A file cannot be read, moved or written. It stays where it was."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
 class LedgerError(LoadsheetError):
-    """The ledger is damaged or was asked for an impossible change."""
+    """The ledger is damaged, or an impossible change was requested."""
 
     exit_code = exit_codes.INTERNAL_ERROR
 
 
 class LedgerMissing(LedgerError):
-    """There is no ledger where the settings say: nothing was run yet, or they name another place."""
+    """There is no ledger at the place in the settings: no run yet, or a wrong place."""
 
     exit_code = exit_codes.CONFIG_WRONG
 
 
 class LedgerUnwritable(LedgerError):
-    """The ledger's disk is full or may only be read. What is recorded stays true; nothing more is sent until it can be written."""
+    """The ledger's disk is full or read-only. Recorded data stay valid; nothing more is sent until the ledger can be written."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
 class LedgerDiskFailed(LedgerError):
-    """The ledger's disk failed. What was being recorded is not tried again: the next run looks at the whole ledger first."""
+    """The ledger's disk failed. The write is not retried: the next run checks the whole ledger first."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
 class LedgerGone(LedgerError):
-    """The server of the ledger cannot be reached, or ended the connection. Whether the last change was recorded is not known here: whoever
-    made it asks the ledger again.
+    """The server of the ledger cannot be reached, or closed the connection. The last change may or may not be recorded: its caller
+    queries the ledger again.
     """
 
     exit_code = exit_codes.TRY_AGAIN
 
 
 class Superseded(LedgerError):
-    """Another process has taken over what this one was doing. Nothing of what it wanted to record was recorded."""
+    """Another process has taken over this one's work. The last change was not recorded."""
 
     exit_code = exit_codes.TRY_AGAIN
 
@@ -449,44 +449,44 @@ class LedgerBusy(LoadsheetError):
 
 
 class RunKilled(LoadsheetError):
-    """The process of a worker's run was killed. The next run goes on where it ended."""
+    """The process of a worker's run was killed. The next run continues where it ended."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
 class ExchangeUnreachable(LoadsheetError):
-    """The exchange cannot be reached. What was not sent is still ready."""
+    """The exchange cannot be reached. Unsent entries are still ready."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
 class ListingNotServed(ExchangeUnreachable):
-    """The exchange answers, but serves no listing to us: nothing it holds can be proved, and all else goes on."""
+    """The exchange answers, but gives us no listing: nothing can be verified, everything else continues."""
 
 
 class PageSizeRefused(ExchangeUnreachable):
-    """The exchange refuses to list so many records at once."""
+    """The exchange refuses a listing of this page size."""
 
 
 class TokenRefused(LoadsheetError):
-    """The exchange answered 401. What was not sent is still ready."""
+    """The exchange answered 401. Unsent entries are still ready."""
 
     exit_code = exit_codes.TOKEN_REFUSED
 
 
 class NotAllSent(LoadsheetError):
-    """Records became ready only while the run accounted for its rows. Nothing is lost: the next run sends them."""
+    """Records became ready after sending had ended. Nothing is lost: the next run sends them."""
 
     exit_code = exit_codes.TRY_AGAIN
 
 
 class DoesNotBalance(LoadsheetError):
-    """Rows read and fates reported differ: our own fault, never hidden."""
+    """The rows read and the fates reported differ: an internal error."""
 
     exit_code = exit_codes.INTERNAL_ERROR
 
 
 class ReportsIncomplete(LoadsheetError):
-    """An internal error kept some reports from being written. What was sent is recorded, and the ledger can be used."""
+    """An internal error prevented some reports. What was sent is recorded, and the ledger is intact."""
 
     exit_code = exit_codes.INTERNAL_ERROR

@@ -1,8 +1,8 @@
 """The log of a run: lines with fields, and the stages of the run with their durations.
 
-Owns: structlog; where lines go (the run's file STATE/logs/RUN.jsonl always, stderr as `monitoring.log_level` says) and what a line may
-hold: no secret, no body, no control character, and only so much text. Every room may log. While no log is open, and in threads other
-than the one that opened it, lines are dropped at no cost.
+Owns: structlog; where lines go (always to the run's file STATE/logs/RUN.jsonl; to stderr depending on `monitoring.log_level`), and what a
+line may contain: no secret, no body, no control character, and limited text. Every module may log. Lines are dropped if no log is open,
+and in threads other than the one that opened it.
 """
 
 import os
@@ -27,14 +27,14 @@ Level = Literal["debug", "info", "warning", "error"]
 
 HIDDEN = "***"
 TEXT_MAX = 500
-"""The most characters of a text in a line; a traceback may have eight times as many."""
+"""Maximum characters of a text in a line; a traceback may have eight times as many."""
 ENTRIES_MAX = 1_000
-"""The most lines about single entries in the log of a run; its reports list all of them."""
+"""Maximum number of lines about single entries in the log of a run; its reports list all of them."""
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "off": 60}
 _ITEMS_MAX = 50
-_WAITING_MAX = 200  # lines from before the run has a number
-_SECRET_MIN = 4  # hiding shorter ones would make every line unreadable
+_WAITING_MAX = 200  # lines logged before the run has a number
+_SECRET_MIN = 4  # masking shorter ones would make every line unreadable
 _FILE = re.compile(r"\d{4}-\d{2}-\d{2}-\d+\.jsonl")
 _NEVER = frozenset({"authorization", "body", "headers", "password", "payload", "token"})
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[^\s\"',;]+")
@@ -45,16 +45,16 @@ _secrets: set[str] = set()
 
 
 class Spans(Protocol):
-    """What receives the beginning and the end of stages and calls, such as traces."""
+    """Receives the beginning and end of stages and calls, for traces."""
 
     def stage(self, name: str, fields: Mapping[str, Any]) -> AbstractContextManager[None]:
         """A context that lasts as long as a stage."""
 
     def call(self, name: str, seconds: float, fields: Mapping[str, Any]) -> None:
-        """Record a call to the exchange that ends now and took so long."""
+        """Record a call to the exchange that ends now and took this many seconds."""
 
     def about(self, **fields: Any) -> None:
-        """Add fields to all that has begun."""
+        """Add fields to the spans that have begun."""
 
 
 class _Line(NamedTuple):
@@ -64,27 +64,27 @@ class _Line(NamedTuple):
 
 
 def hide(secret: str) -> None:
-    """Hide this text in all lines from now on, also in the form it has in a URL."""
+    """Mask this text in all lines from now on, also in its URL-encoded form."""
     if len(secret) >= _SECRET_MIN:
         _secrets.update((secret, quote(secret, safe="")))
 
 
 def clean(text: str, most: int = TEXT_MAX) -> str:
-    """A text that is safe to show: secrets hidden, control characters escaped, cut after `most` characters."""
+    """The text, safe to show: secrets masked, control characters escaped, cut after `most` characters."""
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     text = _USERINFO.sub(HIDDEN, _BEARER.sub(rf"\1 {HIDDEN}", text))
     if not text.isprintable():
-        text = "".join(sign if sign.isprintable() else _escaped(sign) for sign in text)
+        text = "".join(char if char.isprintable() else _escaped(char) for char in text)
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
 
 
-def _escaped(sign: str) -> str:
-    return sign.encode("unicode_escape").decode("ascii")
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def _safe(name: str, value: object) -> object:
-    """The value of a field of this name, as it may stand in a line."""
+    """The value of a field of this name, safe for a line."""
     if name.casefold() in _NEVER:
         return HIDDEN
     if isinstance(value, bytes | bytearray | memoryview):
@@ -103,21 +103,21 @@ def _all_safe(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_number(value: object) -> bool:
-    """Whether it is a number that every reader of JSON accepts."""
+    """Whether it is a number that every JSON parser accepts."""
     if isinstance(value, float):
         return abs(value) < float("inf")
     return type(value) is int and abs(value) < 2**63
 
 
 def _presentable(_logger: object, _method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Order and clean the fields: the last of structlog's processors that adds text."""
+    """Order and clean the fields. Runs after all processors of structlog that add text."""
     ordered = {name: fields[name] for name in _FIRST if name in fields and fields[name] != ""}
     ordered |= {name: value for name, value in fields.items() if name not in _FIRST}
     return {clean(name): _safe(name, value) for name, value in ordered.items()}
 
 
 class _FailSafeFile:
-    """A file that drops what cannot be written: a run goes on without its log."""
+    """A file that ignores write errors: the run continues without its log."""
 
     def __init__(self, file: TextIO) -> None:
         self._file, self._failed = file, False
@@ -133,13 +133,13 @@ class _FailSafeFile:
             self._try(self._file.flush)
 
     def close(self) -> None:
-        """Close; what cannot be written is dropped."""
+        """Close; ignore errors."""
         self._try(self._file.close)
 
     def _try(self, act: Callable[[], object]) -> None:
         try:
             act()
-        except (OSError, ValueError):  # a full disk, a reader that went away, a stream that somebody closed
+        except (OSError, ValueError):  # a full disk, a reader that is gone, a closed stream
             self._failed = True
 
 
@@ -164,10 +164,10 @@ class RunLog:
     """The log of one command. `opened` makes it."""
 
     def __init__(
-        self, settings: Settings, clock: Callable[[], datetime], spans: Spans | None, beat: Callable[[], None]
+        self, settings: Settings, clock: Callable[[], datetime], spans: Spans | None, heartbeat: Callable[[], None]
     ) -> None:
         self.figures: dict[str, float] = {}
-        self.spans, self.beat = spans, beat
+        self.spans, self.heartbeat = spans, heartbeat
         self.settings, self._clock = settings, clock
         self.is_debug = settings.monitoring.log_level == "debug"
         self._bound: dict[str, Any] = {"shipper": settings.shipper}
@@ -187,7 +187,7 @@ class RunLog:
             self._stderr = _logger(terminal_file, settings.monitoring.log_level, human=not self.json, colours=colours)
 
     def began(self, run: str) -> None:
-        """Write lines to the file of this run from now on, those that waited for its number first."""
+        """From now on, write lines to the file of this run, starting with those that waited for its number."""
         self.close()
         self._bound["run"] = run
         self._entries = 0
@@ -206,7 +206,7 @@ class RunLog:
 
     def write_line(self, line: _Line, *, printed: bool = False) -> None:
         """Write a line; only to the file if the command itself prints it."""
-        self.beat()
+        self.heartbeat()
         line = self._stamped(line)
         if self._stderr is not None and not printed:
             self._write(self._stderr, line)
@@ -216,11 +216,11 @@ class RunLog:
             self._waiting.append(line)
 
     def write_to_stderr(self, text: str) -> None:
-        """Write a sentence to stderr only, as a line of JSON, whatever the level of the log."""
+        """Write a sentence to stderr only, as a line of JSON, at any log level."""
         self._write(_logger(_FailSafeFile(sys.stderr), "debug", human=False), self._stamped(_Line("warning", text, {})))
 
     def entry(self, line: _Line) -> None:
-        """Write a line about one entry, unless there are too many of them."""
+        """Write a line about one entry, up to `ENTRIES_MAX`."""
         self._entries += 1
         if self._entries <= ENTRIES_MAX:
             self.write_line(line)
@@ -228,8 +228,8 @@ class RunLog:
             self.write_line(_Line("warning", "further entries are in the reports only", {}))
 
     def _stamped(self, line: _Line) -> _Line:
-        moment = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return line._replace(fields={**line.fields, "timestamp": moment})
+        now = self._clock().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return line._replace(fields={**line.fields, "timestamp": now})
 
     def _write(self, logger: Any, line: _Line) -> None:
         getattr(logger, line.level)(line.event, **{**self._bound, **line.fields})
@@ -238,7 +238,7 @@ class RunLog:
     def stage(self, name: str, fields: Mapping[str, Any]) -> Iterator[None]:
         """A stage; its line is written at its end."""
         began, ended = time.perf_counter(), {"failed": True}
-        self.beat()
+        self.heartbeat()
         try:
             with self.spans.stage(name, _all_safe(fields)) if self.spans else nullcontext():
                 yield
@@ -260,10 +260,10 @@ _last: ContextVar[tuple[TextIO, Settings] | None] = ContextVar("last", default=N
 
 
 class opened:  # noqa: N801 (used as a verb: `with run_log.opened(settings):`)
-    """A log for as long as the block takes. `clock` stamps lines (aware), `spans` hears of stages and calls, `beat` of every sign
-    of life. What ends the block in an exception that is not a LoadsheetError is written down with its traceback, secrets hidden.
+    """A log for the duration of the block. `clock` stamps lines (aware), `spans` receives stages and calls, `heartbeat` is called for every
+    line. An exception other than a LoadsheetError is logged with its traceback, secrets masked.
 
-    Without `anew` a log that is open already goes on.
+    With `reuse`, a log that is already open is used.
     """
 
     def __init__(
@@ -272,10 +272,11 @@ class opened:  # noqa: N801 (used as a verb: `with run_log.opened(settings):`)
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         spans: Spans | None = None,
-        beat: Callable[[], None] | None = None,
-        anew: bool = True,
+        heartbeat: Callable[[], None] | None = None,
+        reuse: bool = False,
     ) -> None:
-        self._made = RunLog(settings, clock, spans, beat or _no_heartbeat) if anew or _current.get() is None else None
+        is_open = reuse and _current.get() is not None
+        self._made = None if is_open else RunLog(settings, clock, spans, heartbeat or _no_heartbeat)
         for secret in _secrets_of(settings):
             hide(secret)
 
@@ -311,7 +312,7 @@ def _secrets_of(settings: Settings) -> Iterator[str]:
 
 
 def _secrets_in(values: Iterable[object]) -> Iterator[SecretStr]:
-    """The secrets among values, and in the sections, tables and lists among them."""
+    """The secrets among these values, including nested sections, tables and lists."""
     for value in values:
         if isinstance(value, SecretStr):
             yield value
@@ -330,31 +331,31 @@ def debug(event: str, **fields: Any) -> None:
 
 
 def info(event: str, **fields: Any) -> None:
-    """Log what went well."""
+    """Log a normal event."""
     if (log := _current.get()) is not None:
         log.write_line(_Line("info", event, fields))
 
 
 def warning(event: str, *, printed: bool = False, **fields: Any) -> None:
-    """Log what somebody may want to look at; `printed` if the command itself prints it."""
+    """Log an event that may need attention; `printed` if the command itself prints it."""
     if (log := _current.get()) is not None:
         log.write_line(_Line("warning", event, fields), printed=printed)
 
 
 def error(event: str, *, printed: bool = False, **fields: Any) -> None:
-    """Log what ended a run; `printed` if the command itself prints it."""
+    """Log an error that ended a run; `printed` if the command itself prints it."""
     if (log := _current.get()) is not None:
         log.write_line(_Line("error", event, fields), printed=printed)
 
 
 def entry(event: str, **fields: Any) -> None:
-    """Log an entry that needs someone; at most `ENTRIES_MAX` in a run."""
+    """Log an entry that needs attention; at most `ENTRIES_MAX` in a run."""
     if (log := _current.get()) is not None:
         log.entry(_Line("warning", event, fields))
 
 
 def is_open() -> bool:
-    """Whether a log is open: what only the log needs is worth computing."""
+    """Whether a log is open. If not, callers need not compute values for it."""
     return _current.get() is not None
 
 
@@ -364,7 +365,7 @@ def wants_calls() -> bool:
 
 
 def call(name: str, seconds: float, **fields: Any) -> None:
-    """Log a call to the exchange that ends now and took so long; see `wants_calls`."""
+    """Log a call to the exchange that ends now and took this many seconds; see `wants_calls`."""
     if (log := _current.get()) is None:
         return
     if log.spans is not None:
@@ -385,7 +386,7 @@ def stage(name: str, **fields: Any) -> Iterator[None]:
 
 
 def began(run: str) -> None:
-    """The run of this number begins: lines go to its file from now on."""
+    """A run begins: from now on, lines go to its file."""
     if (log := _current.get()) is not None:
         log.began(run)
         log.write_line(_Line("info", "run began", {}))
@@ -394,7 +395,7 @@ def began(run: str) -> None:
 
 
 def ended(exit_code: int, entries: Mapping[str, int]) -> None:
-    """The run ends with this exit code and so many entries by state."""
+    """A run ends with this exit code and these counts of entries by state."""
     if (log := _current.get()) is not None:
         log.write_line(_Line("info", "run ended", {"exit_code": exit_code, "entries": dict(entries)}))
         if log.spans is not None:
@@ -402,7 +403,7 @@ def ended(exit_code: int, entries: Mapping[str, int]) -> None:
 
 
 def figure(name: str, value: float) -> None:
-    """Keep a figure of the run for its measurements."""
+    """Store a figure of the run for its metrics."""
     if (log := _current.get()) is not None:
         log.figures[name] = value
 
@@ -413,9 +414,7 @@ def figures() -> Mapping[str, float]:
 
 
 def say_as_json(text: str) -> bool:
-    """Say a sentence for the person as a line of JSON, if stderr speaks JSON now or did while the last log was open; whether it
-    does.
-    """
+    """Write a sentence as a line of JSON if stderr gets JSON now, or got it while the last log was open. Returns whether it did."""
     log = _current.get()
     if log is None and (last := _last.get()) is not None and last[0] is sys.stderr:
         log = RunLog(last[1], lambda: datetime.now(UTC), None, _no_heartbeat)
@@ -426,15 +425,15 @@ def say_as_json(text: str) -> bool:
 
 
 def print_notice(text: str) -> None:
-    """Print a line to stderr while a stage is under way."""
+    """Print a line to stderr during a stage."""
     if not say_as_json(text):
         sys.stderr.write(f"{clean(text)}\n")
         sys.stderr.flush()
 
 
 def remove_older(settings: Settings, now: datetime) -> int:
-    """Remove the log files of runs that nobody has written into for `retention.log_days` (0: never); `now` is aware. Returns how many went; what
-    cannot be removed stays for the next time.
+    """Remove the log files of runs that were last written more than `retention.log_days` ago (0: never); `now` is aware. Returns how many
+    were removed. A file that cannot be removed is retried next time.
     """
     if not settings.retention.log_days:
         return 0

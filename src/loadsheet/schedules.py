@@ -1,8 +1,8 @@
-"""Schedules: at which moments runs are due by a cron expression in a time zone. Pure.
+"""Schedules: when runs are due, by a cron expression in a time zone. Pure.
 
-Owns: what an expression may say, and what its local times mean where clocks are changed. A time of an expression that names hours happens
-once: one that clocks skip, at the first moment after the gap; one that they show twice, the first time. An expression for every hour
-(`*/15 * * * *`) goes by what clocks show: what they show twice happens twice, and what they skip does not happen.
+Owns: which expressions are valid, and what their local times mean at clock changes. If an expression names hours, each of its times happens
+once: a skipped time at the first moment after the gap, a repeated time at its first occurrence. An expression for every hour
+(`*/15 * * * *`) follows the clock: repeated times happen twice, skipped times do not happen.
 """
 
 from bisect import bisect_left
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 EXAMPLE = "30 21 * * Mon-Fri"
 PUNCTUAL = timedelta(minutes=5)
-"""So late a moment still counts as observed: schedules are looked at once a minute."""
+"""Up to this late, a due time counts as on time: schedules are checked once a minute."""
 
 _FIELDS = ("minute", "hour", "day", "month", "weekday")
 _HOURS = 24
 _SECOND = timedelta(seconds=1)
-_SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001 (a local time: the zone comes later)
+_SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001 (a local time; its zone is added later)
 
 
 class Due(NamedTuple):
-    """A run that is due: since which moment (aware, UTC), and how many moments before it were missed, for which it stands as well."""
+    """A run that is due: its due time (aware, UTC), and how many missed due times before it are caught up by it."""
 
     moment: datetime
     caught_up: int = 0
@@ -35,38 +35,38 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A cron expression of five fields, and the IANA time zone by whose clocks it goes. Both as `read` gives them."""
+    """A cron expression of five fields, as `read` returns it, and its IANA time zone."""
 
     expression: str
     zone: str = "UTC"
 
     @property
     def name(self) -> str:
-        """Expression and zone: another zone makes it another schedule, which has missed nothing yet."""
+        """Expression and zone. With another zone it is another schedule, without missed runs."""
         return f"{self.expression} {self.zone}"
 
     def after(self, moment: datetime) -> Iterator[datetime]:
-        """The moments after this one (aware; in UTC), the earliest first; without end, unless the expression has one."""
+        """The due times after `moment` (aware; in UTC), the earliest first. Endless, unless the expression ends."""
         last, again = moment.astimezone(UTC), list[datetime]()
         for readings in self._readings_after(last):
             while again and again[0] < readings[0]:
                 yield again.pop(0)
             if readings[0] > last:
                 yield (last := readings[0])
-            again += [one for one in readings[1:] if one > last]
+            again += [reading for reading in readings[1:] if reading > last]
         yield from again
 
     def between(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        """The moments after the one and up to the other (aware; in UTC), the earliest first."""
+        """The due times after `after` and up to `until` (aware; in UTC), the earliest first."""
         return takewhile(lambda moment: moment <= until, self.after(after))
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first moment after this one (aware; in UTC); None if there will be none."""
+        """The first due time after `moment` (aware; in UTC); None if there is none."""
         return next(self.after(moment), None)
 
     def due(self, done: datetime, now: datetime, *, catch_up: timedelta, awake: datetime | None = None) -> Due | None:
-        """What is due by `now` if all was done up to `done` (all aware). One run stands for all moments that were missed, as far as they
-        are not older than `catch_up`, or came while the caller was `awake` and only busy (since when; None: it never is).
+        """The run that is due at `now` if everything up to `done` was done (all aware). One run catches up all missed due times that are not
+        older than `catch_up`, or that came since `awake`, while the caller was only busy (None: it was not running).
         """
         horizon = now - max(catch_up, PUNCTUAL)
         if awake is not None:
@@ -75,26 +75,26 @@ class Schedule:
         return None if last is None else Due(last, len(missed) - 1)
 
     def _readings_after(self, moment: datetime) -> Iterator[list[datetime]]:
-        """The moments at which clocks show each time of the expression, from soon before this moment on; each at least one."""
+        """For each local time of the expression, from shortly before `moment`: its instants in UTC, at least one."""
         zone = ZoneInfo(self.zone)
         here = moment.astimezone(zone)
         shown = here.replace(tzinfo=None)
         readings = _readings(shown, zone)
-        if here.fold == 0 and len(readings) > 1:  # what was shown before will be shown again
+        if here.fold == 0 and len(readings) > 1:  # this local time comes again
             shown -= readings[1] - readings[0] + _SECOND
         times = _times(self.expression, shown)
         every_hour = len(times.hours) == _HOURS
         for time in times:
-            found = _readings(time, zone)
+            instants = _readings(time, zone)
             if every_hour:
-                if found:
-                    yield found
+                if instants:
+                    yield instants
             else:
-                yield found[:1] or [_after_gap(time, zone)]
+                yield instants[:1] or [_after_gap(time, zone)]
 
 
 def read(expression: str) -> str:
-    """A cron expression, in the spelling in which it is kept. Raises ValueError that says what is wrong with it."""
+    """The normal form of a cron expression. Raises ValueError with the reason if it is not valid."""
     fields = expression.split()
     hint = f"write {', '.join(_FIELDS[:-1])} and {_FIELDS[-1]}, such as {EXAMPLE!r}"
     if len(fields) != len(_FIELDS):
@@ -109,25 +109,25 @@ def read(expression: str) -> str:
         what = f" ({str(error).lower()})" if isinstance(error, CronSimError) else ""
         raise ValueError(f"{expression!r} is not a schedule{what}; {hint}") from None
     if first is None:
-        raise ValueError(f"{expression!r} is a schedule of no day at all; {hint}")
+        raise ValueError(f"{expression!r} never comes: no such day exists; {hint}")
     return text
 
 
 def _times(expression: str, after: datetime) -> "CronSim":
-    """The local times of an expression, of which no zone knows yet whether they exist."""
+    """The local times of an expression, without regard to clock changes."""
     from cronsim import CronSim
 
     return CronSim(expression, after)
 
 
 def _readings(shown: datetime, zone: ZoneInfo) -> list[datetime]:
-    """The moments (UTC) at which clocks of a zone show a time: one, none or two."""
-    found = {shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
-    return sorted(moment for moment in found if _shown(moment, zone) == shown)
+    """The instants (UTC) of a local time in a zone: one, none (skipped) or two (repeated)."""
+    instants = {shown.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)}
+    return sorted(moment for moment in instants if _shown(moment, zone) == shown)
 
 
 def _after_gap(skipped: datetime, zone: ZoneInfo) -> datetime:
-    """The first moment (UTC) after the gap in which a local time lies."""
+    """The first instant (UTC) after the gap that skips a local time."""
     before, after = (skipped.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
     seconds = range(int((after - before).total_seconds()) + 1)
     return before + _SECOND * bisect_left(seconds, x=True, key=lambda n: _shown(before + _SECOND * n, zone) > skipped)

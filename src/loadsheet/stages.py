@@ -1,6 +1,6 @@
-"""The stages of a run from the exchange on: resolve earlier unknown outcomes, deliver, reconcile and report.
+"""The stages of a run that need the exchange: resolve earlier unknown outcomes, deliver, reconcile and report.
 
-Owns: the values that the stages share, and the result of a run. Their order is in `pipeline`.
+Owns: the values that the stages share, and the result of a run. The order of the stages is in `pipeline`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a run: exit code, reports, the reason if it stopped early, and the problems of what stays in the inbox or waits.
+    """The result of a run: exit code, reports, the reason if it stopped early, and the problems of files that stay or wait.
     `late` says that the rest cannot be sent by `finish_by`. `undone` maps each step that failed after the recorded end to its reason.
     """
 
@@ -63,7 +63,7 @@ class Result:
 
 
 class Dispatcher(NamedTuple):
-    """What a run sends with: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
+    """The means to send: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
     so far (None: the sender installs handlers itself).
     """
 
@@ -73,7 +73,7 @@ class Dispatcher(NamedTuple):
 
 
 class RunContext(NamedTuple):
-    """What the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
+    """The values that the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
     changed records go out as updates.
     """
 
@@ -92,9 +92,9 @@ class RunContext(NamedTuple):
 
 @run_log.stage("learn")
 def resolve_earlier(context: RunContext) -> LoadsheetError | None:
-    """Settle the unknown outcomes of earlier runs as far as listings show them, before new files are compared with the ledger.
+    """Resolve the unknown outcomes of earlier runs from the listings, before new files are compared with the ledger.
 
-    Returns the error if the exchange could not be asked: nothing is sent then either.
+    Returns the error if the exchange could not be queried; nothing is sent then.
     """
     try:
         verify_unknown(context.ledger, context.client, context.run, context.settings, timer=context.timer)
@@ -130,7 +130,7 @@ def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: In
     faults: dict[str, str] = {}
     with isolated(reports.ALL, faults):
         return _reconcile_and_report(context, sent, unfinished, stopped, ingested.left)
-    if unfinished:  # they may be the cause: each gets minimal reports, and this run is reported without them
+    if unfinished:  # they may be the cause: report each with minimal reports, and this run without them
         for run in unfinished:
             _write_minimal(context, run, faults)
         return reconcile_and_report(context, sent, ingested)
@@ -225,20 +225,22 @@ def _unfinished_runs(ledger: Ledger, unfinished: Sequence[Run]) -> Iterator[Prob
 
 def _not_examined(drops: Sequence[Drop], this_run: Run) -> LoadsheetError | None:
     """The error if an internal error prevented the damage checks of a table; its rows were processed without them."""
-    found = (one for drop in drops if drop.run == this_run.name for table in drop.tables for one in table.problems)
-    return next((ReportsIncomplete(str(one)) for one in found if one.code == NOT_EXAMINED), None)
+    problems = (
+        found for drop in drops if drop.run == this_run.name for table in drop.tables for found in table.problems
+    )
+    return next((ReportsIncomplete(str(found)) for found in problems if found.code == NOT_EXAMINED), None)
 
 
 def _not_all_sent(ledger: Ledger, sent: DeliveryResult) -> LoadsheetError | None:
     """The error if ready records remain that this run could have sent, for example after a late proof of a lost answer."""
     if sent.limited or not ledger.ready(1):
         return None
-    return NotAllSent("records became ready to be sent only at the end of this run", todo="the next run sends them")
+    return NotAllSent("some records became ready after sending had ended", todo="the next run sends them")
 
 
 def _still_missing(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
     for run in ledger.queries.runs_with_reports_missing(this_run):
-        hint = f"loadsheet report --run {run.name} makes them"
+        hint = f"loadsheet report --run {run.name} writes them"
         yield Problem(
             "L615", values={"run": run.name, "lacks": reports.missing_reports(run)}, hint=hint, level="warning"
         )
@@ -252,8 +254,8 @@ def _still_waiting(ledger: Ledger, this_run: Run) -> Iterator[Problem]:
 
 
 def _unverified(reconciliation: reconcile.Reconciliation) -> Iterator[Problem]:
-    for leg, entries, every in reconciliation.unverified:
-        values = {"count": f"{entries:,}", "total": f"{every:,}", "listed": f"{leg.listed:,}", "held": f"{leg.total:,}"}
+    for leg, entries, total in reconciliation.unverified:
+        values = {"count": f"{entries:,}", "total": f"{total:,}", "listed": f"{leg.listed:,}", "held": f"{leg.total:,}"}
         values |= {"subject": leg.subject, "why": leg.reason or "the listing is not complete"}
         yield Problem("L614", values=values, hint=leg.todo, level="warning")
 
@@ -278,13 +280,13 @@ def _exit_code(
         aside
         or reconciliation.needs_someone > 0
         or reconciliation.red_totals > 0
-        or any(one.level == "error" for one in left)  # such a file stays until somebody acts
-        or any(one.entries > share * one.all for one in reconciliation.unverified)
+        or any(problem.level == "error" for problem in left)  # such a file stays until someone acts
+        or any(leg.entries > share * leg.all for leg in reconciliation.unverified)
         or context.ledger.queries.count_in(State.UNKNOWN) > 0
     )
     return exit_codes.exit_code(
         stopped=stopped.exit_code if stopped else None,
-        lacks_mapping=any(one.code in WAITS_FOR_MAPPING for one in left),
+        lacks_mapping=any(problem.code in WAITS_FOR_MAPPING for problem in left),
         nothing_usable=(aside or bool(states)) and states <= {State.INVALID},
         needs_someone=needs_someone,
     )

@@ -1,7 +1,7 @@
-"""Watching: one run after the other while the process lives, each when there is something to do.
+"""Watching: starts a run whenever there is something to do, for as long as the process runs.
 
-Owns: when to scan, when to run and how long to pause. A file system event only triggers a scan; the scan decides, and one is due every
-`watch.rescan_s` without any event. The caller passes in the run.
+Owns: when to scan, when to run and how long to pause. A file system event only triggers a scan, and the scan decides. Without events, a
+scan is due every `watch.rescan_s`. The caller passes in the run.
 """
 
 import logging
@@ -34,7 +34,9 @@ from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 DEBOUNCE_S = 0.2  # events come in bursts: the pause between two scans, at least twice as long as a scan takes
-GATHER = 4  # files that arrive one after the other are taken together; the first waits at most this many times `arrival.settle_s`
+GATHER = (
+    4  # files that arrive together are processed together; the first waits at most this many times `arrival.settle_s`
+)
 QUEUED_S = 1.0  # seconds between two checks whether a worker is done
 
 _EVENT_TYPES: list[type[FileSystemEvent]] = [
@@ -54,18 +56,18 @@ class WatchedRun(NamedTuple):
 
 
 class WakeEvents:
-    """What wakes a watch: file system events in any of the inboxes, and signals. Use it as a context manager."""
+    """The events that wake a watch: file system events in any of the inboxes, and signals. Use it as a context manager."""
 
     def __init__(self, places: Sequence[Settings], say: Callable[[str], None], mounts: Path = MOUNTS) -> None:
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()  # reentrant: a signal handler may put while we get
         self.listeners = [InboxListener(settings, self._wakeups, say, mounts) for settings in places]
         self.signals: list[int] = []
-        """The signals that asked to stop: at most one."""
+        """The signals to stop that were received: at most one."""
 
     def __enter__(self) -> Self:
         logging.getLogger("watchdog").addHandler(logging.NullHandler())
         logging.getLogger("watchdog").propagate = False
-        # a folder that appears during the scan of its parent may be watched twice, which does no harm
+        # a folder that appears during the scan of its parent may be watched twice, which is harmless
         warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
         self._handlers = {number: signal.signal(number, self._stop) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
@@ -78,21 +80,21 @@ class WakeEvents:
 
     @property
     def signal(self) -> int:
-        """The signal that asked to stop; 0 if there was none."""
+        """The signal to stop that was received; 0 if there was none."""
         return self.signals[0] if self.signals else 0
 
     def wait(self, seconds: float) -> None:
-        """Sleep until something happens, at most this long."""
+        """Sleep until an event, at most this many seconds."""
         if self.signal:
             return
         longest = min([seconds, *(listener.poll_interval_s for listener in self.listeners)])
         with suppress(queue.Empty):
             self._wakeups.get(timeout=max(longest, 0.0))
 
-    def debounce(self, looked_s: float) -> None:
-        """Wait until a burst of events is over, and drop them."""
+    def debounce(self, scan_s: float) -> None:
+        """Wait until a burst of events is over, and drop its events."""
         if not self.signal:
-            time.sleep(max(DEBOUNCE_S, 2 * looked_s))
+            time.sleep(max(DEBOUNCE_S, 2 * scan_s))
         with suppress(queue.Empty):
             while True:
                 self._wakeups.get_nowait()
@@ -102,7 +104,7 @@ class WakeEvents:
         for listener in self.listeners:
             listener.listen()
 
-    def forget(self, settings: Settings) -> None:
+    def stop_listening(self, settings: Settings) -> None:
         """Stop listening to this inbox."""
         for listener in [listener for listener in self.listeners if listener.settings is settings]:
             listener.close()
@@ -171,7 +173,7 @@ class InboxListener:
                 _EventHandler(self._wakeups), str(self.settings.inbox), recursive=True, event_filter=_EVENT_TYPES
             )
             observer.start()
-        except OSError as error:  # for example the limits of watches (ENOSPC) or instances (EMFILE)
+        except OSError as error:  # for example, the limit of watches (ENOSPC) or instances (EMFILE)
             with suppress(OSError, RuntimeError):
                 observer.stop()
             return f"file events are not available ({error.strerror}; see fs.inotify in sysctl)"
@@ -191,7 +193,7 @@ class _EventHandler(FileSystemEventHandler):
         self._wakeups = wakeups
 
     def on_any_event(self, _event: FileSystemEvent) -> None:
-        """Wake the watch once, however many events come: the scan finds out what happened."""
+        """Wake the watch once per burst of events: the scan finds out what happened."""
         if self._wakeups.empty():
             self._wakeups.put(None)
 
@@ -220,26 +222,26 @@ def watch(
     clock: Callable[[], float] = time.monotonic,
     on_turn: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run whenever files are finished or entries wait to be sent or resolved, until the bell is asked to stop; returns the signal.
+    """Run whenever files are finished or entries wait to be sent or resolved, until a signal to stop; returns the signal.
 
-    Temporary failures (exit code 75) are retried with growing pauses. Any other exception ends the watch of that shipper; that of the last
-    shipper is raised here. `on_turn` is called at every scan.
+    Temporary failures (exit code 75) are retried with growing pauses. Any other exception ends the watch of that shipper. The exception of
+    the last shipper is raised here. `on_turn` is called at every scan.
     """
-    watchers = [_Watcher(one, clock) for one in watches]
+    watchers = [_Watcher(watched, clock) for watched in watches]
     while not wake_events.signal:
         wake_events.listen()
         on_turn()
         started = clock()
         seconds = _run_turns(watchers, wake_events)
-        looked_s = clock() - started
+        scan_s = clock() - started
         if seconds > 0:
             wake_events.wait(seconds)
-            wake_events.debounce(0.0 if any(watcher.ran for watcher in watchers) else looked_s)
+            wake_events.debounce(0.0 if any(watcher.ran for watcher in watchers) else scan_s)
     return wake_events.signal
 
 
 def _run_turns(watchers: list["_Watcher"], wake_events: WakeEvents) -> float:
-    """Give each watcher its turn and remove failed ones, except the last. Returns the seconds until something has to be done."""
+    """Give each watcher its turn and remove failed ones, except the last. Returns the seconds until the next turn."""
     seconds: list[float] = []
     for watcher in tuple(watchers):
         if wake_events.signal:
@@ -251,7 +253,7 @@ def _run_turns(watchers: list["_Watcher"], wake_events: WakeEvents) -> float:
                 raise
             watchers.remove(watcher)
             watcher.leave(error)
-            wake_events.forget(watcher.settings)
+            wake_events.stop_listening(watcher.settings)
     return min(seconds, default=0.0)
 
 
@@ -260,7 +262,9 @@ class _Watcher:
 
     def __init__(self, watched: Watch, clock: Callable[[], float]) -> None:
         self.settings, self._watched, self._clock = watched.settings, watched, clock
-        self._handled: frozenset[tuple[object, ...]] = frozenset()  # what earlier runs have seen and left in the inbox
+        self._handled: frozenset[tuple[object, ...]] = (
+            frozenset()
+        )  # items that earlier runs have seen and left in the inbox
         self._news_since: float | None = None
         self._not_before = 0.0  # no run before this: the last one failed
         self._retry_backoff = Backoff(self.settings.watch.retry_s, self.settings.watch.retry_max_s)
@@ -272,7 +276,7 @@ class _Watcher:
         self._queued = self.ran = False
 
     def turn(self) -> float:
-        """Scan, and run if there is something to do. Returns the seconds until something has to be done."""
+        """Scan, and run if there is something to do. Returns the seconds until the next turn."""
         now, self.ran = self._clock(), False
         if now < self._not_before:
             return self._not_before - now
@@ -310,11 +314,11 @@ class _Watcher:
 
     def leave(self, reason: LoadsheetError) -> None:
         """Report why this watch ends, and release its resources."""
-        self._watched.say(f"{reason}; this shipper is no longer watched (exit code {reason.exit_code}), the others are")
+        self._watched.say(f"{reason}; this shipper is no longer watched (exit code {reason.exit_code}); the others are")
         self._watched.close(reason)
 
     def _items(self, found: inbox.Scan) -> Iterator[tuple[object, ...]]:
-        """What the scan found that a run would take or report. A file that waited too long for its companion counts as new once more."""
+        """The items of a scan that a run would process or report. A file that has waited too long for its companion counts as new again."""
         for candidate in found.candidates:
             yield candidate.name, candidate.signature, candidate.lain_s >= self.settings.arrival.companion_wait_s
         for problem in found.left:
@@ -337,7 +341,7 @@ class _Watcher:
         self._reported, self._queued = "", ended.queued
         self._retry_backoff.reset()
         busy = {problem.found for problem in ended.left if problem.code in ("A104", "A106", "A107")}
-        self._handled = frozenset(thing for thing in there if thing[0] not in busy)
+        self._handled = frozenset(item for item in there if item[0] not in busy)
         self._resolve_next(had_news=had_news)
         return 0.0
 
@@ -354,7 +358,7 @@ class _Watcher:
         return None if seconds is None else self._clock() + seconds
 
     def _back_off(self, reason: LoadsheetError, *, ran: bool = False) -> float:
-        """Pause, longer each time, and report a new reason. A run that had begun is due again afterwards."""
+        """Pause, longer each time, and report the reason if it is new. A run that had begun is due again afterwards."""
         pause_s = self._retry_backoff.next()
         if self._reported != str(reason):
             self._reported = str(reason)

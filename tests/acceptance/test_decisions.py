@@ -194,7 +194,7 @@ def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):
     assert house.command("resolve", *where, key, "--accepted").returncode == 2
     nobody = house.command("resolve", *where, "nobody", "--accepted", "--comment", "seen")
     assert nobody.returncode == 1, "the words were right"
-    assert nobody.stderr == "nothing about nobody has to be decided: `loadsheet show nobody` shows its state\n"
+    assert nobody.stderr == "there is nothing to decide about nobody: `loadsheet show nobody` shows its state\n"
 
 
 def test_a_create_is_sent_again_only_when_its_key_is_typed(doubt):
@@ -239,7 +239,7 @@ def test_what_was_given_up_may_be_found_after_all(doubt):
     assert house.command("resolve", *where, key, "--give-up", *decision, "cancelled").returncode == 0
     again = house.command("resolve", *where, key, "--give-up", *decision, "cancelled")
     assert again.returncode == 1
-    assert f"{key} was given up before; --send-again or --accepted decides about it anew" in again.stderr
+    assert f"{key} is already given up; use --send-again or --accepted to change that" in again.stderr
     before = Counter(line["key"] for line in served.happened())[key]
     assert house.command("resolve", *where, key, "--accepted", *decision, "mail of ben").returncode == 0
     assert state_of(house, key) == "accepted"
@@ -270,7 +270,7 @@ def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
         house.run(*where, LOADSHEET_VERIFICATION__PARENTS="send")
         assert states(house, "order.status") == ["refused", "refused"]
         assert house.command("retry").returncode == 2
-        assert "would go" in house.command("retry", "--refused", "--dry-run").stdout
+        assert "would be sent" in house.command("retry", "--refused", "--dry-run").stdout
         assert states(house, "order.status") == ["refused", "refused"]
         house.write_orders(1, first=1)
         house.run(*where)

@@ -127,7 +127,7 @@ def test_folders_that_too_many_may_use_are_told_with_the_cure(house):
 
 def test_an_inbox_on_another_volume_is_told_with_what_it_means(house, other_volume):
     level, text, _ = one_of("volume", inbox=other_volume)
-    assert (level, "copied" in text) == ("warning", True)
+    assert (level, "copying" in text) == ("warning", True)
 
 
 def test_room_is_told_for_each_volume(house):
@@ -158,12 +158,12 @@ def test_a_token_file_that_all_can_read_is_wrong_and_where_the_token_comes_from_
     file.write_text(TOKEN, encoding="utf-8")
     file.chmod(0o600)
     given = {"exchange": served, "token_file": file}
-    assert one_of("token", **given) == ("ok", f"there is one, from {file}", "")
+    assert one_of("token", **given) == ("ok", f"set, from {file}", "")
     file.chmod(0o644)
     (level, text, todo), _ = found("token", **given)
     assert (level, text, todo.startswith(f"chmod 600 {file}")) == (
         "wrong",
-        f"everybody on this machine can read {file}",
+        f"every user of this machine can read {file}",
         True,
     )
 
@@ -199,7 +199,7 @@ def test_an_exchange_that_nobody_answers_for_is_wrong(house):
 def test_clocks_that_differ_are_told_with_how_much(house, served):
     for ahead_s, level, said in (
         (0, "ok", "agrees"),
-        (4, "ok", "apart"),
+        (4, "ok", "differs by"),
         (30, "warning", "ahead of"),
         (-30, "warning", "behind"),
         (90, "wrong", "ahead of"),
@@ -214,7 +214,7 @@ def test_clocks_that_differ_are_told_with_how_much(house, served):
 def test_a_ledger_is_examined_and_the_last_good_run_told(house):
     assert loadsheet(house, "run", "--settle", "0").returncode == 0
     level, text, _ = one_of("ledger")
-    assert (level, "sound" in text, "MB" in text) == ("ok", True, True)
+    assert (level, "intact" in text, "MB" in text) == ("ok", True, True)
     level, text, _ = one_of("latest run")
     assert (level, "exit code 0" in text) == ("ok", True)
     level, text, todo = one_of("latest run", clock=lambda: now() + timedelta(hours=50))
@@ -319,7 +319,7 @@ def test_a_notice_is_sent_on_wish_only_with_what_was_found(house):
     assert "a test" in second["title"]
     (house / "loadsheet.toml").unlink()
     done = loadsheet(house, "doctor", "--quick", "--notify")
-    assert (done.returncode, "there is no receiver of notices" in done.stdout) == (1, True)
+    assert (done.returncode, "no address for notices is set" in done.stdout) == (1, True)
 
 
 def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(house):

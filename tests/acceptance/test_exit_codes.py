@@ -25,7 +25,7 @@ notifications.urls_file = "addresses.txt"
 """
 FULL = Path("/dev/full")
 CAPSULE = "the capsule"
-ELSE = "what comes after the end of the run"
+ELSE = "the steps after the end of the run"
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_what_could_not_be_written_is_said_and_changes_no_exit_code(house, tmp_p
 def test_a_capsule_that_breaks_is_in_all_of_them(house):
     (house.state / "capsules").write_text("no folder", encoding="utf-8")
     done = house.run()
-    assert (done.returncode, f"this from being done: {CAPSULE} (" in done.stderr) == (70, True), done.stderr
+    assert (done.returncode, f"an internal error: {CAPSULE} (" in done.stderr) == (70, True), done.stderr
     code, undone = recorded(house)
     assert (code, list(undone)) == (70, [CAPSULE])
     runs = house.command("runs", "--json")
@@ -90,7 +90,7 @@ def test_a_watch_records_it_as_well_and_goes_on(house):
         watch.until(lambda: len(watch.out) == 1)
         (line,) = watch.out
         assert "2 accepted; exit code 70" in line
-        watch.until(lambda: watch.says(f"this from being done: {CAPSULE} ("))
+        watch.until(lambda: watch.says(f"an internal error: {CAPSULE} ("))
         assert recorded(house)[0] == 70
         assert watch.stop() == 0
     code, undone = recorded(house)
@@ -127,6 +127,6 @@ def test_a_signal_while_somebody_is_told_is_in_all_of_them(house, another_run):
         assert process.stop() == 143, process.said
         waits.close()
     assert house.run_json()["exit_code"] == 143
-    assert ("the ledger still says of run" in process.said) == another_run
+    assert ("the ledger still shows exit code" in process.said) == another_run
     if not another_run:
         assert recorded(house)[0] == 143

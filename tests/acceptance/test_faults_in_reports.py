@@ -160,7 +160,7 @@ def check_the_next_run(house, capsys, folder, lacks):
     capsys.readouterr()
     assert invoke(["run"]) == 1  # an outcome is still unknown
     assert latest(house) != folder
-    remark = f"run {folder.name} {lacks} (loadsheet report --run {folder.name} makes them)"
+    remark = f"run {folder.name} {lacks} (loadsheet report --run {folder.name} writes them)"
     assert remark in capsys.readouterr().err
     assert summary_of(latest(house))["missing"] == []
     assert invoke(["report", "--run", folder.name]) == 0
@@ -305,7 +305,7 @@ def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
         assert invoke(["run"]) == 70
     err, run = capsys.readouterr().err, latest(house).name
     for where in ("the ledger", "run.json"):
-        assert f"loadsheet: {where} still says of run {run} that it ended with exit code 1: KeyError" in err
+        assert f"loadsheet: {where} still shows exit code 1 for run {run}: KeyError" in err
 
 
 def test_a_fault_in_the_warnings_costs_the_warnings_alone(house, monkeypatch, capsys):

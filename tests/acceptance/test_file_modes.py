@@ -32,7 +32,7 @@ def run(folder, **more):
 def test_reports_state_and_logs_are_closed_to_others_whatever_the_umask(tmp_path):
     os.umask(0)
     done = run(tmp_path, LOADSHEET_ALLOW_ROOT="false")
-    assert done.stderr.count("runs as root") == (1 if os.geteuid() == 0 else 0)
+    assert done.stderr.count("running as root") == (1 if os.geteuid() == 0 else 0)
     for name in ("outbox", ".loadsheet"):
         found = modes(tmp_path / name)
         assert len(found) > 5
@@ -43,7 +43,7 @@ def test_reports_state_and_logs_are_closed_to_others_whatever_the_umask(tmp_path
 
 def test_a_group_may_read_the_outbox_and_nothing_else(tmp_path):
     done = run(tmp_path, LOADSHEET_OUTBOX_GROUP=str(os.getgid()))
-    assert "runs as root" not in done.stderr
+    assert "running as root" not in done.stderr
     found = modes(tmp_path / "outbox")
     assert {mode for path, mode in found.items() if (tmp_path / "outbox" / path).is_file()} == {0o660}
     assert (tmp_path / "outbox").stat().st_mode & 0o777 == 0o770

@@ -404,7 +404,7 @@ def test_a_fix_file_that_another_ledger_wrote_is_set_aside_with_what_to_do(house
     night = drop_back(House(tmp_path_factory.mktemp("other"), BENCH), book)
     (problem,) = night.aside
     assert problem.code == "A112"
-    assert "this ledger does not know what run" in problem.text
+    assert "this ledger does not know the files of run" in problem.text
     assert "drop the original file again" in problem.hint
 
 

@@ -50,4 +50,4 @@ def test_missing_folders_are_made(prepared, tmp_path, monkeypatch, command, caps
 def test_a_file_in_the_place_of_a_folder_is_named(prepared, monkeypatch, capsys):
     monkeypatch.chdir(prepared)
     assert invoke(["mapping", "schema", "--out", "status.csv/schema.json"]) == 75
-    assert "the folder status.csv cannot be made" in capsys.readouterr().err
+    assert "the folder status.csv cannot be created" in capsys.readouterr().err

@@ -128,15 +128,15 @@ def test_whoever_should_know_is_told_once_when_it_begins_and_once_when_it_is_ove
         (LATE, "loadsheet: orders: late"),
         (LATE + 1, "loadsheet: orders: no longer late"),
         (DEAD, "loadsheet: a run failed (exit code 75)"),
-        (DEAD + 1, "loadsheet: is well again after 1 failed run"),
+        (DEAD + 1, "loadsheet: works again after 1 failed run"),
         (FULL, "loadsheet: a run failed (exit code 75)"),
-        (FULL + 1, "loadsheet: is well again after 1 failed run"),
+        (FULL + 1, "loadsheet: works again after 1 failed run"),
         (BROKEN, "loadsheet: a run failed (exit code 78)"),
-        (BROKEN + 1, "loadsheet: is well again after 1 failed run"),
+        (BROKEN + 1, "loadsheet: works again after 1 failed run"),
         (ROTATED, "loadsheet: a run failed (exit code 77)"),
-        (ROTATED + 1, "loadsheet: is well again after 1 failed run"),
+        (ROTATED + 1, "loadsheet: works again after 1 failed run"),
         (WRONG, "loadsheet: 2 exceptions are open"),
-        (WRONG + 1, "loadsheet: nothing is open any more"),
+        (WRONG + 1, "loadsheet: no open exceptions"),
     ]
 
 

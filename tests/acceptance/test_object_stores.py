@@ -144,7 +144,7 @@ def test_a_watch_looks_into_the_store_again_and_again(store, bucket, tmp_path):
 def test_the_doctor_says_whether_the_store_answers(store, bucket, tmp_path):
     here = settings_file(tmp_path / "here", bucket)
     done = loadsheet(here, "doctor", **store.environment)
-    assert f"inbox\tok\ts3://{bucket.name}/inbox is in an object store, which answers" in done.stdout
+    assert f"inbox\tok\ts3://{bucket.name}/inbox is in an object store and can be listed" in done.stdout
     bucket.drop()
     done = loadsheet(here, "run", **store.environment)
     assert done.returncode == 75

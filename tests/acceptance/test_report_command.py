@@ -118,10 +118,10 @@ def test_the_runs_of_a_day_are_told_as_one_with_each_entry_once(house):
     ("words", "code", "said"),
     [
         (["--run", "2026-03-04-01", "--day", "2026-03-04"], 2, "exclude each other"),
-        (["--day", "yesterday"], 2, "not a day such as 2026-03-04"),
+        (["--day", "yesterday"], 2, "not a date; write it as 2026-03-04"),
         (["--run", "2026-03-04"], 2, "write --day 2026-03-04"),
         (["--run", "1999-01-01-01"], 65, "there is no run 1999-01-01-01; `loadsheet runs` lists"),
-        (["--day", "1999-01-01"], 65, "there is no run of 1999-01-01"),
+        (["--day", "1999-01-01"], 65, "there was no run on 1999-01-01"),
         (["--run", "%"], 65, "there is no run %"),
         (["--rum", "1"], 2, "No such option"),
         (["extra"], 2, "unexpected extra argument"),

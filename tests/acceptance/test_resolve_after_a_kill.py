@@ -29,12 +29,12 @@ def test_what_a_killed_run_was_sending_is_in_doubt(killed):
     done = killed.command("resolve")
     assert done.returncode == 1
     assert done.stderr.startswith("2 are marked as being sent by run ")
-    assert "which did not finish: `loadsheet run` looks them up" in done.stderr
+    assert "which did not finish: `loadsheet run` verifies them" in done.stderr
     told = json.loads(killed.command("resolve", "--json").stdout)
     assert [(one["operation"], one["key"], one["state"]) for one in told] == [
         ("order.create", order_id(number), "sending") for number in (1, 2)
     ]
-    assert all("looks them up" in one["now"] for one in told)
+    assert all("verifies them" in one["now"] for one in told)
     of_one = killed.command("resolve", order_id(2), "--accepted", "--comment", "seen")
     assert of_one.returncode == 1
     assert "1 is marked as being sent by run" in of_one.stderr
@@ -49,4 +49,4 @@ def test_what_a_living_run_sends_is_no_doubt(killed):
     (killed.state / "ledger.db.holder").write_text(holder, encoding="utf-8")
     done = killed.command("resolve")
     assert done.returncode == 0
-    assert done.stderr == f"2 are being sent now, by {holder}: look again when that has ended\n"
+    assert done.stderr == f"2 are being sent now, by {holder}: try again when it has ended\n"

@@ -19,7 +19,7 @@ from watch_process import watching
 from loadsheet.exchange import FaultClass
 
 DAY = 86_400
-STRAYS = "2 files are in inbox outside of the shippers' folders, where no run takes them: brich/orders.csv, orders.csv"
+STRAYS = "2 files are in inbox, outside the shippers' folders, and no run processes them: brich/orders.csv, orders.csv"
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_run_serves_all_shippers_each_with_its_own_ledger_and_reports(house):
         assert (asked.returncode, "which shipper? --shipper acme|birch" in asked.stderr) == (2, True), words
     for option in ("--inbox", "--outbox", "--state", "--mappings"):
         asked = house.run(option, "elsewhere")
-        told = f"{option} is about one shipper, and several are declared: add --shipper acme|birch"
+        told = f"{option} needs one shipper, and several are declared: add --shipper acme|birch"
         assert (asked.returncode, told in asked.stderr) == (2, True)
     write_orders(house / "elsewhere", 1, first=40)
     assert house.run("--inbox", "elsewhere", "--shipper", "acme").returncode == 0
@@ -124,7 +124,7 @@ def test_one_shippers_failure_stops_no_other_and_the_worst_exit_code_counts(hous
     assert codes == {"wrong": 78, "gone": 75, "acme": 0, "shut": 77, "ours": 70, "birch": 1}
     assert done.returncode == told["exit_code"] == 70
     assert "ours: an internal error" in done.stderr
-    assert "wrong: loadsheet.toml [shippers.wrong] conections: there is no such setting" in done.stderr
+    assert "wrong: loadsheet.toml [shippers.wrong] conections: unknown setting" in done.stderr
     assert "conections" in told["shippers"]["wrong"]["stopped"]
     assert told["shippers"]["wrong"]["summary"] is None
     assert told["shippers"]["acme"]["summary"]["entries"] == {"accepted": 3}
@@ -137,7 +137,7 @@ def test_the_only_shipper_need_not_be_named(house):
     declare(house, "[shippers.acme]\n")
     done = house.run("--json")
     assert json.loads(done.stdout)["entries"] == {"accepted": 3}
-    assert "2 files are in inbox outside" in done.stderr
+    assert "2 files are in inbox, outside" in done.stderr
     assert house.command("show", order_id(0)).returncode == 0
     assert house.command("runs").stdout.startswith("Run\t")
 
@@ -163,10 +163,10 @@ def test_a_watch_serves_all_shippers_and_what_ends_one_ends_no_other(house):
             beside, freed = (house.run("--shipper", name) for name in ("acme", "shut"))
             assert watch.stop() == 0
             for said in (
-                "wrong: loadsheet.toml [shippers.wrong] conections: there is no such setting",
+                "wrong: loadsheet.toml [shippers.wrong] conections: unknown setting",
                 "watching inbox/acme, inbox/shut, inbox/birch",
-                "1 file is in inbox outside of the shippers' folders",
-                "this shipper is no longer watched (exit code 77), the others are",
+                "1 file is in inbox, outside the shippers' folders",
+                "this shipper is no longer watched (exit code 77); the others are",
             ):
                 assert watch.says(said), said
     assert beside.returncode == 75, "its ledger is held"
@@ -202,7 +202,7 @@ def test_a_run_that_is_told_to_end_ends_after_the_calls_under_way_and_the_next_o
                 time.sleep(0.01)
             process.send(number)
             assert process.wait() == code, process.said
-            assert "interrupted; the state is safe, the next run goes on from here" in process.said
+            assert "interrupted; the state is safe, the next run continues from here" in process.said
             assert counted().keys() == {"accepted", "ready"}, "it was in the middle"
         assert workspace.command(*words).returncode == 0
     assert counted() == {"accepted": 40}
@@ -231,7 +231,7 @@ def test_a_limit_and_a_day_say_what_a_run_takes_and_the_next_run_goes_on(alone):
     done = alone.run("--since", yesterday, "--limit", "2")
     assert done.returncode == 0, done.stderr
     assert f"2 files last changed before {yesterday} 00:00" in done.stderr
-    assert "3 entries stay ready (a run sends 2 at most)" in done.stderr
+    assert "3 entries stay ready (a run sends at most 2)" in done.stderr
     assert entries(alone) == ["accepted"] * 2 + ["ready"] * 3
     assert alone.run("--since", "tomorrow").returncode == 2
     assert alone.run(LOADSHEET_DISPATCH__RUN_ENTRIES_MAX="2").returncode == 0
@@ -266,8 +266,8 @@ def test_a_dry_run_says_what_would_be_foresees_what_the_run_does_and_changes_not
     assert (done.returncode, tree(alone)) == (1, before)
     of_file = "3 would be sent, 1 would be held, 2 invalid, 2 unchanged"
     assert f"orders.csv + packages.csv (bench-join): {of_file}" in done.stdout
-    assert "holiday.jpg: would be set aside: no mapping file names holiday.jpg" in done.stdout
-    assert "by later ones" in done.stdout
+    assert "holiday.jpg: would be set aside: no mapping matches holiday.jpg" in done.stdout
+    assert "by later runs" in done.stdout
     foretold = json.loads(alone.run("--dry-run", "--json").stdout)
     assert tree(alone) == before
     assert (foretold["dry_run"], foretold["exit_code"]) == (True, 1)

@@ -142,7 +142,7 @@ def test_an_inbox_that_is_not_what_it_was_is_refused_by_run_and_waited_for_by_wa
         (line,), said = watch.out, watch.err
     told = json.loads(line)
     assert (told["entries"], told["balance"]["balances"]) == ({"accepted": 3}, True)
-    assert said[-1] == "stopped; what is left is for the next start"
+    assert said[-1] == "stopped; the next start continues"
     assert len(workspace.reports()) == before + 1
 
 

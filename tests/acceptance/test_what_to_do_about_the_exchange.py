@@ -22,7 +22,7 @@ def test_a_refused_token_a_wrong_path_and_a_missing_tls_are_told_with_what_to_do
         doctor = house.command("doctor", "--exchange", f"{url}/tmsapi/")
         clear = house.run("--exchange", url.replace("http:", "https:"), LOADSHEET_DISPATCH__UNREACHABLE_MAX="1")
     assert refused.returncode == 77
-    assert "replace the token (from LOADSHEET_TOKEN or the settings file), and run again" in refused.stderr
+    assert "replace the token (from LOADSHEET_TOKEN or the settings file), then run again" in refused.stderr
     assert astray.returncode == 75
     assert f"check `exchange` ({url}/tmsapi/), to which calls add /tmsapi/" in astray.stderr
     assert "check `exchange`, to which calls add /tmsapi/" in doctor.stdout

@@ -54,7 +54,7 @@ def test_people_and_machines_see_who_works_what_waits_and_when_runs_are_due(flee
     fleet.job("acme", "files", status="doing")
     fleet.pace(wants=[("alfa-1-aa", 20, 3)])
     lines = [line.split("\t") for line in ask(file).splitlines()]
-    assert lines[0] == ["1 worker lives; 1 waits in the queue, the oldest for 7 min; 1 takeover within a day"]
+    assert lines[0] == ["1 live worker; 1 waits in the queue, the oldest for 7 min; 1 takeover within a day"]
     rows = {line[0]: line for line in lines if len(line) > 1}
     _name, state, host, process, version, _since, when, serves, doing, done = rows["alfa-1-aa"]
     assert (state, host, process, version, serves) == ("lives", "alfa", "7", "1.2", "acme")
@@ -101,7 +101,7 @@ def test_a_schedule_that_fired_shows_when_and_by_whom(fleet, file):
 
 
 def test_where_nobody_worked_yet_there_are_none(settings, file):
-    assert ask(file) == "0 workers live; 0 wait in the queue; 0 takeovers within a day\n"
+    assert ask(file) == "0 live workers; 0 wait in the queue; 0 takeovers within a day\n"
     with joined(settings):
         assert cluster_status(settings).alive == 0
 
@@ -109,7 +109,9 @@ def test_where_nobody_worked_yet_there_are_none(settings, file):
 def test_a_ledger_in_a_file_has_one_process_and_says_so(tmp_path):
     file = tmp_path / "loadsheet.toml"
     file.write_text("[shippers.acme]\n[shippers.bolt]\n")
-    assert ask(file) == "the ledger is a file: one process at a time works on it, and there are no workers (database)\n"
+    assert (
+        ask(file) == "the ledger is a file, which one process uses at a time: there are no workers (setting database)\n"
+    )
     assert json.loads(ask(file, "--json")) == {"shared": False}
     assert cluster_status(Settings()) is None
 

@@ -182,4 +182,4 @@ def test_under_systemd_the_watch_and_the_run_do_their_work_behind_all_that_the_u
     assert {name.split(".")[0] for name in results} >= {"acme_orders_2026-03", "harbour_two_sheets", "order_updates"}, (
         log
     )
-    assert "there is no receiver of notices" in log, "the unit that tells of failures reached the doctor"
+    assert "no address for notices is set" in log, "the unit that tells of failures reached the doctor"

@@ -343,7 +343,7 @@ def test_the_command_asks_tells_and_writes(tmp_path):
         assert (refused.returncode, "--i-own-this-tenant" in refused.stderr) == (78, True)
         assert caller.orders() == []
         done = loadsheet(tmp_path, *words, "--i-own-this-tenant")
-        assert (done.returncode, "all is cleaned up" in done.stderr) == (0, True), done.stderr
+        assert (done.returncode, "everything was cleaned up" in done.stderr) == (0, True), done.stderr
         assert 'create_existing: "reject"' in (tmp_path / "capabilities.yaml").read_text(encoding="utf-8")
         again = loadsheet(tmp_path, *words, "--i-own-this-tenant", "--json", LOADSHEET_CAPABILITIES="not-yet.yaml")
         assert (again.returncode, '"create_existing"' in again.stdout) == (0, True), again.stderr

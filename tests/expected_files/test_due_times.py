@@ -89,11 +89,11 @@ def test_days_are_names_numbers_and_ranges(days, meant):
     [
         ({"by": "24:00"}, "'24:00' is not a time of day"),
         ({"days": "Mo"}, "'Mo' is not a day of the week"),
-        ({"days": []}, "no day is named"),
+        ({"days": []}, "no day is given"),
         ({"timezone": "Europe/Atlantis"}, "there is no time zone 'Europe/Atlantis'"),
         ({"timezone": "../../etc/passwd"}, "there is no time zone"),
         ({"at_least": 0}, "greater than 0"),
-        ({"until": "21:30"}, "there is no such setting"),
+        ({"until": "21:30"}, "unknown setting"),
     ],
 )
 def test_what_is_wrong_with_an_expectation_is_said_in_a_sentence(wrong, said):
@@ -114,5 +114,5 @@ def test_expectations_stand_in_the_settings_file_as_tables(tmp_path):
     file.write_text(
         '[[expected_files.expect]]\nfiles = "a*"\nby = "21:30"\n[[expected_files.expect]]\nfiles = "a*"\nby = "06:00"\n'
     )
-    with pytest.raises(SettingsError, match="two are called"):
+    with pytest.raises(SettingsError, match="two have the name"):
         Settings.load(file)

@@ -66,7 +66,7 @@ def test_a_file_in_time_is_not_late_and_one_that_did_not_come_is(house):
     house.night(at("03-04T01:15"), ("acme_1.csv", at("03-03T20:00")))
     assert house.late() == []
     house.night(at("03-05T01:15"))
-    assert house.late() == ["acme: due Wed 2026-03-04 21:30, no file was taken in"]
+    assert house.late() == ["acme: due Wed 2026-03-04 21:30, no file arrived"]
 
 
 def test_a_file_of_which_the_sender_kept_an_old_time_came_when_it_was_found(house):
@@ -88,7 +88,7 @@ def test_files_that_were_set_aside_have_come_and_fix_files_have_not(house):
     house.night(at("03-04T01:15"), ("acme_1.csv", at("03-03T20:00")), aside=True, exit_code=65)
     assert house.late() == []
     house.night(at("03-05T01:15"), ("acme_1.fix.csv", at("03-04T20:00")), fixes=1)
-    assert house.late() == ["acme: due Wed 2026-03-04 21:30, no file was taken in"]
+    assert house.late() == ["acme: due Wed 2026-03-04 21:30, no file arrived"]
 
 
 def test_a_run_that_could_not_look_says_nothing_new_about_files(house):
@@ -107,7 +107,7 @@ def test_a_file_that_comes_while_a_run_is_under_way_is_not_missed_by_it(house):
     house.night(at("03-04T02:15"))
     assert house.late() == [], "it was not due yet when the run looked, but is when it has ended"
     house.night(at("03-04T03:00"))
-    assert house.late() == ["acme: due Wed 2026-03-04 02:20, no file was taken in"]
+    assert house.late() == ["acme: due Wed 2026-03-04 02:20, no file arrived"]
 
 
 def test_records_are_counted_if_they_are_expected(house):
@@ -115,7 +115,7 @@ def test_records_are_counted_if_they_are_expected(house):
     house.night(at("03-03T01:15"))
     house.night(at("03-04T01:15"), ("acme_1.csv", at("03-03T20:00")))
     assert house.late() == [
-        "acme: due Tue 2026-03-03 21:30, 1 file with 1 records came, expected are 1 file with 2 records"
+        "acme: due Tue 2026-03-03 21:30, 1 file with 1 records came, expected 1 file with 2 records"
     ]
 
 

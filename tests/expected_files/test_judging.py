@@ -40,7 +40,7 @@ def test_what_came_in_time_is_not_late():
 def test_what_did_not_come_is_late():
     awaited = stands(came(at(17, "21:00")), at(19, "02:15"))
     assert awaited.late
-    assert awaited.text == "acme: due Wed 2026-11-18 21:30, no file was taken in"
+    assert awaited.text == "acme: due Wed 2026-11-18 21:30, no file arrived"
 
 
 def test_nothing_is_late_before_it_is_due():
@@ -87,7 +87,7 @@ def test_a_file_that_was_set_aside_has_come_and_it_says_so():
     assert "(acme_0.csv, set aside)" in awaited.text
     two = DAILY.model_copy(update={"at_least": 2})
     assert stands(came(at(18, "21:00"), mapping="", records=0), at(19), two).text.endswith(
-        "1 file came, 1 of them set aside, expected are 2 files"
+        "1 file came, 1 of them set aside, expected 2 files"
     )
 
 
@@ -96,7 +96,7 @@ def test_fewer_files_or_records_than_expected_are_late():
     assert stands(came(at(18, "20:00"), records=500), at(19), several).late
     few = stands(came(at(18, "20:00"), at(18, "21:00"), records=20), at(19), several)
     assert few.late
-    assert few.text.endswith("2 files with 40 records came, expected are 2 files with 100 records")
+    assert few.text.endswith("2 files with 40 records came, expected 2 files with 100 records")
     assert not stands(came(at(18, "20:00"), at(18, "21:00"), records=50), at(19), several).late
 
 

@@ -35,7 +35,7 @@ def test_an_assumption_can_come_from_the_environment(config, monkeypatch):
 def test_a_wrong_setting_is_named_with_what_was_probably_meant(tmp_path):
     path = tmp_path / "loadsheet.toml"
     for text, told in (
-        ("conections = 3", "conections: there is no such setting; did you mean dispatch.connections?"),
+        ("conections = 3", "conections: unknown setting; did you mean dispatch.connections?"),
         ('[assumptions]\nunknown_field = "ignore"', "did you mean assumptions.unknown_fields?"),
         ("dispatch.connections = 0", "connections: "),
         ('dispatch.connections = "many"', "connections: "),

@@ -301,5 +301,5 @@ def test_one_of_several_that_cannot_go_on_leaves_the_others_are_served_and_the_l
         watch(watches, wake_events)
     assert set(runs.taken) == {"birch.csv", "late.csv"}
     (line,) = said
-    assert line.endswith("; this shipper is no longer watched (exit code 77), the others are")
+    assert line.endswith("; this shipper is no longer watched (exit code 77); the others are")
     assert [why.exit_code for why in closed] == [77]

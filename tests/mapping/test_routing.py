@@ -84,8 +84,8 @@ def test_m7_no_mapping_or_two_mappings_are_refused_and_never_the_first_match(fol
     mappings = folder(a=simple("a", "*_x.csv"), b=simple("b", "orders_*.csv"))
     routes = route(["orders_x.csv", "other.csv"], mappings)
     assert routes.complete == ()
-    assert routes.ambiguous["orders_x.csv"].text == "orders_x.csv is named by more than one mapping: a, b"
-    said = "no mapping file names other.csv; the closest patterns are: orders_*.csv, *_x.csv"
+    assert routes.ambiguous["orders_x.csv"].text == "orders_x.csv matches more than one mapping: a, b"
+    said = "no mapping matches other.csv; the closest patterns are: orders_*.csv, *_x.csv"
     assert routes.unmapped["other.csv"].text == said
 
 

@@ -114,7 +114,7 @@ def test_while_the_database_is_away_there_are_no_figures_of_the_fleet_and_it_is_
             time.sleep(0.01)
         time.sleep(0.1)  # it goes on trying meanwhile
     assert len(said) == 1
-    assert said[0].startswith("loadsheet: the figures of the fleet cannot be taken (")
+    assert said[0].startswith("loadsheet: the metrics of the fleet cannot be read (")
     assert "hunter2" not in said[0]
     assert not list(tmp_path.glob("*.prom"))
 

@@ -70,7 +70,7 @@ def test_a_watch_that_turns_is_well_and_one_that_does_not_is_not(address, board,
     assert health(address) == (200, {"status": "ok", "reason": "", "quiet_s": 80.0, "shippers": {}})
     seconds.now += 30
     status, told = health(address)
-    assert (status, told["reason"]) == (503, "no sign of life for 110 s between two looks into the inbox")
+    assert (status, told["reason"]) == (503, "no heartbeat for 110 s between two scans")
     board.checked()
     assert health(address)[0] == 200
 
@@ -82,7 +82,7 @@ def test_a_run_may_take_long_but_not_without_a_sign_of_life(address, board, seco
     assert health(address)[0] == 200
     seconds.now += 901
     status, told = health(address)
-    assert (status, told["reason"]) == (503, "no sign of life for 901 s in the middle of a run")
+    assert (status, told["reason"]) == (503, "no heartbeat for 901 s during a run")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_an_address_that_is_taken_is_told_in_a_sentence(board):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         chosen = Settings(health_address=f"127.0.0.1:{port}")
-        told = f"monitoring.health_address: 127.0.0.1:{port} cannot be listened on"
+        told = f"monitoring.health_address: cannot listen on 127.0.0.1:{port}"
         with pytest.raises(SettingsError, match=told), serve_health(chosen, board):
             pass
 

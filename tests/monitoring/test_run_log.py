@@ -89,7 +89,7 @@ def test_what_is_held_or_set_aside_is_named_and_what_a_person_decides_has_a_log_
         decided = max(path.stem for path in (here.settings.state / "logs").iterdir())
         assert [line["event"] for line in here.lines(decided)] == ["run began", "run ended"]
     assert (aside["file"], aside["code"]) == ("strange.csv", "A101")
-    assert "no mapping file names strange.csv" in aside["reason"]
+    assert "no mapping matches strange.csv" in aside["reason"]
     assert (held["key"], held["file"], held["row"]) == (order_id(1), "orders.csv", 3)
     assert held["reason"]
 
@@ -216,7 +216,7 @@ def test_lines_before_a_run_has_a_name_stand_first_in_its_file(quiet):
 def test_a_journal_that_is_open_goes_on_where_another_is_only_wanted_if_there_is_none(quiet, tmp_path):
     with run_log.opened(quiet):
         run_log.began("2026-03-04-01")
-        with run_log.opened(Settings(state=tmp_path / "other"), anew=False):
+        with run_log.opened(Settings(state=tmp_path / "other"), reuse=True):
             run_log.info("still here")
         run_log.info("and here")
     lines = [json.loads(line)["event"] for line in (tmp_path / "logs" / "2026-03-04-01.jsonl").read_text().splitlines()]

@@ -168,7 +168,7 @@ def test_the_questions_are_those_an_operator_has(questions):
 def test_runs_that_failed_or_never_ended_are_found(questions):
     assert [(row["exit_code"], row["meaning"]) for row in questions["failed_runs"]] == [
         (None, "did not end"),
-        (70, "a fault of loadsheet, or rows do not balance"),
+        (70, "an internal error, or rows do not balance"),
     ]
 
 

@@ -19,7 +19,7 @@ def test_what_one_machine_told_another_does_not_tell_again(told, titles):
     told.night()
     assert [title.rpartition(": ")[2] for title in titles.all()] == [
         "a run failed (exit code 77)",
-        "is well again after 3 failed runs",
+        "works again after 3 failed runs",
     ]
     assert not list(told.folder.rglob("notices.json"))
 
@@ -56,12 +56,12 @@ def test_while_the_ledger_is_away_the_machine_remembers_and_tells_once(told, tit
         told.failed(LedgerGone("the ledger cannot be reached"))
     assert titles.all() == ["loadsheet: 2 runs failed (exit code 75)"]
     assert all(
-        "until the ledger is back their state is kept on this machine" in line and "hunter2" not in line
+        "until the ledger is available, their state is stored on this machine" in line and "hunter2" not in line
         for line in told.said
     )
     told.set(**settings)
     told.night()
-    assert titles.all()[1:] == ["loadsheet: is well again after 3 failed runs"]
+    assert titles.all()[1:] == ["loadsheet: works again after 3 failed runs"]
     assert not (tmp_path / "state" / "notices.json").exists()
 
 

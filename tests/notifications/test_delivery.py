@@ -42,7 +42,7 @@ def test_a_failed_night_is_told_once_and_once_that_it_is_over(told, titles):
     told.night()
     assert titles.all() == [
         "loadsheet: a run failed (exit code 77)",
-        "loadsheet: is well again after 3 failed runs",
+        "loadsheet: works again after 3 failed runs",
     ]
     assert titles.bodies()[0].splitlines() == [
         "The run stopped: the exchange refused the token.",
@@ -76,7 +76,7 @@ def test_a_late_file_is_told_once_when_late_and_once_when_it_came(told, titles):
     told.night()
     told.night()
     assert titles.all() == ["loadsheet: acme: late"]
-    assert titles.bodies()[0].startswith("Late: acme: due Fri 2026-03-06 01:00, no file was taken in.")
+    assert titles.bodies()[0].startswith("Late: acme: due Fri 2026-03-06 01:00, no file arrived.")
     assert "Next: loadsheet expected" in titles.bodies()[0]
     told.night([create(1)], held=[order(1)])  # its file says 2026-03-04: it was found later
     assert titles.all()[1:] == ["loadsheet: acme: no longer late"]
@@ -102,12 +102,12 @@ def test_what_could_not_be_delivered_is_delivered_after_the_next_run(told, title
     told.failed()
     told.night()
     assert titles.all() == []
-    assert told.said[0].startswith("notices: json://127.0.0.1: the notice could not be delivered; it is tried again")
+    assert told.said[0].startswith("notices: json://127.0.0.1: the notice could not be delivered; it is retried")
     receiver.code = 200
     told.night()
     assert [title.rpartition(": ")[2] for title in titles.all()] == [
         "a run failed (exit code 77)",
-        "is well again after 1 failed run",
+        "works again after 1 failed run",
     ]
     told.night()
     assert len(titles.all()) == 2
@@ -207,7 +207,7 @@ def test_an_address_that_is_none_is_said_and_stops_no_other(told, titles):
     told.set(notify=["nonsense", *told.settings.notifications.urls])
     told.failed()
     assert told.said == [
-        "notices: an address that is not a URL: this is not a valid address for notices; it is tried again after the next run"
+        "notices: an address that is not a URL: this is not a valid address for notices; it is retried after the next run"
     ]
     assert len(titles.all()) == 1
 
@@ -280,7 +280,7 @@ def test_for_any_nights_each_change_is_received_once_and_in_order_however_often_
             send_notifications(chosen, RunOutcome("", now, now, code), None, (), lambda _: None)
             kept, changes = update_conditions(kept, Facts(now, code), Rules())
             expected += [(change.kind, change.condition.cause) for change in changes]
-    words = {"opened": "failed (exit", "changed": "another reason (exit", "closed": "well again"}
+    words = {"opened": "failed (exit", "changed": "another reason (exit", "closed": "works again"}
     got = [notice["title"] for notice in shared.notices]
     assert len(got) == len(expected)
     for title, (what, cause) in zip(got, expected, strict=True):
@@ -316,5 +316,5 @@ def test_a_file_whose_companion_is_overdue_is_told_once_and_once_when_it_waits_n
     assert titles.all()[0] == "loadsheet: orders.csv waits for its companion"
     assert "has waited 25 hours for its companion packages.csv" in titles.bodies()[0]
     assert [title for title in titles.all()[1:] if "waits" in title] == []
-    assert "orders.csv waits no longer" in titles.bodies()[-1]
+    assert "orders.csv no longer waits" in titles.bodies()[-1]
     assert len(titles.all()) == 3

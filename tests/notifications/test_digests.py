@@ -47,7 +47,7 @@ def test_what_is_open_is_told_once_a_day_and_again_only_when_it_changes(told, ti
     assert len(titles.all()) == 2, "a second run of the day says nothing more"
     told.night([create(3)], held=[order(1), order(2), order(3)], days=0.9)
     told.night(held=[order(1), order(2), order(3)])
-    assert titles.all()[2:] == ["loadsheet: nothing is open any more"]
+    assert titles.all()[2:] == ["loadsheet: no open exceptions"]
 
 
 def test_what_is_open_for_long_is_told_again_if_that_is_wished_for(told, titles):
@@ -76,7 +76,7 @@ def test_each_owner_gets_the_own_exceptions_and_all_others_go_to_everybody(told,
         assert "A-00003" not in anna.notices[0]["message"]
         assert titles.all()[1:] == ["loadsheet: 1 exception is open"]
         told.night([create(1), create(2)], held=[order(1), order(2)])
-        assert [notice["title"] for notice in anna.notices][1:] == ["loadsheet: nothing is open any more"]
+        assert [notice["title"] for notice in anna.notices][1:] == ["loadsheet: no open exceptions"]
         assert len(titles.all()) == 2
 
 

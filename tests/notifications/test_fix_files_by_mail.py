@@ -100,7 +100,7 @@ def test_a_german_shipper_gets_a_german_mail_and_the_setting_decides_where_the_s
 def test_a_mail_that_was_refused_is_sent_after_the_next_run_and_names_a_fix_file_that_was_purged(mailed, post):
     post.refuses = True
     kept, purged = dropped(mailed, wrong(2)), dropped(mailed, wrong(3), file="purged.csv")
-    refused = "notices: mailto://127.0.0.1: the notice could not be delivered; it is tried again after the next run"
+    refused = "notices: mailto://127.0.0.1: the notice could not be delivered; it is retried after the next run"
     assert {*mailed.said} == {refused}
     shutil.rmtree(purged.folder)
     post.refuses = False
@@ -108,7 +108,7 @@ def test_a_mail_that_was_refused_is_sent_after_the_next_run_and_names_a_fix_file
     first, second = post.mails
     assert [part.get_filename() for part in first.iter_attachments()] == ["orders.fix.xlsx"]
     assert kept.folder.name in mailed.kept
-    assert "Not there any more: purged.fix.xlsx" in second.get_body(("plain",)).get_content()
+    assert "These files no longer exist: purged.fix.xlsx" in second.get_body(("plain",)).get_content()
 
 
 def test_fix_files_are_copied_into_the_folder_of_the_shipper_once(told, tmp_path):

@@ -46,7 +46,7 @@ def test_four_thousand_dates_in_another_style_are_one_cause_with_the_format_to_s
     assert cause.say == "column Pickup reads as month/day in 4,000 rows"
     assert (
         cause.proposal
-        == 'set dates: ["%m/%d/%Y %H:%M"] (or formats of the column); days up to 12 were read the other way round'
+        == 'set dates: ["%m/%d/%Y %H:%M"] (or formats of the column); dates with a day up to 12 were read with day and month swapped'
     )
     assert (cause.count, cause.keys, len(cause.places), len(cause.found)) == (4000, 4000, 3, 3)
     assert cause.title == CATALOGUE["C304"].title
@@ -63,7 +63,7 @@ def test_excel_errors_and_rows_of_different_wrong_lengths_say_what_to_do():
     assert error.proposal == "correct the formula, or type the value in its place"
     long = cell("R205", "x", 2, column="", cells=12, columns=11, hint="a value stands beyond the last column")
     short = cell("R205", "", 3, column="", cells=5, columns=11, hint="a cell is missing")
-    assert only(long, short).proposal == "compare these rows with the header: each value belongs below its own label"
+    assert only(long, short).proposal == "compare these rows with the header: each value belongs below its own heading"
     assert only(long, long).proposal == "a value stands beyond the last column"
 
 
@@ -95,7 +95,7 @@ def test_numbers_of_another_locale_name_it(texts, locale):
 
 def test_numbers_with_units_ask_for_a_quantity():
     cause = only(cell("C302", "12 kg", 2, locale="en_GB"), cell("C302", "1,200 lb", 3, locale="en_GB"))
-    assert cause.proposal == "all carry a unit (kg, lb): use type: quantity with the unit"
+    assert cause.proposal == "all have a unit (kg, lb): use type: quantity with the unit"
 
 
 def test_typing_errors_and_missing_codes_are_told_apart():
@@ -115,7 +115,7 @@ def test_typing_errors_and_missing_codes_are_told_apart():
         (cell("C304", "2026-03-10", 2, expected="14:05:00 or 14:05"), ""),
         (
             cell("C304", "2026-03-10 08:00", 2, expected="a date without a time"),
-            "the cells hold times of day as well: use type: datetime",
+            "the cells also hold times of day: use type: datetime",
         ),
         (cell("C316", "1.234", 2, first="1234", second="1,234"), ""),
         (cell("C306", "a\nb", 2, expected="A"), "the list of the column lacks a b"),
@@ -123,18 +123,18 @@ def test_typing_errors_and_missing_codes_are_told_apart():
         (cell("C308", "Erewhon", 2), ""),
         (cell("C307", "14 stone", 2, expected="one of kg"), "add stone to source.units"),
         (cell("C310", "perhaps", 2), "add perhaps to yes: or no: of the column"),
-        (cell("C303", "1.5", 2), "all are numbers with a fraction: use type: decimal"),
+        (cell("C303", "1.5", 2), "all are numbers with decimals: use type: decimal"),
         (
             cell("C312", "x" * 90, 2, length=90, expected=80),
             "the longest has 90 characters: shorten them, or set max_length or on_too_long: cut_and_warn",
         ),
         (
             cell("C301", "", 2),
-            "fill the column in; or give it default: or fill_down: true in the mapping, if a blank means something",
+            "fill the column in; or set default: or fill_down: true in the mapping, if a blank has a meaning",
         ),
         (
             cell("R223", "1100", 2, width=5, pads_to=5, count=11, rows="rows 2"),
-            'pad_left: {to: 5, with: "0"} of the column puts the zeros back',
+            'pad_left: {to: 5, with: "0"} of the column restores the zeros',
         ),
         (cell("R223", "1100", 2, width=5, count=11, rows="rows 2"), ""),
         (cell("G406", "x", 2, say="no", check="window"), ""),

@@ -371,7 +371,7 @@ def test_what_goes_to_a_sender_names_no_file_of_others(tmp_path):
         assert len(to_others) == 3, to_others
         for path in to_others:
             text = path.read_text(encoding="utf-8-sig")
-            assert "no mapping takes a file of the name x.csv" in text or path.name.endswith(".ack.csv"), path
+            assert "no mapping matches the file name x.csv" in text or path.name.endswith(".ack.csv"), path
             assert "rival" not in text, path
         assert "rival" not in str([list(sheet.values) for sheet in book])
 

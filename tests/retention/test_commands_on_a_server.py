@@ -102,18 +102,18 @@ SAID = [
     (["show", order_id(1)], 0, "accepted"),
     (["report", "--run", "2026-03-03-01"], 0, "Every row is accounted for"),
     (["resolve"], 0, "nothing is unknown"),
-    (["retry", "--refused", "--dry-run"], 1, "nothing that matches is refused or held"),
-    (["retry", "--held"], 1, "nothing that matches is refused or held"),
+    (["retry", "--refused", "--dry-run"], 1, "no matching entry is refused or held"),
+    (["retry", "--held"], 1, "no matching entry is refused or held"),
     (["expected"], 0, "orders"),
-    (["run", "--dry-run"], 0, "Nothing was moved, kept or sent"),
+    (["run", "--dry-run"], 0, "Nothing was moved, stored or sent"),
     (["ledger", "check"], 0, "whose own tools make the backups"),
     (["ledger", "backup"], 2, "whose own tools make the backups"),
-    (["ledger", "vacuum"], 2, "which vacuums by itself"),
-    (["ledger", "restore", "x", "--yes"], 2, "put one back with pg_restore"),
-    (["ledger", "restore", "x"], 2, "put one back with pg_restore"),  # nothing is asked first
+    (["ledger", "vacuum"], 2, "which vacuums automatically"),
+    (["ledger", "restore", "x", "--yes"], 2, "restore with pg_restore"),
+    (["ledger", "restore", "x"], 2, "restore with pg_restore"),  # nothing is asked first
     (["ledger", "export", "--to", "exported"], 0, "entries.parquet"),
     (["config", "--all"], 0, "database_schema"),
-    (["doctor"], 1, "sound"),
+    (["doctor"], 1, "intact"),
     (["doctor", "--quick"], 1, "can be opened"),
     (["ledger", "check", "--json"], 0, '"ok":true'),
 ]
@@ -191,4 +191,4 @@ def test_the_ledgers_of_all_shippers_move_in_one_go(tmp_path, monkeypatch, capsy
         assert databases.ask(f"select count(*) from many_{name}.entries") == [(count,)]
         assert invoke(["runs", "--shipper", name]) == 0
     assert invoke(["ledger", "move", "--yes", "--shipper", "anna"]) == 0
-    assert "was moved to" in capsys.readouterr().out
+    assert "was already moved to" in capsys.readouterr().out

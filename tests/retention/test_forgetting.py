@@ -414,7 +414,7 @@ def test_without_yes_the_command_says_what_would_go_and_nothing_goes(left, capsy
     assert code == 0
     assert "goes:  payloads, cells, answers and comments of 1 entry" in out
     assert "stays: the key itself" in out
-    assert "Nothing was removed" in err
+    assert "Nothing was erased" in err
     with read_ledger(f"sqlite:///{left / 'ledger.db'}") as ledger:
         assert ledger.maintenance.count_removed() == (0, "")
 

@@ -118,7 +118,7 @@ def test_a_backup_is_whole_private_and_never_written_over(command, state):
         assert copy.check() == []
     code, _, err = command("backup", "--to", made)
     assert code == 2
-    assert "is there already" in err
+    assert "already exists" in err
 
 
 def test_a_backup_is_made_while_another_process_holds_the_ledger(command, state):
@@ -322,7 +322,7 @@ def test_a_single_file_has_the_entries_and_a_day_limits_them(command, state, tmp
     assert json.loads(out) == {str(tmp_path / "later.parquet"): 0}
     assert len(pd.read_csv(tmp_path / "entries.csv")) == 4
     code, _, err = command("export", "--to", tmp_path / "x", "--since", "yesterday")
-    assert (code, "yesterday is not a day such as 2026-03-04" in err) == (2, True)
+    assert (code, "yesterday is not a date; write it as 2026-03-04" in err) == (2, True)
     (tmp_path / "file").write_text("x", encoding="utf-8")
     code, _, err = command("export", "--to", tmp_path / "file" / "below")
     assert (code, "cannot be written" in err) == (75, True)

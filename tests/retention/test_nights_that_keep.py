@@ -72,7 +72,7 @@ def test_after_its_days_an_order_is_shown_reported_and_dropped_again_without_its
     assert PERSON not in Path("outbox", run, "run.html").read_text(encoding="utf-8")
     assert "many" in Path("outbox", run, "orders.csv.results.csv").read_text(encoding="utf-8-sig")
 
-    assert "nothing that matches is refused or held" in loadsheet("retry", "A-1")[2]
+    assert "no matching entry is refused or held" in loadsheet("retry", "A-1")[2]
     drop("orders_again.csv", f"A-1,{PERSON},5", "A-2,Bonn,6")
     loadsheet("run")
     told = {key: json.loads(loadsheet("show", key, "--json")[1])[-1] for key in ("A-1", "A-2")}

@@ -367,7 +367,7 @@ def test_the_command_makes_shows_verifies_and_replays(little, tmp_path, capsys):
     assert invoke(["capsule", "verify", str(path), *state]) == 0
     assert f"run {run}" in capsys.readouterr().out
     assert invoke(["capsule", "verify", str(path), "--state", str(tmp_path / "none")]) == 0
-    assert "no record of it is here" in capsys.readouterr().out
+    assert "there is no record of it here" in capsys.readouterr().out
     assert invoke(["capsule", "verify", str(path), "--head", head[:16], *state]) == 0
     assert invoke(["capsule", "verify", str(path), "--head", "f" * 64, *state]) == 1
     assert invoke(["capsule", "verify", str(path), "--head", "ff", *state]) == 2
@@ -377,7 +377,7 @@ def test_the_command_makes_shows_verifies_and_replays(little, tmp_path, capsys):
     assert "alder_2026-03-10.csv" in shown
     assert "mapping alder-parcels 1" in shown
     assert invoke(["capsule", "replay", str(path)]) == 0
-    assert "every payload and every verdict is the same, byte for byte" in capsys.readouterr().out
+    assert "every payload and verdict is identical" in capsys.readouterr().out
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -456,7 +456,7 @@ def test_a_run_of_the_command_seals_itself_where_the_settings_say_so(tmp_path, c
     assert invoke(["run", "--settle", "0"]) == 1
     (path,) = (tmp_path / ".loadsheet" / "capsules").iterdir()
     assert invoke(["capsule", "verify", str(path)]) == 0
-    assert "and the record says so too" in capsys.readouterr().out
+    assert "the record confirms it" in capsys.readouterr().out
     assert invoke(["run", "--settle", "0"]) == 0  # nothing to do: nothing to seal
     assert list((tmp_path / ".loadsheet" / "capsules").iterdir()) == [path]
 

@@ -70,11 +70,11 @@ def test_what_was_found_at_another_exchange_is_refused(folder, exchange):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("assumptions: {create_existin: reject}", "assumptions.create_existin: there is no such name; did you mean assumptions.create_existing"),
-        ("asumptions: {}", "asumptions: there is no such name; did you mean assumptions"),
-        ("answers: [{questio: x}]", r"answers\[0\].questio: there is no such name; did you mean answers\[0\].question"),
+        ("assumptions: {create_existin: reject}", "assumptions.create_existin: unknown name; did you mean assumptions.create_existing"),
+        ("asumptions: {}", "asumptions: unknown name; did you mean assumptions"),
+        ("answers: [{questio: x}]", r"answers\[0\].questio: unknown name; did you mean answers\[0\].question"),
         ("assumptions: {create_existing: maybe}", "assumptions.create_existing: Input should be 'reject', 'replace' or 'accept'"),
-        ("assumptions: [1]", "assumptions must hold names with values"),
+        ("assumptions: [1]", "assumptions must be a table of names and values"),
         ("answers: {}\nanswers: []", "is not YAML"),
         ("answers: 7", "answers must be a list"),
     ],
@@ -93,7 +93,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(folder):
     with pytest.raises(SettingsError, match="is not YAML"):
         assumptions_for(URL, folder / "bytes.yaml")
     (folder / "list.yaml").write_text("- 1", encoding="utf-8")
-    with pytest.raises(SettingsError, match="the file must hold names"):
+    with pytest.raises(SettingsError, match="the file must be a table of names"):
         assumptions_for(URL, folder / "list.yaml")
 
 

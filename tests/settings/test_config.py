@@ -27,10 +27,8 @@ def rows(said):
 def test_without_anything_set_it_says_so_and_that_there_is_no_file(folder, capsys):
     said = config(capsys)
     assert said.out == ""
-    assert said.err.startswith(
-        "no settings file: there is neither loadsheet.toml here, nor one of this user, nor /etc/"
-    )
-    assert "every setting has its default" in said.err
+    assert said.err.startswith("no settings file: neither loadsheet.toml in this folder, nor the user's, nor /etc/")
+    assert "all settings have their defaults" in said.err
     assert set(rows(config(capsys, "--all"))) == {one.name for one in trace(Settings.load())}
     assert json.loads(config(capsys, "--json").out) == {"file": None, "settings": []}
 
@@ -68,7 +66,7 @@ def test_each_value_is_told_with_its_origin(folder, capsys, monkeypatch):
     }
     assert shared.err.splitlines() == [
         "settings file: loadsheet.toml",
-        "acme, birch may have others: --shipper NAME shows them",
+        "acme, birch may have different settings: --shipper NAME shows them",
     ]
     acme = rows(config(capsys, "--origin", "--shipper", "acme"))
     assert acme["dispatch.connections"] == ["5", "loadsheet.toml [shippers.acme] line 7"]

@@ -173,7 +173,9 @@ def test_words_of_the_environment_switch_the_keyring_on_and_off(desk, monkeypatc
 @pytest.mark.usefixtures("desk")
 def test_a_locked_keyring_is_named_and_what_it_says_is_not_repeated(monkeypatch):
     monkeypatch.setattr(memory_keyring.InMemory, "locked", True)
-    with pytest.raises(SettingsError, match=r"keyring cannot be asked .KeyringLocked.; unlock it") as refused:
+    with pytest.raises(
+        SettingsError, match=r"keyring of this system cannot be read .KeyringLocked.; unlock it"
+    ) as refused:
         required_token(Settings.load(token_keyring=True))
     assert "s3cret" not in str(refused.value)
 

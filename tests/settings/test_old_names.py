@@ -33,9 +33,9 @@ def test_an_old_name_in_the_file_counts_and_is_warned_of_once_with_the_new_one(w
     settings, told = warned()
     assert (settings.dispatch.window, list(settings.notifications.owners)) == (30, ["Anna"])
     assert told == [
-        "loadsheet.toml: window is now dispatch.window; write window in the table [dispatch]. The old name goes in 0.7.0.",
-        "loadsheet.toml: notify is now notifications.urls; write urls in the table [notifications]. The old name goes in 0.7.0.",
-        "loadsheet.toml: notify_owners is now notifications.owners; write owners in the table [notifications]. The old name goes in 0.7.0.",
+        "loadsheet.toml: window is now dispatch.window; write window in the table [dispatch]. The old name is removed in 0.7.0.",
+        "loadsheet.toml: notify is now notifications.urls; write urls in the table [notifications]. The old name is removed in 0.7.0.",
+        "loadsheet.toml: notify_owners is now notifications.owners; write owners in the table [notifications]. The old name is removed in 0.7.0.",
     ]
     assert {one.name: one.origin for one in trace(settings)}["dispatch.window"] == "loadsheet.toml line 1"
 
@@ -75,7 +75,7 @@ def test_what_does_nothing_any_more_is_warned_of(write, monkeypatch):
     monkeypatch.setenv("LOADSHEET_WORKER_WAIT_S", "3")
     settings, told = warned()
     assert settings.model_dump() == Settings().model_dump()
-    assert [one.partition(" does nothing")[0] for one in told] == [
+    assert [one.partition(" has no effect")[0] for one in told] == [
         "environment LOADSHEET_WORKER_WAIT_S: worker_wait_s",
         "loadsheet.toml: batch_entries",
     ]
@@ -84,9 +84,9 @@ def test_what_does_nothing_any_more_is_warned_of(write, monkeypatch):
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        (["[dispatch]", "windw = 3"], "dispatch.windw: there is no such setting; did you mean dispatch.window?"),
-        (["[reading]", "window = 3"], "reading.window: there is no such setting; did you mean dispatch.window?"),
-        (["reading_cpu = 3"], "reading_cpu: there is no such setting; did you mean reading.cpu_s?"),
+        (["[dispatch]", "windw = 3"], "dispatch.windw: unknown setting; did you mean dispatch.window?"),
+        (["[reading]", "window = 3"], "reading.window: unknown setting; did you mean dispatch.window?"),
+        (["reading_cpu = 3"], "reading_cpu: unknown setting; did you mean reading.cpu_s?"),
         (["dispatch = 3"], "dispatch: Input should be a valid dictionary"),
         (["[dispatch]", "window = 0"], "dispatch.window: Input should be greater than 0"),
     ],

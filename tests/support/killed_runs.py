@@ -225,7 +225,7 @@ def _settled(shop: Workshop, night: Night, url: str) -> tuple[Known, list[dict]]
     states = None
     for _ in range(RUNS_MAX):
         done = night.run(shop, url)
-        left_ready = night.resends and done.code == 75 and "became ready to be sent only at the end" in done.said
+        left_ready = night.resends and done.code == 75 and "became ready after sending had ended" in done.said
         assert done.code in (0, 1) or left_ready, done
         known, truth = read_ledger(night.ledger), night.truth()
         check_laws(known, truth, stopped=night.resends)  # what its last look found to be absent goes with the next run

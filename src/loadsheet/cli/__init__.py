@@ -1,8 +1,8 @@
-"""The command line: words in, exit code out. stdout is the result, stderr everything else.
+"""The command line: arguments in, exit code out. Results go to stdout, everything else to stderr.
 
 Owns: the command group, the options that all commands share, and the one place where exceptions become exit codes:
-0 clean, 1 finished with rows that need someone, 2 usage, 65 nothing usable, 70 our fault, does not balance or the
-ledger cannot be used, 75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 told to end (SIGTERM).
+0 clean, 1 finished with rows that need someone, 2 usage, 65 nothing usable, 70 internal error, rows that do not balance or a
+damaged ledger, 75 try again, 77 token refused, 78 settings or mapping wrong, 130 interrupted, 143 terminated (SIGTERM).
 """
 
 import contextvars
@@ -27,50 +27,50 @@ from loadsheet.problems import LoadsheetError
 _Done = TypeVar("_Done")
 
 CLOSED_PIPE = 1
-"""The exit code that click gives if stdout is closed."""
+"""The exit code of click if stdout is closed."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: what is under way ends as with Ctrl-C."""
+    """Raised by SIGTERM: the command ends as with Ctrl-C."""
 
 
 class CommandSpec(NamedTuple):
-    """The module that holds a command under its name, imported only when it is asked for; and what the command does, in short."""
+    """The module of a command, imported only when the command is used, and a one-line summary."""
 
     module: str
     summary: str
 
 
 COMMANDS = {
-    "run": CommandSpec("run", "Take in every finished file of the inbox, submit what is ready, report on every row."),
-    "watch": CommandSpec("watch", "Stay, and run whenever files are finished or entries wait to be sent or resolved."),
+    "run": CommandSpec("run", "Process every finished file in the inbox, submit what is ready, report on every row."),
+    "watch": CommandSpec("watch", "Keep running, and start a run whenever files are finished or entries wait."),
     "worker": CommandSpec(
-        "worker", "Do the runs that schedules and watches want, beside other workers on other machines."
+        "worker", "Do the runs that schedules and watches request, together with workers on other machines."
     ),
-    "check": CommandSpec("check", "Say what would become of files. Nothing is sent or kept."),
-    "show": CommandSpec("show", "Everything known about one order or tender."),
-    "runs": CommandSpec("show", "The latest runs with their exit codes and what came of them."),
-    "workers": CommandSpec("workers", "The processes that share the ledger: what each does, what waits, at what pace."),
-    "expected": CommandSpec("expected", "Files that are waited for, and what is late."),
-    "report": CommandSpec("report", "Make the reports of a run again from what the ledger knows by now."),
-    "pull": CommandSpec("pull", "Write what the exchange lists."),
-    "resolve": CommandSpec("resolve", "Show what was sent with an unknown outcome, or decide about it."),
-    "retry": CommandSpec("retry", "Bring refused or held entries back: the next run sends them."),
-    "doctor": CommandSpec("doctor", "Look at everything a run needs, and say what to do about what is wrong."),
+    "check": CommandSpec("check", "Show what is wrong with files. Nothing is sent or stored."),
+    "show": CommandSpec("show", "Show everything known about one order or tender."),
+    "runs": CommandSpec("show", "List the latest runs with their exit codes and results."),
+    "workers": CommandSpec("workers", "Show the processes that share the ledger, the queue and the shared rate."),
+    "expected": CommandSpec("expected", "List expected files, and what is late."),
+    "report": CommandSpec("report", "Rebuild the reports of a run from the current ledger."),
+    "pull": CommandSpec("pull", "Download what the exchange lists."),
+    "resolve": CommandSpec("resolve", "Show records with an unknown outcome, or decide about them."),
+    "retry": CommandSpec("retry", "Make refused or held entries ready again: the next run sends them."),
+    "doctor": CommandSpec("doctor", "Check everything a run needs, and say what to do about each problem."),
     "config": CommandSpec("config", "Show the settings, and where each comes from."),
-    "mapping": CommandSpec("mapping", "Draft, check, try, test and compare mapping files."),
-    "ledger": CommandSpec("ledger", "Check, back up, restore, export the ledger, and remove what is personal."),
-    "capsule": CommandSpec("capsule", "Put a run into one archive, verify it, replay it."),
+    "mapping": CommandSpec("mapping", "Draft, check, preview, test and compare mapping files."),
+    "ledger": CommandSpec("ledger", "Check, back up, restore, export and move the ledger, and erase personal data."),
+    "capsule": CommandSpec("capsule", "Archive a run, verify the archive, replay it."),
     "exchange": CommandSpec("exchange", "Our own exchange: serve it, and list its assumptions."),
-    "deploy": CommandSpec("deploy", "Files for schedulers and shells, with the paths of this installation."),
+    "deploy": CommandSpec("deploy", "Print files for schedulers and shells, with the paths of this installation."),
 }
 
 
 class Commands(click.Group):
-    """The commands, each loaded when it is asked for: an exchange needs no workbooks, `runs` no exchange, and help none of them."""
+    """The commands, each loaded only when it is used: `exchange` needs no workbook library, `runs` no exchange, and help neither."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (signature is click's)
-        """The names, in the order in which help shows them."""
+        """The names in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -82,15 +82,15 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The names with what each does, without loading one."""
+        """The names and summaries, without loading a command."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, spec.summary) for name, spec in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names that begin so. No command is loaded for it: completion has to be fast."""
+        """The names that begin with `incomplete`. Loads no command, because completion must be fast."""
         names = [CompletionItem(name, help=spec.summary) for name, spec in COMMANDS.items()]
-        begun = [item for item in names if item.value.startswith(incomplete)]
-        return [*begun, *click.Command.shell_complete(self, ctx, incomplete)]
+        matching = [item for item in names if item.value.startswith(incomplete)]
+        return [*matching, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -104,13 +104,13 @@ def loadsheet() -> None:
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
-    gc.set_threshold(50_000)  # rows make many objects and no cycles: looking for those more often costs a tenth
+    gc.set_threshold(50_000)  # rows make many objects and no cycles: the default costs 10 % more time
     sys.exit(invoke(sys.argv[1:]))
 
 
 def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> int:
-    """Run one command; returns its exit code. `clock` gives the moment (aware) that it takes for now, if not the present one. Never
-    lets a traceback reach the user: one of our own faults is filed away.
+    """Run one command; returns its exit code. `clock` returns the current time (aware) for the command, if not the real one. The user never
+    sees a traceback: that of an internal error is written to a file.
     """
     try:
         return contextvars.copy_context().run(
@@ -123,7 +123,7 @@ def invoke(words: list[str], *, clock: Callable[[], datetime] | None = None) -> 
         wrong.show()
         return wrong.exit_code
     except (click.Abort, KeyboardInterrupt) as interrupted:
-        click.echo("interrupted; the state is safe, the next run goes on from here", err=True)
+        click.echo("interrupted; the state is safe, the next run continues from here", err=True)
         terminated = isinstance(interrupted, Terminated) or isinstance(
             interrupted.__cause__, Terminated
         )  # click wraps it
@@ -137,14 +137,14 @@ def _say_on_stderr(text: str) -> None:
 
 
 class Failed(NamedTuple):
-    """An action that broke: the exit code it comes to, and why."""
+    """A failed action: its exit code and the reason."""
 
     exit_code: int
     why: str
 
 
 def attempt(action: Callable[[], _Done]) -> _Done | Failed:
-    """The result of an action; if it breaks, what that comes to. Wrong words on the command line and interruptions go through."""
+    """The result of an action, or a Failed if it fails. Usage errors and interruptions are raised."""
     try:
         return action()
     except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -152,7 +152,7 @@ def attempt(action: Callable[[], _Done]) -> _Done | Failed:
     except LoadsheetError as error:
         return Failed(error.exit_code, str(error))
     except Exception as fault:  # noqa: BLE001 (an internal error ends as exit 70 and a filed traceback)
-        why = f"an internal error ({type(fault).__name__}); the traceback is in {_file_away()}"
+        why = f"an internal error ({type(fault).__name__}); the traceback is in {_write_traceback()}"
         return Failed(LoadsheetError.exit_code, why)
 
 
@@ -165,16 +165,16 @@ def _to_exit_code(action: Callable[[], int]) -> int:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """With which exit code the process ends if this is what ends it."""
+    """The exit code of the process if this error ends it."""
     if isinstance(error, LoadsheetError):
         return error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return exit_codes.TERMINATED if isinstance(error, Terminated) else exit_codes.INTERRUPTED
-    closed = isinstance(error, OSError) and error.errno == errno.EPIPE
-    return CLOSED_PIPE if closed else LoadsheetError.exit_code
+    pipe_closed = isinstance(error, OSError) and error.errno == errno.EPIPE
+    return CLOSED_PIPE if pipe_closed else LoadsheetError.exit_code
 
 
-def _file_away() -> Path:
+def _write_traceback() -> Path:
     with tempfile.NamedTemporaryFile("w", prefix="loadsheet-", suffix=".traceback.txt", delete=False) as file:
         file.write(traceback.format_exc())
     return Path(file.name)

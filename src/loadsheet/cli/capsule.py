@@ -1,4 +1,4 @@
-"""`loadsheet capsule`: a run in one archive, and what can be done with it anywhere: look at it, verify it, replay it."""
+"""`loadsheet capsule`: archive a run in one file; show, verify and replay the archive on any machine."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ def make(*, settings: Settings, run: str, target: Path | None, as_json: bool) ->
     with ledger_to_read(settings) as ledger:
         chosen = _run(ledger.queries, run)
         if chosen is None:
-            say(f"there is no run {run}; `loadsheet runs` lists what there is")
+            say(f"there is no run {run}; `loadsheet runs` lists the runs")
             return NOTHING_THERE
         sealed = seal(ledger.queries, chosen, settings, target or place_of(settings, chosen.name), clock()())
     for remark in sealed.remarks:
@@ -88,7 +88,7 @@ def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as
     elif verdict.wrong:
         print_lines([f"{file}: TAMPERED WITH", *(f"  {text}" for text in verdict.wrong)])
     else:
-        vouched = f"and the {verdict.vouched_by} says so too" if verdict.vouched_by else _UNVOUCHED
+        vouched = f"the {verdict.vouched_by} confirms it" if verdict.vouched_by else _UNVOUCHED
         print_lines([f"{file}: sound, run {verdict.run}, {verdict.members} members; {vouched}", f"head {verdict.head}"])
     return TAMPERED if verdict.wrong else 0
 
@@ -112,7 +112,7 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
     done = run_replay(file, folder)
     if as_json:
         result = done._asdict() | {"manifest": None, "run": done.manifest.run, "is_same": done.is_same}
-        result["differences"] = [one._asdict() for one in done.differences]
+        result["differences"] = [difference._asdict() for difference in done.differences]
         del result["manifest"]
         print_json(result)
     else:
@@ -136,16 +136,23 @@ def show(file: Path, *, as_json: bool) -> int:
     lines = [
         f"run {manifest.run}, {manifest.started_at} to {manifest.finished_at}, exit code {manifest.exit_code}",
         f"made by loadsheet {manifest.loadsheet} on Python {manifest.python}",
-        *(f"  file {one.name}, {one.size:,} bytes, {one.sha256[:12]}" for drop in manifest.drops for one in drop.files),
-        *(f"  mapping {one.name} {one.version}, {one.hash[:12]}: {', '.join(one.files)}" for one in manifest.mappings),
+        *(
+            f"  file {file.name}, {file.size:,} bytes, {file.sha256[:12]}"
+            for drop in manifest.drops
+            for file in drop.files
+        ),
+        *(
+            f"  mapping {mapping.name} {mapping.version}, {mapping.hash[:12]}: {', '.join(mapping.files)}"
+            for mapping in manifest.mappings
+        ),
         f"  {_counts_text(manifest.counts)}",
-        *(f"  report {one.name}, {one.size:,} bytes, {one.sha256[:12]}" for one in manifest.outputs),
+        *(f"  report {report.name}, {report.size:,} bytes, {report.sha256[:12]}" for report in manifest.outputs),
     ]
     print_lines(lines)
     return 0
 
 
-_UNVOUCHED = "no record of it is here: whether the whole capsule was replaced, only its head can tell (--head)"
+_UNVOUCHED = "there is no record of it here; give its head (--head) to detect whether the whole capsule was replaced"
 
 
 def _run(queries: LedgerQueries, name: str) -> Run | None:
@@ -161,13 +168,13 @@ def _counts_text(counts: dict[str, int]) -> str:
 def _replay_lines(done: "Replayed") -> list[str]:
     lines = [f"run {done.manifest.run}: {done.drops} drops read again, {done.entries:,} entries"]
     if done.difference_count:
-        lines.append(f"NOT THE SAME: {done.difference_count:,} differences in what was planned, sent and answered")
-        lines += [f"  {one}" for one in done.differences]
+        lines.append(f"DIFFERENT: {done.difference_count:,} differences in plans, requests or answers")
+        lines += [f"  {difference}" for difference in done.differences]
         if len(done.differences) < done.difference_count:
             lines.append(f"  and {done.difference_count - len(done.differences):,} more")
     elif done.drops:
-        lines.append("every payload and every verdict is the same, byte for byte")
+        lines.append("every payload and verdict is identical")
     if done.calls and not done.difference_count:
-        lines.append(f"{done.calls:,} attempts to send had requests of just these payloads")
-    lines.append(f"{len(done.same)} of {len(done.same) + len(done.other)} reports are the same, byte for byte")
-    return [*lines, *(f"  not the same: {name}" for name in done.other)]
+        lines.append(f"the requests of {done.calls:,} attempts match these payloads")
+    lines.append(f"{len(done.same)} of {len(done.same) + len(done.other)} reports are identical")
+    return [*lines, *(f"  different: {name}" for name in done.other)]

@@ -1,4 +1,4 @@
-"""`loadsheet check`: what would become of files, without sending or keeping anything."""
+"""`loadsheet check`: shows what is wrong with files. Nothing is sent or stored."""
 
 import sys
 from pathlib import Path
@@ -63,7 +63,7 @@ def _counted(count: int, unit: str) -> str:
 
 
 def describe_cause(cause: Cause) -> str:
-    """A cause in up to three lines: what it is, where, and what to do."""
+    """A cause in up to three lines: what happened, where, and what to do."""
     lines = [f"{cause.code} {cause.level}: {cause.say}"]
     if cause.places:
         more = f" and {cause.count - len(cause.places):,} more" if cause.count > len(cause.places) else ""

@@ -1,4 +1,4 @@
-"""`loadsheet config`: which settings are in force, where each is from, and a settings file to begin with."""
+"""`loadsheet config`: shows the settings and where each comes from, and prints a sample settings file."""
 
 import json
 from collections.abc import Sequence
@@ -34,15 +34,15 @@ def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_j
         click.echo(sample_text(), nl=False)
         return
     settings = load(config)
-    traced = [_with_credential(one, settings) for one in trace(settings)]
-    shown = [one for one in traced if every or one.changed]
+    traced = [_with_credential(setting, settings) for setting in trace(settings)]
+    shown = [setting for setting in traced if every or setting.changed]
     if as_json:
-        print_json({"file": _file(settings), "settings": [_as_json(one) for one in shown]})
+        print_json({"file": _file(settings), "settings": [_as_json(setting) for setting in shown]})
         return
     say(_file_line(settings))
     _print(shown, origin=origin)
     if settings.shippers and not settings.shipper:
-        say(f"{', '.join(settings.shippers)} may have others: --shipper NAME shows them")
+        say(f"{', '.join(settings.shippers)} may have different settings: --shipper NAME shows them")
 
 
 def _file(settings: Settings) -> str | None:
@@ -53,33 +53,33 @@ def _file(settings: Settings) -> str | None:
 def _file_line(settings: Settings) -> str:
     if file := _file(settings):
         return f"settings file: {file}"
-    return f"no settings file: there is neither {CONFIG_FILE} here, nor one of this user, nor {SITE_FILE}"
+    return f"no settings file: neither {CONFIG_FILE} in this folder, nor the user's, nor {SITE_FILE} exists"
 
 
-def _with_credential(one: Traced, settings: Settings) -> Traced:
-    """The token as it comes from the service manager, which no setting says."""
-    if one.name != "token" or one.changed or (path := credential_of(settings)) is None:
-        return one
-    return one._replace(value=HIDDEN, secret=True, changed=True, origin=f"credential {path.name}")
+def _with_credential(setting: Traced, settings: Settings) -> Traced:
+    """Mark the token as set if the service manager provides it."""
+    if setting.name != "token" or setting.changed or (path := credential_of(settings)) is None:
+        return setting
+    return setting._replace(value=HIDDEN, secret=True, changed=True, origin=f"credential {path.name}")
 
 
 def _print(shown: Sequence[Traced], *, origin: bool) -> None:
     if not shown:
-        say("every setting has its default; --all shows them")
+        say("all settings have their defaults; --all shows them")
         return
-    heads, rows = ["Setting", "Value"], [[one.name, _value(one)] for one in shown]
+    heads, rows = ["Setting", "Value"], [[setting.name, _value(setting)] for setting in shown]
     if origin:
-        heads, rows = [*heads, "Origin"], [[*row, one.origin] for row, one in zip(rows, shown, strict=True)]
+        heads, rows = [*heads, "Origin"], [[*row, setting.origin] for row, setting in zip(rows, shown, strict=True)]
     print_table(heads, rows)
 
 
-def _value(one: Traced) -> str:
-    if one.secret and one.value == HIDDEN:
-        return f"set ({one.origin})"
-    if one.value is None or one.value in ("", [], {}):
+def _value(setting: Traced) -> str:
+    if setting.secret and setting.value == HIDDEN:
+        return f"set ({setting.origin})"
+    if setting.value is None or setting.value in ("", [], {}):
         return "none"
-    return one.value if isinstance(one.value, str) else json.dumps(one.value, ensure_ascii=False)
+    return setting.value if isinstance(setting.value, str) else json.dumps(setting.value, ensure_ascii=False)
 
 
-def _as_json(one: Traced) -> dict[str, Any]:
-    return {"setting": one.name, "value": one.value, "default": not one.changed, "origin": one.origin}
+def _as_json(setting: Traced) -> dict[str, Any]:
+    return {"setting": setting.name, "value": setting.value, "default": not setting.changed, "origin": setting.origin}

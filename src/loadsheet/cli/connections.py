@@ -1,4 +1,4 @@
-"""How a command reaches the exchange that its settings name; and the files in a shared inbox that belong to no shipper."""
+"""The client of the exchange for a command; and the files in a shared inbox that belong to no shipper."""
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ STRAYS_SHOWN = 5
 
 @contextmanager
 def exchange_client(settings: Settings) -> Iterator[Client]:
-    """A client of the exchange that the settings name; the embedded one is started for it, with a token of its own.
+    """A client of the exchange in the settings. The embedded exchange is started for it, with its own token.
 
     Raises SettingsError without a token.
     """
@@ -57,15 +57,13 @@ def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) ->
 def check_exchange(settings: Settings) -> None:
     """Raise SettingsError if the ledger is shared but the exchange is embedded, which only one process can reach."""
     if settings.is_shared and settings.exchange == EMBEDDED:
-        message = (
-            "exchange: the embedded one lives in a single process, and a ledger on PostgreSQL is shared by several"
-        )
+        message = "exchange: the embedded exchange runs in a single process, but several share a ledger on PostgreSQL"
         raise SettingsError(f"{message}; give the URL of an exchange (`loadsheet exchange serve` is one)")
 
 
 def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsError]) -> None:
-    """Report the files in the shared inbox that lie outside of the shippers' folders: no run takes them. A shipper with wrong settings counts
-    with its default folder.
+    """Report the files in the shared inbox that are outside the shippers' folders, because no run processes them. For a shipper with wrong
+    settings, its default folder counts.
     """
     try:
         shared = Settings.load(config)
@@ -75,10 +73,10 @@ def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsEr
         return
     if names:
         named = ", ".join(names[:STRAYS_SHOWN]) + (" ..." if len(names) > STRAYS_SHOWN else "")
-        lies = "1 file is" if len(names) == 1 else f"{len(names)} files are"
-        say(f"{lies} in {shown(shared.inbox)} outside of the shippers' folders, where no run takes them: {named}")
+        count = "1 file is" if len(names) == 1 else f"{len(names)} files are"
+        say(f"{count} in {shown(shared.inbox)}, outside the shippers' folders, and no run processes them: {named}")
 
 
 def _stray_names(shared: Settings, shippers: Mapping[str, Settings | SettingsError]) -> list[str]:
-    own = [one.inbox if isinstance(one, Settings) else shared.inbox / name for name, one in shippers.items()]
+    own = [found.inbox if isinstance(found, Settings) else shared.inbox / name for name, found in shippers.items()]
     return files_outside(shared, [folder for folder in own if folder.is_relative_to(shared.inbox)])

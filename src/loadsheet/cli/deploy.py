@@ -1,4 +1,4 @@
-"""`loadsheet deploy ...`: the files that make an operating system run loadsheet, with this installation's paths filled in."""
+"""`loadsheet deploy ...`: files for schedulers, shells and monitoring, with the paths of this installation."""
 
 import shutil
 import sys
@@ -24,7 +24,7 @@ from loadsheet.settings.sources import PREFIX, variables_of
 SHELLS = ("bash", "zsh", "fish")
 _COMPLETE = "_LOADSHEET_COMPLETE"
 _SQLITE = "sqlite:///"
-_GRACE_S = 30  # between the end of the last call and that of the process
+_GRACE_S = 30  # from the end of the last call to the end of the process
 
 TO = click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Write the files into this folder.")
 
@@ -121,16 +121,16 @@ def _scheduled(kinds: list[str], *, at: time, zone: str, user: str | None, confi
 
 
 def _site(every: Mapping[str, Settings], *, at: time, zone: str, user: str) -> Site:
-    """This installation, run in the present folder with the settings of every shipper."""
+    """This installation, run in the current folder with the settings of every shipper."""
     config = next(iter(every.values())).file
     also = [folder for settings in every.values() for folder in _also_written(settings)]
     read = [path for settings in every.values() for path in (settings.mappings, settings.capabilities, config) if path]
-    read += [Path(sys.prefix), Path(sys.base_prefix)]  # the interpreter may lie in somebody's home
+    read += [Path(sys.prefix), Path(sys.base_prefix)]  # the interpreter may be in a home folder
     return Site(
         program=_program(),
         config=config.absolute() if config and config.is_file() else None,
         folder=Path.cwd(),
-        writes=_absolute(folder for one in every.values() for folder in _folders(one)),
+        writes=_absolute(folder for own in every.values() for folder in _folders(own)),
         also=_absolute(also),
         reads=_absolute(read),
         user=user,
@@ -138,12 +138,12 @@ def _site(every: Mapping[str, Settings], *, at: time, zone: str, user: str) -> S
         zone=zone,
         today=_today(),
         stop_s=round(max(settings.dispatch.call_timeout_s for settings in every.values())) + _GRACE_S,
-        credentials=tuple(_credential(name, one) for name, one in every.items() if one.exchange != EMBEDDED),
+        credentials=tuple(_credential(name, own) for name, own in every.items() if own.exchange != EMBEDDED),
     )
 
 
 def _also_written(settings: Settings) -> Iterator[Path]:
-    """Folders beside inbox, outbox and state that a run writes to."""
+    """Folders other than inbox, outbox and state that a run writes to."""
     if settings.monitoring.metrics_file is not None:
         yield settings.monitoring.metrics_file.parent
     if settings.notifications.fixes_to is not None:
@@ -174,7 +174,7 @@ def _today() -> date:
 
 
 def _program() -> tuple[str, ...]:
-    """The words that start this very installation."""
+    """The command line that starts this installation."""
     scripts = Path(sysconfig.get_path("scripts"))
     found = shutil.which("loadsheet", path=str(scripts)) or shutil.which("loadsheet")
     return (str(Path(found).absolute()),) if found else (sys.executable, "-m", "loadsheet")
@@ -187,9 +187,9 @@ def _completion_name(shell: str) -> str:
 def _completion(shell: str) -> str:
     from loadsheet.cli import loadsheet
 
-    known = get_completion_class(shell)
-    assert known is not None  # noqa: S101 (click knows the shells above)
-    return known(loadsheet, {}, "loadsheet", _COMPLETE).source()
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None  # noqa: S101 (click knows the shells above)
+    return completion_class(loadsheet, {}, "loadsheet", _COMPLETE).source()
 
 
 def _monitoring() -> dict[str, str]:

@@ -227,14 +227,14 @@ def probe(
     as_json: bool,
 ) -> int:
     """Find out how an exchange's sandbox handles what the interface leaves open. Writes to the tenant and cleans up."""
-    settings = load(config, exchange=exchange, capabilities="")  # what is known of it so far may be wrong
-    values = dict(_pair(one) for one in given)
+    settings = load(config, exchange=exchange, capabilities="")  # ignores earlier findings, which may be wrong
+    values = dict(_pair(text) for text in given)
     if settings.exchange == EMBEDDED:
-        raise SettingsError("our own exchange needs no probe: name the one to ask with --exchange URL")
+        raise SettingsError("our own exchange needs no probe; name another one with --exchange URL")
     if not owned:
         raise SettingsError(
-            f"a probe writes to {settings.exchange}: it creates orders and tenders and deletes them; if that tenant is"
-            " yours to do so, add --i-own-this-tenant"
+            f"a probe creates and deletes orders and tenders at {settings.exchange}; if that tenant is yours, add"
+            " --i-own-this-tenant"
         )
     with exchange_client(settings) as client:
         found = ask_exchange(
@@ -247,10 +247,10 @@ def probe(
         )
     _print_findings(found, as_json=as_json)
     if found.stopped:
-        say(f"stopped early, so {out} is not written")
+        say(f"stopped early; {out} was not written")
         raise found.stopped
     write_capabilities(out, found.capabilities)
-    say(f"{out} is written; name it in the setting capabilities")
+    say(f"{out} was written; name it in the setting capabilities")
     return exit_codes.NEEDS_SOMEONE if found.left else 0
 
 
@@ -280,13 +280,13 @@ def _print_findings(found: ProbeResult, *, as_json: bool) -> None:
     else:
         heads = ["Question", "Assumption", "Value", "Finding", "Confidence"]
         rows = [
-            [one.question, one.assumption, _shown(one.value), one.finding, one.confidence]
-            for one in capabilities.answers
+            [answer.question, answer.assumption, _shown(answer.value), answer.finding, answer.confidence]
+            for answer in capabilities.answers
         ]
         print_table(heads, rows)
     say(
         f"{found.calls} calls; "
-        + ("all is cleaned up" if not found.left else f"{len(found.left)} could not be removed:")
+        + ("everything was cleaned up" if not found.left else f"{len(found.left)} could not be removed:")
     )
     for line in found.left:
         say(f"  {line}")

@@ -1,4 +1,4 @@
-"""`loadsheet expected`: what files are waited for, whether they came, and what history suggests to wait for."""
+"""`loadsheet expected`: which files are expected, whether they came, and expectations suggested from history."""
 
 from datetime import datetime, timedelta
 from itertools import islice
@@ -18,7 +18,7 @@ from loadsheet.settings import Settings
 from loadsheet.settings.expected_files import Expectation
 
 LATE = 1
-_LAST = _NEXT = 3  # of what came, and of what will be
+_LAST = _NEXT = 3  # arrivals and runs shown
 
 
 @click.command()
@@ -40,13 +40,13 @@ def expected(*, settings: Settings, suggesting: bool, timezone: str, as_json: bo
 def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, as_json: bool) -> int:
     awaited = expected_files.statuses(settings, queries)
     late = expected_files.overdue(settings, queries, now)
-    missing = [one.text for one in late if one.is_one_off]
+    missing = [overdue.text for overdue in late if overdue.is_one_off]
     if as_json:
         print_json(
             {
-                "expected": [_as_json(one) for one in awaited],
-                "late": [{"what": one.name, "text": one.text} for one in late],
-                "schedules": [_scheduled(one, now) for one in settings.schedules.timetable],
+                "expected": [_as_json(status) for status in awaited],
+                "late": [{"what": overdue.name, "text": overdue.text} for overdue in late],
+                "schedules": [_scheduled(schedule, now) for schedule in settings.schedules.timetable],
             }
         )
     elif not settings.expected_files.expect:
@@ -54,38 +54,50 @@ def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, 
             "nothing is expected: no [[expected_files.expect]] in the settings; `loadsheet expected --suggest` proposes some"
         )
     elif not awaited:
-        say("no run has finished yet; what is due is judged by the first run after it")
+        say("no run has finished yet; each due time is checked by the first run after it")
     else:
         pairs = list(zip(settings.expected_files.expect, awaited, strict=True))
         print_table(["Expected", "Due", "Now", "Next due", "Last came"], [_row(*pair) for pair in pairs])
-    countries = {one.holidays or settings.reports.working_days for one in settings.expected_files.expect} - {"none"}
-    for country in sorted(one for one in countries if not has_holidays(one)):
+    countries = {
+        expectation.holidays or settings.reports.working_days for expectation in settings.expected_files.expect
+    } - {"none"}
+    for country in sorted(country for country in countries if not has_holidays(country)):
         say(f"no public holidays are known for {country}: files are expected on every day")
-    for text in (*(one.text for one in awaited if one.late), *missing):
+    for text in (*(status.text for status in awaited if status.late), *missing):
         say(f"late: {text}")
     if settings.schedules.timetable and not as_json:
-        print_table(["Schedule", "Zone", "Next runs"], [_row_of(one, now) for one in settings.schedules.timetable])
+        print_table(
+            ["Schedule", "Zone", "Next runs"], [_row_of(schedule, now) for schedule in settings.schedules.timetable]
+        )
     return LATE if late else 0
 
 
-def _row(expectation: Expectation, one: ExpectationStatus) -> list[str]:
+def _row(expectation: Expectation, status: ExpectationStatus) -> list[str]:
     zone = zone_of(expectation.timezone)
-    judged = local_text(one.due, zone) if one.due else "not yet"
-    upcoming = local_text(one.next_due, zone) if one.next_due else "never"
-    now = "late" if one.late else "in order" if one.due else "not judged yet"
+    judged = local_text(status.due, zone) if status.due else "not yet"
+    upcoming = local_text(status.next_due, zone) if status.next_due else "never"
+    now = "late" if status.late else "in order" if status.due else "not checked yet"
     last = [
         f"{local_text(came.came, zone)} {came.name}{' (set aside)' if came.set_aside else ''}"
-        for came in one.came[-_LAST:]
+        for came in status.came[-_LAST:]
     ]
-    return [one.name, judged, now, upcoming, "; ".join(last) or "nothing"]
+    return [status.name, judged, now, upcoming, "; ".join(last) or "nothing"]
 
 
-def _as_json(one: ExpectationStatus) -> dict[str, object]:
+def _as_json(status: ExpectationStatus) -> dict[str, object]:
     came = [
-        {"name": came.name, "came": stamp(came.came), "run": came.run, "set_aside": came.set_aside} for came in one.came
+        {"name": came.name, "came": stamp(came.came), "run": came.run, "set_aside": came.set_aside}
+        for came in status.came
     ]
-    due, upcoming = (stamp(when) if when else None for when in (one.due, one.next_due))
-    return {"name": one.name, "due": due, "next_due": upcoming, "late": one.late, "text": one.text, "came": came}
+    due, upcoming = (stamp(when) if when else None for when in (status.due, status.next_due))
+    return {
+        "name": status.name,
+        "due": due,
+        "next_due": upcoming,
+        "late": status.late,
+        "text": status.text,
+        "came": came,
+    }
 
 
 def _nexts(schedule: Schedule, now: datetime) -> list[datetime]:
@@ -110,13 +122,13 @@ def _suggest(settings: Settings, queries: LedgerQueries, now: datetime, timezone
     try:
         zone = zone_of(timezone)
     except (KeyError, ValueError, OSError):
-        raise click.BadParameter(f"there is no time zone {timezone!r}; write one such as Europe/Berlin") from None
+        raise click.BadParameter(f"there is no time zone {timezone!r}; write a name such as Europe/Berlin") from None
     came = queries.arrivals(stamp(now - timedelta(days=DAYS)))
     found = suggest(came, now, zone, settings.reports.working_days)
     if as_json:
         print_json(found)
     elif found:
-        print_lines(["\n".join(as_toml(one, timezone) for one in found).rstrip()])
+        print_lines(["\n".join(as_toml(suggestion, timezone) for suggestion in found).rstrip()])
     else:
-        say("there is not enough history yet; it takes four weeks of files that come regularly")
+        say("there is not enough history yet; suggestions need four weeks of regular files")
     return 0

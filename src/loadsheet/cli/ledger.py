@@ -1,4 +1,4 @@
-"""`loadsheet ledger ...`: look after the ledger. Check it, copy it and put a copy back, shrink it, take its tables out, move it, forget a key."""
+"""`loadsheet ledger ...`: check, back up, restore, vacuum, export and move the ledger, and erase a key."""
 
 import getpass
 from contextlib import suppress
@@ -74,10 +74,10 @@ def backup(*, settings: Settings, target: Path | None, as_json: bool) -> int:
 
     Without --to, the copy goes to STATE/backups, named after the time. It is never removed automatically.
     """
-    _require_file_ledger(settings, f"{BY_THE_SERVER}: pg_dump for one, or base backups with its log")
+    _require_file_ledger(settings, f"{BY_THE_SERVER}: use pg_dump, or base backups with the write-ahead log")
     target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db"
     if target.exists():
-        raise click.UsageError(f"{target} is there already; give another name")
+        raise click.UsageError(f"{target} already exists; choose another name")
     with ledger_to_read(settings) as opened:
         make_backup(opened, target)
     note_copy(settings, target)
@@ -97,25 +97,27 @@ def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
     """Replace the ledger with the copy FILE. The replaced ledger is kept beside it.
 
     Refused while a run or a watch holds the ledger. The copy is checked first. A copy that is older than the last run does not know
-    what was sent since: the next run says so, and accepts it only with ledger.accept_older.
+    what was sent since: the next run refuses it, unless ledger.accept_older is set.
     """
-    _require_file_ledger(settings, f"{BY_THE_SERVER}: put one back with pg_restore, or from base backups with its log")
+    _require_file_ledger(
+        settings, f"{BY_THE_SERVER}: restore with pg_restore, or from base backups with the write-ahead log"
+    )
     if not yes:
-        confirm(f"Put {file} in the place of the ledger?")
+        confirm(f"Replace the ledger with {file}?")
     done = restore_copy(settings.database_url, file, clock())
     if as_json:
         replaced = str(done.replaced) if done.replaced else None
         print_json({"ledger": str(done.path), "replaced": replaced, "last_run": done.last_run, "older": done.older})
         return 0
     last = f"its last run is {done.last_run}" if done.last_run else "it has no run"
-    print_lines([f"{done.path} is the copy {file} now; {last}"])
+    print_lines([f"{done.path} was replaced with the copy {file}; {last}"])
     if done.replaced:
-        print_lines([f"the replaced ledger is {done.replaced}"])
+        print_lines([f"the old ledger is kept as {done.replaced}"])
     if done.older:
         say(
-            "It is older than the last run recorded here, so it does not know what was sent since. Make sure that nobody drops those"
-            " files again, then run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true: what that run would have sent counts as unknown and"
-            " is looked up at the exchange before anything is sent."
+            "It is older than the last run recorded here, so it does not know what was sent since. Make sure that those files are not"
+            " dropped again, then run once with LOADSHEET_LEDGER__ACCEPT_OLDER=true. Entries that were ready in the copy become unknown"
+            " and are verified at the exchange before anything is sent."
         )
     return 0
 
@@ -124,9 +126,9 @@ def restore(*, settings: Settings, file: Path, yes: bool, as_json: bool) -> int:
 @with_settings(STATE)
 @JSON
 def vacuum(*, settings: Settings, as_json: bool) -> int:
-    """Rewrite the database without the free space that deleted rows left. Needs the same space again while it runs."""
+    """Rewrite the database without the free space of deleted rows. Needs as much free disk space as the database."""
     _require_file_ledger(
-        settings, "the ledger is on PostgreSQL, which vacuums by itself: this is for a ledger in a file"
+        settings, "the ledger is on PostgreSQL, which vacuums automatically; this command is for a ledger in a file"
     )
     with held_ledger(settings) as opened:
         before, after = opened.maintenance.vacuum()
@@ -137,12 +139,12 @@ def vacuum(*, settings: Settings, as_json: bool) -> int:
     return 0
 
 
-def _require_file_ledger(settings: Settings, told: str) -> None:
-    """Raise UsageError for what is of a ledger in a file only; SettingsError first if it lies in a file still and has to be moved."""
+def _require_file_ledger(settings: Settings, refusal: str) -> None:
+    """Raise UsageError if the ledger is on PostgreSQL; SettingsError first if it is still in a file and must be moved."""
     if settings.is_shared:
         with suppress(LedgerError), ledger_to_read(settings):
             pass
-        raise click.UsageError(told)
+        raise click.UsageError(refusal)
 
 
 @ledger.command()
@@ -192,26 +194,26 @@ def move(*, source: Path | None, yes: bool, state: Path | None, config: Path | N
     """
     every = load_each(config, state=state)
     if source is not None and len(every) > 1:
-        raise click.UsageError(f"--from is about one shipper: add --shipper {'|'.join(every)}")
+        raise click.UsageError(f"--from needs one shipper: add --shipper {'|'.join(every)}")
     if not yes:
         confirm(f"Move {len(every)} {'ledger' if len(every) == 1 else 'ledgers'} for good?")
-    told: list[dict[str, object]] = []
-    code = exit_codes.worst(_move_or_report(name, settings, source, told) for name, settings in every.items())
+    moved: list[dict[str, object]] = []
+    code = exit_codes.worst(_move_or_report(name, settings, source, moved) for name, settings in every.items())
     if as_json:
-        print_json(told)
+        print_json(moved)
     else:
-        print_lines([line for one in told for line in _move_lines(one)])
-        if any(one["rows"] for one in told):
-            say(f"{BY_THE_SERVER}. Nothing more is ever recorded in the files: remove them when you are sure.")
+        print_lines([line for result in moved for line in _move_lines(result)])
+        if any(result["rows"] for result in moved):
+            say(f"{BY_THE_SERVER}. The files are not used any more: remove them when you are sure.")
     return code
 
 
 def _move_or_report(
-    shipper: str, settings: Settings | SettingsError, source: Path | None, told: list[dict[str, object]]
+    shipper: str, settings: Settings | SettingsError, source: Path | None, moved: list[dict[str, object]]
 ) -> int:
-    """Move the ledger of one shipper; what is wrong with one keeps no other back."""
+    """Move the ledger of one shipper; a failure is reported and does not stop the others."""
     try:
-        told.append(_move_one(shipper, settings_or_raise(settings), source))
+        moved.append(_move_one(shipper, settings_or_raise(settings), source))
     except LoadsheetError as error:
         say(f"loadsheet: {f'{shipper}: ' if shipper else ''}{error}")
         return error.exit_code
@@ -221,7 +223,7 @@ def _move_or_report(
 def _move_one(shipper: str, settings: Settings, source: Path | None) -> dict[str, object]:
     if not settings.is_shared:
         raise SettingsError(
-            "`database` is not a PostgreSQL URL: set it to where the ledger is to go, postgresql://USER@HOST/NAME"
+            "`database` is not a PostgreSQL URL: set it to the new database, postgresql://USER@HOST/NAME"
         )
     file = source or settings.state / "ledger.db"
     to = Destination(settings.database_url, settings.state, settings.cluster.takeover_s)
@@ -230,22 +232,22 @@ def _move_one(shipper: str, settings: Settings, source: Path | None) -> dict[str
     return {"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept}
 
 
-def _move_lines(one: dict[str, Any]) -> list[str]:
-    rows = one["rows"]
+def _move_lines(result: dict[str, Any]) -> list[str]:
+    rows = result["rows"]
     if not rows:
-        return [f"{one['from']} was moved to {one['to']} before"]
-    told = f"{rows['runs']:,} runs, {rows['entries']:,} entries, {rows['decisions']:,} decisions"
-    return [f"{one['from']} is {one['to']} now: {told}; the file is kept as {one['kept_as']}"]
+        return [f"{result['from']} was already moved to {result['to']}"]
+    counts = f"{rows['runs']:,} runs, {rows['entries']:,} entries, {rows['decisions']:,} decisions"
+    return [f"{result['from']} was moved to {result['to']}: {counts}; the file is kept as {result['kept_as']}"]
 
 
 def _day(text: str | None) -> str:
-    """The beginning of a day as the ledger writes times; empty for none."""
+    """The start of a day in the time format of the ledger; empty for none."""
     if not text:
         return ""
     try:
         return datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     except ValueError:
-        raise click.BadParameter(f"{text} is not a day such as 2026-03-04", param_hint="--since") from None
+        raise click.BadParameter(f"{text} is not a date; write it as 2026-03-04", param_hint="--since") from None
 
 
 NOTHING_KNOWN = 1
@@ -277,23 +279,21 @@ def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, a
     """
     wanted = Request(**more, who=who or (getpass.getuser() if yes else ""), because=because.strip())
     if yes and not wanted.because:
-        raise click.UsageError("removing for good needs --because TEXT: the reason is kept with the decision")
+        raise click.UsageError("erasing needs --because TEXT: the reason is stored with the decision")
     with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
         found = find(settings, ledger, _file(settings), key)
         if not found.entries:
-            say(
-                f"nothing is known about {key}; if forgetting it was interrupted, `loadsheet ledger vacuum` finishes it"
-            )
+            say(f"nothing is known about {key}; if its erasure was interrupted, `loadsheet ledger vacuum` completes it")
             return NOTHING_KNOWN
-        deed = plan(settings, found, wanted)
+        erasure = plan(settings, found, wanted)
         if yes:
             _erase(settings, ledger, found, wanted)
-    _print_erasure(found, deed, done=yes, as_json=as_json)
+    _print_erasure(found, erasure, done=yes, as_json=as_json)
     return 0
 
 
 def _file(settings: Settings) -> Path:
-    """The file of the ledger, or of what it was before it was moved: copies lie beside it."""
+    """The file of the ledger, or its file before it was moved. Copies are in the same folder."""
     return settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
 
 
@@ -308,12 +308,12 @@ def _erase(settings: Settings, ledger: Ledger, found: Traces, wanted: Request) -
     ledger.end_run(run, exit_code=0, summary=summary)
 
 
-def _print_erasure(found: Traces, deed: ErasurePlan, *, done: bool, as_json: bool) -> None:
+def _print_erasure(found: Traces, erasure: ErasurePlan, *, done: bool, as_json: bool) -> None:
     if as_json:
-        entries = [{"entry": one.id, "operation": one.operation, "state": one.state} for one in found.entries]
-        print_json({"key": found.key, "done": done, "entries": entries, "goes": deed.goes, "stays": deed.stays})
+        entries = [{"entry": entry.id, "operation": entry.operation, "state": entry.state} for entry in found.entries]
+        print_json({"key": found.key, "done": done, "entries": entries, "goes": erasure.goes, "stays": erasure.stays})
         return
     word = "gone:  " if done else "goes:  "
-    print_lines([*(f"{word}{text}" for text in deed.goes), *(f"stays: {text}" for text in deed.stays)])
+    print_lines([*(f"{word}{text}" for text in erasure.goes), *(f"stays: {text}" for text in erasure.stays)])
     if not done:
-        say("Nothing was removed. To do it: the same again with --because TEXT --yes")
+        say("Nothing was erased. To erase it, repeat the command with --because TEXT --yes")

@@ -1,4 +1,4 @@
-"""Access to the ledger of the settings: open it for reading, hold it for changes, find out who holds it; and the clock of a command."""
+"""Access to the ledger of the settings: for reading, for changes, and who holds it; and the clock of a command."""
 
 import os
 import socket
@@ -36,22 +36,22 @@ def held_ledger(settings: Settings) -> Iterator[Ledger]:
         accept_older=settings.ledger.accept_older,
     )
     held = open_ledger(settings.database_url, opening, clock=clock())
-    with run_log.opened(settings, anew=False), held as ledger:
+    with run_log.opened(settings, reuse=True), held as ledger:
         yield ledger
 
 
 def holder_of_file(path: Path) -> str:
-    """The live process that holds the ledger in a file, as text (empty: none). Does not try the lock: a run that begins now must not be
-    blocked by us.
+    """The live process that holds a ledger file, as text (empty: none). Does not try the lock, because that could block a run that
+    begins now.
     """
     try:
-        told = Path(f"{path}.holder").read_text(encoding="utf-8")
-        number = int(told.split()[1])
-        if f" on {socket.gethostname()} " in told and os.name == "posix":
+        holder = Path(f"{path}.holder").read_text(encoding="utf-8")
+        number = int(holder.split()[1])
+        if f" on {socket.gethostname()} " in holder and os.name == "posix":
             os.kill(number, 0)
     except (OSError, ValueError, IndexError):
         return ""
-    return told
+    return holder
 
 
 def holder_of(settings: Settings) -> str:

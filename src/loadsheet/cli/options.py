@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they become settings, for all or for one shipper."""
+"""Options that several commands share, and the settings made from them, shared or for one shipper."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -28,13 +28,13 @@ class Target(click.Path):
         super().__init__(dir_okay=dir_okay, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path, in a folder that is there. Raises FolderError."""
+        """The path; creates its folder. Raises FolderError."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise FolderError(
-                f"{path} cannot be written: the folder {path.parent} cannot be made ({error.strerror})"
+                f"{path} cannot be written: the folder {path.parent} cannot be created ({error.strerror})"
             ) from error
         return path
 
@@ -98,8 +98,8 @@ def shipper_given() -> str:
 def load(config: Path | None, **given: Any) -> Settings:
     """The settings of a command; options that were not given are None.
 
-    Where several shippers are declared and none is named, a command that works with the folders, the ledger or the exchange of one is
-    refused; one that does not has the settings that all share. Raises SettingsError and click.UsageError.
+    If several shippers are declared and none is named, a command that needs the folders, the ledger or the exchange of one is refused. Other
+    commands get the shared settings. Raises SettingsError and click.UsageError.
     """
     name = shipper_given()
     if not name and not _OF_ONE.isdisjoint(given) and (names := shippers_in(config)):
@@ -110,7 +110,7 @@ def load(config: Path | None, **given: Any) -> Settings:
 
 
 def with_settings(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """These options and CONFIG as one decorator. In their place the command gets the `settings` that they make."""
+    """These options and CONFIG as one decorator. The command gets the `settings` made from them instead."""
 
     def decorate(command: Command) -> Command:
         @wraps(command)
@@ -130,9 +130,9 @@ def load_each(config: Path | None, **given: Any) -> dict[str, Settings | Setting
     Raises SettingsError for errors that concern all, and click.UsageError if folders or the exchange are given for several.
     """
     names = (shipper_given(),) if shipper_given() else shippers_in(config) or ("",)
-    if len(names) > 1 and (one := [name for name in _SETTINGS if given.get(name) is not None]):
+    if len(names) > 1 and (single := [name for name in _SETTINGS if given.get(name) is not None]):
         listed = "|".join(names)
-        raise click.UsageError(f"--{one[0]} is about one shipper, and several are declared: add --shipper {listed}")
+        raise click.UsageError(f"--{single[0]} needs one shipper, and several are declared: add --shipper {listed}")
     if len(names) == 1:
         return {names[0]: Settings.load(config, shipper=names[0], **given)}
     return {name: _settings_or_error(config, name, given) for name in names}
@@ -159,4 +159,4 @@ def settings_or_raise(settings: Settings | SettingsError) -> Settings:
 
 def any_allows_root(found: Iterable[Settings | SettingsError]) -> bool:
     """Whether one of these settings lets loadsheet run as root without a warning."""
-    return any(isinstance(one, Settings) and (one.allow_root or one.quiet) for one in found)
+    return any(isinstance(settings, Settings) and (settings.allow_root or settings.quiet) for settings in found)

@@ -1,4 +1,4 @@
-"""How results look: tables and progress bars on a terminal, plain lines in a pipe, JSON on wish."""
+"""The output of commands: tables and progress bars on a terminal, plain lines in a pipe, JSON on request."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from loadsheet import run_log
 from loadsheet.control_characters import printable
 
 Advance = Callable[[int, int], None]
-"""Reports progress: how many are done, and of how many."""
+"""Reports progress: the number done, and the total."""
 
 
 def print_json(value: object) -> None:
@@ -25,8 +25,8 @@ def print_json(value: object) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table on a terminal; in a pipe one tab-separated line a row, heads first. Foreign text stays text: neither markup nor
-    control characters get through.
+    """A table on a terminal; in a pipe, one tab-separated line per row, headings first. Markup and control characters in the cells have
+    no effect.
     """
     if sys.stdout.isatty():
         table = Table(*heads, header_style="bold")
@@ -40,14 +40,14 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 
 def say(text: str) -> None:
-    """A line for the person in front of the screen, on stderr."""
-    if not run_log.say_as_json(text):  # then it is a line like the others there
+    """A line for the user, on stderr."""
+    if not run_log.say_as_json(text):  # else it is written as plain text
         click.echo(printable(text), err=True)
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Advance | None]:
-    """A progress bar on stderr if that is a terminal; None otherwise, so that logs stay silent."""
+    """A progress bar on stderr if that is a terminal; None otherwise, so that logs stay clean."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -58,7 +58,7 @@ def progress(title: str) -> Iterator[Advance | None]:
 
 
 def print_raw_json(text: bytes) -> None:
-    """A finished JSON document on stdout, as `print_json` would lay it out."""
+    """A finished JSON document on stdout, in the layout of `print_json`."""
     click.echo(msgspec.json.format(text, indent=2 if sys.stdout.isatty() else -1).decode())
 
 
@@ -72,14 +72,14 @@ _NOTHING_DONE = "not confirmed: nothing was done"
 
 
 def confirm(question: str) -> None:
-    """Go on only with a yes. Raises UsageError for a no and without a terminal; Ctrl-C goes through."""
+    """Ask for confirmation. Raises UsageError for a no or without a terminal; Ctrl-C is raised."""
     with _answered():
         if not click.confirm(question, err=True):
             raise click.UsageError(_NOTHING_DONE)
 
 
 def confirm_by_typing(question: str, expected: str) -> None:
-    """Go on only if this very text is typed. Raises what `confirm` raises."""
+    """Ask the user to type this text. Raises what `confirm` raises."""
     with _answered():
         if click.prompt(question, err=True).strip() != expected:
             raise click.UsageError(_NOTHING_DONE)
@@ -89,7 +89,7 @@ def confirm_by_typing(question: str, expected: str) -> None:
 def _answered() -> Iterator[None]:
     try:
         yield
-    except click.Abort as ended:  # click has one word for Ctrl-C and for the end of input
+    except click.Abort as ended:  # click raises the same exception for Ctrl-C and for the end of input
         if not isinstance(ended.__context__, EOFError):
             raise
         raise click.UsageError(f"no answer, {_NOTHING_DONE}; add --yes to run without a terminal") from None

@@ -1,4 +1,4 @@
-"""`loadsheet pull`: what the exchange holds, for analysts: a workbook, CSV or JSON."""
+"""`loadsheet pull`: downloads the records of the exchange as workbook, CSV or JSON, for analysts."""
 
 import difflib
 import sys
@@ -28,7 +28,7 @@ from loadsheet.settings import EMBEDDED
 
 PARTIAL, NOT_LISTED = 1, 65
 _SHOWN = 50
-_HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # as many as a narrow terminal holds
+_HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # fits a narrow terminal
 
 
 @click.command()
@@ -84,10 +84,10 @@ def pull(
 
 
 def _chosen(subject: str, columns: Sequence[str]) -> list[str]:
-    """The names in the option; raises UsageError for one that is none."""
+    """The column names in the option; raises UsageError for an unknown one."""
     chosen = [name.strip() for text in columns for name in text.split(",") if name.strip()]
     if columns and not chosen:
-        raise click.BadParameter("no column is named", param_hint="--columns")
+        raise click.BadParameter("no column is given", param_hint="--columns")
     names = layout(subject).names
     for name in chosen:
         if name not in names:
@@ -108,7 +108,7 @@ def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> N
     """The listing on stdout."""
     if as_json:
         write_json(pulled, sys.stdout)
-        sys.stdout.flush()  # here a reader that has gone away is not an error
+        sys.stdout.flush()  # raises here if the pipe is closed
     elif not sys.stdout.isatty():
         write_table(pulled, sys.stdout, laid_out)
         sys.stdout.flush()
@@ -137,7 +137,7 @@ def _overview_row(pulled: Pulled, record: dict[str, object]) -> list[object]:
 
 
 def _report_completeness(pulled: Pulled, written: list[Path], *, as_json: bool) -> int:
-    """Say how complete it is; returns the exit code."""
+    """Report how complete the listing is; returns the exit code."""
     lacking = pulled.counted.lacking
     if as_json:
         print_json(
@@ -152,7 +152,7 @@ def _report_completeness(pulled: Pulled, written: list[Path], *, as_json: bool) 
         )
     say(pulled.says)
     for key in lacking:
-        at_exchange = "is not at the exchange" if pulled.complete else "may be at the exchange all the same"
+        at_exchange = "is not at the exchange" if pulled.complete else "may still be at the exchange"
         say(f"{key} is not listed: it {at_exchange}")
     if written and not as_json:
         say(f"written: {', '.join(map(str, written))}")

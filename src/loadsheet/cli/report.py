@@ -1,4 +1,4 @@
-"""`loadsheet report`: the reports of a run, or of all runs of a day as one, made again from the ledger."""
+"""`loadsheet report`: rebuilds the reports of a run, or of all runs of a day together, from the ledger."""
 
 import re
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from loadsheet.settings.places import shown
 
 NOTHING_THERE = 65
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_LOOKED_AT = 100
+_LATEST_RUNS = 100
 
 
 class Selection(NamedTuple):
-    """What is told of: a run, or one that stands for all runs of a day; the runs themselves, oldest first, and their drops."""
+    """The subject of the reports: a run, or one that combines all runs of a day; the runs themselves, oldest first, and their drops."""
 
     run: Run
     runs: tuple[Run, ...]
@@ -75,7 +75,7 @@ def report(
     with ledger_to_read(settings) as ledger:
         selection = _select(ledger.queries, name, day)
         if selection is None:
-            say(f"{_missing_text(name, day)}; `loadsheet runs` lists what there is")
+            say(f"{_missing_text(name, day)}; `loadsheet runs` lists the runs")
             return NOTHING_THERE
         _keep_annotations(settings, ledger, selection.run.name)
         written, found = _write(ledger.queries, selection, settings, ask=ask)
@@ -83,7 +83,7 @@ def report(
         raise written.incomplete
     if not day and reports.missing_reports(selection.run):
         with held_ledger(settings) as ours:
-            opened = [one for one in found.exceptions.standings if one.run == selection.run.name]
+            opened = [standing for standing in found.exceptions.standings if standing.run == selection.run.name]
             ours.record_late_reports(selection.run, written.in_ledger, opened)
     if as_json:
         print_raw_json(written.summary.to_json())
@@ -98,23 +98,23 @@ def _check(name: str | None, day: str | None) -> None:
     if name and day:
         raise click.UsageError("--run and --day exclude each other")
     if day is not None and not _DAY.fullmatch(day):
-        raise click.BadParameter(f"{day} is not a day such as 2026-03-04", param_hint="--day")
+        raise click.BadParameter(f"{day} is not a date; write it as 2026-03-04", param_hint="--day")
     if name is not None and _DAY.fullmatch(name):
-        raise click.BadParameter(f"{name} is a day; write --day {name}", param_hint="--run")
+        raise click.BadParameter(f"{name} is a date; write --day {name}", param_hint="--run")
 
 
 def _missing_text(name: str | None, day: str | None) -> str:
     if day:
-        return f"there is no run of {day}"
+        return f"there was no run on {day}"
     return f"there is no run {name}" if name else "there is no run yet"
 
 
 def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Selection | None:
-    """What is to be told of; None if there is no such thing. A day is told with the number and the exit code of its last run; where that
-    is 0 and a run before it ended with rows that need someone, with 1.
+    """The subject of the reports; None if there is none. A day has the exit code of its last run, but 1 if that is 0 and an earlier run
+    ended with rows that need someone.
     """
     if not name and not day:
-        latest = queries.runs(_LOOKED_AT)
+        latest = queries.runs(_LATEST_RUNS)
         chosen = next((run for run in latest if queries.listing_snapshot(run)), next(iter(latest), None))
         runs = [chosen] if chosen else []
     else:
@@ -132,16 +132,16 @@ def _exit_code(runs: Sequence[Run]) -> int | None:
 
 
 def _keep_annotations(settings: Settings, ledger: Ledger, folder: str) -> None:
-    """Before its workbook is written anew: keep what an analyst wrote into it. Raises LedgerBusy if a run holds the ledger, which
-    has to be left to keep it, and FolderError if the workbook cannot be read.
+    """Import the analyst's entries before the workbook is replaced. Raises LedgerBusy if a run holds the ledger, and FolderError if the
+    workbook cannot be read.
     """
     if not _unread_annotations(folder, settings, ledger):
         return
     with held_ledger(settings) as ours:
         import_annotations(settings, ours)
         for name in _unread_annotations(folder, settings, ours):
-            text = f"{shown(settings.outbox / name)} was saved by someone and cannot be read now"
-            raise FolderError(f"{text}; nothing was written: close it, or move it away, and try again")
+            text = f"{shown(settings.outbox / name)} was changed and cannot be read now"
+            raise FolderError(f"{text}; nothing was written: close it or move it away, then try again")
 
 
 def _unread_annotations(folder: str, settings: Settings, ledger: Ledger) -> list[str]:
@@ -159,7 +159,7 @@ def _write(
 
 
 def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:
-    """The listings that can show something of these drops, as they are now; raises ExchangeUnreachable and TokenRefused."""
+    """The current listings for the subjects of these drops; raises ExchangeUnreachable and TokenRefused."""
     operations = [BY_NAME[drop.operation] for drop in drops if drop.operation]
     subjects = {operation.subject for operation in operations if operation.proved_by}
     if not subjects:
@@ -172,4 +172,4 @@ def _open(written: reports.Written) -> None:
     """Open the page, or the workbook if there is none."""
     path = next(path for path in written.paths if path.suffix in (".html", ".xlsx"))
     if click.launch(str(path.absolute())):
-        say(f"no program of this desktop opened {path}")
+        say(f"no program on this machine could open {path}")

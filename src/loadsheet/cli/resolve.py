@@ -1,4 +1,4 @@
-"""`loadsheet resolve`: what is unknown with all evidence, and a person's decision about it, recorded with who, when and why."""
+"""`loadsheet resolve`: shows entries with an unknown outcome and all evidence, and records a person's decision with who, when and why."""
 
 import getpass
 from typing import Any, NamedTuple
@@ -20,10 +20,10 @@ from loadsheet.settings import Settings
 
 UNKNOWN_LEFT = 1
 NOTHING_DECIDED = 1
-_MOVES_GOODS = (Action.CREATE, Action.CONFIRM)  # what must not be doubled by a slip of the hand
+_MOVES_GOODS = (Action.CREATE, Action.CONFIRM)  # must not be duplicated by accident
 
 
-class Doubt(NamedTuple):
+class Unresolved(NamedTuple):
     """An entry with an unknown outcome, and the evidence about it."""
 
     entry: Entry
@@ -40,7 +40,7 @@ class Sending(NamedTuple):
 
     @property
     def details(self) -> list[dict[str, Any]]:
-        """Each entry with what is known of it, as one of unknown outcome is told."""
+        """The entries as JSON values, like those with an unknown outcome."""
         names = {"entry": "id", "operation": "operation", "key": "key", "state": "state", "since": "changed_at"}
         return [
             {name: getattr(one, field) for name, field in names.items()} | {"now": self.text} for one in self.entries
@@ -88,42 +88,42 @@ def resolve(
 
     This command sends nothing: the next run sends what you release.
     """
-    doubts = _doubts(settings, key)
+    unresolved = _find_unresolved(settings, key)
     sending = _sending(settings, key)
     if choice is None:
-        _show(doubts, sending, as_json=as_json)
-        return UNKNOWN_LEFT if doubts or sending.orphaned else 0
+        _show(unresolved, sending, as_json=as_json)
+        return UNKNOWN_LEFT if unresolved or sending.orphaned else 0
     if not key or not comment.strip():
-        raise click.UsageError("a decision needs a KEY and a --comment that says on what grounds")
-    if refusal := _refusal(key, doubts, sending, choice):
+        raise click.UsageError("a decision needs a KEY and a --comment with the reason")
+    if refusal := _refusal(key, unresolved, sending, choice):
         say(refusal)
         return NOTHING_DECIDED
     if not as_json:
-        _show(doubts, _NONE_SENDING, as_json=False)
-    _confirm(key, doubts, choice, yes=yes, doubling=doubling)
-    _decide(settings, doubts, choice, who or getpass.getuser(), comment.strip())
+        _show(unresolved, _NONE_SENDING, as_json=False)
+    _confirm(key, unresolved, choice, yes=yes, doubling=doubling)
+    _decide(settings, unresolved, choice, who or getpass.getuser(), comment.strip())
     if as_json:
-        print_json([{**one.details, "decided": choice} for one in doubts])
+        print_json([{**one.details, "decided": choice} for one in unresolved])
     return 0
 
 
-def _doubts(settings: Settings, key: str | None) -> list[Doubt]:
-    """What is unknown (of a key, also what was given up), with what a listing shows of it now."""
+def _find_unresolved(settings: Settings, key: str | None) -> list[Unresolved]:
+    """The entries with an unknown outcome (for a key, also the abandoned ones), with the evidence of a current listing."""
     with ledger_to_read(settings) as ledger:
         queries = ledger.queries
         unknown = list(queries.entries_in(State.UNKNOWN))
         found = unknown
         if key:
-            found = [entry for entry in queries.entries_by_key(key) if _in_doubt(ledger, entry)]
+            found = [entry for entry in queries.entries_by_key(key) if _is_unresolved(ledger, entry)]
             found = [entry for entry in found if entry.key == key] or found
         subjects = {BY_NAME[entry.operation].subject for entry in found if BY_NAME[entry.operation].proved_by}
-        listings, unread = _look(settings, subjects)
+        listings, unread = _listings(settings, subjects)
         cases = {case.entry.id: case for case in unknown_cases(listings, ledger, settings, UnknownTimer(ledger.now))}
-        return [_doubt(ledger, entry, cases.get(entry.id), settings, unread) for entry in found]
+        return [_with_evidence(ledger, entry, cases.get(entry.id), settings, unread) for entry in found]
 
 
 def _sending(settings: Settings, key: str | None) -> Sending:
-    """The entries marked as being sent (those of `key`, if given), and by whom. If no process sends them any more, their outcome is unknown."""
+    """The entries marked as being sent (those of `key`, if given), and the process that sends them. Without one, their outcome is unknown."""
     with ledger_to_read(settings) as ledger:
         marked = ledger.queries.entries_by_key(key) if key else ledger.queries.entries_in(State.SENDING)
         found = tuple(entry for entry in marked if entry.state is State.SENDING)
@@ -132,31 +132,31 @@ def _sending(settings: Settings, key: str | None) -> Sending:
         run = ledger.queries.events_of(found[0].id)[-1].run
     are = "1 is" if len(found) == 1 else f"{len(found):,} are"
     if holder := holder_of(settings):
-        return Sending(found, f"{are} being sent now, by {holder}: look again when that has ended")
+        return Sending(found, f"{are} being sent now, by {holder}: try again when it has ended")
     if settings.is_shared:
-        text = f"{are} marked as being sent in run {run}, which no process holds now: `loadsheet workers` shows whether one works on it"
-        return Sending(found, f"{text}; if none is, `loadsheet run` verifies them", orphaned=True)
+        text = f"{are} marked as being sent in run {run}, which no process holds now: `loadsheet workers` shows whether a worker continues it"
+        return Sending(found, f"{text}; if none does, `loadsheet run` verifies them", orphaned=True)
     text = f"{are} marked as being sent by run {run}, which did not finish"
-    return Sending(found, f"{text}: `loadsheet run` looks them up", orphaned=True)
+    return Sending(found, f"{text}: `loadsheet run` verifies them", orphaned=True)
 
 
-def _refusal(key: str, doubts: list[Doubt], sending: Sending, choice: str) -> str:
+def _refusal(key: str, unresolved: list[Unresolved], sending: Sending, choice: str) -> str:
     """Why nothing can be decided about a key, and what to do; empty if something can."""
-    if not doubts:
-        return f"nothing about {key} has to be decided: {sending.text or f'`loadsheet show {key}` shows its state'}"
-    given_up = [one.entry.key for one in doubts if one.entry.state is State.HELD]
+    if not unresolved:
+        return f"there is nothing to decide about {key}: {sending.text or f'`loadsheet show {key}` shows its state'}"
+    given_up = [one.entry.key for one in unresolved if one.entry.state is State.HELD]
     if choice == "give up" and given_up:
-        return f"{given_up[0]} was given up before; --send-again or --accepted decides about it anew"
+        return f"{given_up[0]} is already given up; use --send-again or --accepted to change that"
     return ""
 
 
-def _in_doubt(ledger: Ledger, entry: Entry) -> bool:
+def _is_unresolved(ledger: Ledger, entry: Entry) -> bool:
     if entry.state is State.UNKNOWN:
         return True
     return entry.state is State.HELD and unproved(ledger.queries.attempts_of(entry.id))
 
 
-def _look(settings: Settings, subjects: set[str]) -> tuple[Listings, str]:
+def _listings(settings: Settings, subjects: set[str]) -> tuple[Listings, str]:
     """The listings of these subjects, or why there are none."""
     if not subjects:
         return Listings(), ""
@@ -167,10 +167,10 @@ def _look(settings: Settings, subjects: set[str]) -> tuple[Listings, str]:
         return dict.fromkeys(subjects), str(error)
 
 
-def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, unread: str) -> Doubt:
+def _with_evidence(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, unread: str) -> Unresolved:
     drop = ledger.queries.drop(entry.drop)
     attempts = ledger.queries.attempts_of(entry.id)
-    looks = ledger.queries.findings_of(entry.id)
+    findings = ledger.queries.findings_of(entry.id)
     now = f"{case.observation.shown}; {conclude(case, settings).text}" if case else entry.reason
     details = {
         "entry": entry.id,
@@ -181,19 +181,19 @@ def _doubt(ledger: Ledger, entry: Entry, case: Case | None, settings: Settings, 
         "reason": entry.reason,
         "rows": [f"{drop.table(row.table).file}:{row.number}" for row in entry.rows],
         "attempts": attempts,
-        "findings": looks,
+        "findings": findings,
         "now": f"{now} ({unread})" if unread else now,
     }
     evidence = "; ".join([*(f"attempt {one.number}: {one.detail or 'no answer known'}" for one in attempts), now])
-    return Doubt(entry, evidence, details)
+    return Unresolved(entry, evidence, details)
 
 
-def _show(doubts: list[Doubt], sending: Sending, *, as_json: bool) -> None:
+def _show(unresolved: list[Unresolved], sending: Sending, *, as_json: bool) -> None:
     if as_json:
-        print_json([*(one.details for one in doubts), *sending.details])
+        print_json([*(one.details for one in unresolved), *sending.details])
         return
-    if doubts:
-        print_lines(["\n\n".join(_details_text(one.details) for one in doubts)])
+    if unresolved:
+        print_lines(["\n\n".join(_details_text(one.details) for one in unresolved)])
     elif not sending.entries:
         say("nothing is unknown")
     if sending.entries:
@@ -213,23 +213,25 @@ def _details_text(details: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _confirm(key: str, doubts: list[Doubt], choice: str, *, yes: bool, doubling: bool) -> None:
-    """Ask whether it is meant. Sending a create or a confirmation again wants the key typed, or a flag that says what may happen."""
-    grave = choice == "send again" and any(BY_NAME[one.entry.operation].action in _MOVES_GOODS for one in doubts)
+def _confirm(key: str, unresolved: list[Unresolved], choice: str, *, yes: bool, doubling: bool) -> None:
+    """Ask for confirmation. To send a create or a confirmation again, the user types the key or sets `doubling`."""
+    grave = choice == "send again" and any(BY_NAME[one.entry.operation].action in _MOVES_GOODS for one in unresolved)
     if yes and grave and not doubling:
         raise click.UsageError(
-            f"{key} may be there already, and twice then: --yes wants --i-know-it-may-double for that"
+            f"{key} may already be at the exchange and would then exist twice: --yes also needs --i-know-it-may-double"
         )
     if yes:
         return
     if grave:
-        confirm_by_typing(f"It may be there already, and twice then. Type {key} to send it again", key)
+        confirm_by_typing(
+            f"It may already be at the exchange and would then exist twice. Type {key} to send it again", key
+        )
     else:
-        confirm(f"{choice}: {len(doubts)} of {key}?")
+        confirm(f"{choice}: {len(unresolved)} of {key}?")
 
 
-def _decide(settings: Settings, doubts: list[Doubt], choice: str, who: str, comment: str) -> None:
-    chosen = [Choice(one.entry, _settlement(one, choice, who, comment), one.evidence) for one in doubts]
+def _decide(settings: Settings, unresolved: list[Unresolved], choice: str, who: str, comment: str) -> None:
+    chosen = [Choice(one.entry, _settlement(one, choice, who, comment), one.evidence) for one in unresolved]
     with held_ledger(settings) as ledger:
         run = ledger.begin_run()
         try:
@@ -240,14 +242,14 @@ def _decide(settings: Settings, doubts: list[Doubt], choice: str, who: str, comm
         ledger.end_run(run, exit_code=0, summary={"entries": {}, "decided": len(chosen)})
 
 
-def _settlement(doubt: Doubt, choice: str, who: str, comment: str) -> Settlement:
-    entry, sends = doubt.entry, sends_that_may_have_worked(doubt.details["attempts"])
-    said = f"{who}: {comment}"
+def _settlement(one: Unresolved, choice: str, who: str, comment: str) -> Settlement:
+    entry, sends = one.entry, sends_that_may_have_worked(one.details["attempts"])
+    reason = f"{who}: {comment}"
     if choice == "accepted":
-        return Settlement(entry.id, State.ACCEPTED, f"found at the exchange by {said}")
+        return Settlement(entry.id, State.ACCEPTED, f"found at the exchange by {reason}")
     if choice == "send again":
         repeatable = BY_NAME[entry.operation].action in SAME_TWICE
         problems = () if repeatable else (possibly_doubled(entry, sends),)
-        return Settlement(entry.id, State.READY, f"sent again by decision of {said}", problems=problems)
-    unproven = Problem("X702", values={"text": f"its outcome was never proved; given up by {said}"})
-    return Settlement(entry.id, State.HELD, f"given up by {said}; its outcome was never proved", problems=(unproven,))
+        return Settlement(entry.id, State.READY, f"sent again by decision of {reason}", problems=problems)
+    unproven = Problem("X702", values={"text": f"its outcome was never proved; given up by {reason}"})
+    return Settlement(entry.id, State.HELD, f"given up by {reason}; its outcome was never proved", problems=(unproven,))

@@ -1,4 +1,4 @@
-"""`loadsheet retry`: refused and held entries go out once more, after a person put something right outside."""
+"""`loadsheet retry`: makes refused and held entries ready again, after a person has removed the cause."""
 
 import getpass
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NOTHING_FOUND = 1
 
 
 class Candidate(NamedTuple):
-    """An entry that was asked for, and whether it may go."""
+    """A requested entry, and whether it may be sent again."""
 
     entry: Entry
     retry: Retry
@@ -51,11 +51,11 @@ def retry(
     resolve.
     """
     if not (key or file or held or refused):
-        raise click.UsageError("say what: a KEY, --file NAME, --held or --refused")
-    states = [one for one, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
+        raise click.UsageError("give a KEY, --file NAME, --held or --refused")
+    states = [state for state, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
     with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
         found = list(_candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
-        going = [one for one in found if not one.retry.refusal]
+        going = [candidate for candidate in found if not candidate.retry.refusal]
         if going and not dry_run:
             _decide(ledger, going, who or getpass.getuser(), comment)
     _print_candidates(found, as_json=as_json, dry_run=dry_run)
@@ -63,7 +63,7 @@ def retry(
 
 
 def _candidates(ledger: Ledger, key: str | None, file: str | None, states: list[State]) -> Iterator[Candidate]:
-    """The entries that were asked for, in these states, each with the verdict on it."""
+    """The requested entries in these states, each with the verdict on it."""
     queries = ledger.queries
     if file:
         entries: Iterator[Entry] = (entry for drop in queries.drops_named(file) for entry in queries.entries_of(drop))
@@ -73,16 +73,21 @@ def _candidates(ledger: Ledger, key: str | None, file: str | None, states: list[
         entries = queries.entries_in(*states)
     for entry in entries:
         if entry.state in states and (not key or entry.key == key or entry.key.startswith(f"{key}/")):
-            lane = list(queries.traces_on([entry.lane], *State))
-            yield Candidate(entry, judge_retry(entry, queries.attempts_of(entry.id), lane))
+            traces = list(queries.traces_on([entry.lane], *State))
+            yield Candidate(entry, judge_retry(entry, queries.attempts_of(entry.id), traces))
 
 
 def _decide(ledger: Ledger, going: list[Candidate], who: str, comment: str) -> None:
     run = ledger.begin_run()
-    reason = f"brought back by {who}" + (f": {comment}" if comment else "")
+    reason = f"retried by {who}" + (f": {comment}" if comment else "")
     chosen = [
-        Choice(one.entry, Settlement(one.entry.id, State.READY, reason), one.entry.reason, one.retry.operation)
-        for one in going
+        Choice(
+            candidate.entry,
+            Settlement(candidate.entry.id, State.READY, reason),
+            candidate.entry.reason,
+            candidate.retry.operation,
+        )
+        for candidate in going
     ]
     ledger.decide(run, chosen, who=who, choice="retry", comment=comment)
     ledger.end_run(run, exit_code=0, summary={"entries": {}, "decided": len(chosen)})
@@ -91,17 +96,17 @@ def _decide(ledger: Ledger, going: list[Candidate], who: str, comment: str) -> N
 def _print_candidates(found: list[Candidate], *, as_json: bool, dry_run: bool) -> None:
     rows = [
         {
-            "entry": one.entry.id,
-            "operation": one.retry.operation or one.entry.operation,
-            "key": one.entry.key,
-            "state": one.entry.state if dry_run or one.retry.refusal else State.READY,
-            "told": one.retry.refusal or f"{'would go' if dry_run else 'goes'} with the next run",
+            "entry": candidate.entry.id,
+            "operation": candidate.retry.operation or candidate.entry.operation,
+            "key": candidate.entry.key,
+            "state": candidate.entry.state if dry_run or candidate.retry.refusal else State.READY,
+            "told": candidate.retry.refusal or f"{'would be' if dry_run else 'is'} sent by the next run",
         }
-        for one in found
+        for candidate in found
     ]
     if as_json:
         print_json(rows)
     elif rows:
-        print_table(["Entry", "Operation", "Key", "State", ""], [list(one.values()) for one in rows])
+        print_table(["Entry", "Operation", "Key", "State", ""], [list(row.values()) for row in rows])
     else:
-        click.echo("nothing that matches is refused or held", err=True)
+        click.echo("no matching entry is refused or held", err=True)

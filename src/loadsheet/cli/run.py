@@ -1,6 +1,6 @@
-"""`loadsheet run`: everything that is finished in the inbox, once; of every shipper, one after the other, where several are declared.
+"""`loadsheet run`: processes every finished file in the inbox once; for several shippers, one after the other.
 
-Owns: what a run prints, and the exit code of several shippers' runs together. A failure of one shipper stops no other.
+Owns: the output of a run, and the combined exit code of several shippers. A failure of one shipper does not stop the others.
 """
 
 import signal
@@ -73,7 +73,7 @@ Show = Callable[[ShipperOutcome], None]
 
 
 class OutputOptions(NamedTuple):
-    """What a run prints, and which exit codes it gives."""
+    """The output options of a run."""
 
     as_json: bool
     exit_zero: bool
@@ -154,7 +154,7 @@ def _run_each(
     action: Action,
     output: OutputOptions,
 ) -> int:
-    """Run several shippers, each for itself; returns the worst exit code."""
+    """Run several shippers independently; returns the worst exit code."""
     outcomes: dict[str, ShipperOutcome] = {}
     for name, settings in found.items():
         outcome = outcomes[name] = _run_isolated(settings, lambda settings: action(settings, output, _show_nothing))
@@ -183,7 +183,7 @@ def _run_isolated(settings: Settings | SettingsError, action: Callable[[Settings
 
 
 def _show_nothing(_outcome: ShipperOutcome) -> None:
-    """Print nothing: with several shippers, each outcome is printed when its run is over."""
+    """Print nothing: with several shippers, each outcome is printed after its run."""
 
 
 def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
@@ -203,7 +203,7 @@ def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> Shipp
 def _outcome(
     settings: Settings, output: OutputOptions, result: Result, lines: tuple[str, ...], left_ready: Sequence[int]
 ) -> ShipperOutcome:
-    """The outcome of a run for stdout; prints what belongs on stderr."""
+    """The outcome of a run for stdout; prints the messages for stderr."""
     silent = (output.quiet or settings.quiet) and not output.verbose and not result.exit_code
     for problem in result.left:
         if not silent:
@@ -211,8 +211,8 @@ def _outcome(
     if result.late:
         say(result.late)
     if left_ready and left_ready[0] and not silent:
-        limit = f"a run sends {settings.dispatch.run_entries_max} at most"
-        say(f"{left_ready[0]} entries stay ready ({limit}); the next run goes on from there")
+        limit = f"a run sends at most {settings.dispatch.run_entries_max}"
+        say(f"{left_ready[0]} entries stay ready ({limit}); the next run continues")
     code = exit_codes.without_rows(result.exit_code) if output.exit_zero else result.exit_code
     return ShipperOutcome(
         code, () if silent else lines, result.reports.summary.to_json(), _stop_reason(result.stopped, settings)
@@ -222,8 +222,8 @@ def _outcome(
 def _stop_reason(stopped: LoadsheetError | None, settings: Settings) -> str:
     """Why a run ended early and what to do; empty if it did not."""
     if isinstance(stopped, TokenRefused) and settings.exchange != EMBEDDED:
-        todo = f"replace the token ({source(settings)}), and run again"
-        return f"{stopped.found}; what was not sent is still ready: {todo}"
+        todo = f"replace the token ({source(settings)}), then run again"
+        return f"{stopped.found}; unsent entries are still ready: {todo}"
     return str(stopped) if stopped else ""
 
 
@@ -250,7 +250,7 @@ def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOu
 
 @contextmanager
 def _ledger_or_empty(settings: Settings) -> Iterator[Ledger]:
-    """The ledger for reading; a temporary empty one if there is none yet."""
+    """The ledger for reading; a temporary empty one if there is none."""
     if is_there(settings.database_url):
         with ledger_to_read(settings) as ledger:
             yield ledger
@@ -265,7 +265,7 @@ def _ledger_or_empty(settings: Settings) -> Iterator[Ledger]:
 
 
 def _forecast_lines(forecast: Forecast, limit: int) -> Iterator[str]:
-    """The forecast in words; `limit` is the number of records that one run sends (0: no limit)."""
+    """The forecast as text; `limit` is the number of records that one run sends (0: no limit)."""
     for drop in forecast.drops:
         records = drop["records"]
         counts = [f"{records[name]:,} {words}" for name, words in _FORECAST_WORDS.items() if records.get(name)]
@@ -278,12 +278,12 @@ def _forecast_lines(forecast: Forecast, limit: int) -> Iterator[str]:
     ready = forecast.states["ready"] + earlier
     counts = [f"{ready:,} records would be sent"]
     if earlier:
-        counts.append(f"{earlier:,} of them were ready before")
+        counts.append(f"{earlier:,} of them are ready since earlier runs")
     if limit and ready > limit:
-        counts.append(f"{limit:,} of them by this run, and the rest by later ones")
+        counts.append(f"{limit:,} of them by this run, the rest by later runs")
     if unknown:
-        counts.append(f"{unknown:,} earlier ones are unknown and would be looked for first")
-    yield "; ".join(counts) + ". Nothing was moved, kept or sent"
+        counts.append(f"{unknown:,} unknown records of earlier runs would be verified first")
+    yield "; ".join(counts) + ". Nothing was moved, stored or sent"
 
 
 @contextmanager

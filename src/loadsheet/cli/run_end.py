@@ -21,7 +21,7 @@ from loadsheet.run_archive.create import seal_after_run
 from loadsheet.settings import Settings
 from loadsheet.stages import Result
 
-_ELSE = "what comes after the end of the run"
+_ELSE = "the steps after the end of the run"
 
 
 class RunEnd:
@@ -36,16 +36,14 @@ class RunEnd:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, _kind: object, broke: BaseException | None, _trace: TracebackType | None) -> None:
-        if broke is not None and self.result is not None:
-            why = getattr(broke, "strerror", None) or str(broke) or type(broke).__name__
-            ended = replace(self.result, exit_code=exit_code_of(broke), undone={**self.result.undone, _ELSE: why})
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: TracebackType | None) -> None:
+        if error is not None and self.result is not None:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            ended = replace(self.result, exit_code=exit_code_of(error), undone={**self.result.undone, _ELSE: why})
             self._record(self.result, ended)
 
     def archive_and_purge(self, ledger: Ledger, result: Result) -> Result:
-        """After the end of the run, while its ledger is held: write its capsule and remove what is past retention. Returns the result with
-        what failed in that.
-        """
+        """After the end of the run, while its ledger is held: write its capsule and apply the retention. Returns the result with the failures."""
         self.result = result
         faults: dict[str, str] = {}
         with isolated("the capsule", faults):
@@ -59,9 +57,9 @@ class RunEnd:
         before = self.result
         if before is None or (before.exit_code, before.undone) == (result.exit_code, result.undone):
             return result
-        news = {what: why for what, why in result.undone.items() if what not in before.undone}
+        new = {step: why for step, why in result.undone.items() if step not in before.undone}
         run = result.reports.summary.run
-        say(f"loadsheet: run {run} is recorded; an internal error kept this from being done: {fault_summary(news)}")
+        say(f"loadsheet: run {run} is recorded; these steps failed with an internal error: {fault_summary(new)}")
         return self._record(before, result)
 
     def _record(self, before: Result, result: Result) -> Result:
@@ -76,7 +74,7 @@ class RunEnd:
 
 @contextmanager
 def _report_failure(where: str, before: Result) -> Iterator[None]:
-    """Report it if the result of a run cannot be recorded there."""
+    """Report if the result of a run cannot be recorded in this place."""
     why: dict[str, str] = {}
     try:
         with isolated(where, why):
@@ -85,4 +83,4 @@ def _report_failure(where: str, before: Result) -> Iterator[None]:
         why[where] = str(error)
     if why:
         run = before.reports.summary.run
-        say(f"loadsheet: {where} still says of run {run} that it ended with exit code {before.exit_code}: {why[where]}")
+        say(f"loadsheet: {where} still shows exit code {before.exit_code} for run {run}: {why[where]}")

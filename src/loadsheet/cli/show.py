@@ -1,4 +1,4 @@
-"""`loadsheet show` and `runs`: look at what the ledger knows, down to where a single value came from."""
+"""`loadsheet show` and `runs`: show the content of the ledger, down to the origin of a single value."""
 
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
 
 
 def _listing_lines(standing: ExceptionStatus) -> list[str]:
-    """What the exchange's listing showed to be wrong, and what to do; nothing if the state of the entry says it all."""
+    """The difference found in the listing of the exchange, and what to do; empty if the state of the entry explains it."""
     from loadsheet.reconcile import REMEDIES, Verdict
 
     verdict = Verdict(standing.verdict)
@@ -118,7 +118,10 @@ def _listing_lines(standing: ExceptionStatus) -> list[str]:
         return [
             f"  listed   {verdict} since run {standing.run}; closed in run {standing.closed_run}: {standing.closed}"
         ]
-    fields = [f"  differs  {one.path}: sent {one.sent}, there {one.held}" for one in standing.found]
+    fields = [
+        f"  differs  {difference.path}: sent {difference.sent}, there {difference.held}"
+        for difference in standing.found
+    ]
     return [f"  listed   {verdict} since run {standing.run}: {REMEDIES[verdict]}", *fields]
 
 
@@ -132,7 +135,7 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
     every = load_each(config, state=state)
     several = len(every) > 1
     latest = [(name, run) for name, settings in every.items() for run in _latest(settings, limit, several=several)]
-    found = sorted(latest, key=lambda one: one[1].started_at, reverse=True)[:limit]
+    found = sorted(latest, key=lambda found: found[1].started_at, reverse=True)[:limit]
     if as_json:
         print_json(
             [
@@ -148,7 +151,9 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
             ]
         )
         return
-    unfinished = {one: {run.name for name, run in latest if name == one and not run.finished_at} for one in every}
+    unfinished = {
+        shipper: {run.name for name, run in latest if name == shipper and not run.finished_at} for shipper in every
+    }
     shipper_head = ["Shipper"] if several else []
     rows = [
         [
@@ -165,10 +170,9 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
 
 
 def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) -> list[Run]:
-    """The latest runs of one shipper; of several, one whose ledger or settings cannot be read is said and passed over."""
+    """The latest runs of one shipper. With several, a ledger or settings that cannot be read are reported and skipped."""
     try:
-        one = settings_or_raise(settings)
-        with ledger_to_read(one) as ledger:
+        with ledger_to_read(settings_or_raise(settings)) as ledger:
             return ledger.queries.runs(limit)
     except (LedgerError, SettingsError) as error:
         if not several:
@@ -178,11 +182,11 @@ def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) ->
 
 
 def _ended(run: Run, unfinished: set[str]) -> str:
-    """When a run ended; of one that did not, which run has told of it, unless that is `unfinished` as well."""
+    """When a run ended; if it did not, the run that reported it, unless that one is also in `unfinished`."""
     if run.finished_at:
         return run.finished_at
-    teller = reported_by(run)
-    return f"not finished, reported by {teller}" if teller and teller not in unfinished else "not finished"
+    reporter = reported_by(run)
+    return f"not finished, reported by {reporter}" if reporter and reporter not in unfinished else "not finished"
 
 
 def _code(exit_code: int | None) -> str:

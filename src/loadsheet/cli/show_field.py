@@ -1,4 +1,4 @@
-"""One value of a known record explained, for `loadsheet show KEY --field PATH`: cell, reading, code row, leaf, payload path."""
+"""Explains one value of a record for `loadsheet show KEY --field PATH`: cell, conversion, code row, mapping leaf, payload path."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from loadsheet.settings import Settings
 
 
 def field_details(ledger: Ledger, entries: Sequence[Entry], field: str, settings: Settings) -> list[dict[str, Any]]:
-    """What is known about a field of each entry that has it. Raises click.BadParameter if none of them does."""
+    """The origin of a field for each entry that has it. Raises click.BadParameter if none has it."""
     details, lacking = [], []
     for entry in entries:
         if entry.removed:
@@ -39,12 +39,12 @@ def field_text(details: dict[str, Any]) -> str:
     for value in details["values"]:
         lines.append(f"  {value['field']} = {value['value']}")
         if not value["cells"]:
-            lines.append("    from     the mapping itself; no cell of the file")
+            lines.append("    from     the mapping, not from a cell")
         for cell in value["cells"]:
             lines.append(f'    cell     {cell["place"]} {cell["label"]}: "{cell["text"]}"')
             lines += [f"    {name:<8} {cell[name]}" for name in ("read", "code") if cell[name]]
         if value["cells_in_all"] > len(value["cells"]):
-            lines.append(f"    and {value['cells_in_all'] - len(value['cells'])} cells more")
+            lines.append(f"    and {value['cells_in_all'] - len(value['cells'])} more cells")
         if value["leaf"]:
             lines.append(f"    by       {value['leaf_at']} {value['leaf']}")
     lines.append(f"  mapping {details['mapping']} version {details['mapping_version']}, hash {details['mapping_hash']}")
@@ -87,19 +87,22 @@ def _details(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> di
 
 
 def _mapping(drop: Drop, settings: Settings) -> tuple[Mapping | None, str]:
-    """The mapping that a drop was read with, if it is still at hand as it was; else what there is to say about that."""
+    """The mapping of a drop, if it is unchanged; else None and the reason as text."""
     try:
         loaded = load_folder(settings.mappings, settings.assumptions)
     except LoadsheetError as error:
-        return None, f"how cells are read is not shown: {str(error).splitlines()[0]}"
+        return None, f"the conversion of cells is not shown: {str(error).splitlines()[0]}"
     for mapping in loaded:
         if mapping.hash == drop.mapping_hash:
             return mapping, ""
     same = next((mapping for mapping in loaded if mapping.name == drop.mapping), None)
     if same is None:
-        return None, f"how cells are read is not shown: {settings.mappings} has no mapping {drop.mapping} any more"
+        return (
+            None,
+            f"the conversion of cells is not shown: {settings.mappings} no longer has the mapping {drop.mapping}",
+        )
     return None, (
-        f"how cells are read is not shown: {same.path} has changed since "
+        f"the conversion of cells is not shown: {same.path} has changed since "
         f"(now version {same.version}, hash {same.hash[:12]})"
     )
 

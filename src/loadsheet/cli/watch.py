@@ -1,6 +1,6 @@
-"""`loadsheet watch`: runs whenever files are finished, until it is stopped; for all shippers in one process, where several are declared.
+"""`loadsheet watch`: starts a run whenever files are finished, until it is stopped; for several shippers, in one process.
 
-Owns: the resources held for each shipper. An error that ends the watch of one shipper ends no other.
+Owns: the resources held for each shipper. An error ends only the watch of its shipper.
 """
 
 import signal
@@ -74,18 +74,18 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
         held = {
             name: _hold_or_report(name, settings, stack, several=len(found) > 1) for name, settings in found.items()
         }
-        missing = {name: one for name, one in held.items() if isinstance(one, int)}
-        codes = list(missing.values())  # of the shippers that are not watched (any more)
+        missing = {name: code for name, code in held.items() if isinstance(code, int)}
+        codes = list(missing.values())  # of the shippers that are not or no longer watched
         if len(missing) == len(held):
             return exit_codes.worst(codes)
         status = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
         for name, code in missing.items():
             status.ended(name, code, "it is not watched")
-        mine = [one for one in held.values() if isinstance(one, _HeldShipper)]
-        wake_events = stack.enter_context(WakeEvents([one.settings for one in mine], _warn))
+        ours = [shipper for shipper in held.values() if isinstance(shipper, _HeldShipper)]
+        wake_events = stack.enter_context(WakeEvents([shipper.settings for shipper in ours], _warn))
         context = _WatchContext(status, as_json, several=len(found) > 1, codes=codes, stopping=wake_events.signals)
-        watches = [_watch(one, context) for one in mine]
-        say(f"watching {', '.join(place_shown(one.settings.inbox) for one in watches)}")
+        watches = [_watch(shipper, context) for shipper in ours]
+        say(f"watching {', '.join(place_shown(shipper.settings.inbox) for shipper in ours)}")
         if serves_all(found):
             say_strays(config, found)
         try:
@@ -95,12 +95,12 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
                 raise
             _warn(str(error))
             return exit_codes.worst([*codes, error.exit_code])
-    say("stopped; what is left is for the next start")
+    say("stopped; the next start continues")
     return exit_codes.INTERRUPTED if stopped_by == signal.SIGINT else 0
 
 
 class _WatchContext(NamedTuple):
-    """What the watches of all shippers share; `stopping` holds the signals received so far."""
+    """The values that the watches of all shippers share; `stopping` holds the signals received so far."""
 
     status: monitoring.WatchStatus
     as_json: bool
@@ -110,7 +110,7 @@ class _WatchContext(NamedTuple):
 
 
 def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) -> Settings:
-    """The settings of what all shippers share."""
+    """The settings that all shippers share."""
     (first, *more) = found.values()
     return Settings.load(config) if more or isinstance(first, SettingsError) else first
 
@@ -185,9 +185,9 @@ def _watch(held: _HeldShipper, context: _WatchContext) -> Watch:
 
 
 def _due_s(settings: Settings, ledger: Ledger) -> float | None:
-    """Seconds until the next expected file is due, from the last check on. The run after that reports it if it is late."""
-    now, (_, looked) = clock()(), ledger.queries.first_and_last_start()
-    due = next_due(settings, datetime.fromisoformat(looked) if looked else now)
+    """Seconds until the next expected file is due after the last check. The run after that reports it if it is late."""
+    now, (_, checked) = clock()(), ledger.queries.first_and_last_start()
+    due = next_due(settings, datetime.fromisoformat(checked) if checked else now)
     return None if due is None else (due - now).total_seconds()
 
 
@@ -219,7 +219,7 @@ def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
     if result.undone:
         status.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
     stopped = result.stopped
-    if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: the watch goes on
+    if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: the watch continues
         say(f"loadsheet: {stopped}")
         stopped = None
     if stopped is None:
@@ -257,7 +257,7 @@ def _ledger_for_corrections(held: _HeldShipper) -> AbstractContextManager[Ledger
 def _run_resources(held: _HeldShipper, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Dispatcher]]:
     """The ledger and the dispatcher of one run: the held ones, or new ones with a shared ledger."""
     if held.dispatcher is not None:
-        # a signal may come long before there is anything to send
+        # a signal may come long before anything is sent
         yield held.ledger, held.dispatcher._replace(stopping=stopping)
         return
     with held_ledger(held.settings) as ledger, dispatcher_for(held.settings, stopping) as dispatcher:
@@ -267,8 +267,8 @@ def _run_resources(held: _HeldShipper, stopping: Sequence[int]) -> Iterator[tupl
 def _summary_line(summary: RunSummary, folder: Path) -> str:
     files = sum(len(drop.files) for drop in summary.drops)
     counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
-    summary_json = f"exit code {summary.exit_code}, reports in {place_shown(folder)}"
-    return f"{summary.finished_at} run {summary.run}: {files} file{'s' if files != 1 else ''}, {counts}; {summary_json}"
+    end = f"exit code {summary.exit_code}, reports in {place_shown(folder)}"
+    return f"{summary.finished_at} run {summary.run}: {files} file{'s' if files != 1 else ''}, {counts}; {end}"
 
 
 def _warn(text: str) -> None:

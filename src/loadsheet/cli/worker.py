@@ -1,6 +1,6 @@
-"""`loadsheet worker`: does the runs of all shippers whose ledgers are on one PostgreSQL, until it is stopped.
+"""`loadsheet worker`: does the runs of all shippers with a ledger in one PostgreSQL database, until it is stopped.
 
-Owns: what signals do. A second signal to stop ends the process at once; other workers take over its runs.
+Owns: the handling of signals. A second signal to stop ends the process at once; other workers take over its runs.
 """
 
 import os
@@ -73,7 +73,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
 
 
 class _Requests:
-    """What signals have requested."""
+    """The requests received as signals."""
 
     def __init__(self) -> None:
         self.stopping, self.reread = threading.Event(), threading.Event()

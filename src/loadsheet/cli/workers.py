@@ -1,4 +1,4 @@
-"""`loadsheet workers`: who takes part in a fleet and what each does, what waits in the queue, at what pace calls leave, when runs are due."""
+"""`loadsheet workers`: the processes of a fleet and what each does, the queue, the shared rate, and when runs are due."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ from loadsheet.settings import Settings
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
 _TAKEOVERS_SHOWN = 20  # the newest
-_ALONE = "the ledger is a file: one process at a time works on it, and there are no workers (database)"
+_ALONE = "the ledger is a file, which one process uses at a time: there are no workers (setting database)"
 
 
 @click.command()
@@ -49,7 +49,9 @@ def workers(*, config: Path | None, as_json: bool) -> None:
 
 
 def _shared_profiles(every: Mapping[str, Settings | SettingsError]) -> dict[str, Settings]:
-    """The settings of the shippers with ledgers on the first one's PostgreSQL database. Wrong settings of one of several are reported."""
+    """The settings of the shippers whose ledger is in the same PostgreSQL database as the first. Wrong settings are reported if there are
+    several shippers.
+    """
     found: dict[str, Settings] = {}
     for name, settings in every.items():
         if isinstance(settings, SettingsError):
@@ -64,17 +66,19 @@ def _shared_profiles(every: Mapping[str, Settings | SettingsError]) -> dict[str,
 def _print(fleet: ClusterStatus, schedules: Sequence[ScheduleStatus]) -> None:
     alive, waiting, day = fleet.alive, fleet.waiting, len(fleet.takeovers)
     oldest = f", the oldest for {_span(fleet.oldest_s)}" if waiting else ""
-    live, wait, taken = ("s live", " lives")[alive == 1], ("wait", "waits")[waiting == 1], "s" * (day != 1)
-    headline = f"{alive:,} worker{live}; {waiting:,} {wait} in the queue{oldest}; {day:,} takeover{taken} within a day"
+    workers, wait, taken = "s" * (alive != 1), ("wait", "waits")[waiting == 1], "s" * (day != 1)
+    headline = (
+        f"{alive:,} live worker{workers}; {waiting:,} {wait} in the queue{oldest}; {day:,} takeover{taken} within a day"
+    )
     print_lines([headline])
     place = ("Host", "Process", "Version", "Since", "Seen")
     heads = ["Worker", "State", *place, "Serves", "Does now", "Done"]
-    _table(heads, [_worker(one, fleet.at) for one in fleet.workers])
-    heads = ["Shipper", "Why", "Waiting", "Under way", "Oldest"]
-    _table(heads, [_queued(one) for one in fleet.queue])
-    heads = ["Pace towards", "Calls a second", "Connections", "Share", "Paused"]
-    _table(heads, [_pace(one) for one in fleet.paces])
-    _table(["Shipper", "Schedule", "Last", "By", "Next"], [_schedule(one) for one in schedules])
+    _table(heads, [_worker(worker, fleet.at) for worker in fleet.workers])
+    heads = ["Shipper", "Reason", "Waiting", "Running", "Oldest"]
+    _table(heads, [_queued(queue) for queue in fleet.queue])
+    heads = ["Exchange", "Calls a second", "Connections", "Share", "Paused"]
+    _table(heads, [_pace(pace) for pace in fleet.paces])
+    _table(["Shipper", "Schedule", "Last", "By", "Next"], [_schedule(status) for status in schedules])
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -83,35 +87,43 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         print_table(heads, rows)
 
 
-def _worker(one: Worker, now: datetime) -> list[Any]:
-    seen = f"{_span((now - one.seen).total_seconds())} ago"
-    serves, doing = ", ".join(one.serves) or "all", "; ".join(one.doing) or "nothing"
-    place = (one.host, one.process, one.version, _minute(one.since))
-    return [one.name, one.state, *place, seen, serves, doing if one.alive else "", one.done]
+def _worker(worker: Worker, now: datetime) -> list[Any]:
+    seen = f"{_span((now - worker.seen).total_seconds())} ago"
+    serves, doing = ", ".join(worker.serves) or "all", "; ".join(worker.doing) or "nothing"
+    place = (worker.host, worker.process, worker.version, _minute(worker.since))
+    return [worker.name, worker.state, *place, seen, serves, doing if worker.alive else "", worker.done]
 
 
-def _queued(one: QueueStatus) -> list[Any]:
-    return [one.shipper, one.reason, one.waiting, one.under_way, _span(one.oldest_s) if one.waiting else ""]
+def _queued(queue: QueueStatus) -> list[Any]:
+    return [queue.shipper, queue.reason, queue.waiting, queue.under_way, _span(queue.oldest_s) if queue.waiting else ""]
 
 
-def _pace(one: PaceStatus) -> list[Any]:
-    rate = f"{one.leased_per_second:,} of {one.per_second:,}" if one.per_second else "no limit"
-    paused = f"for {_span(one.paused_s)}" if one.paused_s else "no"
-    why = f": {one.reason}" if one.reason else ""
+def _pace(pace: PaceStatus) -> list[Any]:
+    rate = f"{pace.leased_per_second:,} of {pace.per_second:,}" if pace.per_second else "no limit"
+    paused = f"for {_span(pace.paused_s)}" if pace.paused_s else "no"
+    why = f": {pace.reason}" if pace.reason else ""
     return [
-        one.exchange,
+        pace.exchange,
         rate,
-        f"{one.leased_connections:,} of {one.connections:,}",
-        f"{one.share:.0%}",
+        f"{pace.leased_connections:,} of {pace.connections:,}",
+        f"{pace.share:.0%}",
         f"{paused}{why}",
     ]
 
 
-def _schedule(one: ScheduleStatus) -> list[Any]:
-    last = "" if one.last is None else _minute(one.last.due)
-    missed = f", {one.last.caught_up:,} missed before it" if one.last is not None and one.last.caught_up else ""
-    by = "" if one.last is None else one.last.by
-    return [one.shipper, one.schedule.name, f"{last}{missed}", by, "never" if one.next is None else _minute(one.next)]
+def _schedule(status: ScheduleStatus) -> list[Any]:
+    last = "" if status.last is None else _minute(status.last.due)
+    missed = (
+        f", {status.last.caught_up:,} missed before it" if status.last is not None and status.last.caught_up else ""
+    )
+    by = "" if status.last is None else status.last.by
+    return [
+        status.shipper,
+        status.schedule.name,
+        f"{last}{missed}",
+        by,
+        "never" if status.next is None else _minute(status.next),
+    ]
 
 
 def _minute(moment: datetime) -> str:
@@ -132,29 +144,29 @@ def _as_json(fleet: ClusterStatus, schedules: Sequence[ScheduleStatus]) -> dict[
         "shared": True,
         "at": stamp(fleet.at),
         "alive": fleet.alive,
-        "workers": [_worker_json(one) for one in fleet.workers],
+        "workers": [_worker_json(worker) for worker in fleet.workers],
         "waiting": fleet.waiting,
         "oldest_s": round(fleet.oldest_s, 3),
-        "queue": [{**one._asdict(), "oldest_s": round(one.oldest_s, 3)} for one in fleet.queue],
+        "queue": [{**queue._asdict(), "oldest_s": round(queue.oldest_s, 3)} for queue in fleet.queue],
         "takeovers_of_day": len(fleet.takeovers),
         "takeovers_ever": fleet.takeovers_ever,
-        "takeovers": [_takeover_json(one) for one in fleet.takeovers[:_TAKEOVERS_SHOWN]],
-        "paces": [{**one._asdict(), "paused_s": round(one.paused_s, 3)} for one in fleet.paces],
-        "schedules": [_schedule_json(one) for one in schedules],
+        "takeovers": [_takeover_json(takeover) for takeover in fleet.takeovers[:_TAKEOVERS_SHOWN]],
+        "paces": [{**pace._asdict(), "paused_s": round(pace.paused_s, 3)} for pace in fleet.paces],
+        "schedules": [_schedule_json(status) for status in schedules],
     }
 
 
-def _worker_json(one: Worker) -> dict[str, Any]:
-    headline = {**one._asdict(), "state": one.state, "since": stamp(one.since), "seen": stamp(one.seen)}
+def _worker_json(worker: Worker) -> dict[str, Any]:
+    headline = {**worker._asdict(), "state": worker.state, "since": stamp(worker.since), "seen": stamp(worker.seen)}
     return {name: value for name, value in headline.items() if name not in ("alive", "ended")}
 
 
-def _takeover_json(one: Takeover) -> dict[str, Any]:
-    return {**one._asdict(), "at": stamp(one.at)}
+def _takeover_json(takeover: Takeover) -> dict[str, Any]:
+    return {**takeover._asdict(), "at": stamp(takeover.at)}
 
 
-def _schedule_json(one: ScheduleStatus) -> dict[str, Any]:
-    last = one.last
+def _schedule_json(status: ScheduleStatus) -> dict[str, Any]:
+    last = status.last
     fired = last and {"due": stamp(last.due), "at": stamp(last.at), "by": last.by, "caught_up": last.caught_up}
-    where = {"shipper": one.shipper, "schedule": one.schedule.expression, "zone": one.schedule.zone}
-    return {**where, "last": fired, "next": stamp(one.next) if one.next else None}
+    where = {"shipper": status.shipper, "schedule": status.schedule.expression, "zone": status.schedule.zone}
+    return {**where, "last": fired, "next": stamp(status.next) if status.next else None}

@@ -1,8 +1,8 @@
-"""Deploy: the files that make an operating system run loadsheet, filled in for one installation.
+"""Deploy: files for the schedulers of operating systems, filled in for one installation.
 
-Owns: the templates beside this file, and how a path or a word is written in each of their languages. Writes no file and asks no
-system: `files` returns texts by name. `traps` finds the nights on which a time of day does not come, or comes twice: what a scheduler makes of
-them differs, so the time is better chosen where neither happens.
+Owns: the templates in this folder, and how paths and words are quoted in each of their formats. Writes no file and queries no system:
+`files` returns texts by name. `traps` finds the nights on which a time of day does not exist or comes twice. Schedulers treat these
+differently, so another time is safer.
 """
 
 import os
@@ -19,19 +19,19 @@ from zoneinfo import ZoneInfo
 
 __all__ = ["KINDS", "Credential", "Site", "files", "traps", "zone_of_this_machine"]
 
-_DELAY = timedelta(minutes=5)  # by which a schedule may be late on purpose
+_DELAY = timedelta(minutes=5)  # the random delay of a schedule
 _DAYS = 2 * 366
 _LOCALTIME = Path("/etc/localtime")
 
-_BLANK = re.compile(r"@([A-Z_]+)@")
-_WINDOWS_ACCOUNTS = {"S-1-5-18", "S-1-5-19", "S-1-5-20"}  # the system, and the services' two
+_PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
+_WINDOWS_ACCOUNTS = {"S-1-5-18", "S-1-5-19", "S-1-5-20"}  # the system account and the two service accounts
 _TOO_WIDE = {"/", "/home", "/var/lib", "/var/opt", "/var/spool", "/srv", "/opt", "/mnt", "/root"}
 _HOMES = (PurePath("/home"), PurePath("/root"), PurePath("/run/user"))
-_TEMPORARY = (PurePath("/tmp"), PurePath("/var/tmp"))  # noqa: S108 (asked whether something lies there)
+_TEMPORARY = (PurePath("/tmp"), PurePath("/var/tmp"))  # noqa: S108 (only compared with paths)
 
 
 class Credential(NamedTuple):
-    """A token that the service manager hands over: its name there, the file it lies in, and the variable that names its copy."""
+    """A token that the service manager passes on: its name there, its file, and the variable with the path of the copy."""
 
     name: str
     file: Path
@@ -40,10 +40,10 @@ class Credential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One installation. Paths are absolute. `program` is the command's words, `config` the settings file to name (None: none),
-    `folder` where it runs; `writes` are the inboxes, outboxes and states, `also` what else it writes, `reads` what it needs of its
-    own. `at` is the time of day in `zone` (an IANA name), from `today` on clock changes are looked for. `stop_s` is how long
-    stopping may take, `user` who it runs as, and `credentials` are the tokens it needs.
+    """One installation. Paths are absolute. `program` is the command line, `config` the settings file (None: none), `folder` the working
+    directory. `writes` are the inboxes, outboxes and states, `also` other folders it writes to, `reads` files it needs to read. `at` is
+    the time of day in `zone` (an IANA name); clock changes are checked from `today` on. `stop_s` is the time for stopping in seconds,
+    `user` the user it runs as, `credentials` are the tokens it needs.
     """
 
     program: tuple[str, ...]
@@ -61,7 +61,7 @@ class Site:
 
 
 def files(kind: str, site: Site) -> dict[str, str]:
-    """The files of a kind (one of `KINDS`), by the name that each should have."""
+    """The files of a kind (one of `KINDS`), by file name."""
     return KINDS[kind](site)
 
 
@@ -100,8 +100,8 @@ def _systemd(site: Site) -> dict[str, str]:
 
 
 def _unit_place(site: Site) -> list[str]:
-    """Who runs where, and what may be written there. Folders under one parent are opened as one: a file can be renamed from one to the
-    other only within one mount, and each path opened by itself is a mount of its own.
+    """User, working directory and writable paths. Folders under one parent are opened together: each path that is opened separately is its
+    own mount, and files cannot be renamed between mounts.
     """
     lines = [f"User={site.user}", f"WorkingDirectory={_unit_rest(site.folder)}"]
     together = _together(site.writes)
@@ -119,8 +119,8 @@ def _unit_place(site: Site) -> list[str]:
 
 def _unit_tokens(site: Site) -> list[str]:
     if not site.credentials:
-        return ["# The exchange is our own, in the same process: no token is needed."]
-    lines = ["# Tokens are in files that only root can read; loadsheet gets copies that no other user can read."]
+        return ["# No token is needed: the embedded exchange runs in the same process."]
+    lines = ["# Only root can read the token files; loadsheet gets copies that no other user can read."]
     for credential in site.credentials:
         lines.append(f"LoadCredential={credential.name}:{_unit_rest(credential.file)}")
         lines.append(f"Environment={credential.variable}=%d/{credential.name}")
@@ -128,19 +128,19 @@ def _unit_tokens(site: Site) -> list[str]:
 
 
 def _unit_rest(path: Path) -> str:
-    """A path that is the rest of a line: nothing but specifiers has a meaning there."""
+    """A path at the end of a line: only specifiers need escaping there."""
     return str(path).replace("%", "%%")
 
 
 def _together(folders: tuple[Path, ...]) -> Path | None:
-    """The folder that holds all of these and may be opened for them, if there is one: none that is shared with others."""
+    """The common folder of these that may be opened for them; None if there is none, or if it is shared with others."""
     common = Path(os.path.commonpath([str(folder.parent) for folder in folders]))
     near = all(len(folder.relative_to(common).parts) <= 2 for folder in folders)
     return common if near and str(common) not in _TOO_WIDE and common.parent != Path("/home") else None
 
 
 def _unit_word(word: str) -> str:
-    """A word of a unit's command line or list of paths: specifiers and variables stay text."""
+    """A word of a unit's command line or path list, with specifiers and variables escaped."""
     text = word.replace("%", "%%").replace("$", "$$")
     if re.search(r"[\s\"'\\;]", text):
         text = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -168,7 +168,7 @@ def _cron(site: Site) -> dict[str, str]:
 
 
 def _cron_word(word: str) -> str:
-    return shlex.quote(word).replace("%", r"\%")  # cron takes a bare % for a line break, even between quotes
+    return shlex.quote(word).replace("%", r"\%")  # cron reads a bare % as a line break, even in quotes
 
 
 def _windows(site: Site) -> dict[str, str]:
@@ -206,16 +206,16 @@ KINDS: Mapping[str, Callable[[Site], dict[str, str]]] = {
 
 
 def _remark(site: Site, sign: str) -> str:
-    """What clock changes do to the time chosen, as remarks; that they do nothing is said too."""
+    """The effect of clock changes on the time of day, as comment lines."""
     found = traps(site.at, site.zone, site.today)
-    told = found or [f"{site.at:%H:%M} comes exactly once on every day in {site.zone}: no clock change touches it."]
-    return "\n".join(f"{sign} {line}" for line in told)
+    lines = found or [f"No clock change affects {site.at:%H:%M} in {site.zone}: it comes exactly once a day."]
+    return "\n".join(f"{sign} {line}" for line in lines)
 
 
 def _filled(name: str, values: Mapping[str, str]) -> str:
-    """A template with its blanks filled in. Each has to be known."""
+    """A template with its placeholders filled in."""
     text = packaged("loadsheet.deploy").joinpath(name).read_text(encoding="utf-8")
-    return _BLANK.sub(lambda blank: values[blank[1]], text)
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
 
 # ---- clock changes ----
@@ -232,14 +232,14 @@ def _traps(at: time, zone: ZoneInfo, today: date) -> Iterator[str]:
         for moment in (begin, begin + _DELAY):
             local = moment.replace(tzinfo=zone)
             if local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
-                yield f"On {day} {moment:%H:%M} does not exist in {zone.key}: that night is left out. Choose another time."
+                yield f"On {day} {moment:%H:%M} does not exist in {zone.key}: there is no run that night. Choose another time."
                 break
             if local.utcoffset() != local.replace(fold=1).utcoffset():
-                yield f"On {day} {moment:%H:%M} comes twice in {zone.key}: the run may too. It sends nothing twice."
+                yield f"On {day} {moment:%H:%M} comes twice in {zone.key}: there may be two runs. Nothing is sent twice."
                 break
 
 
 def zone_of_this_machine(link: Path = _LOCALTIME) -> str:
-    """The IANA name of the zone that this machine is set to, or UTC if it cannot be known."""
+    """The IANA name of this machine's time zone, or UTC if it is unknown."""
     _, found, name = str(link.resolve()).partition("/zoneinfo/")
     return name if found else "UTC"

@@ -1,1 +1,1 @@
-"""What an operator needs around a run: expected files, notices, figures and health, and what is kept for how long."""
+"""Operations around a run: expected files, notifications, monitoring and retention."""

@@ -1,7 +1,7 @@
 """The hooks around a run: traces, run log and health ping; afterwards overdue files, metrics and notifications.
 
-No hook changes what becomes of a row. A hook that fails is reported and runs again next time. An internal error in a hook makes the exit
-code of the run 70 and is in its result.
+No hook changes the outcome of a row. A failed hook is reported and runs again next time. An internal error in a hook makes the exit code
+of the run 70 and is in its result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,12 +33,15 @@ def run_with_hooks(
     say: Say,
     watch_status: monitoring.WatchStatus | None = None,
 ) -> Result:
-    """Call `run` with all hooks around it. `say` takes failures of hooks; `watch_status` shows the run at the health endpoint.
+    """Call `run` with all hooks around it. `say` receives failures of hooks; `watch_status` shows the run at the health endpoint.
 
-    Returns what `run` returns and raises what it raises. Raises SettingsError if traces are set but cannot be made.
+    Returns what `run` returns and raises what it raises. Raises SettingsError if traces are on but cannot be made.
     """
-    beat = watch_status.heartbeat if watch_status else None
-    with monitoring.traced(settings, say) as spans, run_log.opened(settings, clock=clock, spans=spans, beat=beat):
+    heartbeat = watch_status.heartbeat if watch_status else None
+    with (
+        monitoring.traced(settings, say) as spans,
+        run_log.opened(settings, clock=clock, spans=spans, heartbeat=heartbeat),
+    ):
         return _Hooks(settings, clock, say, watch_status, clock()).around(run)
 
 
@@ -60,7 +63,7 @@ class _Hooks(NamedTuple):
                 stack.push(self._internal_error)
                 result = run()
         except LoadsheetError as error:
-            run_log.error("the run could not go on", printed=True, exit_code=error.exit_code, reason=str(error))
+            run_log.error("the run could not continue", printed=True, exit_code=error.exit_code, reason=str(error))
             self._failed(error)
             raise
         if stopped := result.stopped:
@@ -74,7 +77,7 @@ class _Hooks(NamedTuple):
         return result.without(faults | self._after(outcome))
 
     def _internal_error(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Run the hooks of a failed run if an internal error ended it; the error itself goes on to become an exit code."""
+        """Run the hooks if an internal error ended the run; the error itself becomes the exit code."""
         if kind is not None and issubclass(kind, Exception) and not issubclass(kind, LoadsheetError):
             self._failed(LoadsheetError(f"an internal error ({kind.__name__})"))
 
@@ -82,9 +85,7 @@ class _Hooks(NamedTuple):
         self._after(RunOutcome(self.settings.shipper, self.began, self.clock(), error.exit_code, error))
 
     def _after(self, outcome: RunOutcome) -> dict[str, str]:
-        """Check for overdue files, update metrics, send notifications; returns the hooks that an internal error ended, each with the
-        error.
-        """
+        """Check for overdue files, update metrics, send notifications; returns the hooks that failed internally, each with its error."""
         settings, say, faults = self.settings, self.say, dict[str, str]()
         with _queries(settings) as opened:
             queries, late = None, None
@@ -111,7 +112,7 @@ def _overdue(
 
 @contextmanager
 def _queries(settings: Settings) -> Iterator[LedgerQueries | None]:
-    """The ledger's queries; None if there is no ledger yet or it cannot be read."""
+    """The ledger's queries; None if there is no ledger or it cannot be read."""
     with ExitStack() as stack:
         try:
             queries = stack.enter_context(read_ledger(settings.database_url, settings.state)).queries

@@ -1,8 +1,8 @@
-"""All settings as one model: what everybody names at the top, and a section for each room that reads settings.
+"""All settings as one model: the most common ones at the top, and a section for each package that reads settings.
 
 Precedence: command line > `LOADSHEET_*` environment > the settings file > the capabilities file (assumptions only) > the defaults
 here. For one shipper: command line > `LOADSHEET_SHIPPERS__NAME__*` > `LOADSHEET_*` > its table `[shippers.NAME]` > the rest of the
-file > capabilities > defaults; `sources` says what of that is different for folders and tokens. Units stand at the end of names.
+file > capabilities > defaults. Folders and tokens have exceptions (see `sources`). Names end in their unit.
 """
 
 import os
@@ -64,7 +64,7 @@ _ANSWERS = {
 
 @dataclass(frozen=True)
 class Sources:
-    """Where loaded settings come from: the file, the place of each value, and the names that are set for the shipper alone."""
+    """The origin of loaded settings: the file, the place of each value, and the names that are set only for the shipper."""
 
     file: Path | None = None
     found: Layer = field(default_factory=dict)
@@ -72,9 +72,9 @@ class Sources:
 
 
 class Settings(BaseModel):
-    """All settings of translator and exchange. `Settings.load` reads every source; `Settings(...)` takes what it is given and defaults.
+    """All settings of translator and exchange. `Settings.load` reads every source; `Settings(...)` uses its arguments and the defaults.
 
-    Both accept the names of before sections came (`window=3` for `dispatch={"window": 3}`).
+    Both accept old names without a section (`window=3` for `dispatch={"window": 3}`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
@@ -152,7 +152,7 @@ class Settings(BaseModel):
     _sources: Sources = PrivateAttr(default_factory=Sources)
 
     def model_post_init(self, context: Any, /) -> None:
-        """Keeps where the values come from, if `load` tells it."""
+        """Store the origin of the values, if `load` passes it."""
         if isinstance(context, Sources):
             self._sources = context
 
@@ -182,7 +182,7 @@ class Settings(BaseModel):
 
     @field_validator("token_keyring", mode="before")
     @classmethod
-    def _words_are_answers(cls, value: object) -> object:
+    def _as_flag_or_name(cls, value: object) -> object:
         if isinstance(value, str):
             return _ANSWERS.get(value.strip().casefold(), value.strip())
         return value
@@ -193,7 +193,7 @@ class Settings(BaseModel):
         return None if value == "" else value
 
     @model_validator(mode="after")
-    def _nothing_comes_back(self) -> Self:
+    def _outbox_is_apart(self) -> Self:
         apart("inbox", self.inbox, {"outbox": self.outbox, "archive": self.archive_place})
         return self
 
@@ -209,7 +209,7 @@ class Settings(BaseModel):
 
     @property
     def outbox_here(self) -> Path:
-        """The folder in which reports are written: the outbox, or where they lie on this machine before they go to it."""
+        """The local folder for reports: the outbox, or the folder from which reports are uploaded to it."""
         return self.state / "outbox" if self.outbox_address else self.outbox
 
     @property
@@ -225,8 +225,8 @@ class Settings(BaseModel):
         fixes = self.notifications.fixes_to
         if fixes is not None and fixes.resolve().is_relative_to(self.inbox.resolve()):
             raise ValueError(
-                f"notifications.fixes_to ({fixes}) is in the inbox ({self.inbox}), where fix files would be processed before anyone"
-                " fixed them; name a folder outside of it"
+                f"notifications.fixes_to ({fixes}) is in the inbox ({self.inbox}), where fix files would be processed before they are"
+                " corrected; name a folder outside the inbox"
             )
         return self
 
@@ -236,44 +236,44 @@ class Settings(BaseModel):
         for name, quiesce in (("quiesce_s", rules.quiesce_s), ("status_quiesce_s", rules.status_quiesce_s)):
             if quiesce < timeout:
                 raise ValueError(
-                    f"verification.{name} ({quiesce:g}) is shorter than dispatch.call_timeout_s ({timeout:g}): a call may still be under"
-                    f" way then; make {name} at least as long"
+                    f"verification.{name} ({quiesce:g}) is shorter than dispatch.call_timeout_s ({timeout:g}), so a call may still be in"
+                    f" progress; make {name} at least as long"
                 )
-        proved = self._found_out("create_existing", "reject", "replace")
+        proved = self._is_known("create_existing", "reject", "replace")
         if rules.create_after_absent == "resend" and not (rules.trust_quiesce or proved):
             raise ValueError(
-                "verification.create_after_absent = resend doubles orders unless the exchange refuses or replaces a second create: find"
-                " out with loadsheet exchange probe (capabilities), or set assumptions.create_existing, or verification.trust_quiesce"
+                "verification.create_after_absent = resend may duplicate orders unless the exchange refuses or replaces a second create;"
+                " run loadsheet exchange probe (capabilities), or set assumptions.create_existing or verification.trust_quiesce"
             )
-        if rules.quote_on_unknown == "resend_once" and not self._found_out("quote_existing", "replace"):
+        if rules.quote_on_unknown == "resend_once" and not self._is_known("quote_existing", "replace"):
             raise ValueError(
-                "verification.quote_on_unknown = resend_once doubles quotes unless a second one replaces the first: find out with"
+                "verification.quote_on_unknown = resend_once may duplicate quotes unless a second one replaces the first; run"
                 " loadsheet exchange probe (capabilities), or set assumptions.quote_existing = replace"
             )
         return self
 
-    def _found_out(self, assumption: str, *values: str) -> bool:
-        """Whether a probe or a person gave this assumption one of these values: a default of ours is nobody's word."""
+    def _is_known(self, assumption: str, *values: str) -> bool:
+        """Whether a probe or a person set this assumption to one of these values. Our defaults do not count."""
         return assumption in self.assumptions.model_fields_set and getattr(self.assumptions, assumption) in values
 
     @property
     def file(self) -> Path | None:
-        """The settings file these settings were read from; None if there was none."""
+        """The settings file of these settings; None if there was none."""
         return self._sources.file
 
     @property
     def own(self) -> frozenset[str]:
-        """The names of the settings that are set for this shipper alone, by its variables or its table."""
+        """The names of the settings that are set only for this shipper, by its variables or its table."""
         return self._sources.own
 
     @property
     def found(self) -> Layer:
-        """Each value that a source gave, by path, with its place."""
+        """Each value from a source, by path, with its place."""
         return self._sources.found
 
     @property
     def database_url(self) -> str:
-        """The SQLAlchemy URL of the ledger; on PostgreSQL with where it lies there (see `ledger.postgres`)."""
+        """The SQLAlchemy URL of the ledger; for PostgreSQL, with its schemas as parameters (see `ledger.postgres`)."""
         if not self.is_shared:
             return self.database or f"sqlite:///{self.state / 'ledger.db'}"
         place = f"schema={self.ledger_schema}&shared={self.cluster.database_schema}_fleet&shipper={self.shipper}"
@@ -281,7 +281,7 @@ class Settings(BaseModel):
 
     @property
     def is_shared(self) -> bool:
-        """Whether several processes may share the ledger: it lies on PostgreSQL."""
+        """Whether several processes may share the ledger, because it is on PostgreSQL."""
         return self.database.startswith("postgres")
 
     @property
@@ -291,8 +291,8 @@ class Settings(BaseModel):
         return f"{self.cluster.database_schema}_{own}" if own else self.cluster.database_schema
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with other values, which are not validated. `update` takes names as `Settings(...)` does; what it names of a section
-        replaces that part of it.
+        """A copy with other values, which are not validated. `update` accepts the same names as `Settings(...)`. Values for a section replace
+        only the named settings in it.
         """
         changed: dict[str, Any] = {}
         for name, value in (update or {}).items():
@@ -306,10 +306,10 @@ class Settings(BaseModel):
 
     @classmethod
     def load(cls, config: Path | None = None, *, shipper: str = "", **given: Any) -> Self:
-        """Settings from all sources, those of `shipper` or, without one, those that all share; `given` are the command line's, where
-        None means not given.
+        """The settings from all sources: those of `shipper`, or the shared ones if it is empty. `given` are those of the command line; None
+        means not given.
 
-        Raises SettingsError naming each wrong setting, and for an unknown one the closest that exists.
+        Raises SettingsError that lists each wrong setting; an unknown name comes with the closest known one.
         """
         file, names = _declared(config)
         wanted = shipper or os.environ.get(f"{PREFIX}SHIPPER", "")
@@ -332,7 +332,7 @@ class Settings(BaseModel):
 
 
 def every_field() -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
-    """Each setting by path, such as ("dispatch", "window"), in the order of the documentation; the assumptions are one."""
+    """Each setting by path, such as ("dispatch", "window"), in the order of the documentation. The assumptions count as one setting."""
     for name, whole in Settings.model_fields.items():
         if isinstance(whole.default, Section):
             for inner, one in type(whole.default).model_fields.items():
@@ -342,12 +342,12 @@ def every_field() -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
 
 
 def shippers_in(config: Path | None = None) -> tuple[str, ...]:
-    """The names of the shippers that the settings file declares. Raises SettingsError for names and folders that cannot be."""
+    """The names of the shippers that the settings file declares. Raises SettingsError for invalid names and folders."""
     return _declared(config)[1]
 
 
 def profiles(config: Path | None = None, **given: Any) -> dict[str, Settings]:
-    """The settings of every declared shipper by its name; where none is declared, the one and only ones under an empty name.
+    """The settings of every declared shipper by name; if none is declared, the only settings under an empty name.
 
     Raises SettingsError as `Settings.load` does.
     """
@@ -363,7 +363,7 @@ def _declared(config: Path | None) -> tuple[Path | None, tuple[str, ...]]:
 
 def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str:
     message = message.removeprefix("Value error, ")
-    if not location:  # several settings that do not go together
+    if not location:  # settings that contradict each other
         return message
     steps = tuple(str(step) for step in location)
     name = ".".join(steps)
@@ -373,4 +373,4 @@ def _explain(location: tuple[int | str, ...], message: str, found: Layer) -> str
     if "Extra inputs" not in message:
         return f"{where}{name}: {message}"
     close = shippers.closest_name(Settings, name)
-    return f"{where}{name}: there is no such setting" + (f"; did you mean {close}?" if close else "")
+    return f"{where}{name}: unknown setting" + (f"; did you mean {close}?" if close else "")

@@ -1,8 +1,7 @@
-"""Settings as people see them: the value of each and where it is from, and a settings file to begin with.
+"""Settings for people: the value and origin of each, and a sample settings file.
 
-Owns: how a value is shown. A secret never is: neither one that is declared as such, nor a password in a URL, nor a command that may
-hold one. The file is made from the settings, so that it leaves none out: each is a line that only has to be uncommented, with its
-meaning and its default.
+Owns: how a value is shown. Secrets are never shown: declared secrets, passwords in URLs, and commands that may contain one. The sample
+file is generated from the settings and lists all of them: a commented line for each, with its meaning and default.
 """
 
 import json
@@ -26,7 +25,7 @@ from loadsheet.settings.sources import Steps
 DEFAULT = "default"
 _PASSWORD = re.compile(r"(?<=://)[^/\s@]+(?=@)|(?<=[?&]password=)[^&\s]+|(?<=[?&]sslpassword=)[^&\s]+")
 HIDDEN = "set"
-"""What is shown of a secret."""
+"""Shown instead of a secret."""
 
 _TABLE = re.compile(r"\s*\[(?P<name>[^\[\]]+)\]\s*(#.*)?")
 _ASSIGNED = re.compile(r"\s*(?P<name>[\w\"'.-]+(\s*\.\s*[\w\"'-]+)*)\s*=")
@@ -36,17 +35,17 @@ _NOT_IN_A_FILE = frozenset({"shipper", "shippers", "assumptions"})
 _HEAD = """\
 # Settings of loadsheet. Every line below is the default: uncomment what you change.
 #
-# The first file that exists counts: --config FILE, $LOADSHEET_CONFIG, ./loadsheet.toml, the user's own
-# (~/.config/loadsheet/loadsheet.toml on Linux), /etc/loadsheet/loadsheet.toml. Relative folders are those of the folder that loadsheet
-# is started in. The environment (LOADSHEET_NAME, LOADSHEET_SECTION__NAME) wins over this file, and the command line over both.
-# `loadsheet config --origin` says which value is from where.
+# The first existing file is used: --config FILE, $LOADSHEET_CONFIG, ./loadsheet.toml, the user's own
+# (~/.config/loadsheet/loadsheet.toml on Linux), /etc/loadsheet/loadsheet.toml. Relative folders start from the folder in which
+# loadsheet is started. The environment (LOADSHEET_NAME, LOADSHEET_SECTION__NAME) wins over this file, the command line over both.
+# `loadsheet config --origin` shows where each value comes from.
 """
 _SHIPPERS = """\
 ## Shippers
 #
-# Each shipper that has a table here has an inbox, mappings, an outbox and a ledger of its own: INBOX/acme, MAPPINGS/acme (or MAPPINGS,
-# if there is no such folder), OUTBOX/acme, STATE/acme. Its table may hold any setting of this file; what it does not hold is as for
-# all. `loadsheet run` and `watch` serve all of them, `--shipper acme` one. LOADSHEET_SHIPPERS__ACME__NAME sets NAME for acme alone.
+# Each shipper with a table here has its own inbox, mappings, outbox and ledger: INBOX/acme, MAPPINGS/acme (or MAPPINGS, if there is no
+# such folder), OUTBOX/acme, STATE/acme. Its table may contain any setting of this file; the others are shared. `loadsheet run` and
+# `watch` process all shippers, `--shipper acme` only one. LOADSHEET_SHIPPERS__ACME__NAME sets NAME only for acme.
 #
 ## [shippers.acme]
 ## exchange = "https://exchange.example/api"
@@ -61,8 +60,8 @@ _SHIPPERS = """\
 
 
 class Traced(NamedTuple):
-    """One setting: its value as it may be shown (a JSON value), whether it is another one than the default, and where it is from.
-    An assumption is called `assumptions.NAME`.
+    """One setting: its value for display (a JSON value), whether it differs from the default, and its origin. Assumptions are named
+    `assumptions.NAME`.
     """
 
     name: str
@@ -73,7 +72,7 @@ class Traced(NamedTuple):
 
 
 def trace(settings: Settings) -> Iterator[Traced]:
-    """Every setting, in the order in which they are declared, the assumptions last. `settings` come from `Settings.load`."""
+    """Every setting in the order of declaration, the assumptions last. `settings` come from `Settings.load`."""
     for path, field in every_field():
         if path == ("assumptions",):
             continue
@@ -89,7 +88,7 @@ def trace(settings: Settings) -> Iterator[Traced]:
 
 def _origin(path: Steps, settings: Settings) -> str:
     """The place of a value, or of the first one in a table."""
-    found = next((one for other, one in settings.found.items() if other[: len(path)] == path), None)
+    found = next((value for other, value in settings.found.items() if other[: len(path)] == path), None)
     if found is None:
         return DEFAULT
     line = _line(settings.file, found.written)
@@ -97,7 +96,7 @@ def _origin(path: Steps, settings: Settings) -> str:
 
 
 def _line(file: Path | None, written: Steps) -> int:
-    """The line of a file, from 1, on which a setting stands under these tables; 0 if it is written in another way than `name = value`."""
+    """The line number (from 1) of a setting under these tables; 0 if it is not written as `name = value`."""
     if file is None or not file.is_file() or not written:
         return 0
     here, wanted = "", ".".join(written).casefold()
@@ -114,13 +113,13 @@ def _bare(name: str) -> str:
 
 
 def _shown(name: str, value: Any) -> tuple[Any, bool]:
-    """A value as it may be shown, and whether something is hidden."""
+    """A value for display, and whether it is a secret."""
     if isinstance(value, SecretStr):
         return (HIDDEN, True) if value.get_secret_value() else ("", True)
-    if isinstance(value, tuple) and any(isinstance(one, SecretStr) for one in value):
+    if isinstance(value, tuple) and any(isinstance(item, SecretStr) for item in value):
         return [HIDDEN] * len(value), True
     if isinstance(value, dict):
-        return {key: _shown(name, one)[0] for key, one in value.items()}, True
+        return {key: _shown(name, item)[0] for key, item in value.items()}, True
     if name.endswith("_command") and value:
         return _program(str(value)), True
     return _plain(value), False
@@ -135,20 +134,20 @@ def _program(command: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it, without the passwords of its URLs."""
+    """A value as JSON value, without passwords in URLs."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, BaseModel):
         return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if value is None or isinstance(value, bool | int | float):
         return value
     return _PASSWORD.sub("***", place_shown(value) if isinstance(value, Path) else str(value))
 
 
 def sample() -> str:
-    """The text of the file. It loads as it is, and with every setting uncommented; both come to the defaults."""
+    """The text of the sample file. Loaded as it is, or with every setting uncommented, it gives the defaults."""
     parts = [_HEAD, "\n".join(_general()), *("\n".join(_section(name)) for name in _sections())]
     parts += ["\n".join(_assumptions()), _SHIPPERS]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
@@ -197,7 +196,7 @@ def _remark(text: str) -> list[str]:
 
 
 def _toml(value: Any) -> str:
-    """A default as TOML: of these, JSON writes the same, but for nothing, which an empty text stands for."""
+    """A default as TOML. JSON is the same for these values, except for None, which becomes an empty text."""
     if isinstance(value, Enum):
         value = value.value
     if value is None:

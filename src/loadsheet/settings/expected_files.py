@@ -1,4 +1,4 @@
-"""Settings of what is expected to happen: files that should arrive, runs that should take place."""
+"""Settings for expected files and runs."""
 
 import re
 import zoneinfo
@@ -13,7 +13,7 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 """The days of the week as settings and reports name them, Monday first."""
 
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]")
-_LETTERS = 3  # so many of a day's name tell which it is
+_LETTERS = 3  # enough to identify a day's name
 
 
 class Expectation(BaseModel):
@@ -60,9 +60,9 @@ class Expectation(BaseModel):
     @classmethod
     def _as_names(cls, value: Any) -> tuple[str, ...]:
         given = value if isinstance(value, (list, tuple)) else [value]
-        wanted = {number for one in given for number in _numbers(str(one))}
+        wanted = {number for text in given for number in _numbers(str(text))}
         if not wanted:
-            raise ValueError("no day is named. Leave it out for Monday to Friday")
+            raise ValueError("no day is given. Leave it out for Monday to Friday")
         return tuple(WEEKDAYS[number] for number in sorted(wanted))
 
     @field_validator("timezone")
@@ -82,7 +82,7 @@ class Expectation(BaseModel):
 
 
 class ExpectedFilesSettings(Section):
-    """Which files should arrive until when, and how often runs should take place."""
+    """Which files should arrive by when, and how often runs should happen."""
 
     expect: tuple[Expectation, ...] = Field(
         (),
@@ -98,15 +98,15 @@ class ExpectedFilesSettings(Section):
     @field_validator("expect")
     @classmethod
     def _each_has_its_name(cls, value: tuple[Expectation, ...]) -> tuple[Expectation, ...]:
-        names = [one.called for one in value]
+        names = [expectation.called for expectation in value]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"two are called {name!r}; give each a name of its own")
+                raise ValueError(f"two have the name {name!r}; give each its own name")
         return value
 
 
 def is_zone(name: str) -> str:
-    """A name of a time zone, as it came. Raises ValueError if there is none of this name."""
+    """Return the name of a time zone. Raises ValueError if there is no such zone."""
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
@@ -115,7 +115,7 @@ def is_zone(name: str) -> str:
 
 
 def _numbers(text: str) -> list[int]:
-    """The days that a word means, counted from 0, Monday: `Mon`, `1`, `Fri-Sun`."""
+    """The days of a text such as `Mon`, `1` or `Fri-Sun`, as numbers from 0 (Monday)."""
     first, dash, last = text.partition("-")
     start = _number(first)
     end = _number(last) if dash else start

@@ -1,6 +1,6 @@
-"""Names of settings before sections came: each with the section and the name it has now.
+"""Old names of settings, from before there were sections, with their current section and name.
 
-They are accepted until 0.7.0: from files and variables with a warning, in Python silently.
+Accepted until 0.7.0: from files and variables with a warning, from Python without.
 """
 
 from collections.abc import Mapping
@@ -54,20 +54,22 @@ OLD_NAMES: dict[str, tuple[str, str]] = {
 }
 
 RETIRED = {
-    "batch_entries": "a run is done by one process, and nothing of it is handed out",
-    "worker_wait_s": "a run waits for no worker",
+    "batch_entries": "one process does a whole run",
+    "worker_wait_s": "a run needs no worker",
 }
-"""Settings of 0.5.0 that do nothing any more, and why. They are accepted with a warning until 0.7.0."""
+"""Settings of 0.5.0 that have no effect any more, and why. Accepted with a warning until 0.7.0."""
 
 
 def in_sections(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with those of old names in their sections, and without the retired ones. `Settings(window=3)` is for callers in Python:
-    files and variables are put into sections before (see `sources`).
+    """The values with old names moved into their sections and retired ones removed. For callers in Python (`Settings(window=3)`); `sources`
+    converts files and variables.
     """
     found = {name: value for name, value in values.items() if name not in OLD_NAMES and name not in RETIRED}
     for old in OLD_NAMES.keys() & values.keys():
         section, name = OLD_NAMES[old]
         there = found.get(section, {})
-        table = there if isinstance(there, Mapping) else {one: getattr(there, one) for one in there.model_fields_set}
+        table = (
+            there if isinstance(there, Mapping) else {field: getattr(there, field) for field in there.model_fields_set}
+        )
         found[section] = {**table, name: values[old]}
     return found

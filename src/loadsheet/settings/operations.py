@@ -1,4 +1,4 @@
-"""Sections of the settings around the run: reports, retention, notifications, schedules, monitoring, archive, shared database."""
+"""Settings for what happens around a run: reports, retention, notifications, schedules, monitoring, run archive, shared database."""
 
 import re
 from datetime import timedelta
@@ -57,21 +57,21 @@ class RetentionSettings(Section):
     archive_days: NonNegativeInt = Field(
         0,
         description=(
-            "Days for which archived originals are kept. 0: for ever. Originals with open documents are kept longer"
+            "Days for which archived originals are kept. 0: forever. Originals with open documents are kept longer"
         ),
     )
     payload_days: NonNegativeInt = Field(
         0,
         description=(
-            "Days for which payloads, cells and answers of settled records stay in the ledger. 0: for ever. "
+            "Days for which payloads, cells and answers of settled records stay in the ledger. 0: forever. "
             "Hashes, states, totals and open records stay"
         ),
     )
     reports_days: NonNegativeInt = Field(
         0,
-        description="Days for which the reports of a run are kept. 0: for ever. Reports with an open exception stay",
+        description="Days for which the reports of a run are kept. 0: forever. Reports with an open exception stay",
     )
-    log_days: NonNegativeInt = Field(90, description="Days for which the log files of runs are kept. 0: for ever")
+    log_days: NonNegativeInt = Field(90, description="Days for which the log files of runs are kept. 0: forever")
     backups: NonNegativeInt = Field(
         7,
         description=(
@@ -145,7 +145,7 @@ class NotificationSettings(Section):
 
 
 class ScheduleSettings(Section):
-    """When runs are due by themselves."""
+    """When runs start by schedule."""
 
     cron: tuple[str, ...] = Field(
         (),
@@ -156,7 +156,7 @@ class ScheduleSettings(Section):
     )
     timezone: str = Field(
         "UTC",
-        description="Time zone of `cron`, such as Europe/Berlin, whatever the time zone of the machine",
+        description="Time zone of `cron`, such as Europe/Berlin, regardless of the time zone of the machine",
     )
     catch_up_s: float = Field(
         86_400.0,
@@ -173,7 +173,7 @@ class ScheduleSettings(Section):
     @field_validator("cron")
     @classmethod
     def _are_schedules(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(schedules.read(one) for one in value))
+        return tuple(dict.fromkeys(schedules.read(expression) for expression in value))
 
     @field_validator("timezone")
     @classmethod
@@ -182,12 +182,12 @@ class ScheduleSettings(Section):
 
     @property
     def timetable(self) -> tuple[Schedule, ...]:
-        """What `cron` and `timezone` say together."""
-        return tuple(Schedule(one, self.timezone) for one in self.cron)
+        """The schedules of `cron` in `timezone`."""
+        return tuple(Schedule(expression, self.timezone) for expression in self.cron)
 
     @property
     def catch_up(self) -> timedelta:
-        """`catch_up_s` as a span of time."""
+        """`catch_up_s` as a duration."""
         return timedelta(seconds=self.catch_up_s)
 
 
@@ -244,7 +244,7 @@ class MonitoringSettings(Section):
 
 
 class RunArchiveSettings(Section):
-    """Whether a run is put into a capsule, and for how long capsules are kept."""
+    """Whether runs are archived in capsules, and for how long capsules are kept."""
 
     capsules: Literal["off", "each"] = Field(
         "off",
@@ -253,14 +253,14 @@ class RunArchiveSettings(Section):
     capsule_days: NonNegativeInt = Field(
         0,
         description=(
-            "Days for which these archives are kept. 0: for ever. They hold originals and payloads, whatever "
-            "their own retention is"
+            "Days for which these archives are kept. 0: forever. They hold originals and payloads, regardless of "
+            "their own retention"
         ),
     )
 
 
 class ClusterSettings(Section):
-    """Where a shared ledger lies, and how many runs its workers do."""
+    """The schema of a shared ledger, and the number of runs of its workers."""
 
     database_schema: str = Field(
         "loadsheet",

@@ -1,7 +1,7 @@
-"""Places: a folder on this machine, or an address in an object store such as `s3://bucket/prefix`. Both are given and kept as paths.
+"""Places: a folder on this machine, or an address in an object store such as `s3://bucket/prefix`. Both are stored as paths.
 
-Owns: which of the two a path is. A path holds an address with one slash after the scheme (`s3:/bucket/prefix`), so that what is below it
-is reached as below a folder; `address_of` gives the address back, and `shown` is what people read and the ledger keeps.
+Owns: which of the two a path is. A path holds an address with one slash after the scheme (`s3:/bucket/prefix`), so that paths below it are
+built as for folders. `address_of` returns the address, `shown` the text for people and for the ledger.
 """
 
 import re
@@ -18,12 +18,12 @@ def address_of(place: Path | str) -> str:
 
 
 def shown(place: Path) -> str:
-    """A place as people and the ledger have it."""
+    """A place as text for people and for the ledger."""
     return address_of(place) or str(place)
 
 
 def checked(place: Path) -> Path:
-    """The same place. Raises ValueError for an address that cannot be one, and never shows what stands before an @ in it."""
+    """Return the place. Raises ValueError for an invalid address; the message never contains credentials."""
     if not _BEGINS.match(str(place)):
         return place
     address = address_of(place)
@@ -32,16 +32,16 @@ def checked(place: Path) -> Path:
         raise ValueError("write a path, or an address such as s3://bucket/prefix")
     if "@" in rest.partition("/")[0]:
         raise ValueError(
-            "an address holds no credentials: give them by the environment (AWS_ACCESS_KEY_ID) or a role, and take out"
-            " what stands before the @"
+            "an address must not contain credentials: set them in the environment (AWS_ACCESS_KEY_ID) or by a role, and remove"
+            " the part before the @"
         )
     if "?" in rest or "#" in rest or ".." in rest.split("/"):
-        raise ValueError("an address such as s3://bucket/prefix has no ?, # or .. in it")
+        raise ValueError("an address such as s3://bucket/prefix must not contain ?, # or ..")
     return place
 
 
 def apart(name: str, place: Path, others: dict[str, Path]) -> None:
-    """Raise ValueError if one of the others lies in a store within this place: what is put there would be found here again."""
+    """Raise ValueError if another place is inside this one in an object store: files written there would be found again here."""
     for other, its in others.items():
         if address_of(place) and address_of(its) and its.is_relative_to(place):
-            raise ValueError(f"{other} ({shown(its)}) lies within {name} ({shown(place)}): give it a place beside it")
+            raise ValueError(f"{other} ({shown(its)}) is inside {name} ({shown(place)}): give it a place outside")

@@ -1,6 +1,6 @@
-"""Sections of the settings for the way through: arrival, reading, translation, sending, verification, reconciliation.
+"""Settings for the stages of a run: arrival, reading, translation, dispatch, verification, reconciliation; and for our exchange.
 
-Each section is named after the room that reads it. `operations` holds the sections around the run.
+Each section is named after its package. `operations` holds the settings for what happens around a run.
 """
 
 from datetime import datetime
@@ -22,7 +22,7 @@ from pydantic import (
 
 
 class Section(BaseModel):
-    """One table of the settings file, such as `[dispatch]`. An empty text stands for a setting that is not set, if its default is none."""
+    """One table of the settings file, such as `[dispatch]`. An empty text means not set, if the default is none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -39,7 +39,7 @@ def without_empty(model: type[BaseModel], values: dict[str, Any]) -> dict[str, A
 
 
 class ArrivalSettings(Section):
-    """When a file is taken from the inbox."""
+    """When a file is claimed from the inbox."""
 
     settle_s: NonNegativeFloat = Field(5.0, description="Seconds without a change before a file is claimed")
     done_marker: str = Field(
@@ -256,7 +256,7 @@ class DispatchSettings(Section):
 
 
 class VerificationSettings(Section):
-    """What counts as evidence after an unknown outcome, and what follows from it."""
+    """What counts as evidence after an unknown outcome, and what is done then."""
 
     parents: Literal["look", "wait", "send"] = Field(
         "look",

@@ -1,7 +1,7 @@
-"""Where settings come from: command line, environment, file, capabilities; and which of them wins.
+"""The sources of settings (command line, environment, file, capabilities) and their precedence.
 
-Owns: the order of the sources, for the settings that all share and for those of one shipper. Each source becomes a layer: values by
-path, such as ("dispatch", "window"), with the place of each. Values are not judged here.
+Owns: the order of the sources, for the shared settings and for those of one shipper. Each source becomes a layer: values by path, such as
+("dispatch", "window"), with the place of each. Values are not validated here.
 """
 
 import json
@@ -21,7 +21,7 @@ from loadsheet.problems import SettingsError
 from loadsheet.settings.old_names import OLD_NAMES, RETIRED
 
 EMBEDDED = "embedded"
-"""The value of `exchange` that means our own exchange, in this process."""
+"""The value of `exchange` for our own exchange, in this process."""
 
 CONFIG_FILE = Path("loadsheet.toml")
 SITE_FILE = Path("/etc/loadsheet/loadsheet.toml")
@@ -30,17 +30,17 @@ BETWEEN = "__"
 FOLDERS = ("inbox", "mappings", "outbox", "state")
 TOKEN_SOURCES = ("token", "token_file", "token_command", "token_keyring")
 TIED_TO_EXCHANGE = (*TOKEN_SOURCES, "capabilities")
-"""What belongs to one exchange and must not be used for another."""
+"""Settings that belong to one exchange and must not be used for another."""
 
 _NOT_FROM_ENVIRONMENT = frozenset(
     {"shipper", "shippers"}
-)  # the first chooses, the second holds variables of single shippers
+)  # the first selects a shipper, the second is the prefix of its variables
 
 Steps = tuple[str, ...]
 
 
 class Found(NamedTuple):
-    """A value, the place it comes from as people read it, and in a file the tables and the name it is written under."""
+    """A value, its place as text for people, and the tables and name under which it is written in a file."""
 
     value: Any
     place: str
@@ -52,8 +52,8 @@ Layer = dict[Steps, Found]
 
 
 def find(config: Path | None = None, site: Path = SITE_FILE) -> Path | None:
-    """The settings file: the one given, else that of `LOADSHEET_CONFIG`, ./loadsheet.toml, the user's own, that of the machine; None
-    if there is none. Raises SettingsError if one that was named does not exist.
+    """The settings file: `config`, else that of `LOADSHEET_CONFIG`, ./loadsheet.toml, the user's, the machine's; None if there is none.
+    Raises SettingsError if `config` or the file of the variable does not exist.
     """
     named = config or (Path(variable) if (variable := os.environ.get(f"{PREFIX}CONFIG", "")) else None)
     if named is not None:
@@ -68,7 +68,7 @@ def find(config: Path | None = None, site: Path = SITE_FILE) -> Path | None:
 
 
 def read(path: Path | None) -> dict[str, Any]:
-    """What stands in a settings file; nothing if there is none. Raises SettingsError if it cannot be read."""
+    """The content of a settings file; empty if there is none. Raises SettingsError if it cannot be read."""
     if path is None:
         return {}
     try:
@@ -86,30 +86,30 @@ def read(path: Path | None) -> dict[str, Any]:
         [found, *(table for table in tables.values() if isinstance(table, dict))] if isinstance(tables, dict) else []
     )
     if any(holder.get("token") for holder in holders) and is_open(path):
-        exposed = f"{path}: holds a token, and everybody on this machine can read it"
-        raise SettingsError(f"{exposed}: chmod 600 {path}, or name a file for it with token_file")
+        exposed = f"{path}: holds a token, and every user of this machine can read it"
+        raise SettingsError(f"{exposed}: chmod 600 {path}, or move the token to a file and set token_file")
     return found
 
 
 @lru_cache(maxsize=2)
 def _tables(text: str) -> dict[str, Any]:
-    """What a text says; nobody changes it. The settings of hundreds of shippers are read from one file, one after the other."""
+    """A parsed text; callers must not change it. Cached, because the settings of hundreds of shippers may come from one file."""
     return tomllib.loads(text)
 
 
 def is_open(path: Path) -> bool:
-    """Whether everybody on this machine can read a file that holds a secret; False where that cannot be determined."""
+    """Whether every user of this machine can read a file with a secret; False if that cannot be determined."""
     return os.name == "posix" and bool(path.stat().st_mode & stat.S_IROTH)
 
 
 def from_file(model: type[BaseModel], file: Path | None, shipper: str = "") -> Layer:
-    """What a settings file says to all, or in the table of one shipper. Capitals in names make no difference. Raises SettingsError."""
+    """The shared settings of a settings file, or those in the table of one shipper. Names ignore case. Raises SettingsError."""
     found = read(file)
     tables: Steps = ("shippers", shipper) if shipper else ()
     own = (
         found["shippers"][shipper]
         if shipper
-        else {name: one for name, one in found.items() if name.lower() != "shippers"}
+        else {name: value for name, value in found.items() if name.lower() != "shippers"}
     )
     place = f"{file} [shippers.{shipper}]" if shipper else str(file)
     layer = _layer(model, ((Found(value, place, (*tables, *steps)), steps) for steps, value in _flat(own)))
@@ -119,9 +119,9 @@ def from_file(model: type[BaseModel], file: Path | None, shipper: str = "") -> L
 
 
 def from_environment(model: type[BaseModel], shipper: str = "") -> Layer:
-    """What variables say: `LOADSHEET_DISPATCH__WINDOW` for all, `LOADSHEET_SHIPPERS__ACME__DISPATCH__WINDOW` for one shipper.
+    """The settings in variables: `LOADSHEET_DISPATCH__WINDOW` for all, `LOADSHEET_SHIPPERS__ACME__DISPATCH__WINDOW` for one shipper.
 
-    Raises SettingsError for a variable that is not JSON where that is needed.
+    Raises SettingsError for a variable that must be JSON and is not.
     """
     prefix = variables_of(shipper) if shipper else PREFIX
     variables = sorted((name, value) for name, value in os.environ.items() if name.upper().startswith(prefix))
@@ -137,26 +137,26 @@ def _from_variables(model: type[BaseModel], prefix: str, variables: tuple[tuple[
         if first in RETIRED or (first in model.model_fields and first not in _NOT_FROM_ENVIRONMENT):
             place, value = f"environment {name.upper()}", _parsed(model, current_path(model, steps), name, text)
             nested = _flat(value) if isinstance(value, dict) else [((), value)]
-            named += [(Found(one, place), (*steps, *inner)) for inner, one in nested]
+            named += [(Found(value, place), (*steps, *inner)) for inner, value in nested]
     return _layer(model, named)
 
 
 def from_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> Layer:
-    """What the command line says; old names are silently accepted."""
+    """The settings of the command line; old names are accepted without a warning."""
     return {current_path(model, steps): Found(value, "command line") for steps, value in _flat(given)}
 
 
 def _layer(model: type[BaseModel], named: Iterable[tuple[Found, Steps]]) -> Layer:
-    """Values by the path they have now. Warns of old names; the new name wins where both are written."""
+    """Values by their current path. Warns about old names; the new name wins if both are set."""
     layer: Layer = {}
     old: Layer = {}
     for found, steps in named:
         name, path = steps[0].lower(), current_path(model, steps)
         if name in RETIRED:
-            _warn(f"{found.place}: {name} does nothing any more: {RETIRED[name]}; remove it")
+            _warn(f"{found.place}: {name} has no effect any more: {RETIRED[name]}; remove it")
         elif name in OLD_NAMES:
             _warn(
-                f"{found.place}: {name} is now {'.'.join(OLD_NAMES[name])}; {_how_now(found, steps)}. The old name goes in 0.7.0."
+                f"{found.place}: {name} is now {'.'.join(OLD_NAMES[name])}; {_how_now(found, steps)}. The old name is removed in 0.7.0."
             )
             old[path] = found
         else:
@@ -175,7 +175,7 @@ def _how_now(found: Found, steps: Steps) -> str:
 
 
 def _warn(text: str) -> None:
-    # The source line is not shown: it may hold a secret. Hundreds of shippers share a file: each text comes once.
+    # The source line is not shown: it may contain a secret. Each text is shown once: hundreds of shippers may share a file.
     warnings.warn_explicit(text, FutureWarning, "<settings>", 1, registry=_WARNED)
 
 
@@ -183,7 +183,7 @@ _WARNED: dict[Any, Any] = {}
 
 
 def current_path(model: type[BaseModel], steps: Steps) -> Steps:
-    """The path that a name, as it is written, has now."""
+    """The current path of a name as it is written."""
     first, *rest = (steps[0].lower(), *steps[1:])
     if first in OLD_NAMES:
         return (*OLD_NAMES[first], *rest)
@@ -220,25 +220,25 @@ def _is_model(annotation: Any) -> bool:
 
 
 def variables_of(shipper: str) -> str:
-    """How the variables of a shipper begin."""
+    """The prefix of the variables of a shipper."""
     return f"{PREFIX}SHIPPERS{BETWEEN}{shipper.replace('-', '_').upper()}{BETWEEN}"
 
 
 def shared(model: type[BaseModel], file: Path | None, given: Mapping[str, Any]) -> list[Layer]:
-    """The layers of the settings that all share, the strongest first."""
+    """The layers of the shared settings, the strongest first."""
     return [from_arguments(model, given), from_environment(model), from_file(model, file)]
 
 
 def of_shipper(model: type[BaseModel], file: Path | None, shipper: str, given: Mapping[str, Any]) -> list[Layer]:
-    """The layers of one shipper's settings, the strongest first: command line, its variables, those for all, its table, the file.
+    """The layers of one shipper's settings, the strongest first: command line, its variables, shared variables, its table, the file.
 
-    A shipper's folder lies below the folder for all. Its own source of a token wins over the shared ones. A shipper with an exchange of
-    its own does not use the token and the capabilities of the shared exchange.
+    A shipper's folders are below the shared ones. Its own token source wins over the shared ones. A shipper with its own exchange does not
+    use the token and the capabilities of the shared exchange.
     """
     line, everywhere, whole = shared(model, file, given)
     own, table = from_environment(model, shipper), from_file(model, file, shipper)
     if refused := _NOT_FROM_ENVIRONMENT & {path[0] for path in table}:
-        raise SettingsError(f"{file} [shippers.{shipper}] {min(refused)}: cannot be set for one shipper; take it out")
+        raise SettingsError(f"{file} [shippers.{shipper}] {min(refused)}: cannot be set for one shipper; remove it")
     hidden, has = {*FOLDERS, "archive", "shipper"}, set_in(own, table)
     if not has.isdisjoint(TOKEN_SOURCES):
         hidden.update(TOKEN_SOURCES)
@@ -256,7 +256,7 @@ def set_in(*layers: Layer) -> frozenset[str]:
 
 
 def merged(layers: Sequence[Layer]) -> Layer:
-    """Layers, the strongest first, as one; below them what the capabilities file says of the exchange. Raises SettingsError."""
+    """Merge layers, the strongest first. The assumptions of the capabilities file are the weakest. Raises SettingsError."""
     found: Layer = {}
     for layer in reversed(layers):
         found |= layer
@@ -268,7 +268,7 @@ def merged(layers: Sequence[Layer]) -> Layer:
 
 
 def nested(layer: Layer) -> dict[str, Any]:
-    """The values of a layer as tables within tables. A value where others have a table stays: it is refused, or it is the whole table."""
+    """The values of a layer as nested tables. A value in the place of a table stays: validation refuses it, or it is the whole table."""
     values: dict[str, Any] = {}
     for path in sorted(layer, key=len):
         table: Any = values
@@ -280,7 +280,7 @@ def nested(layer: Layer) -> dict[str, Any]:
 
 
 def own_folders(model: type[BaseModel], shipper: str, base: Layer) -> dict[str, Any]:
-    """The folders of a shipper below those of all; its mappings are those of all if it has no folder there."""
+    """The folders of a shipper below the shared ones. Without a folder of its own, it uses the shared mappings."""
     found = {name: Path(base[name,].value if (name,) in base else model.model_fields[name].default) for name in FOLDERS}
     folders: dict[str, Any] = {
         name: folder / shipper for name, folder in found.items() if name != "mappings" or (folder / shipper).is_dir()

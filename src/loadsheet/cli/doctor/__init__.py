@@ -1,6 +1,6 @@
-"""`loadsheet doctor`: whether everything is in place, and what to do where it is not.
+"""`loadsheet doctor`: checks whether everything is in place, and says what to do if not.
 
-Owns: which checks there are and their order, and how findings are shown.
+Owns: the checks and their order, and the display of findings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ def doctor(*, config: Path | None, quick: bool, notify: str | None, as_json: boo
     found = {"": machine + found.pop("", [])} | found
     if notify is not None:
         sound = [settings for settings in every.values() if isinstance(settings, Settings)]
-        found[""] += send(sound, notify, [finding for some in found.values() for finding in some], now())
+        found[""] += send(sound, notify, [finding for findings in found.values() for finding in findings], now())
     _show(found, as_json=as_json)
     return int(any(finding.level == "wrong" for findings in found.values() for finding in findings))
 
@@ -57,8 +57,8 @@ def _examined(settings: Settings | SettingsError, clock: Clock, *, quick: bool) 
 
 
 def examine(settings: Settings, clock: Clock, *, ours: Clock = utc_now, quick: bool = False) -> Iterator[Finding]:
-    """Every finding about one set of settings. `clock` gives the moment that ages are counted to, `ours` what this machine takes for now
-    (aware, UTC).
+    """Every finding about one set of settings. `clock` gives the time for ages, `ours` the time of this machine's clock (both aware,
+    UTC).
     """
     yield from folder_checks.settings_file(settings)
     yield from folder_checks.folders(settings)
@@ -79,7 +79,11 @@ def _show(found: Mapping[str, list[Finding]], *, as_json: bool) -> None:
     several = len(found) > 1
     heads = [*(["Shipper"] if several else []), "Check", "", "Finding", "What to do"]
     print_table(
-        heads, [[*([shipper] if several else []), one.check, one.level, one.text, one.todo] for shipper, one in rows]
+        heads,
+        [
+            [*([shipper] if several else []), finding.check, finding.level, finding.text, finding.todo]
+            for shipper, finding in rows
+        ],
     )
 
 

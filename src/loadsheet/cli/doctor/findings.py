@@ -14,7 +14,7 @@ Level = Literal["ok", "warning", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `text` says what was found, `todo` what to do about it (empty: nothing, or the text says it)."""
+    """The result of one check. `text` says what was found, `todo` what to do about it (empty: nothing, or it is in `text`)."""
 
     check: str
     level: Level
@@ -28,18 +28,18 @@ def ok(check: str, text: str) -> Finding:
 
 
 def warning(check: str, text: str, todo: str = "") -> Finding:
-    """Runs continue, but somebody should look at it."""
+    """Runs continue, but this needs attention."""
     return Finding(check, "warning", text, todo)
 
 
 def wrong(check: str, text: str, todo: str = "") -> Finding:
-    """Runs fail because of it, or something is open that must not be."""
+    """Runs fail because of this, or it is a security risk."""
     return Finding(check, "wrong", text, todo)
 
 
-def checked(check: str, look: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """The findings of `look`; a LoadsheetError ends it as one more finding."""
+def checked(check: str, run_check: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """The findings of `run_check`; a LoadsheetError ends it and becomes the last finding."""
     try:
-        yield from look()
+        yield from run_check()
     except LoadsheetError as error:
         yield wrong(check, error.found, error.todo)

@@ -24,7 +24,7 @@ _PASSWORD = re.compile(r"://[^/@]*:[^/@]+@|[?&]\w*password=")
 
 
 def folders(settings: Settings) -> Iterator[Finding]:
-    """Whether each folder is there and may be used, and whether too many others may use it."""
+    """Whether each folder exists and can be used, and whether its permissions are too open."""
     for name in ("inbox", "outbox", "state", *(("archive",) if settings.archive else ())):
         folder = getattr(settings, name)
         if address_of(folder):
@@ -40,16 +40,16 @@ def _store(name: str, place: Path) -> Finding:
     try:
         object_storage.names_in(shown(place))
     except (FolderError, SettingsError) as error:
-        return wrong(name, str(error), f"give another place for {name}, or see to the store and its credentials")
-    return ok(name, f"{shown(place)} is in an object store, which answers")
+        return wrong(name, str(error), f"change {name}, or check the store and its credentials")
+    return ok(name, f"{shown(place)} is in an object store and can be listed")
 
 
 def _describe(name: str, folder: Path) -> str:
     if not folder.exists():
-        return f"{folder} does not exist yet; the first run makes it"
+        return f"{folder} does not exist yet; the first run creates it"
     kind = file_system_of(folder)
     if name == "inbox" and needs_polling(kind):
-        return f"{folder} lies on a network share or a shared folder ({kind}): a watch looks into it again and again"
+        return f"{folder} is on a network share or a shared folder ({kind}): a watch polls it"
     return str(folder)
 
 
@@ -59,9 +59,9 @@ def _fault(name: str, folder: Path) -> Finding | None:
         parent = next(parent for parent in folder.absolute().parents if parent.exists())
         if os.access(parent, os.W_OK | os.X_OK) and parent.is_dir():
             return None
-        return wrong(name, f"{folder} does not exist, and {parent} cannot be written to", f"make it for {who}")
+        return wrong(name, f"{folder} does not exist, and {parent} cannot be written to", f"create it for {who}")
     if not folder.is_dir():
-        return wrong(name, f"{folder} is not a folder", f"give another path for {name}, or move it away")
+        return wrong(name, f"{folder} is not a folder", f"change {name}, or move the file away")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return wrong(name, f"{folder} cannot be read and written", f"let {who} read, write and enter it")
     return None
@@ -72,11 +72,11 @@ def _too_open(name: str, folder: Path) -> Finding | None:
         return None
     mode = folder.stat().st_mode
     if mode & stat.S_IWOTH and not (mode & stat.S_ISVTX and name == "inbox"):
-        text = f"everybody on this machine can write into {folder}"
-        found = wrong if name == "state" else warning
-        return found(name, text, f"chmod o-w {folder}" + (", or chmod o+t it" if name == "inbox" else ""))
+        text = f"every user of this machine can write to {folder}"
+        finding = wrong if name == "state" else warning
+        return finding(name, text, f"chmod o-w {folder}" + (f", or chmod o+t {folder}" if name == "inbox" else ""))
     if name == "state" and mode & (stat.S_IROTH | stat.S_IXOTH):
-        return warning(name, f"everybody on this machine can look into {folder}", f"chmod o-rx {folder}")
+        return warning(name, f"every user of this machine can list {folder}", f"chmod o-rx {folder}")
     return None
 
 
@@ -84,17 +84,17 @@ def _volumes(settings: Settings) -> Iterator[Finding]:
     if not (settings.inbox.is_dir() and settings.state.is_dir()):
         return
     if _mount(settings.inbox) == _mount(settings.state):
-        yield ok("volume", "inbox and state lie on one volume: files are taken by renaming them")
+        yield ok("volume", "inbox and state are on the same volume: files are claimed by renaming")
         return
     yield warning(
         "volume",
-        "inbox and state lie on different volumes or mounts: each file is copied and the copy verified before it is taken",
-        "slower, and room is needed twice; it is safe. Put both under one mount to rename instead",
+        "inbox and state are on different volumes or mounts: each file is claimed by copying it and verifying the copy",
+        "this is safe, but slower and needs twice the space; put both under one mount to claim by renaming",
     )
 
 
 def _mount(folder: Path) -> tuple[int, str]:
-    """The device of a folder, and its mount where the kernel tells: two mounts of one device do not rename from one to the other."""
+    """The device of a folder, and its mount if known: a file cannot be renamed between two mounts of the same device."""
     device = folder.stat().st_dev
     if not Path("/proc/self/fdinfo").is_dir():
         return device, ""
@@ -126,15 +126,17 @@ def free_space(settings: Settings) -> Iterator[Finding]:
 def _space_finding(names: str, folder: Path, needed: int) -> Finding:
     volume = os.statvfs(folder)
     space = volume.f_bavail * volume.f_frsize
-    files = volume.f_favail if volume.f_files else None  # some file systems make them as they go
+    files = volume.f_favail if volume.f_files else None  # some file systems create inodes on demand
     text = f"{names}: {space / _GB:,.1f} GB" + (f" and room for {files:,} files" if files is not None else "") + " free"
     if space < NEARLY_NO_BYTES or (files is not None and files < NEARLY_NO_FILES):
-        return wrong("space", text, f"make room on the volume of {folder}: a run stops when nothing can be recorded")
+        return wrong(
+            "space", text, f"free space on the volume of {folder}: a run stops if the ledger cannot be written"
+        )
     if space < max(LITTLE_BYTES, 2 * needed) or (files is not None and files < LITTLE_FILES):
         return warning(
             "space",
             text,
-            f"make room on the volume of {folder}, or keep less (retention.archive_days, retention.reports_days)",
+            f"free space on the volume of {folder}, or shorten the retention (retention.archive_days, retention.reports_days)",
         )
     return ok("space", text)
 
@@ -144,7 +146,7 @@ def _there(folder: Path) -> Path:
 
 
 def _ledger_bytes(settings: Settings) -> int:
-    """The size of the ledger: an upgrade needs as much again for its backup."""
+    """The size of the ledger. An upgrade needs the same space again for its backup."""
     path = settings.state / "ledger.db"
     return path.stat().st_size if path.is_file() else 0
 
@@ -153,17 +155,17 @@ def settings_file(settings: Settings) -> Iterator[Finding]:
     """Which file the settings come from, and whether others can read the secrets in it."""
     file = settings.file
     if file is None or not file.is_file():
-        yield ok("settings", "there is no settings file: environment, command line and defaults")
+        yield ok("settings", "no settings file; only environment, command line and defaults")
         return
     if is_open(file) and (secrets := _secrets(file)):
-        text = f"{file} holds secrets ({', '.join(secrets)}), and everybody on this machine can read it"
+        text = f"{file} holds secrets ({', '.join(secrets)}), and every user of this machine can read it"
         yield wrong("settings", text, f"chmod 600 {file}")
         return
     yield ok("settings", str(file))
 
 
 def _secrets(file: Path) -> list[str]:
-    """The names of the settings in a file that hold secrets: never their values."""
+    """The names, not the values, of the settings in a file that hold secrets."""
     tables = [from_file(Settings, file), *(from_file(Settings, file, name) for name in read(file).get("shippers", {}))]
     known = [path for path, field in every_field() if "SecretStr" in str(field.annotation)]
     named = []
@@ -175,9 +177,9 @@ def _secrets(file: Path) -> list[str]:
 
 
 def user() -> Iterator[Finding]:
-    """Who this process runs as."""
+    """The user of this process."""
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        yield warning("user", "this runs as root", "make a user for loadsheet (loadsheet deploy systemd names one)")
+        yield warning("user", "running as root", "create a user for loadsheet (loadsheet deploy systemd names one)")
         return
     yield ok("user", _user())
 
@@ -190,5 +192,5 @@ def _user() -> str:
         import pwd
 
         return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:  # a container's user needs no name
+    except KeyError:  # a container's user may have no name
         return f"user {os.geteuid()}"

@@ -1,4 +1,4 @@
-"""The doctor's checks of mappings, ledger and time zone data, and the versions of what it runs on.
+"""The doctor's checks of mappings, ledger, time zone data and versions.
 
 Owns: when the last success is too long ago, and when time zone data are too old.
 """
@@ -35,7 +35,7 @@ _LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "
 
 
 def mappings(settings: Settings) -> Iterator[Finding]:
-    """Each mapping file by itself, and whether they go together."""
+    """Each mapping file by itself, then all together."""
     folder = settings.mappings
     found = (
         {path: lint(path, settings.assumptions, folder) for path in mapping_files(folder)} if folder.is_dir() else {}
@@ -53,7 +53,7 @@ def mappings(settings: Settings) -> Iterator[Finding]:
             f"{mapping.name}: version {mapping.version}, {_operations(mapping)} from {', '.join(mapping.files)}",
         )
     if not loaded:
-        yield warning("mapping", f"{folder} holds no mapping", "loadsheet mapping suggest FILE drafts one")
+        yield warning("mapping", f"{folder} contains no mapping", "loadsheet mapping suggest FILE drafts one")
     yield from _zones(settings, loaded)
 
 
@@ -65,41 +65,41 @@ def _operations(mapping: Mapping) -> str:
 
 
 def ledger(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
-    """Whether the ledger is the right one and whole, who holds it, when a run last did its work, and what is late."""
+    """Whether the ledger is the right one and intact, who holds it, when the last successful run was, and what is late."""
     if settings.is_shared:
         yield from _on_server(settings, now, quick=quick)
         return
     path = Path(settings.database_url.removeprefix(_SQLITE))
     known = path.exists() or path.with_name(f"last_run_of_{path.name}.json").exists()
     if settings.database_url.startswith(_SQLITE) and not known:
-        yield ok("ledger", f"{path} does not exist yet; the first run makes it")
+        yield ok("ledger", f"{path} does not exist yet; the first run creates it")
         return
     size = path.stat().st_size if path.exists() else 0
     yield from _opened(settings, _Place(str(path), size, holder_of_file(path)), now, quick=quick)
 
 
 def _on_server(settings: Settings, now: datetime, *, quick: bool) -> Iterator[Finding]:
-    """The same of a ledger on PostgreSQL, and whether its server will do."""
+    """The same for a ledger on PostgreSQL, and whether its server is suitable."""
     found = look(settings.database_url, settings.cluster.takeover_s)
     if found.faults:
         yield from (wrong("server", fault) for fault in found.faults)
         return
     yield ok("server", f"PostgreSQL {found.version}")
     if abs(found.ahead_s) > CLOCKS_APART_S:
-        text = f"ours is {abs(found.ahead_s):,.0f} s {'behind' if found.ahead_s > 0 else 'ahead of'} that of the ledger's server"
+        text = f"this machine's clock is {abs(found.ahead_s):,.0f} s {'behind' if found.ahead_s > 0 else 'ahead of'} that of the ledger's server"
         yield warning(
             "clock", text, "synchronise both with the same time server: the times in the reports depend on them"
         )
     if not found.there:
         refuse_beside_a_file(settings.state, found.place)
         surroundings_on(settings.state, settings.database_url).refuse_gone(found.place)
-        yield ok("ledger", f"{found.place} does not exist yet; the first run makes it")
+        yield ok("ledger", f"{found.place} does not exist yet; the first run creates it")
         return
     yield from _opened(settings, _Place(found.place, found.size, found.holder), now, quick=quick)
 
 
 class _Place(NamedTuple):
-    """Where a ledger is, its size in bytes, and who holds it (empty: nobody)."""
+    """Where a ledger is, its size in bytes, and who holds it (empty: no process)."""
 
     name: str
     size: int
@@ -123,15 +123,13 @@ def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) ->
 def _state(opened: Ledger, place: str, holder: str, *, quick: bool) -> Finding:
     if faults := [] if quick else opened.check():
         text = f"{place}: {'; '.join(faults)}"
-        return wrong(
-            "ledger", text, "restore it from a backup (`loadsheet ledger restore FILE`), or find out who changed it"
-        )
-    text = f"{place}: {'can be opened' if quick else 'sound'}"
+        return wrong("ledger", text, "restore a backup (`loadsheet ledger restore FILE`), or find out what changed it")
+    text = f"{place}: {'can be opened' if quick else 'intact'}"
     return ok("ledger", text + (f"; a run or a watch holds it ({holder})" if holder else ""))
 
 
 def _held_by(settings: Settings) -> str:
-    """Who holds the ledger, as text; empty if it is free. Holding it also checks that it is the ledger of the last run."""
+    """Who holds the ledger, as text; empty if it is free. Also checks that it is the ledger of the last run."""
     try:
         with held_ledger(settings):
             return ""
@@ -149,14 +147,14 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
     runs = opened.queries.runs(_RUNS)
     done = next((run for run in runs if run.exit_code in exit_codes.WORK_DONE), None)
     if done is None:
-        text = f"none of the {len(runs)} runs ended well yet" if runs else "no run yet"
-        yield warning("latest run", text, "loadsheet runs shows them") if runs else ok("latest run", text)
+        text = f"none of the {len(runs)} runs was successful" if runs else "no run yet"
+        yield warning("latest run", text, "loadsheet runs lists them") if runs else ok("latest run", text)
         return
     age = now - _ended(done)
     limit = timedelta(seconds=settings.expected_files.runs_due_s) if settings.expected_files.runs_due_s else SUCCESS_AGE
-    text = f"latest run that did its work: {done.name}, {_hours(age)} ago, exit code {done.exit_code}"
+    text = f"latest successful run: {done.name}, {_hours(age)} ago, exit code {done.exit_code}"
     if age > limit:
-        yield warning("latest run", text, f"it should not be more than {_hours(limit)} ago: is the schedule on?")
+        yield warning("latest run", text, f"it should be at most {_hours(limit)} ago: is the schedule active?")
     else:
         yield ok("latest run", text)
     unknown = opened.queries.count_in(State.UNKNOWN)
@@ -175,33 +173,33 @@ def _hours(age: timedelta) -> str:
 
 def _late(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
     for late in expected_files.overdue(settings, opened.queries, now):
-        yield warning("late", late.text, "ask who sends it, or change what is expected ([[expected_files.expect]])")
+        yield warning("late", late.text, "ask the sender, or change the expectation ([[expected_files.expect]])")
 
 
 # ---- time zones ----
 
 
 def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[Finding]:
-    """Every zone that settings and mappings name, and how old the data are that tell their clocks."""
+    """Every time zone in settings and mappings, and the age of the time zone data."""
     named = {table.default_zone.key for mapping in loaded for table in mapping.plan.tables if table.default_zone}
     named |= {expected.timezone for expected in settings.expected_files.expect if expected.timezone}
     unknown = sorted(name for name in named if name not in zoneinfo.available_timezones())
     if unknown:
-        yield wrong("time zones", f"{', '.join(unknown)}: no data of this zone", "install tzdata, or name another zone")
+        yield wrong("time zones", f"{', '.join(unknown)}: unknown time zone", "install tzdata, or use another zone")
         return
     shipped = _packaged_version()
     system = system_version()
     text = f"data of {system or shipped} ({'this system' if system else 'the package tzdata'})"
     text += f"; in use: {', '.join(sorted(named))}" if named else ""
     if system and system < shipped:
-        todo = "update this system's tzdata, or set PYTHONTZPATH to nothing for loadsheet"
+        todo = "update this system's tzdata, or set PYTHONTZPATH to an empty value for loadsheet"
         yield warning("time zones", f"{text}; the package tzdata has {shipped}", todo)
     else:
         yield ok("time zones", text)
 
 
 def system_version(paths: tuple[str, ...] | None = None) -> str:
-    """The version of the time zone data that Python takes from this system, such as 2026a; empty if it takes none or cannot tell."""
+    """The version of this system's time zone data that Python uses, such as 2026a; empty if it uses none, or if unknown."""
     for folder in map(Path, zoneinfo.TZPATH if paths is None else paths):
         try:
             with (folder / "tzdata.zi").open(encoding="ascii") as file:

@@ -1,6 +1,6 @@
-"""The doctor's checks beyond this machine: token, exchange, its clock, and the addresses of notices; and the notice it sends on request.
+"""The doctor's checks of token, exchange, the clock of the exchange, and addresses of notices; and the notice it sends on request.
 
-Owns: how much difference between clocks is too much. Tokens and passwords in addresses are never shown.
+Owns: the tolerated difference between clocks. Tokens and passwords in addresses are never shown.
 """
 
 import socket
@@ -35,22 +35,20 @@ _UNAUTHORISED = 401
 def token(settings: Settings) -> Iterator[Finding]:
     """Whether there is a token, where it comes from, and who else can read it."""
     for path in exposed(settings):
-        yield wrong(
-            "token", f"everybody on this machine can read {path}", f"chmod 600 {path}, and have the token renewed"
-        )
+        yield wrong("token", f"every user of this machine can read {path}", f"chmod 600 {path}, and renew the token")
     if settings.exchange == EMBEDDED:
-        yield ok("token", "none is needed for our own exchange in this process")
+        yield ok("token", "the embedded exchange needs none")
         return
     if read_token(settings):
-        yield ok("token", f"there is one, {source(settings)}")
+        yield ok("token", f"set, {source(settings)}")
         return
-    yield wrong("token", f"there is none for {settings.exchange}", "set LOADSHEET_TOKEN, token_file or token_command")
+    yield wrong("token", f"no token for {settings.exchange}", "set LOADSHEET_TOKEN, token_file or token_command")
 
 
 def exchange(settings: Settings, clock: Callable[[], datetime]) -> Iterator[Finding]:
-    """Whether the exchange answers and takes the token, and what its clock says."""
+    """Whether the exchange answers and accepts the token, and whether its clock agrees."""
     if settings.exchange == EMBEDDED:
-        yield ok("exchange", "embedded: needs nothing")
+        yield ok("exchange", "embedded")
         return
     with exchange_client(settings) as client:
         yield from _clock(client, clock)
@@ -59,11 +57,11 @@ def exchange(settings: Settings, clock: Callable[[], datetime]) -> Iterator[Find
         except TokenRefused as error:
             yield wrong("token", f"{settings.exchange} refuses it ({source(settings)})", error.todo)
             return
-        yield ok("exchange", f"{settings.exchange} answers and takes the token; it holds {listing.total_count} orders")
+        yield ok("exchange", f"{settings.exchange} answers and accepts the token; it has {listing.total_count} orders")
 
 
 def _clock(client: Client, clock: Callable[[], datetime]) -> Iterator[Finding]:
-    """The exchange's clock against ours. Its answers name a second, made at some moment between the call and its end."""
+    """Compares the exchange's clock with ours. Its answers contain a time in whole seconds, taken between the start and end of the call."""
     began = clock()
     reply = client.shortest_listing(BY_NAME["order.list"])
     ended = clock()
@@ -76,13 +74,13 @@ def _clock(client: Client, clock: Callable[[], datetime]) -> Iterator[Finding]:
     if apart <= APART:
         yield ok(
             "clock",
-            "agrees with that of the exchange"
+            "agrees with the clock of the exchange"
             if apart <= _DATE_RESOLUTION
-            else f"{apart.total_seconds():.0f} s apart from that of the exchange",
+            else f"differs by {apart.total_seconds():.0f} s from the clock of the exchange",
         )
         return
-    text = f"ours is {apart.total_seconds():,.0f} s {'behind' if theirs > late else 'ahead of'} that of the exchange"
-    todo = "set this machine's clock (timedatectl set-ntp true); if it is right, tell the exchange"
+    text = f"this machine's clock is {apart.total_seconds():,.0f} s {'behind' if theirs > late else 'ahead of'} that of the exchange"
+    todo = "set this machine's clock (timedatectl set-ntp true); if it is right, contact the exchange"
     yield (wrong if apart > FAR_APART else warning)("clock", text, todo)
 
 
@@ -99,12 +97,12 @@ def notices(settings: Settings) -> Iterator[Finding]:
     }
     found = {name: addresses(settings, whom, faults.append)[0] for name, whom in to.items()}
     for fault in dict.fromkeys(faults):
-        yield wrong("notices", fault, "let loadsheet read it, or take notifications.urls_file out")
+        yield wrong("notices", fault, "allow loadsheet to read it, or remove notifications.urls_file")
     for name, known in found.items():
         for place, address in enumerate(known, start=1):
             if not is_deliverable(address):
                 text = f"{name}: address {place} ({address.label}) is not a valid address for notices"
-                yield wrong("notices", text, "write it as apprise does, such as mailto://user:password@example.com")
+                yield wrong("notices", text, "write it as an apprise URL, such as mailto://user:password@example.com")
     if not faults and all(is_deliverable(address) for known in found.values() for address in known):
         text = "; ".join(f"{name}: {', '.join(each.label for each in known)}" for name, known in found.items() if known)
         yield ok("notices", text or "no notices are sent (notifications.urls is not set)")
@@ -113,11 +111,11 @@ def notices(settings: Settings) -> Iterator[Finding]:
 def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: datetime) -> Iterator[Finding]:
     """Send a text with the findings to every address for notices in the settings, once each."""
     faults: list[str] = []
-    known = {one.url: one for settings in every for one in addresses(settings, NOTIFY, faults.append)[0]}
+    known = {address.url: address for settings in every for address in addresses(settings, NOTIFY, faults.append)[0]}
     for fault in dict.fromkeys(faults):
         yield wrong("notices", fault)
     if not known:
-        yield wrong("notices", "there is no receiver of notices", "set notifications.urls, or notifications.urls_file")
+        yield wrong("notices", "no address for notices is set", "set notifications.urls, or notifications.urls_file")
     notice = _notice(text, found, now)
     for address in known.values():
         yield _sent(address, deliver(address, notice))
@@ -125,14 +123,17 @@ def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: da
 
 def _sent(address: Address, why: str) -> Finding:
     if why:
-        return wrong("notices", f"{address.label}: {why}", "look at the address, and whether this machine reaches it")
+        return wrong("notices", f"{address.label}: {why}", "check the address, and whether this machine can reach it")
     return ok("notices", f"a notice was sent to {address.label}")
 
 
 def _notice(text: str, found: Sequence[Finding], now: datetime) -> Notice:
     bad = [finding for finding in found if finding.level != "ok"]
-    lines = [f"{one.level}: {one.check}: {one.text}" + (f" ({one.todo})" if one.todo else "") for one in bad]
-    body = "\n".join([text, "", *(lines or ["loadsheet doctor finds nothing wrong."])])
+    lines = [
+        f"{finding.level}: {finding.check}: {finding.text}" + (f" ({finding.todo})" if finding.todo else "")
+        for finding in bad
+    ]
+    body = "\n".join([text, "", *(lines or ["loadsheet doctor found no problem."])])
     where = socket.gethostname()
     title = f"loadsheet on {where}: " + ("a test" if text == A_TEST else text)
     return Notice(NOTIFY, stamp(now), "info" if text == A_TEST else "failure", title, body)

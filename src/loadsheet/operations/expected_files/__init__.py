@@ -6,8 +6,8 @@ since are not in the ledger yet.
 Due times are local times on some weekdays. A local time that a clock change skips or repeats means the later of the two possible times,
 so that no file counts as late too early.
 
-A file that came by a due time counts for it. A later one, in the first half of the time to the next due time, still counts for it if its
-files were not complete. Any other counts for the next due time.
+A file that arrives by a due time counts for it. A later file, up to halfway to the next due time, still counts for it if files were
+missing. Any other file counts for the next due time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ from loadsheet.settings.expected_files import WEEKDAYS, Expectation
 IsFree = Callable[[date], bool]
 
 DUE_TIMES_CHECKED = 4
-"""How many due times back the status is worked out: an earlier file can count for a later due time."""
+"""The number of past due times from which the status is computed: an earlier file can count for a later due time."""
 _SEARCH_RANGE = timedelta(days=400)
 
 
@@ -95,7 +95,9 @@ def overdue(settings: Settings, queries: LedgerQueries | None, began: datetime) 
     if queries is None:
         return ()
     late = [
-        Overdue(one.name, one.text, one.due) for one in statuses(settings, queries) if one.late and one.due is not None
+        Overdue(status.name, status.text, status.due)
+        for status in statuses(settings, queries)
+        if status.late and status.due is not None
     ]
     return (*late, *_missing_runs(settings, queries, began))
 
@@ -109,21 +111,26 @@ def statuses(settings: Settings, queries: LedgerQueries) -> list[ExpectationStat
         return []
     looked = _moment(last)
     dues = [
-        list(islice(DueTimes(one, settings.reports.working_days).before(looked), DUE_TIMES_CHECKED + 1))
-        for one in settings.expected_files.expect
+        list(islice(DueTimes(expectation, settings.reports.working_days).before(looked), DUE_TIMES_CHECKED + 1))
+        for expectation in settings.expected_files.expect
     ]
     oldest = min((some[-1] for some in dues if some), default=looked)
-    counted = any(one.at_least_records for one in settings.expected_files.expect)
+    counted = any(expectation.at_least_records for expectation in settings.expected_files.expect)
     arrivals = queries.arrivals(stamp(oldest), counted=counted)
     return [
-        status_of(one, arrivals, looked=looked, since=_moment(first), working_days=settings.reports.working_days)
-        for one in settings.expected_files.expect
+        status_of(
+            expectation, arrivals, looked=looked, since=_moment(first), working_days=settings.reports.working_days
+        )
+        for expectation in settings.expected_files.expect
     ]
 
 
 def next_due(settings: Settings, now: datetime) -> datetime | None:
     """When the next file is due after `now` (both aware, UTC); None: never. A watch runs then too, to report it as late."""
-    dues = (DueTimes(one, settings.reports.working_days).after(now) for one in settings.expected_files.expect)
+    dues = (
+        DueTimes(expectation, settings.reports.working_days).after(now)
+        for expectation in settings.expected_files.expect
+    )
     return min((due for due in dues if due is not None), default=None)
 
 
@@ -149,7 +156,7 @@ def _moment(text: str) -> datetime:
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether the name of an inbox file matches a pattern, ignoring case. A pattern without a slash is matched with the bare name."""
     folded, bare = name.casefold(), name.casefold().rpartition("/")[2]
-    return any(fnmatchcase(folded if "/" in one else bare, one.casefold()) for one in patterns)
+    return any(fnmatchcase(folded if "/" in pattern else bare, pattern.casefold()) for pattern in patterns)
 
 
 def status_of(
@@ -159,7 +166,7 @@ def status_of(
     checked. `arrivals` are in the order in which they came.
     """
     dues = DueTimes(expectation, working_days)
-    mine = [one for one in arrivals if matches(one.name, expectation.files)]
+    mine = [arrival for arrival in arrivals if matches(arrival.name, expectation.files)]
     last: list[datetime] = []
     for due in dues.before(looked):
         last.append(due)
@@ -193,13 +200,13 @@ def _counted(
 ) -> tuple[list[Arrival], list[Arrival]]:
     """The arrivals that count for the last of these due times, and those for the one before."""
     before: list[Arrival] = []
-    left = [one for one in arrivals if (start is None or one.came > start) and one.came <= looked]
+    left = [arrival for arrival in arrivals if (start is None or arrival.came > start) and arrival.came <= looked]
     for due, following in pairwise(dues):
         half = due + (following - due) / 2
-        in_time = [one for one in left if one.came <= due]
+        in_time = [arrival for arrival in left if arrival.came <= due]
         until = due if _enough(expectation, in_time) else half
-        before = [one for one in left if one.came <= until]
-        left = [one for one in left if one.came > until]
+        before = [arrival for arrival in left if arrival.came <= until]
+        left = [arrival for arrival in left if arrival.came > until]
     return left, before
 
 
@@ -208,7 +215,7 @@ def _enough(expectation: Expectation, came: Sequence[Arrival]) -> bool:
 
 
 def _records(came: Sequence[Arrival]) -> int:
-    return sum({one.number: one.records for one in came}.values())
+    return sum({arrival.number: arrival.records for arrival in came}.values())
 
 
 def _text_of(expectation: Expectation, came: Sequence[Arrival], due: datetime, dues: DueTimes, *, late: bool) -> str:
@@ -220,26 +227,26 @@ def _text_of(expectation: Expectation, came: Sequence[Arrival], due: datetime, d
             f"{expectation.called}: {when}, came {local_text(last.came, dues.zone)}{after} ({last.name}{_aside(last)})"
         )
     if not came:
-        return f"{expectation.called}: {when}, no file was taken in"
+        return f"{expectation.called}: {when}, no file arrived"
     wanted = [f"{expectation.at_least} file{'s' if expectation.at_least > 1 else ''}"]
     wanted += [f"{expectation.at_least_records:,} records"] * bool(expectation.at_least_records)
     found = [f"{len(came)} file{'s' if len(came) > 1 else ''}"]
     found += [f"{_records(came):,} records"] * bool(expectation.at_least_records)
-    aside = sum(one.set_aside for one in came)
+    aside = sum(arrival.set_aside for arrival in came)
     more = f", {aside} of them set aside" if aside else ""
-    return f"{expectation.called}: {when}, {' with '.join(found)} came{more}, expected are {' with '.join(wanted)}"
+    return f"{expectation.called}: {when}, {' with '.join(found)} came{more}, expected {' with '.join(wanted)}"
 
 
 def _text_of_previous(expectation: Expectation, came: Sequence[Arrival], due: datetime, dues: DueTimes) -> str:
-    when = f"what was due {local_text(due, dues.zone)}"
+    when = f"the file due {local_text(due, dues.zone)}"
     if not _enough(expectation, came):
         return f"{when} never came" if not came else f"{when} came in part"
     last = came[min(len(came), expectation.at_least) - 1]
     return f"{when} came {local_text(last.came, dues.zone)} ({last.name}{_aside(last)})"
 
 
-def _aside(one: Arrival) -> str:
-    return ", set aside" if one.set_aside else ""
+def _aside(arrival: Arrival) -> str:
+    return ", set aside" if arrival.set_aside else ""
 
 
 # ---- due times ----
@@ -264,7 +271,9 @@ def local_text(when: datetime, zone: tzinfo | None) -> str:
 
 @cache
 def free_days(country: str) -> IsFree:
-    """A function that recognizes the public holidays of a country (`DE`, or `DE-SN` for a region); none if the country is empty or unknown."""
+    """A function that tells whether a day is a public holiday in a country (`DE`, or `DE-SN` for a region). No day is if the country is
+    empty or unknown.
+    """
     if not country:
         return _never
     return _calendar(country) or _never

@@ -1,7 +1,7 @@
-"""Suggested expectations from the ledger's history, with the evidence.
+"""Suggests expectations from the ledger's history, with the evidence.
 
-If there is enough history: the weekdays on which files of a mapping nearly always come, and the time by which nearly all of them had come,
-plus some slack. Pure: arrivals in, suggestions out.
+With enough history: the weekdays on which files of a mapping nearly always arrive, and the time by which nearly all had arrived, plus some
+slack. Pure: arrivals in, suggestions out.
 """
 
 import json
@@ -18,7 +18,7 @@ from loadsheet.operations.expected_files import IsFree, free_days
 from loadsheet.settings.expected_files import WEEKDAYS
 
 DAYS = 90
-"""How many days of history are used."""
+"""The days of history that are used."""
 
 _ON_A_WEEKDAY = 4  # occurrences of a weekday before it counts
 _DAYS_WITH_FILES = 8
@@ -59,16 +59,19 @@ def suggest(
     """The suggestions for each mapping (and each role, if its files have several) with enough history. `arrivals` are in the order in which
     they came. Days and times are in `zone`; public holidays are those of `working_days`.
     """
-    used = [one for one in arrivals if one.mapping and one.role != "trigger"]
+    used = [arrival for arrival in arrivals if arrival.mapping and arrival.role != "trigger"]
     roles: dict[str, set[str]] = {}
-    for one in used:
-        roles.setdefault(one.mapping, set()).add(one.role)
+    for arrival in used:
+        roles.setdefault(arrival.mapping, set()).add(arrival.role)
     found = []
-    grouped = groupby(sorted(used, key=lambda one: (one.mapping, one.role)), key=lambda one: (one.mapping, one.role))
+    grouped = groupby(
+        sorted(used, key=lambda arrival: (arrival.mapping, arrival.role)),
+        key=lambda arrival: (arrival.mapping, arrival.role),
+    )
     for (mapping, role), some in grouped:
         name = f"{mapping} {role}" if len(roles[mapping]) > 1 else mapping
         found.append(_suggested(name, list(some), now, zone, free_days(working_days)))
-    return [one for one in found if one is not None]
+    return [suggestion for suggestion in found if suggestion is not None]
 
 
 def as_toml(suggestion: Suggestion, zone: str) -> str:
@@ -99,14 +102,14 @@ def patterns(names: Sequence[str]) -> tuple[str, ...]:
 def _suggested(
     name: str, arrivals: Sequence[Arrival], now: datetime, zone: tzinfo | None, is_free: IsFree
 ) -> Suggestion | None:
-    begin = _quietest([_minute(one.came, zone) for one in arrivals])
-    today = _shifted(now, begin, zone).date()  # is not over
+    begin = _quietest([_minute(arrival.came, zone) for arrival in arrivals])
+    today = _shifted(now, begin, zone).date()  # not over yet
     days = {day: one for day, one in _days(arrivals, begin, zone).items() if day < today}
     if not days:
         return None
     at_least = int(_quantile([len(day.minutes) for day in days.values()], 1 - _NEARLY_ALL))
     latest, by = _latest(days.values(), at_least, begin)
-    over = timedelta(days=int(by >= _MINUTES))  # due after midnight: on the day after the one that began so
+    over = timedelta(days=int(by >= _MINUTES))  # due after midnight, on the next day
     first = min(days)
     possible = [first + timedelta(days=passed) for passed in range((today - first).days)]
     possible = [day for day in possible if not is_free(day + over)]
@@ -120,7 +123,7 @@ def _suggested(
         return None
     names = tuple(WEEKDAYS[day] for day in sorted(often))
     evidence = _evidence(kept, len(wanted), names, first + over, latest)
-    return Suggestion(name, patterns([one.name for one in arrivals]), _clock(by), names, at_least, evidence)
+    return Suggestion(name, patterns([arrival.name for arrival in arrivals]), _clock(by), names, at_least, evidence)
 
 
 def _latest(days: Collection[_DayOfFiles], at_least: int, begin: int) -> tuple[float, float]:
@@ -144,10 +147,10 @@ def _evidence(kept: Sequence[_DayOfFiles], possible: int, names: Sequence[str], 
 
 def _days(arrivals: Sequence[Arrival], begin: int, zone: tzinfo | None) -> dict[date, _DayOfFiles]:
     found: dict[date, _DayOfFiles] = {}
-    for day, some in groupby(arrivals, key=lambda one: _shifted(one.came, begin, zone).date()):
+    for day, some in groupby(arrivals, key=lambda arrival: _shifted(arrival.came, begin, zone).date()):
         group = list(some)
-        minutes = tuple(sorted(_of_day(_shifted(one.came, begin, zone)) for one in group))
-        records = sum({one.number: one.records for one in group}.values())
+        minutes = tuple(sorted(_of_day(_shifted(arrival.came, begin, zone)) for arrival in group))
+        records = sum({arrival.number: arrival.records for arrival in group}.values())
         found[day] = _DayOfFiles(minutes, records)
     return found
 

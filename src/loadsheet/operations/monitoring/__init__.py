@@ -39,7 +39,7 @@ def update_metrics(
     try:
         measured = metrics.collect_metrics(settings, outcome, queries, late)
     except LedgerError as error:
-        say(f"loadsheet: the metrics lack what the ledger knows ({error})")
+        say(f"loadsheet: the metrics lack the figures of the ledger ({error})")
         measured = metrics.collect_metrics(settings, outcome, None, late)
     if watch_status is not None:
         watch_status.set_metrics(outcome.shipper, measured)

@@ -32,9 +32,9 @@ def collect_metrics(fleet: ClusterStatus) -> list[Metric]:
 
 
 def _of_workers(fleet: ClusterStatus) -> Iterator[Metric]:
-    yield _gauge("seen_timestamp_seconds", "When these figures of the fleet were taken.", {(): fleet.at.timestamp()})
-    yield _gauge("workers", "Worker processes that live.", {(): fleet.alive})
-    help_text = "Ledgers that were taken over from a process that had fallen silent."
+    yield _gauge("seen_timestamp_seconds", "Time of these metrics of the fleet.", {(): fleet.at.timestamp()})
+    yield _gauge("workers", "Live worker processes.", {(): fleet.alive})
+    help_text = "Ledgers taken over from a process without a heartbeat."
     taken = CounterMetricFamily("loadsheet_fleet_takeovers", help_text)
     taken.add_metric((), fleet.takeovers_ever)
     yield taken
@@ -42,23 +42,23 @@ def _of_workers(fleet: ClusterStatus) -> Iterator[Metric]:
 
 def _of_queue(fleet: ClusterStatus) -> Iterator[Metric]:
     depth: dict[tuple[str, ...], float] = {}
-    for one in fleet.queue:
-        depth[one.shipper, one.reason, "waiting"] = one.waiting
-        depth[one.shipper, one.reason, "under way"] = one.under_way
-    help_text = "Runs in the queue, by why they are wanted; waiting, or under way."
+    for queue in fleet.queue:
+        depth[queue.shipper, queue.reason, "waiting"] = queue.waiting
+        depth[queue.shipper, queue.reason, "under way"] = queue.under_way
+    help_text = "Runs in the queue by reason, waiting or under way."
     yield _gauge("queue", help_text, depth, "shipper", "reason", "state")
-    help_text = "For how long the oldest in the queue waits (0: nothing does)."
+    help_text = "Waiting time of the oldest run in the queue (0: none waits)."
     yield _gauge("oldest_waiting_seconds", help_text, {(): fleet.oldest_s})
 
 
 def _of_paces(fleet: ClusterStatus) -> Iterator[Metric]:
-    named = {(one.exchange, one.name[:_SHORT]): one for one in fleet.paces}
-    leased: dict[tuple[str, ...], float] = {key: one.leased_per_second for key, one in named.items()}
-    yield _gauge("leased_rate", "Calls a second that the workers may make together now.", leased, "exchange", "pace")
-    allowed: dict[tuple[str, ...], float] = {key: one.per_second for key, one in named.items()}
+    named = {(pace.exchange, pace.name[:_SHORT]): pace for pace in fleet.paces}
+    leased: dict[tuple[str, ...], float] = {key: pace.leased_per_second for key, pace in named.items()}
+    yield _gauge("leased_rate", "Calls a second that the workers together may make now.", leased, "exchange", "pace")
+    allowed: dict[tuple[str, ...], float] = {key: pace.per_second for key, pace in named.items()}
     yield _gauge("allowed_rate", "Calls a second that the settings allow (0: no limit).", allowed, "exchange", "pace")
-    shares: dict[tuple[str, ...], float] = {key: one.share for key, one in named.items()}
-    help_text = "Share of rate and connections that is used since the exchange said that it is too much (1: all)."
+    shares: dict[tuple[str, ...], float] = {key: pace.share for key, pace in named.items()}
+    help_text = "Share of rate and connections in use after the exchange asked to slow down (1: all)."
     yield _gauge("share", help_text, shares, "exchange", "pace")
 
 
@@ -101,7 +101,7 @@ def write(settings: Settings, say: Callable[[str], None]) -> None:
         if fleet := cluster_status(settings):
             metrics.write(path, collect_metrics(fleet))
     except LedgerError as error:
-        say(f"loadsheet: the figures of the fleet cannot be taken ({error})")
+        say(f"loadsheet: the metrics of the fleet cannot be read ({error})")
     except OSError as error:
         say(f"loadsheet: the metrics file {path} cannot be written ({error.strerror})")
 
@@ -114,19 +114,19 @@ def write_regularly(settings: Settings, say: Callable[[str], None], pause_s: flo
     if settings.monitoring.metrics_file is None or not settings.is_shared:
         yield
         return
-    over, said = threading.Event(), [""]
+    over, last_text = threading.Event(), [""]
 
-    def say_news(text: str) -> None:
-        if text != said[0]:
-            said[0] = text
+    def say_if_new(text: str) -> None:
+        if text != last_text[0]:
+            last_text[0] = text
             say(text)
 
     def keep_writing() -> None:
-        write(settings, say_news)
+        write(settings, say_if_new)
         while not over.wait(pause_s):
-            write(settings, say_news)
+            write(settings, say_if_new)
 
-    writing = threading.Thread(target=keep_writing, name="fleet figures", daemon=True)
+    writing = threading.Thread(target=keep_writing, name="fleet metrics", daemon=True)
     writing.start()
     try:
         yield

@@ -1,6 +1,6 @@
-"""The health endpoint of a watch: /health for supervisors, /metrics for Prometheus, no other paths.
+"""The health endpoint of a watch: /health for supervisors, /metrics for Prometheus.
 
-A small HTTP server in its own thread. It reads the watch status only and knows no secret.
+A small HTTP server in its own thread. It only reads the watch status and knows no secret.
 """
 
 import socket
@@ -37,9 +37,7 @@ def serve_health(settings: Settings, watch_status: WatchStatus) -> Iterator[str]
     try:
         server = _Server((host, int(port)), watch_status)
     except OSError as error:
-        message = (
-            f"monitoring.health_address: {settings.monitoring.health_address} cannot be listened on ({error.strerror})"
-        )
+        message = f"monitoring.health_address: cannot listen on {settings.monitoring.health_address} ({error.strerror})"
         raise SettingsError(f"{message}; give another port, or leave it empty") from error
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
     thread.start()
@@ -61,7 +59,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Answering)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client hung up: not logged."""
+        """A client disconnected: not logged."""
 
 
 class _Answering(BaseHTTPRequestHandler):
@@ -77,7 +75,7 @@ class _Answering(BaseHTTPRequestHandler):
         elif path == "/metrics":
             self._answer(HTTPStatus.OK, CONTENT_TYPE, exposition(self.server.watch_status.metrics()))
         else:
-            self._answer(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"there are /health and /metrics\n")
+            self._answer(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"not found; use /health or /metrics\n")
 
     do_HEAD = do_GET  # noqa: N815 (the library's name)
 

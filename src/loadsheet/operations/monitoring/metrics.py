@@ -45,9 +45,9 @@ def collect_metrics(
     """
     found = [*_of_run(outcome), _gauge("late_arrivals", "Expected files and runs that are late.", {(): len(late)})]
     if (waiting := _waiting(settings)) is not None:
-        found.append(_gauge("inbox_waiting", "Files that lie in the inbox.", {(): waiting}))
+        found.append(_gauge("inbox_waiting", "Files in the inbox.", {(): waiting}))
     if (pace := run_log.figures().get("pace_connections")) is not None:
-        help_text = "Calls at the same time on which the sending of the last run settled."
+        help_text = "Concurrent calls on which the last run settled."
         found.append(_gauge("pace_connections", help_text, {(): pace}))
     if queries is not None:
         found += _of_ledger(queries, outcome)
@@ -58,17 +58,19 @@ def collect_metrics(
 
 def _of_run(outcome: RunOutcome) -> Iterator[Metric]:
     built: dict[tuple[str, ...], float] = {(version("loadsheet"), platform.python_version()): 1.0}
-    yield _gauge("build_info", "The program that wrote these figures; always 1.", built, "version", "python")
+    yield _gauge("build_info", "The program that wrote these metrics; always 1.", built, "version", "python")
     yield _gauge("last_run_timestamp_seconds", "When the last run ended.", {(): outcome.ended.timestamp()})
-    help_text = "With what the last run ended: 0 well, 1 rows need people, 65 nothing usable, 70, 75, 77 and 78 it could not do its work."
+    help_text = (
+        "Exit code of the last run: 0 clean, 1 rows need someone, 65 nothing usable; 70, 75, 77 and 78: it failed."
+    )
     yield _gauge("last_run_exit_code", help_text, {(): outcome.exit_code})
     duration_s = (outcome.ended - outcome.began).total_seconds()
-    yield _gauge("run_duration_seconds", "How long the last run took.", {(): duration_s})
+    yield _gauge("run_duration_seconds", "Duration of the last run.", {(): duration_s})
     if outcome.summary is not None:
         counts: Counter[tuple[str, ...]] = Counter()
         for drop in outcome.summary.drops:
             counts.update({(drop.operation, state): count for state, count in drop.entries.items()})
-        help_text = "Records of the drops that the last run read or touched, by operation and state."
+        help_text = "Records of the drops that the last run read or changed, by operation and state."
         yield _gauge("entries", help_text, counts, "operation", "state")
 
 
@@ -76,29 +78,29 @@ def _of_ledger(queries: LedgerQueries, outcome: RunOutcome) -> Iterator[Metric]:
     moments = [stamp(outcome.ended - timedelta(days=days)) for _, days in AGES]
     found = queries.figures(moments)
     if found.last_success:
-        help_text = "When the last run ended that did its work (exit code 0 or 1)."
+        help_text = "When the last successful run ended (exit code 0 or 1)."
         yield _gauge("last_success_timestamp_seconds", help_text, {(): _moment(found.last_success).timestamp()})
     older = 0
     buckets: dict[tuple[str, ...], float] = {}
     for (bucket, days), count in zip(AGES, found.opened_by, strict=True):
         by_now = count if days else found.open  # includes exceptions opened by a clock that is slightly ahead
         buckets[bucket,], older = by_now - older, by_now
-    yield _gauge("open_exceptions", "Records that need someone, by their age in whole days.", buckets, "bucket")
+    yield _gauge("open_exceptions", "Records that need someone, by age in whole days.", buckets, "bucket")
     age_s = (outcome.ended - _moment(found.oldest_unsent)).total_seconds() if found.oldest_unsent else 0.0
-    help_text = "Age of the oldest record that is ready and not sent (0: there is none)."
+    help_text = "Age of the oldest ready record that is not sent (0: none)."
     yield _gauge("oldest_unsent_seconds", help_text, {(): max(age_s, 0.0)})
     yield _gauge("unknown_entries", "Records with an unknown outcome.", {(): found.unknown})
 
 
 def _of_calls(queries: LedgerQueries, run: str) -> Iterator[Metric]:
     outcomes, times = queries.calls_in(run, CALL_LIMITS_S)
-    help_text = "Calls of the last run by operation and what became of them; one whose records fared differently counts for each."
+    help_text = "Calls of the last run by operation and outcome. A call with several outcomes counts for each."
     counted: dict[tuple[str, ...], float] = {
         (operation, outcome or "none"): float(count) for (operation, outcome), count in outcomes.items()
     }
     yield _gauge("calls", help_text, counted, "operation", "outcome")
     taken = HistogramMetricFamily(
-        "loadsheet_call_duration_seconds", "How long calls of the last run took.", labels=["operation"]
+        "loadsheet_call_duration_seconds", "Duration of the calls of the last run.", labels=["operation"]
     )
     for calls in times:
         within = [(str(limit), float(count)) for limit, count in zip(CALL_LIMITS_S, calls.within, strict=True)]
@@ -156,7 +158,7 @@ def exposition(parts: Iterable[Sequence[Metric]]) -> bytes:
 def write(path: Path, metrics: Sequence[Metric]) -> None:
     """Write the metrics of one shipper to a file, atomically. Raises OSError."""
     write_to_textfile(str(path), _registry([metrics]))
-    leave_to_umask(path)  # for a collector, which is another user
+    leave_to_umask(path)  # for a collector, which runs as another user
 
 
 def metrics_path(path: Path, shipper: str) -> Path:
@@ -164,7 +166,7 @@ def metrics_path(path: Path, shipper: str) -> Path:
     if not shipper:
         return path
     name = _STRANGE.sub("_", shipper)
-    if name != shipper:  # two names that look alike afterwards stay two files
+    if name != shipper:  # two names that become equal still get different files
         name = f"{name}-{hashlib.sha256(shipper.encode()).hexdigest()[:8]}"
     return path.with_name(f"{path.stem}-{name}{path.suffix}")
 

@@ -55,7 +55,7 @@ def _silence() -> None:
 
 
 class _StopAfterFailure(SpanExporter):
-    """Stops after the first failure, so that an unreachable collector is waited for only once."""
+    """Stops after the first failure, so that a run waits only once for an unreachable collector."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter, self.failed = exporter, False

@@ -1,4 +1,4 @@
-"""The status of a watch: its heartbeat, the last run of each shipper, when it counts as healthy; and what systemd is told of it (sd_notify).
+"""The status of a watch: its heartbeat, the last run of each shipper, and when it counts as healthy. Reports it to systemd (sd_notify).
 
 The watch updates it from its own thread; the health endpoint and the supervisor read it from theirs.
 """
@@ -101,12 +101,12 @@ class WatchStatus:
 
     @property
     def liveness(self) -> Health:
-        """Whether the heartbeat of the watch is recent, whatever became of its runs."""
+        """Whether the heartbeat of the watch is recent, regardless of the results of its runs."""
         silent_s, busy = self.silent_s, not self._idle
         if silent_s <= (self._busy_s if busy else self._idle_s):
             return Health(is_healthy=True)
-        doing = "in the middle of a run" if busy else "between two looks into the inbox"
-        return Health(is_healthy=False, reason=f"no sign of life for {silent_s:.0f} s {doing}")
+        doing = "during a run" if busy else "between two scans"
+        return Health(is_healthy=False, reason=f"no heartbeat for {silent_s:.0f} s {doing}")
 
     @property
     def health(self) -> Health:
@@ -148,7 +148,7 @@ class Notifier:
         if not self._address:
             return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-            sender.settimeout(0)  # a supervisor that is busy must not hold up a run
+            sender.settimeout(0)  # a busy supervisor must not delay a run
             sender.sendto("\n".join(lines).encode(), self._address)
 
     def ready(self) -> None:
@@ -161,7 +161,7 @@ class Notifier:
 
 
 def _address(name: str) -> str | bytes:
-    """The address of a socket by its name in the environment: a path, or an abstract one that is written with @."""
+    """The address of a socket by its name in the environment: a path, or an abstract socket if it begins with @."""
     if name.startswith("@"):
         return b"\0" + os.fsencode(name[1:])
     return name if name.startswith("/") else ""

@@ -38,7 +38,7 @@ from loadsheet.settings import Settings
 __all__ = ["ping", "ping_start", "send_notifications"]
 
 PING_BYTES_MAX = 10_000
-"""Maximum size of a ping's body; of a longer one the end is sent."""
+"""Maximum size of a ping's body; a longer body loses its beginning."""
 
 _COMPANION_OVERDUE = "A111"
 
@@ -104,7 +104,7 @@ def _add_notices(
         if queries is not None and (general or settings.notifications.owners):
             state = add_digests(settings, state, outcome, queries)
     except LedgerError as error:
-        say(f"notices: some could not be made: {texts.error_line(error)}")
+        say(f"notices: some could not be created: {texts.error_line(error)}")
     return state
 
 
@@ -124,12 +124,14 @@ def _facts_of(outcome: RunOutcome, late: Sequence[Overdue], unknown: int | None)
         "" if outcome.exit_code in exit_codes.WORK_DONE else texts.failure_text(outcome),
     )
     if outcome.summary is not None:
-        waiting = {one.found: one.text for one in outcome.left if one.code == _COMPANION_OVERDUE}
+        waiting = {problem.found: problem.text for problem in outcome.left if problem.code == _COMPANION_OVERDUE}
         facts = replace(facts, waiting=waiting)
     if unknown is None:
         return facts
-    files = {one.name: one.text for one in late if not one.is_one_off}
-    return replace(facts, late=files, one_off={one.name: one.text for one in late if one.is_one_off}, unknown=unknown)
+    files = {item.name: item.text for item in late if not item.is_one_off}
+    return replace(
+        facts, late=files, one_off={item.name: item.text for item in late if item.is_one_off}, unknown=unknown
+    )
 
 
 def _add_change_notice(
@@ -145,12 +147,12 @@ def _add_change_notice(
 
 
 def _with_outcome(settings: Settings, queries: LedgerQueries | None, change: Change) -> Change:
-    """A closed "late" change with how it ended in its text; any other change as it is."""
+    """The change; if it closes a late file, its text says how it ended."""
     if change.kind != "closed" or not change.name.startswith(LATE) or queries is None:
         return change
     name = change.name.removeprefix(LATE)
     try:
-        status = next((one for one in statuses(settings, queries) if one.name == name), None)
+        status = next((found for found in statuses(settings, queries) if found.name == name), None)
     except LedgerError:
         return change
     if status is None:
@@ -173,7 +175,7 @@ def _ping(settings: Settings, step: str, body: str, say: Say) -> None:
 
 def ping(url: str, step: str, text: str, timeout_s: float) -> str:
     """Ping the health check at `url` for a step (`start`, or an exit code) with a body. Returns the error, without secrets, or an empty
-    text. It has a short timeout, uses no proxy, and follows no redirect to another host; of the URL messages show only the host.
+    text. It has a short timeout, uses no proxy, and follows no redirect to another host. Messages show only the host of the URL.
     """
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")

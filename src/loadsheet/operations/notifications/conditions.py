@@ -93,7 +93,7 @@ def _run(open_now: dict[str, Condition], facts: Facts, rules: Rules) -> Change |
     if cause != condition.told_cause and condition.streak < patience:
         open_now[RUN] = condition
         return None
-    return _tell(open_now, RUN, condition, facts, rules)
+    return _report(open_now, RUN, condition, facts, rules)
 
 
 def _update_condition(
@@ -107,10 +107,12 @@ def _update_condition(
         condition = Condition(stamp(facts.at), cause=name, text=text)
     else:
         condition = replace(before, runs=before.runs + 1, text=text)
-    return _tell(open_now, name, condition, facts, rules)
+    return _report(open_now, name, condition, facts, rules)
 
 
-def _tell(open_now: dict[str, Condition], name: str, condition: Condition, facts: Facts, rules: Rules) -> Change | None:
+def _report(
+    open_now: dict[str, Condition], name: str, condition: Condition, facts: Facts, rules: Rules
+) -> Change | None:
     kind: ChangeKind | None = None
     if not condition.told_at:
         kind = "opened"

@@ -55,13 +55,13 @@ def addresses(settings: Settings, to: str, say: Callable[[str], None]) -> tuple[
     an address has those of `notifications.urls`.
     """
     if to == FIXES:
-        return [Address.of(one.get_secret_value()) for one in settings.notifications.fixes_mail], True
+        return [Address.of(url.get_secret_value()) for url in settings.notifications.fixes_mail], True
     owners = {name.strip().casefold(): url for name, url in settings.notifications.owners.items()}
     own = owners.get(to.removeprefix(OWNER).strip().casefold()) if to.startswith(OWNER) else None
     if own is not None:
         return [Address.of(own.get_secret_value())], True
     file_store = _in_file(settings.notifications.urls_file, say)
-    urls = [*(one.get_secret_value() for one in settings.notifications.urls), *(file_store or ())]
+    urls = [*(url.get_secret_value() for url in settings.notifications.urls), *(file_store or ())]
     return [Address.of(url) for url in dict.fromkeys(urls) if url.strip()], file_store is not None
 
 
@@ -114,21 +114,23 @@ class _DeliveryRound:
                 continue
             self._reached.add(address.url)
             updated = replace(notice, reached=(*notice.reached, address_hash))
-            self._set_outbox([updated if one is notice else one for one in self._state.outbox])
+            self._set_outbox([updated if queued is notice else queued for queued in self._state.outbox])
             notice = updated
         if all_known and all(self._state.address_hash(address.url) in notice.reached for address in wanted):
-            self._set_outbox([one for one in self._state.outbox if one is not notice])
+            self._set_outbox([queued for queued in self._state.outbox if queued is not notice])
 
     def _note_failure(self, address: Address, notice: Notice, error: str) -> None:
         self._failures[address.url] += 1
         self._refused.append((address.url, notice))
         if self._failures[address.url] == 1:
-            self._say(f"notices: {address.label}: {error}; it is tried again after the next run")
+            self._say(f"notices: {address.label}: {error}; it is retried after the next run")
 
     def _move_to_end(self, refused: Sequence[Notice]) -> None:
-        late = [one for one in self._state.outbox if any(one is notice for notice in refused)]
+        late = [queued for queued in self._state.outbox if any(queued is notice for notice in refused)]
         if late:
-            self._set_outbox([*(one for one in self._state.outbox if not any(one is notice for notice in late)), *late])
+            self._set_outbox(
+                [*(queued for queued in self._state.outbox if not any(queued is notice for notice in late)), *late]
+            )
 
     def _set_outbox(self, outbox: Sequence[Notice]) -> None:
         self._state = replace(self._state, outbox=tuple(outbox))
@@ -143,7 +145,7 @@ def deliver(address: Address, notice: Notice) -> str:
             return "this is not a valid address for notices"
         there = [path for path in notice.files if Path(path).is_file()]
         gone = [Path(path).name for path in notice.files if path not in there]
-        body = notice.body + (f"\n\nNot there any more: {', '.join(gone)}" if gone else "")
+        body = notice.body + (f"\n\nThese files no longer exist: {', '.join(gone)}" if gone else "")
         try:
             done = sender.notify(
                 body=body,
@@ -152,7 +154,7 @@ def deliver(address: Address, notice: Notice) -> str:
                 body_format="text",
                 attach=_attached(there) if there else None,
             )
-        except (TypeError, ValueError, OSError, UnicodeError) as error:  # a plugin's own faults
+        except (TypeError, ValueError, OSError, UnicodeError) as error:  # errors of a plugin
             return f"the notice could not be delivered ({type(error).__name__})"
     return "" if done else "the notice could not be delivered"
 

@@ -33,7 +33,7 @@ class _OpenItems:
     @property
     def fingerprint(self) -> str:
         """A hash, equal for equal exceptions."""
-        listed = "\n".join(f"{one.entry} {one.verdict}" for one in self.standings)
+        listed = "\n".join(f"{status.entry} {status.verdict}" for status in self.standings)
         return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
 
@@ -43,7 +43,7 @@ def is_digest_due(settings: Settings, state: NotificationState, now: datetime) -
     today = now.astimezone().date()
     due = max(when for day in (-1, 0) if (when := to_utc(today + timedelta(days=day), at, None)) <= now)
     last = datetime.fromisoformat(state.digest_at) if state.digest_at else None
-    return last is None or last < due or last > now  # else a clock that was set back would stop all digests
+    return last is None or last < due or last > now  # otherwise a clock that was set back would stop all digests
 
 
 def add_digests(
@@ -59,11 +59,13 @@ def add_digests(
     outbox = list(state.outbox)
     for to in dict.fromkeys((*found, *digests)):
         before = digests.get(to)
-        waiting = next((one for one in outbox if one.to == to and one.kind == "info" and not one.reached), None)
+        waiting = next(
+            (notice for notice in outbox if notice.to == to and notice.kind == "info" and not notice.reached), None
+        )
         mine = found.get(to, _OpenItems((), ()))
         if not _has_changed(settings, mine, before, outcome.ended):
             continue
-        if waiting is not None and before is not None:  # nobody has it yet: the new one takes its place
+        if waiting is not None and before is not None:  # not delivered yet: the new digest replaces it
             outbox.remove(waiting)
             mine = _OpenItems(mine.standings, (*before.aside, *mine.aside))
         outbox.append(Notice(to, now, "info", *_text(mine, before, outcome, queries, general=to == NOTIFY)))
@@ -93,16 +95,16 @@ def _repeat_is_due(settings: Settings, before: LastDigest, now: datetime) -> boo
 def _by_recipient(
     settings: Settings, state: NotificationState, queries: LedgerQueries, run: Run
 ) -> dict[str, _OpenItems]:
-    still = [one for one in queries.exceptions_at(run) if not one.closed]
-    remarks = queries.remarks_on([one.entry for one in still])
+    still = [status for status in queries.exceptions_at(run) if not status.closed]
+    remarks = queries.remarks_on([status.entry for status in still])
     known = {name.strip().casefold(): name for name in settings.notifications.owners}
     mine: dict[str, list[ExceptionStatus]] = {}
-    for one in still:
-        remark = remarks.get(one.entry, {}).get("owner")
+    for status in still:
+        remark = remarks.get(status.entry, {}).get("owner")
         owner = known.get(remark.value.strip().casefold()) if remark else None
-        mine.setdefault(NOTIFY if owner is None else f"{OWNER}{owner}", []).append(one)
+        mine.setdefault(NOTIFY if owner is None else f"{OWNER}{owner}", []).append(status)
     came = queries.arrivals(state.digest_at or run.started_at, counted=False)
-    aside = [one.name for one in came if one.set_aside]
+    aside = [arrival.name for arrival in came if arrival.set_aside]
     if aside:
         mine.setdefault(NOTIFY, [])
     return {to: _OpenItems(some, aside if to == NOTIFY else ()) for to, some in mine.items()}
@@ -113,8 +115,8 @@ def _text(
 ) -> tuple[str, str]:
     count, name = len(mine.standings), title_prefix(outcome.shipper)
     if not count and not mine.aside:
-        return f"{name}: nothing is open any more", "Every exception is closed.\n"
-    new_count = sum(one.opened_at > before.at for one in mine.standings) if before else count
+        return f"{name}: no open exceptions", "Every exception is closed.\n"
+    new_count = sum(status.opened_at > before.at for status in mine.standings) if before else count
     new = f", {new_count:,} of them new" if 0 < new_count < count else ""
     are = f"{count:,} exceptions are open" if count != 1 else "1 exception is open"
     title = f"{name}: {are if count else 'files were set aside'}{new}"
@@ -124,20 +126,20 @@ def _text(
     )
     lines += [f"Set aside: {file}" for file in mine.aside[:_SHOWN]]
     lines += [f"and {len(mine.aside) - _SHOWN} more files set aside"] * (len(mine.aside) > _SHOWN)
-    first = next(iter(queries.keys_of([one.entry for one in mine.standings[:_SHOWN]]).values()), "")
+    first = next(iter(queries.keys_of([status.entry for status in mine.standings[:_SHOWN]]).values()), "")
     lines += ["", f"Next: {command(f'show {first}' if first else 'runs', outcome.shipper)}"]
     lines.append(report_line(outcome, WORKBOOK))
     return title, "\n".join(lines)
 
 
 def _verdict_counts(standings: Sequence[ExceptionStatus]) -> Iterator[str]:
-    counts: Mapping[str, int] = Counter(one.verdict for one in standings)
-    yield ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items(), key=lambda one: -one[1]))
+    counts: Mapping[str, int] = Counter(status.verdict for status in standings)
+    yield ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def _oldest(standings: Sequence[ExceptionStatus], queries: LedgerQueries) -> Iterator[str]:
-    keys = queries.keys_of([one.entry for one in standings[:_SHOWN]])
-    for one in standings[:_SHOWN]:
-        yield f"- {keys.get(one.entry, f'entry {one.entry}')}: {one.verdict}, since {one.opened_at[:10]}"
+    keys = queries.keys_of([status.entry for status in standings[:_SHOWN]])
+    for status in standings[:_SHOWN]:
+        yield f"- {keys.get(status.entry, f'entry {status.entry}')}: {status.verdict}, since {status.opened_at[:10]}"
     if len(standings) > _SHOWN:
         yield f"and {len(standings) - _SHOWN:,} more"

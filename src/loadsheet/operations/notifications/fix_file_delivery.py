@@ -82,7 +82,7 @@ def _fix_files(outcome: RunOutcome) -> Iterator[_Fix]:
             try:
                 with path.open("rb") as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
-            except OSError:  # somebody took it away: nothing to deliver
+            except OSError:  # the file is gone: nothing to deliver
                 continue
             yield _Fix(path, f"{drop.run} {digest}", names, hashes, count)
 
@@ -115,7 +115,7 @@ def _copy(path: Path, folder: Path, say: Callable[[str], None]) -> bool:
     """Copy a file into a folder, under a free name; returns False, with a warning, if that failed and is to be retried."""
     try:
         if not path.is_file():
-            say(f"notices: {path} was to be copied to {folder}, and is not there any more")
+            say(f"notices: {path} no longer exists and was not copied to {folder}")
             return True
         if not folder.is_dir():
             folder.mkdir(parents=True)
@@ -133,9 +133,7 @@ def _copy(path: Path, folder: Path, say: Callable[[str], None]) -> bool:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        say(
-            f"notices: {path.name} cannot be copied to {folder} ({error.strerror}); its copy is made after the next run"
-        )
+        say(f"notices: {path.name} cannot be copied to {folder} ({error.strerror}); this is retried after the next run")
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""What the notifications remember between runs: open conditions, undelivered notices, sent digests; and where that is stored.
+"""The state of notifications between runs: open conditions, undelivered notices, sent digests; and where it is stored.
 
 Stored in `STATE/notices.json`, or in a row of the shared ledger for all machines of a cluster. One process at a time uses it, and a write
 is complete or does not happen. If the shared ledger cannot be reached, each machine uses its own file; the next process that reaches the
@@ -77,7 +77,7 @@ class LastDigest:
 
 @dataclass(frozen=True, slots=True)
 class NotificationState:
-    """Everything that is remembered. `once` are events that were reported and never change, `fixes` the fix files that were delivered,
+    """The whole state. `once` are events that were reported and never change, `fixes` the fix files that were delivered,
     `copies` the paths still to copy, by fix file ID.
     """
 
@@ -141,7 +141,7 @@ def merge_states(known: NotificationState, more: NotificationState) -> Notificat
 
 
 def _unique(*parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one for part in parts for one in part))
+    return tuple(dict.fromkeys(item for part in parts for item in part))
 
 
 @contextmanager
@@ -156,14 +156,14 @@ def open_store(settings: Settings, say: Say) -> Iterator[StateStore | None]:
         try:
             store = stack.enter_context(_table_store(settings, say))
         except (LedgerError, SettingsError) as error:
-            say(f"notices: {error}; until the ledger is back their state is kept on this machine")
+            say(f"notices: {error}; until the ledger is available, their state is stored on this machine")
             store = stack.enter_context(file_store(settings.state, say))
         yield store
 
 
 @contextmanager
 def file_store(state: Path, say: Say) -> Iterator["FileStore | None"]:
-    """The state file in this folder, locked. If no lock can be created, warns and goes on without."""
+    """The state file in this folder, locked. If no lock can be created, warns and continues without."""
     place = state / NAME
     lock = FileLock(f"{place}.lock", mode=0o600)
     try:
@@ -174,7 +174,7 @@ def file_store(state: Path, say: Say) -> Iterator["FileStore | None"]:
         yield None
         return
     except OSError as error:
-        say(f"notices: {place}.lock cannot be held ({error.strerror}); going on without")
+        say(f"notices: {place}.lock cannot be locked ({error.strerror}); continuing without the lock")
     try:
         yield FileStore(place, say)
     finally:
@@ -218,7 +218,7 @@ class FileStore:
             return False
         with suppress(OSError):
             if not self._reserve.exists():
-                self._reserve.write_bytes(os.urandom(RESERVE_BYTES))  # no file system keeps that in less
+                self._reserve.write_bytes(os.urandom(RESERVE_BYTES))  # random, so that no file system compresses it
         return True
 
     def remove(self) -> None:
@@ -250,8 +250,7 @@ class TableStore:
     def read(self) -> NotificationState:
         """The state. If it is damaged, warns and returns an empty one."""
         if self._is_damaged:
-            told = "their state in the shared ledger is damaged"
-            self._say(f"notices: {told}: ongoing conditions are reported again")
+            self._say("notices: their state in the shared ledger is damaged: ongoing conditions are reported again")
         return self._state or empty_state()
 
     def write(self, state: NotificationState) -> bool:
@@ -301,8 +300,8 @@ def _table_store(settings: Settings, say: Say) -> Iterator[TableStore | None]:
 
 
 def _say_busy(say: Say) -> None:
-    told = f"another process has held their state for {LOCK_TIMEOUT_S:g} s"
-    say(f"notices: {told}; the changes of this run are reported with the next one")
+    reason = f"another process has held their state for {LOCK_TIMEOUT_S:g} s"
+    say(f"notices: {reason}; the changes of this run are reported with the next one")
 
 
 def _sync_folder(folder: Path) -> None:

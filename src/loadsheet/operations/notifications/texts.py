@@ -13,8 +13,8 @@ from loadsheet.run_outcome import RunOutcome
 
 _CHARACTERS_MAX = 1_000
 _FAILED = {
-    exit_codes.INTERNAL_ERROR: "failed by a fault of loadsheet's own, or does not balance",
-    exit_codes.TRY_AGAIN: "could not be finished: it is tried again with the next run",
+    exit_codes.INTERNAL_ERROR: "failed with an internal error, or does not balance",
+    exit_codes.TRY_AGAIN: "could not be finished; the next run continues",
     exit_codes.TOKEN_REFUSED: "stopped: the exchange refused the token",
     exit_codes.CONFIG_WRONG: "did not take place: settings or a mapping are wrong",
 }
@@ -24,7 +24,7 @@ _NAMES_IN_TITLE = 3
 
 
 def title_prefix(shipper: str) -> str:
-    """How the title of a notice begins: `loadsheet`, or `loadsheet acme`."""
+    """The beginning of the title of a notice: `loadsheet`, or `loadsheet acme`."""
     return f"loadsheet {shipper}".rstrip()
 
 
@@ -48,8 +48,8 @@ def change_notice(changes: Sequence[Change], outcome: RunOutcome) -> tuple[Kind,
     kind: Kind = "success" if first.kind == "closed" else "failure" if first.name == RUN else "warning"
     lines = [_line(change) for change in changes]
     lines += ["", *_counts(outcome)] if outcome.summary else []
-    words = dict.fromkeys(_next(change) for change in changes if change.kind != "closed")
-    lines += [f"Next: {command(one, outcome.shipper)}" for one in words]
+    commands = dict.fromkeys(_next(change) for change in changes if change.kind != "closed")
+    lines += [f"Next: {command(words, outcome.shipper)}" for words in commands]
     lines += [f"Reports: {outcome.report()}"] if outcome.folder else []
     return kind, title, "\n".join(lines)
 
@@ -72,19 +72,19 @@ def _title(change: Change) -> str:
     condition = change.condition
     if change.name == RUN:
         if change.kind == "closed":
-            return f"is well again after {_count_of(condition.runs, 'failed run')}"
+            return f"works again after {_count_of(condition.runs, 'failed run')}"
         word = {"again": "still fails", "changed": "fails for another reason"}.get(change.kind, "a run failed")
         if change.kind == "opened" and condition.runs > 1:
             word = f"{condition.runs} runs failed"
         return f"{word} (exit code {condition.cause})"
     if change.name == UNKNOWN:
-        return "no outcome is unknown any more" if change.kind == "closed" else _shorten(change.text)
+        return "no more unknown outcomes" if change.kind == "closed" else _shorten(change.text)
     if change.name.startswith(LATE):
         what = change.name.removeprefix(LATE)
         return f"{what}: no longer late" if change.kind == "closed" else f"{what}: late"
     if change.name.startswith(WAITS):
         what = change.name.removeprefix(WAITS)
-        return f"{what} waits no longer" if change.kind == "closed" else f"{what} waits for its companion"
+        return f"{what} no longer waits" if change.kind == "closed" else f"{what} waits for its companion"
     return "a run did not happen"
 
 
@@ -92,14 +92,16 @@ def _line(change: Change) -> str:
     since = f"since {_local_time(change.condition.since)}"
     if change.name == RUN:
         if change.kind == "closed":
-            return f"Runs are well again after {_count_of(change.condition.runs, 'failed run')} {since}."
+            return f"Runs work again after {_count_of(change.condition.runs, 'failed run')} {since}."
         meant = _FAILED.get(int(change.condition.cause), "ended early")
         again = f" ({_count_of(change.condition.runs, 'run')} {since})" if change.condition.runs > 1 else ""
         return f"The run {meant}{again}.\n{change.text}"
     if change.kind == "closed":
         if change.name.startswith(WAITS):
-            return f"{change.name.removeprefix(WAITS)} waits no longer: its companion came, or it was taken away ({since})."
-        ended = change.text if change.name.startswith(LATE) else "No outcome is unknown any more"
+            return (
+                f"{change.name.removeprefix(WAITS)} no longer waits: its companion came, or it was removed ({since})."
+            )
+        ended = change.text if change.name.startswith(LATE) else "No more unknown outcomes"
         return f"{ended} ({since})."
     still = f" ({since})" if change.kind == "again" else ""
     return f"{'Late: ' if change.name.startswith(LATE) else ''}{change.text}{still}."
@@ -161,11 +163,11 @@ _FIX_MAIL = {
     "en": _FixMail(
         "To be fixed: {names}",
         " and {count} more",
-        "Something in these files could not be used. What is wrong stands beside the cells in the files attached.",
+        "Some data in these files could not be used. The attached files say beside each cell what is wrong.",
         "- {name}: {count} to fix",
         "- {name}: could not be used at all",
-        "Please put it right in the attached files and drop these into your folder as you did with the first ones. What was accepted is"
-        " not in them and need not be sent again.",
+        "Please correct the attached files and drop them into your folder, as you did with the originals. Accepted records are not in"
+        " them and need not be sent again.",
     ),
     "de": _FixMail(
         "Bitte korrigieren: {names}",
