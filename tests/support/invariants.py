@@ -37,7 +37,7 @@ def read_ledger(path: Path) -> Known:
 
 def read_truth(path: Path) -> list[dict[str, Any]]:
     """The lines of a truth log; none if nothing ever happened."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
 def check_laws(known: Known, truth: list[dict[str, Any]], *, stopped: bool = False) -> None:
