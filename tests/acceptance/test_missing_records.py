@@ -40,7 +40,7 @@ def test_records_missing_from_the_new_version_are_listed_in_every_report_and_not
         assert (second.exit_code, [call for call in home.server.requests[calls:] if call.method == "POST"]) == (0, [])
         assert said(first) == []
         names, keys = "orders.csv + packages.csv", f"{order_id(4)}, {order_id(5)}, {order_id(6)}"
-        sentence = f"3 records of the last {names} (run {run}) are missing from the new file: {keys}"
+        sentence = f"3 records of the previous {names} (run {run}) are missing from the new file: {keys}"
         assert said(second) == [sentence]
         assert sentence in (second.reports.folder / "run.html").read_text(encoding="utf-8")
         assert missing_in_workbook(second) == [(names, order_id(number), run) for number in (4, 5, 6)]
@@ -74,4 +74,4 @@ def test_many_missing_records_are_counted_and_the_first_listed(tmp_path, monkeyp
         assert (missing["count"], missing["keys"]) == (7, [order_id(3), order_id(4)])
         assert said(result)[0].endswith(f": {order_id(3)}, {order_id(4)} and 5 more")
         assert missing_in_workbook(result)[2][1] == "and 5 more"
-        assert "1 record of the last" in said(version(home, 1)[0])[0]
+        assert "1 record of the previous" in said(version(home, 1)[0])[0]

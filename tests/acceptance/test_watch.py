@@ -130,10 +130,10 @@ def test_an_inbox_that_is_not_what_it_was_is_refused_by_run_and_waited_for_by_wa
     workspace.inbox.rename(workspace / "mounted")
     workspace.inbox.mkdir()
     done = workspace.run()
-    assert (done.returncode, "is it mounted?" in done.stderr) == (75, True)
+    assert (done.returncode, "Check that it is mounted" in done.stderr) == (75, True)
     before = len(workspace.reports())
     with watching(workspace, "--json") as watch:
-        watch.until(lambda: watch.says("is it mounted?"))
+        watch.until(lambda: watch.says("Check that it is mounted"))
         workspace.inbox.rmdir()
         (workspace / "mounted").rename(workspace.inbox)
         workspace.write_orders(3)

@@ -163,7 +163,7 @@ def test_every_connection_waits_for_the_disk(postgres):
 def test_a_database_that_cannot_hold_every_text_is_refused(postgres):
     with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
         connection.execute("create database latin encoding 'LATIN1' template template0")
-    with pytest.raises(SettingsError, match="make it with the encoding UTF8"):
+    with pytest.raises(SettingsError, match="Create it with the encoding UTF8"):
         Store(postgres.url("latin"))
 
 

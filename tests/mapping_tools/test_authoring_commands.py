@@ -336,7 +336,7 @@ def test_a_name_means_all_its_places_and_a_constant_has_no_cell(night):
     ]
     assert told["values"][0]["cells"][0]["read"] == "quantity, min 0.001, unit kg, locale de_DE"
     assert len(told["mapping_hash"]) == 64
-    assert "from     the mapping itself" in loadsheet(night, "show", "A-4501", "--field", "sender_id").stdout
+    assert "from     the mapping, not from a cell" in loadsheet(night, "show", "A-4501", "--field", "sender_id").stdout
 
 
 def test_a_field_that_is_not_there_is_said_with_a_proposal(night):

@@ -220,7 +220,7 @@ def test_the_reports_of_its_night_say_that_the_values_are_gone_and_ask_nobody_to
     (run,) = house.ledger.queries.runs_named(house.ledger.queries.drop(entry.drop).run)
     written = house.reported_again(run)
     page = (written.folder / "run.html").read_text(encoding="utf-8")
-    assert "its values were removed on 2026-04-04 and are not kept any more" in page
+    assert "its values were removed on 2026-04-04 and are no longer kept" in page
     assert PERSON not in page
     assert not [name for name in written.summary.reports if ".fix." in name]
 
