@@ -486,7 +486,7 @@ def the_capsule_of_an_earlier_run_says_what_changed_since(house, name, path):
         made = make(ledger.queries, run, house.settings, path)
     changed = made.manifest.changed_since
     assert changed > 0
-    assert any(f"{changed} entries" in remark and "as they are now" in remark for remark in made.remarks)
+    assert any(f"{changed} entries" in remark and "current state" in remark for remark in made.remarks)
     done = replay(path)
     assert done.differences == ()  # what the files gave is as it was
     assert "run.json" in done.other
