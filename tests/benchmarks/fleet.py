@@ -3,7 +3,7 @@
 Orders a second over the whole of the runs; CPU an order of loadsheet's processes and of PostgreSQL; bytes an order in the database and in its
 write-ahead log; CPU of a run without orders; and how long after a kill -9 of a run and its worker another one has taken over. Everything
 shares this machine's cores: compare ratios. `python -m tests.benchmarks.fleet --shippers 1000 --orders 1000 --latency-ms 20` instead runs that many
-shippers with that many orders each over 1, 2 and 3 workers.
+shippers with that many orders each over 1, 2 and 3 workers, each shipper with an account of its own at the sink, and so with a listing and a pace of its own.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def server_cpu_s(server):
 class Place:
     """The folder of some shippers with so many orders each, and their database."""
 
-    def __init__(self, folder, born, database, url, *, shippers, orders, **more):
+    def __init__(self, folder, born, database, url, *, shippers, orders, accounts=False, **more):
         self.folder, self._born, self.database = folder, born, database
         given = {
             "database": database,
@@ -79,7 +79,13 @@ class Place:
         given = {"mappings": str(MAPPINGS), "dispatch.connections": CONNECTIONS} | given
         names = [f"s{number}" for number in range(shippers)]
         lines = [f"{name} = {json.dumps(value)}" for name, value in given.items() if value != ""]
-        lines += [f"[shippers.{name}]" for name in names]
+        token = folder / "token"
+        token.write_text(TOKEN, encoding="utf-8")
+        token.chmod(0o600)
+        for name in names:
+            lines.append(f"[shippers.{name}]")
+            if accounts:
+                lines += [f'exchange = "{url}/{name}"', f"token_file = {json.dumps(str(token))}"]
         (folder / "loadsheet.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
         self.settings = list(profiles(folder / "loadsheet.toml").values())
         for number, name in enumerate(names):
@@ -137,9 +143,9 @@ def alone(server, born, orders, *, on_a_server):
         return told(orders, wall_s, ours_s=last, server_s=server_cpu_s(server) - server_before, stored=(before, after))
 
 
-def fleet(server, born, workers, shippers, orders, *, latency_ms=LATENCY_MS):
-    """Workers over so many shippers, all of whose runs are wanted at the same time."""
-    more = {"latency_ms": latency_ms, "cluster.worker_places": 2}
+def fleet(server, born, workers, shippers, orders, *, latency_ms=LATENCY_MS, accounts=False):
+    """Workers over so many shippers, all of whose runs are wanted at the same time. With `accounts`, each has one of its own at the sink."""
+    more = {"latency_ms": latency_ms, "cluster.worker_places": 2, "accounts": accounts}
     with placed(born, server.new_database(), shippers, orders, **more) as place:
         place.want_all()
         before, server_before, began = place.stored(), server_cpu_s(server), time.perf_counter()
@@ -149,6 +155,11 @@ def fleet(server, born, workers, shippers, orders, *, latency_ms=LATENCY_MS):
         wall_s = time.perf_counter() - began
         cpu = sum(cpu_s(worker.pid) + sum(map(cpu_s, children(worker.pid))) for worker in born)
         after, server_s = place.stored(), server_cpu_s(server) - server_before
+        accepted = sum(
+            place.ask(f"select count(*) from loadsheet_s{number}.entries where state = 'accepted'")[0][0]
+            for number in range(shippers)
+        )
+        assert accepted == shippers * orders, f"{accepted} of {shippers * orders} orders were accepted"
         for worker in born:
             worker.stop()
         return told(shippers * orders, wall_s, ours_s=cpu, server_s=server_s, stored=(before, after))
@@ -215,7 +226,8 @@ def main():
     latency_ms = given.latency_ms if given.shippers else LATENCY_MS
     with running_server() as server, nursery(Path(tempfile.mkdtemp(prefix="loadsheet-says-"))) as born:
         print(
-            f"orders with 3 packages each, a sink that answers after {latency_ms} ms, {CONNECTIONS} connections for all together"
+            f"orders with 3 packages each, a sink that answers after {latency_ms} ms, {CONNECTIONS} connections "
+            f"{'a shipper' if given.shippers else 'for all together'}"
         )
         print(
             f"{'':32}{'orders/s':>9}{'wall s':>8}  CPU us/order:{'loadsheet':>10}{'PostgreSQL':>12}{'bytes':>8}{'WAL':>8}"
@@ -224,7 +236,7 @@ def main():
             compare(server, born, given.orders)
             return
         for workers in (1, 2, 3):
-            figures = fleet(server, born, workers, given.shippers, given.orders, latency_ms=latency_ms)
+            figures = fleet(server, born, workers, given.shippers, given.orders, latency_ms=latency_ms, accounts=True)
             show(f"{workers} workers, {given.shippers} shippers", figures)
 
 

@@ -2,7 +2,7 @@
 
 One process, one event loop, no framework: it reads the body, answers the documented 200 after the latency and stores nothing
 on disk, so that what is measured is the translator. With `--keep` it keeps bodies in memory and lists them; else its listing is
-empty.
+empty. Each first part of a path is an account with a listing of its own: http://HOST:PORT/ACCOUNT/...
 """
 
 import argparse
@@ -10,11 +10,13 @@ import asyncio
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from contextlib import contextmanager
 from functools import partial
 
 import uvloop
 
+_ACCOUNT = re.compile(rb"\S+ /([^/]*)/")
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _ORDER = re.compile(rb'"order_id": ?"([^"]*)"')
 _EVENT = b'{"status":true,"message":"Order status updated"}'
@@ -55,13 +57,15 @@ class Sink(asyncio.Protocol):
             self.transport.write(answer)
 
     def answer(self, head, body):
+        kept = None if self.kept is None else self.kept[_ACCOUNT.match(head)[1]]
         if head.startswith(b"GET "):
             asked = re.search(rb"page_size=(\d+)", head)
             size = int(asked[1]) if asked else 10
-            said = _LISTING % (size, b",".join(self.kept[:size]), len(self.kept))
+            shown = kept or []
+            said = _LISTING % (size, b",".join(shown[:size]), len(shown))
         elif b"/createOrder" in head[:80]:
-            if self.kept is not None:
-                self.kept.append(body)
+            if kept is not None:
+                kept.append(body)
             order = _ORDER.search(body)
             said = _CREATED % (order[1], 1)
         else:
@@ -71,17 +75,10 @@ class Sink(asyncio.Protocol):
 
 async def serve(latency_s, *, keep):
     loop = asyncio.get_running_loop()
-    kept = [] if keep else _Nothing()
+    kept = defaultdict(list) if keep else None
     server = await loop.create_server(partial(Sink, loop, latency_s, kept), "127.0.0.1", 0, backlog=1024)
     print(f"listening on http://127.0.0.1:{server.sockets[0].getsockname()[1]}", flush=True)
     await server.serve_forever()
-
-
-class _Nothing(list):
-    """Keeps nothing."""
-
-    def append(self, _body):
-        pass
 
 
 @contextmanager
