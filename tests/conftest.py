@@ -44,6 +44,7 @@ FAR_TOO_LONG_S = 60.0  # a busy machine, and one that stands still for a while, 
 LONG = {"journey", "sweep", "alone", "examples"}
 _SETTINGS = "_hypothesis_internal_use_settings"  # where hypothesis keeps a test's settings; there is no public way to change them
 _FEWER = set()
+_CPU_S = pytest.StashKey[float]()
 
 _UMASK = os.umask(0o022)
 
@@ -121,10 +122,26 @@ def _try_fewer(test):
         setattr(test, _SETTINGS, settings(chosen, max_examples=max(1, chosen.max_examples // 4)))
 
 
+def _cpu_s():
+    """CPU seconds of this process and of the ended processes that it started."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Measure the CPU time of a test: unlike its duration, it hardly depends on what else the machine does."""
+    began = _cpu_s()
+    try:
+        return (yield)
+    finally:
+        item.stash[_CPU_S] = _cpu_s() - began
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A test without the mark of a journey fails if it takes far too long."""
+    """A test without the mark of a journey fails if it needs too much CPU time, or lasts far too long."""
     report = yield
+    report.cpu_s = item.stash.get(_CPU_S, 0.0)
     if report.passed and call.when == "call" and call.duration > FAR_TOO_LONG_S and not LONG & set(report.keywords):
         report.outcome = "failed"
         report.longrepr = (
@@ -140,7 +157,7 @@ def pytest_terminal_summary(terminalreporter):
     if slow:
         terminalreporter.section(f"{len(slow)} tests over {TOO_LONG_S} s that are not journeys")
         for report in sorted(slow, key=lambda each: -each.duration):
-            terminalreporter.line(f"{report.duration:.1f} s {report.nodeid}")
+            terminalreporter.line(f"{report.duration:.1f} s, {report.cpu_s:.1f} s of CPU: {report.nodeid}")
     done = [report for report in terminalreporter.getreports("passed") if report.user_properties]
     if not done:
         return
