@@ -12,7 +12,7 @@ from scripted_exchange import Scripted, accepts_after
 
 from loadsheet.dispatch import send
 from loadsheet.dispatch.concurrency import Concurrency
-from loadsheet.dispatch.wire_time import Poll, WireTime, next_poll, timestamp_arrivals, waited_s
+from loadsheet.dispatch.connections import Poll, WireTime, next_poll, timestamp_arrivals, waited_s
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not say when bytes came")
 

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Self
 
 from loadsheet.dispatch.batching import Call
 from loadsheet.dispatch.client import Client
+from loadsheet.dispatch.connections import Poll, next_poll
 from loadsheet.dispatch.outcomes import Outcome, Reply
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, RateLimiter, boottime
 from loadsheet.dispatch.transport import ERRORS, CallConnection
-from loadsheet.dispatch.wire_time import Poll, next_poll
 
 THREADS = 16
 _UNAUTHORISED = 401

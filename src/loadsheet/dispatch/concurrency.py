@@ -4,7 +4,7 @@ The limit moves like a TCP window (RFC 5681; Netflix's concurrency-limits applie
 round of calls while wire time stays the same. After that it grows slowly and shrinks in proportion to the growth of wire time. A 429, a
 503 or a lost answer halves it; a failed connection sets it to 1.
 
-Only wire time counts (`wire_time`), the only part that the exchange causes. Delays in this process grow with every
+Only wire time counts (`dispatch.connections`), the only part that the exchange causes. Delays in this process grow with every
 concurrent call and with every other program on the machine. A limit based on them would shrink on a busy machine and
 slow it down further. A call of unknown wire time is no evidence of growth, so the limit may grow after a round of such
 calls. Any thread may call `Concurrency`.
