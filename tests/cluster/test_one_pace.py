@@ -18,8 +18,7 @@ from scripted_exchange import Scripted, accepts_after
 from shared_ledger import joined, shared_settings
 
 from loadsheet.cluster.rate import shared_pace
-from loadsheet.dispatch.rate_limiter import boottime
-from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.dispatch.rate_limiter import SharedRate, boottime
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared import open_shared
@@ -34,7 +33,7 @@ sys.path[:0] = {path!r}
 import ready_entries
 from call_times import listen
 from loadsheet.dispatch import Client, send
-from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
 from loadsheet.ledger.shared.leases import SharedPace

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger.shared.leases import TERM_S, Lease, Terms, grant
 from loadsheet.problems import LedgerError
 

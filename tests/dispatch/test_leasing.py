@@ -12,8 +12,7 @@ from scripted_exchange import Move, Scripted, accepts, says
 
 from loadsheet.dispatch import Client, Outcome, OutcomeKind
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker
-from loadsheet.dispatch.rate_limiter import boottime
-from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.dispatch.rate_limiter import SharedRate, boottime
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
 from loadsheet.problems import LedgerError
 

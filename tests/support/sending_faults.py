@@ -17,7 +17,7 @@ from ready_entries import TOKEN, orders, settings
 from scripted_exchange import Move, Scripted, answer, good_body
 
 from loadsheet.dispatch import Client, send
-from loadsheet.dispatch.shared_rate import SharedRate
+from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.shared.leases import Lease

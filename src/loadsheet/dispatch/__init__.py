@@ -3,7 +3,7 @@
 The path of a call: `batching` (which entries share a call) -> `sending` (the window of concurrent calls; intent first)
 -> `calls_in_flight` (concurrent calls), `client`, `transport`, `dispatch.connections`, `route` (one call) -> `outcomes`
 (the result of a call) -> `settlement` (the result for each entry). `concurrency` limits concurrent calls,
-`rate_limiter` limits calls per second, `shared_rate` leases the rate of a fleet, and `circuit_breaker` pauses or stops.
+`rate_limiter` limits calls per second, alone or in a fleet, and `circuit_breaker` pauses or stops.
 `verification` finds out what calls without an answer did, by the rules of `unknown_rules`.
 """
 
@@ -12,8 +12,8 @@ from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.delivery import DeliveryResult, deliver
 from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
+from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.sending import SendingReport, send
-from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.dispatch.verification import (
     Listings,

@@ -12,8 +12,8 @@ from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.forecast import Forecast
+from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.sending import Progress, SendingReport, send
-from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.dispatch.verification import Listings, verify_after_sending
 from loadsheet.ledger import Ledger, Run
