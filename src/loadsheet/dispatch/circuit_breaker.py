@@ -4,11 +4,17 @@ Decides everything that concerns the exchange as a whole rather than one entry. 
 open the circuit: pauses double, single calls test the exchange, and after `dispatch.unreachable_max` of them sending stops. When
 the exchange answers again, concurrency restarts at one call, so that it is not flooded. In a fleet, overload reported to one process
 makes all pause and slow down. The rate limiter decides when a single call leaves. Time is passed in (monotonic seconds).
+
+`CallLog` logs each answer at debug level, and what changes for all calls: the concurrency limit, pauses, and their end.
 """
 
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from loadsheet import run_log
+from loadsheet.dispatch.calls_in_flight import FinishedCall
 from loadsheet.dispatch.concurrency import Concurrency, SettledLimit
 from loadsheet.dispatch.outcomes import PROXY_LOGIN_REFUSED, Outcome, OutcomeKind
 from loadsheet.dispatch.rate_limiter import AHEAD_S, RateLimiter, boottime
@@ -16,6 +22,8 @@ from loadsheet.settings import Settings
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
+LONG_S = 60.0
+"""The shortest pause requested by the exchange that is shown to the user."""
 _UNAVAILABLE = 503
 _UNKNOWN_IN_A_ROW_MAX = 3  # calls without an answer that count as an overload of the exchange
 _LAST_CALL_WEIGHT = 0.2  # the weight of the last call in the average duration
@@ -142,3 +150,72 @@ class CircuitBreaker:
         if self._failed_in_a_row < self._unreachable_max:
             return None
         return StopReason.UNREACHABLE if outcome.status is None else StopReason.BUSY
+
+
+class CallLog:
+    """Logs the calls of one circuit breaker and remembers what it logged last."""
+
+    def __init__(self, breaker: CircuitBreaker) -> None:
+        self._breaker = breaker
+        self._limit = breaker.limit
+        self._paused = False
+        self._logs_answers = run_log.wants_calls()
+        self._long_until = 0.0  # end of the last pause shown (monotonic seconds)
+
+    def log(self, done: FinishedCall, outcome: Outcome) -> None:
+        """Log a finished call; the circuit breaker has already taken in its outcome."""
+        if self._logs_answers:
+            _log_answer(done, outcome)
+        if self._breaker.limit != self._limit:
+            self._log_limit(self._breaker.limit)
+        if outcome.wait_s >= LONG_S:
+            self._show_pause()
+        if outcome.log and outcome.kind is OutcomeKind.UNKNOWN:
+            run_log.info("a call got no answer", key=done.call.keys[0], reason=outcome.reason, failure=outcome.log)
+        not_sent = outcome.kind is OutcomeKind.NOT_SENT
+        if not_sent or self._paused:
+            self._log_pause(outcome, not_sent=not_sent)
+
+    def close(self) -> None:
+        """Log the concurrency limit when sending ends."""
+        run_log.figure("pace_connections", self._breaker.limit)
+
+    def _log_limit(self, limit: int) -> None:
+        before, self._limit = self._limit, limit
+        log = run_log.info if limit < before else run_log.debug
+        log("pace changed", connections=limit, before=before)
+
+    def _show_pause(self) -> None:
+        """Show the user when the pause ends, once per pause."""
+        wait_s = self._breaker.wait_s()
+        until, before = time.monotonic() + wait_s, self._long_until
+        if until >= before + LONG_S:
+            self._long_until = until
+            when = (datetime.now(UTC) + timedelta(seconds=wait_s)).astimezone()
+            run_log.print_notice(f"the exchange asks for a pause until {when:%H:%M}")
+
+    def _log_pause(self, outcome: Outcome, *, not_sent: bool) -> None:
+        if not_sent and not self._paused:
+            self._paused = True
+            pause_s, failure = self._breaker.wait_s(), outcome.log or None
+            run_log.warning(
+                "calls pause", reason=outcome.reason, status=outcome.status, pause_s=pause_s, failure=failure
+            )
+        elif not not_sent and outcome.status is not None:
+            self._paused = False
+            run_log.info("calls go on", status=outcome.status)
+
+
+def _log_answer(done: FinishedCall, outcome: Outcome) -> None:
+    keys = done.call.keys
+    attempts = {submission.attempts + 1 for submission in done.call.submissions}
+    run_log.call(
+        done.call.operation.name,
+        done.seconds,
+        key=keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more",
+        records=len(keys),
+        attempt=max(attempts),
+        outcome=str(outcome.kind),
+        status=outcome.status,
+        reason=outcome.reason,
+    )

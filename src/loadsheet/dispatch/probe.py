@@ -16,8 +16,7 @@ from loadsheet.dispatch import probe_questions
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import decode
 from loadsheet.dispatch.probe_questions import SUBJECTS, observed_answer, setting_answer
-from loadsheet.dispatch.probe_records import ProbeRecords
-from loadsheet.dispatch.probe_tenant import ProbeReply, ProbeTenant
+from loadsheet.dispatch.probe_tenant import ProbeRecords, ProbeReply, ProbeTenant
 from loadsheet.exchange_profile import Answer, Capabilities
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 from loadsheet.settings import Settings

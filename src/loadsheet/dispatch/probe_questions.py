@@ -8,9 +8,8 @@ exchange that refuses all our records proves nothing. `order` and `tender` are e
 from collections.abc import Callable, Sequence
 
 from loadsheet.contract import BY_NAME, register
-from loadsheet.dispatch import probe_records
-from loadsheet.dispatch.probe_records import CHANGED, Payload
-from loadsheet.dispatch.probe_tenant import ProbeReply, ProbeTenant
+from loadsheet.dispatch import probe_tenant
+from loadsheet.dispatch.probe_tenant import CHANGED, Payload, ProbeReply, ProbeTenant
 from loadsheet.exchange_profile import Answer, Value
 
 SUBJECTS = ("order", "tender")
@@ -92,7 +91,7 @@ def _stored_content(tenant: ProbeTenant, subject: str, key: str) -> Value | None
     found = tenant.find(subject, key)
     if not found or len(found) > 1:
         return None  # it is not visible, or exists twice
-    return "replace" if found[0].get(probe_records.shared_text()) == CHANGED else "accept"
+    return "replace" if found[0].get(probe_tenant.shared_text()) == CHANGED else "accept"
 
 
 def update_unknown(tenant: ProbeTenant) -> Answer:
@@ -160,7 +159,7 @@ def _second_decision(tenant: ProbeTenant, accepted: Payload) -> Answer:
     sent = "the acceptance of an accepted quote, and its rejection"
     replies = [
         tenant.write(confirm.name, accepted),
-        tenant.write(confirm.name, probe_records.decided(accepted, "reject")),
+        tenant.write(confirm.name, probe_tenant.decided(accepted, "reject")),
     ]
     kinds = tuple(reply.kind for reply in replies)
     values: dict[tuple[str, ...], Value] = {
@@ -181,7 +180,7 @@ def _other_decisions(tenant: ProbeTenant, tender: str) -> list[Answer]:
     for decision in (odd, accepted):
         given = tenant.records.carrier(quote, tender, decision[quote.record.key[1]])
         tenant.write(quote.name, given)
-    word = tenant.write(confirm.name, probe_records.decided(odd, "LSPROBE"))
+    word = tenant.write(confirm.name, probe_tenant.decided(odd, "LSPROBE"))
     decided = tenant.write(confirm.name, accepted)
     again = tenant.write(quote.name, given)
     sent, operations = "a decision LSPROBE", (confirm.name,)
@@ -213,7 +212,7 @@ def _acceptance(tenant: ProbeTenant, tender: str, decision: Payload) -> Answer:
 def statuses(tenant: ProbeTenant, order: str) -> list[Answer]:
     """The effect of a status update on its order, and what happens to the valid records of a refused batch."""
     name = "status_sets_order_status"
-    marks = probe_records.status_marks()
+    marks = probe_tenant.status_marks()
     before = tenant.find("order", order)
     reply = tenant.write("order.status", _marked(tenant, order, marks, "one"))
     after = tenant.find("order", order)
@@ -247,7 +246,7 @@ def _marked(tenant: ProbeTenant, order: str, marks: dict[str, tuple[str, str]], 
 def _batch(tenant: ProbeTenant, order: str, carried: dict[str, tuple[str, str]]) -> list[Answer]:
     """A valid record, then one without its key. `carried` is how a status shows in its order, if it does."""
     operation = BY_NAME["order.status"]
-    good = _marked(tenant, order, probe_records.status_marks(), "two")
+    good = _marked(tenant, order, probe_tenant.status_marks(), "two")
     bad = {name: value for name, value in good.items() if name not in operation.record.key}
     reply = tenant.write(operation.name, good, bad)
     sent = "a batch of a valid status record and one without its order"
@@ -275,13 +274,13 @@ def forms(tenant: ProbeTenant) -> list[Answer]:
     """Numbers and flags in both forms."""
     record, tender = BY_NAME["order.create"].record, BY_NAME["tender.create"]
     replies = [
-        create(tenant, "order", lambda payload: probe_records.number_as_text(payload, record))[0],
-        create(tenant, "tender", lambda payload: probe_records.number_as_number(payload, tender))[0],
+        create(tenant, "order", lambda payload: probe_tenant.number_as_text(payload, record))[0],
+        create(tenant, "tender", lambda payload: probe_tenant.number_as_number(payload, tender))[0],
     ]
     sent = "an order with a number as text, a tender with a number as number"
     numbers = by_status(tenant, "number_forms", sent, replies, CREATES, accepted="both", refused="declared")
     flags = {
-        word: create(tenant, "order", lambda payload, word=word: probe_records.flagged(payload, record, word))[0]  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        word: create(tenant, "order", lambda payload, word=word: probe_tenant.flagged(payload, record, word))[0]  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         for word in ("yes", "true")
     }
     taken = [form for form, word in (("yes/no", "yes"), ("true/false", "true")) if flags[word].kind == "accepted"]
@@ -295,13 +294,13 @@ def forms(tenant: ProbeTenant) -> list[Answer]:
 
 def shapes(tenant: ProbeTenant) -> list[Answer]:
     """Creates of orders with one irregularity each, where 200 and 400 are conclusive."""
-    record, zone = BY_NAME["order.create"].record, probe_records.other_zone
-    text, more = probe_records.shared_text(), probe_records.optional_text()
+    record, zone = BY_NAME["order.create"].record, probe_tenant.other_zone
+    text, more = probe_tenant.shared_text(), probe_tenant.optional_text()
     asked: tuple[tuple[str, str, Shape, Value, Value], ...] = (
         ("unknown_fields", "an order with an unknown field", lambda one: {**one, "lsprobe": "1"}, "ignore", "reject"),
         ("null_fields", "an order with a null", lambda one: {**one, more: None}, "absent", "reject"),
         ("empty_required", "an order with an empty required text", lambda one: {**one, text: ""}, "accept", "reject"),
-        ("known_values", "an order with unnamed modes and units", lambda one: probe_records.unnamed_values(one, record), "open", "closed"),
+        ("known_values", "an order with unnamed modes and units", lambda one: probe_tenant.unnamed_values(one, record), "open", "closed"),
         ("timezones", "an order in a time zone that does not exist", lambda one: zone(one, record), "any", "iana"),
     )  # fmt: skip
     return [
@@ -315,7 +314,7 @@ def shapes(tenant: ProbeTenant) -> list[Answer]:
 def listing_only(tenant: ProbeTenant) -> Answer:
     """A tender with a field that only listings show."""
     name, sent = "listing_only_fields", "a tender with a field that only listings show"
-    field = probe_records.listing_only(BY_NAME["tender.create"].record)
+    field = probe_tenant.listing_only(BY_NAME["tender.create"].record)
     reply, key = create(tenant, "tender", lambda payload: {**payload, field: CHANGED})
     if reply.kind == "refused" and "tender.create" in tenant.accepted_operations:
         return setting_answer(name, "reject", sent, [reply], "refused")
@@ -331,7 +330,7 @@ def listing_only(tenant: ProbeTenant) -> Answer:
 def references(tenant: ProbeTenant) -> Answer:
     """Whether a reference comes back in the listing unchanged, so that it can carry a mark."""
     question, sent = "Are references echoed in the listing, so that they can carry a mark?", "an order with a reference"
-    payload, field = probe_records.referenced({}, BY_NAME["order.create"].record, tenant.run)
+    payload, field = probe_tenant.referenced({}, BY_NAME["order.create"].record, tenant.run)
     reply, key = create(tenant, "order", lambda minimal: {**minimal, **payload})
     found = tenant.find("order", key) if reply.kind == "accepted" else None
     if not found:

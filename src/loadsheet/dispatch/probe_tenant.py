@@ -1,10 +1,13 @@
 """The probed tenant: makes every call in sequence and at a limited rate, tracks what may be left there, and removes it.
 
 Counts calls, issues identifiers and reads the listing. Knows no question and draws no conclusion.
+
+`ProbeRecords` and the functions below it make the records: the required fields of an operation, and variants with one
+change. They find the field for each question by its kind, never by its name.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -17,27 +20,63 @@ from loadsheet.contract import (
     Action,
     Assumptions,
     Fault,
+    Field,
+    Kind,
     Listing,
     Operation,
+    Record,
     UndocumentedAnswer,
+    When,
+    example_record,
     listed_subject,
+    order_change,
     read_listing,
     read_refusal,
     read_success,
 )
+from loadsheet.contract.records import ORDER, REFERENCE, TENDER
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.outcomes import Reply, decode, excerpt
-from loadsheet.dispatch.probe_records import Payload, ProbeRecords
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 
 PREFIX = "LSPROBE"
+CHANGED = "LSPROBE changed"
 CALLS_MAX = 200  # cleaning up may make the same number again
 TRIES = 3
 _LONGEST_WAIT_S = 30.0
 _OK, _REFUSED, _UNAUTHORISED, _BUSY = 200, 400, 401, 429
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-Record = tuple[str, str]  # subject and key
+Payload = dict[str, Any]
+_RecordId = tuple[str, str]  # subject and key
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRecords:
+    """Creates records. `given` values replace ours in every record that has a field of that name, such as the parties
+    that a tenant knows.
+    """
+
+    given: Mapping[str, str]
+
+    def minimal(self, operation: Operation, key: str) -> Payload:
+        """The required fields of an operation, for the order or tender with this key."""
+        record = operation.record
+        example = {**example_record(operation), **self._created(operation)}  # our updates change nothing
+        needed = [field.name for field in record.fields if _needed(field, operation)]
+        given = {name: value for name, value in self.given.items() if record.field(name)}
+        return {**{name: example[name] for name in needed}, **given, record.key[0]: key}
+
+    def changed(self, operation: Operation, key: str) -> Payload:
+        """The minimal record with one changed text."""
+        return {**self.minimal(operation, key), shared_text(): CHANGED}
+
+    def carrier(self, operation: Operation, key: str, carrier: str) -> Payload:
+        """A quote of this carrier, or a decision on one."""
+        return {**self.minimal(operation, key), operation.record.key[1]: carrier}
+
+    def _created(self, operation: Operation) -> Payload:
+        return example_record(BY_NAME[f"{operation.subject}.create"]) if operation.action is Action.UPDATE else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +129,9 @@ class ProbeTenant:
         self._client, self._pause_s, self._report = client, pause_s, report
         self._limit = CALLS_MAX
         self._ids = self._unanswered = 0
-        self._used: dict[Record, None] = {}
-        self._created: dict[Record, None] = {}
-        self._orphans: dict[Record, None] = {}
+        self._used: dict[_RecordId, None] = {}
+        self._created: dict[_RecordId, None] = {}
+        self._orphans: dict[_RecordId, None] = {}
 
     def new_id(self) -> str:
         """An unused identifier."""
@@ -102,7 +141,7 @@ class ProbeTenant:
     def write(self, name: str, payload: Payload, *more: Payload) -> ProbeReply:
         """Make one call of a write operation and track what it may leave."""
         operation = BY_NAME[name]
-        records: list[Record] = [
+        records: list[_RecordId] = [
             (operation.subject, str(one.get(operation.record.key[0], ""))) for one in (payload, *more)
         ]
         self._used |= dict.fromkeys(record for record in records if record[1])
@@ -177,7 +216,7 @@ class ProbeTenant:
             return tuple(f"{subject} {key}: {error}" for subject, key in {**self._created, **self._orphans})
         return tuple(f"{subject} {key} may still be there" for subject, key in {**self._created, **self._orphans})
 
-    def _remember(self, operation: Operation, records: Sequence[Record]) -> list[Record]:
+    def _remember(self, operation: Operation, records: Sequence[_RecordId]) -> list[_RecordId]:
         """Track what a call may leave. Returns the records that were not tracked before."""
         fresh = [one for one in records if one[1] and one not in self._created and one not in self._orphans]
         if operation.action in (Action.CREATE, Action.UPDATE):
@@ -186,7 +225,7 @@ class ProbeTenant:
             self._orphans |= dict.fromkeys(fresh)
         return fresh
 
-    def _forget(self, records: Sequence[Record]) -> None:
+    def _forget(self, records: Sequence[_RecordId]) -> None:
         for record in records:
             self._created.pop(record, None)
             self._orphans.pop(record, None)
@@ -198,7 +237,7 @@ class ProbeTenant:
             self.write(create.name, self.records.minimal(create, key))
             self._delete((subject, key))
 
-    def _delete(self, record: Record) -> ProbeReply:
+    def _delete(self, record: _RecordId) -> ProbeReply:
         delete = BY_NAME[f"{record[0]}.delete"]
         return self.write(delete.name, self.records.minimal(delete, record[1]))
 
@@ -214,7 +253,7 @@ class ProbeTenant:
                 del self._created[record]
             self._created |= dict.fromkeys(there)
 
-    def _survivors(self, subject: str) -> list[Record]:
+    def _survivors(self, subject: str) -> list[_RecordId]:
         found = self._everything(subject)
         keys = {BY_NAME[f"{subject}.create"].key_of(one) for one in found.results} if found else set()
         there = [record for record in self._used if record[0] == subject and record[1] in keys]
@@ -267,3 +306,88 @@ class ProbeTenant:
 
 def _belongs(record: dict[str, Any], subject: str, key: str) -> bool:
     return listed_subject(record) == subject and BY_NAME[f"{subject}.create"].key_of(record) == key
+
+
+def shared_text() -> str:
+    """A free-text field that orders require and tenders may have."""
+    return next(
+        field.name
+        for field in _free_texts(ORDER)
+        if field.when is When.ON_CREATE and TENDER.field(field.name) is not None
+    )
+
+
+def optional_text() -> str:
+    """A free-text field that an order may have."""
+    return next(field.name for field in _free_texts(ORDER) if field.when is When.OPTIONAL)
+
+
+def listing_only(record: Record) -> str:
+    """A field that only listings show."""
+    return next(field.name for field in record.fields if field.when is When.LISTED)
+
+
+def unnamed_values(payload: Payload, record: Record) -> Payload:
+    """The record with an unlisted value in every field that has listed values."""
+    return {**payload, **{field.name: "LSPROBE" for field in record.fields if field.known and field.name in payload}}
+
+
+def decided(payload: Payload, word: str) -> Payload:
+    """A decision on a quote with this word."""
+    name = next(field.name for field in BY_NAME["tender.confirm"].record.fields if field.known)
+    return {**payload, name: word}
+
+
+def other_zone(payload: Payload, record: Record) -> Payload:
+    """The record in a time zone that does not exist."""
+    name = next(field.name for field in record.fields if field.kind is Kind.TIMEZONE)
+    return {**payload, name: "Mars/Phobos"}
+
+
+def flagged(payload: Payload, record: Record, word: str) -> Payload:
+    """The record with this word in a flag."""
+    return {**payload, next(field.name for field in record.fields if field.kind is Kind.FLAG): word}
+
+
+def number_as_text(payload: Payload, record: Record) -> Payload:
+    """An order with a number as text."""
+    return {**payload, next(field.name for field in record.fields if field.kind is Kind.NUMERIC): "2"}
+
+
+def number_as_number(payload: Payload, operation: Operation) -> Payload:
+    """A tender with a number as number, in a list, because a tender itself has none."""
+    holders = (
+        (field, inner)
+        for field in operation.record.fields
+        if field.record is not None
+        for inner in field.record.fields
+        if inner.kind is Kind.NUMERIC
+    )
+    field, inner = next(holders)
+    element = example_record(operation)[field.name][0]
+    needed = [part.name for part in field.record.fields if part.when is When.ALWAYS] if field.record else []
+    return {**payload, field.name: [{**{name: element[name] for name in needed}, inner.name: 2}]}
+
+
+def referenced(payload: Payload, record: Record, mark: str) -> tuple[Payload, str]:
+    """The record with this mark as a reference, and the name of the field that carries it."""
+    name = next(field.name for field in record.fields if field.record is REFERENCE)
+    return {
+        **payload,
+        name: [dict(zip((part.name for part in REFERENCE.fields), ("LSPROBE", mark), strict=True))],
+    }, name
+
+
+def status_marks() -> dict[str, tuple[str, str]]:
+    """For each way in which a status record may set a field of its order: the order's field and the status's field."""
+    names = {field.name: field.name for field in BY_NAME["order.status"].record.fields}
+    ways = {way: order_change(names, Assumptions(status_sets_order_status=way)) for way in ("code", "name")}
+    return {way: next(iter(change.items())) for way, change in ways.items()}
+
+
+def _needed(field: Field, operation: Operation) -> bool:
+    return field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
+
+
+def _free_texts(record: Record) -> Iterator[Field]:
+    return (field for field in record.fields if field.kind is Kind.STRING and not field.known)

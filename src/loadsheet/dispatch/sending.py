@@ -19,16 +19,14 @@ from datetime import datetime
 
 from loadsheet.contract import BY_NAME, WRITES
 from loadsheet.dispatch.batching import Call, build_calls
-from loadsheet.dispatch.call_log import CallLog
 from loadsheet.dispatch.calls_in_flight import CallsInFlight, FinishedCall
-from loadsheet.dispatch.circuit_breaker import CircuitBreaker, StopReason
+from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
-from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, boottime
+from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, SharedRate, boottime
 from loadsheet.dispatch.settlement import Canary, Settler
-from loadsheet.dispatch.shared_rate import SharedRate
 from loadsheet.ledger import Ledger, Run, Settlement, State, Submission
 from loadsheet.problems import LedgerGone, Superseded
 from loadsheet.settings import Settings
