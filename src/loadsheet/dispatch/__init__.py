@@ -9,8 +9,7 @@ The path of a call: `batching` (which entries share a call) -> `sending` (the wi
 
 from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.delivery import DeliveryResult, deliver
-from loadsheet.dispatch.forecast import Forecast
+from loadsheet.dispatch.delivery import DeliveryResult, Forecast, deliver
 from loadsheet.dispatch.outcomes import Failure, Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.sending import SendingReport, send

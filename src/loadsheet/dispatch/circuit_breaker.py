@@ -54,7 +54,7 @@ class CircuitBreaker:
     ) -> None:
         self._unreachable_max = settings.dispatch.unreachable_max
         self._unknown_max = settings.dispatch.unknown_max
-        self._clock = clock
+        self.clock = clock
         self._jitter = jitter
         self._departures = departures
         self.limiter = limiter or RateLimiter(settings.assumptions.calls_per_second, departures())
@@ -86,7 +86,7 @@ class CircuitBreaker:
         left yet. Never more than can leave soon. After a failed call, one call at a time tests the exchange.
         """
         self.limiter.request_connections(self.limiter.share(self._concurrency.limit))
-        if self._clock() < self._paused_until:
+        if self.clock() < self._paused_until:
             return 0
         if self._failed_in_a_row:
             wanted = min(wanted, 1 - in_flight)
@@ -96,7 +96,7 @@ class CircuitBreaker:
 
     def wait_s(self) -> float:
         """Seconds until a call may be prepared again; 0 if one may now."""
-        return max(self._paused_until - self._clock(), self.limiter.capacity_delay_s(self._departures()), 0.0)
+        return max(self._paused_until - self.clock(), self.limiter.capacity_delay_s(self._departures()), 0.0)
 
     def note(
         self,
@@ -123,11 +123,11 @@ class CircuitBreaker:
             self._no_answer(outcome, started)
         else:
             self._unknown_in_a_row = 0
-            self._concurrency.finished(wire_s, started, self._clock(), at_limit=at_limit)
+            self._concurrency.finished(wire_s, started, self.clock(), at_limit=at_limit)
         return StopReason.UNKNOWN if self._unknown_in_a_row >= self._unknown_max else None
 
     def _no_answer(self, outcome: Outcome, started: float) -> None:
-        now = self._clock()
+        now = self.clock()
         self._unknown_in_a_row += 1
         self._concurrency.setback(started, now)
         self._paused_until = max(self._paused_until, now + outcome.wait_s)
@@ -135,7 +135,7 @@ class CircuitBreaker:
             self.limiter.report_overload(now - started, outcome.wait_s, outcome.reason)
 
     def _not_sent(self, outcome: Outcome, started: float) -> StopReason | None:
-        now = self._clock()
+        now = self.clock()
         if outcome.status is None:
             self._concurrency.no_connection(now)
         else:
@@ -166,8 +166,10 @@ class CallLog:
         """Log a finished call; the circuit breaker has already taken in its outcome."""
         if self._logs_answers:
             _log_answer(done, outcome)
-        if self._breaker.limit != self._limit:
-            self._log_limit(self._breaker.limit)
+        if (limit := self._breaker.limit) != self._limit:
+            log = run_log.info if limit < self._limit else run_log.debug
+            log("pace changed", connections=limit, before=self._limit)
+            self._limit = limit
         if outcome.wait_s >= LONG_S:
             self._show_pause()
         if outcome.log and outcome.kind is OutcomeKind.UNKNOWN:
@@ -179,11 +181,6 @@ class CallLog:
     def close(self) -> None:
         """Log the concurrency limit when sending ends."""
         run_log.figure("pace_connections", self._breaker.limit)
-
-    def _log_limit(self, limit: int) -> None:
-        before, self._limit = self._limit, limit
-        log = run_log.info if limit < before else run_log.debug
-        log("pace changed", connections=limit, before=before)
 
     def _show_pause(self) -> None:
         """Show the user when the pause ends, once per pause."""

@@ -1,26 +1,56 @@
 """Delivers the ready entries of a run: sends, verifies what others wait for, then sends what is released.
 
 Decides the order of these steps and why a run stops delivering. `sending` makes the calls, `verification` reads the
-listings.
+listings. `Forecast` estimates whether the rest is sent in time, from the recent rate.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from typing import NamedTuple
 
 from loadsheet import run_log
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
-from loadsheet.dispatch.forecast import Forecast
 from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.dispatch.sending import Progress, SendingReport, send
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.dispatch.verification import Listings, verify_after_sending
-from loadsheet.ledger import Ledger, Run
+from loadsheet.ledger import Ledger, Run, State
 from loadsheet.problems import ExchangeUnreachable, LoadsheetError, TokenRefused
 from loadsheet.settings import Settings
 
 _ADDED = BY_NAME["order.create"].path
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The number of entries left, the recent rate, and when the rest will be sent at that rate (None: unknown, because
+    nothing was sent recently). `finish_by` is the deadline from `dispatch.finish_by`; None: not set.
+    """
+
+    remaining: int
+    per_second: float
+    ends_at: datetime | None
+    finish_by: datetime | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the rest will be sent by `dispatch.finish_by`."""
+        if not self.remaining or self.finish_by is None:
+            return True
+        return self.ends_at is not None and self.ends_at <= self.finish_by
+
+    def __str__(self) -> str:
+        rate = f"{self.per_second:,.0f} a second" if self.per_second >= 1 else f"{self.per_second * 3600:,.0f} an hour"
+        left = f"{self.remaining:,} document{'' if self.remaining == 1 else 's'} left"
+        if self.ends_at is None:
+            return f"{left}; none was finished recently, so the remaining time is unknown"
+        text = f"{left} at {rate}: done at {self.ends_at.astimezone():%a %H:%M}"
+        if self.finish_by is None:
+            return text
+        return f"{text}, {'in time for' if self.fits else 'too late for'} {self.finish_by.astimezone():%H:%M} (dispatch.finish_by)"
 
 
 class DeliveryResult(NamedTuple):
@@ -68,13 +98,18 @@ def deliver(
             ledger, client, run, settings, most=most, progress=progress, stopping=stopping, shared_rate=shared_rate
         )
 
+    def rest_of(sent: SendingReport) -> Forecast:
+        left, now = ledger.queries.count_in(State.READY), datetime.fromisoformat(ledger.now())
+        return forecast(left, sent.per_second, now, finish_by)
+
+    finish_by = due(settings.dispatch.finish_by, datetime.fromisoformat(ledger.now()))
     ledger.release(run, orphans=settings.verification.parents == "send", updating=updating)
     most = settings.dispatch.run_entries_max or None
     sent, listings = sending(most), Listings()
     if sent.limited:  # the rest waits for the next run
         return DeliveryResult(None, listings, limited=True)
     if sent.interrupted:  # the process survived the signal: ready entries stay ready
-        return DeliveryResult(None, listings, sent.forecast, limited=True)
+        return DeliveryResult(None, listings, rest_of(sent), limited=True)
     if sent.stopped is None:
         listings = verify_after_sending(ledger, client, run, settings, timer)
         ledger.release(run, updating=updating)
@@ -88,9 +123,8 @@ def deliver(
             run_log.warning("entries held, waiting for their order or tender", count=held)
         return DeliveryResult(None, listings)  # the rest waits for a parent, so there is no forecast
     error = TokenRefused if sent.stopped is StopReason.TOKEN_REFUSED else ExchangeUnreachable
-    return DeliveryResult(
-        error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings)), listings, sent.forecast
-    )
+    stopped = error(f"{sent.stopped} ({sent.why})", todo=_todo(sent.stopped, settings))
+    return DeliveryResult(stopped, listings, rest_of(sent))
 
 
 def _todo(stop: StopReason, settings: Settings) -> str:
@@ -103,3 +137,25 @@ def _todo(stop: StopReason, settings: Settings) -> str:
     if stop is StopReason.NOT_SERVED:
         return f"{ready}: check `exchange` ({settings.exchange}), to which calls add {_ADDED}, and run again"
     return f"{ready}: run again"
+
+
+def forecast(remaining: int, per_second: float, now: datetime, finish_by: datetime | None) -> Forecast:
+    """The forecast for the `remaining` entries at `now`."""
+    ends_at = None
+    if not remaining:
+        ends_at = now
+    elif per_second:
+        seconds = min(remaining / per_second, timedelta(days=3650).total_seconds())
+        ends_at = now + timedelta(seconds=seconds)
+    return Forecast(remaining, per_second, ends_at, finish_by)
+
+
+def due(setting: str, now: datetime) -> datetime | None:
+    """The next time at which the local time of day is `setting` (HH:MM); None if it is empty."""
+    if not setting:
+        return None
+    local = now.astimezone()
+    moment = datetime.combine(local.date(), time.fromisoformat(setting)).astimezone()
+    if moment <= local:
+        moment = datetime.combine(local.date() + timedelta(days=1), time.fromisoformat(setting)).astimezone()
+    return moment

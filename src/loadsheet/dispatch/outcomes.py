@@ -91,6 +91,31 @@ PACKED = "loadsheet.answer packed"
 PROXY_LOGIN = "loadsheet.proxy login refused"
 CERTIFICATE = "loadsheet.client certificate refused"
 
+_LIBRARIES: dict[str, dict[Phase, str]] = {
+    "requests.exceptions": {
+        Phase.EITHER: "RequestException ConnectionError ProxyError SSLError Timeout RetryError",
+        Phase.BEFORE: "ConnectTimeout URLRequired MissingSchema InvalidSchema InvalidURL InvalidHeader InvalidProxyURL",
+        Phase.AFTER: (
+            "HTTPError ReadTimeout TooManyRedirects ChunkedEncodingError ContentDecodingError "
+            "StreamConsumedError InvalidJSONError JSONDecodeError UnrewindableBodyError"
+        ),
+    },
+    "urllib3.exceptions": {
+        Phase.EITHER: "HTTPError PoolError RequestError MaxRetryError TimeoutError ProtocolError ProxyError SSLError",
+        Phase.BEFORE: (
+            "ConnectTimeoutError NewConnectionError NameResolutionError EmptyPoolError ClosedPoolError "
+            "HostChangedError TimeoutStateError LocationValueError LocationParseError URLSchemeUnknown "
+            "ProxySchemeUnknown ProxySchemeUnsupported"
+        ),
+        Phase.AFTER: (
+            "FullPoolError ReadTimeoutError ResponseError DecodeError IncompleteRead InvalidChunkLength "
+            "InvalidHeader HeaderParsingError ResponseNotChunked BodyNotHttplibCompatible "
+            "UnrewindableBodyError"
+        ),
+    },
+}
+"""The exceptions of each library by phase, separated by spaces."""
+
 FAILURES: dict[str, Phase] = {
     # our own verdicts on a call
     DEADLINE: Phase.EITHER,
@@ -98,61 +123,12 @@ FAILURES: dict[str, Phase] = {
     PACKED: Phase.AFTER,
     PROXY_LOGIN: Phase.BEFORE,
     CERTIFICATE: Phase.BEFORE,
-    # requests
-    "requests.exceptions.RequestException": Phase.EITHER,
-    "requests.exceptions.ConnectionError": Phase.EITHER,
-    "requests.exceptions.ProxyError": Phase.EITHER,
-    "requests.exceptions.SSLError": Phase.EITHER,
-    "requests.exceptions.Timeout": Phase.EITHER,
-    "requests.exceptions.RetryError": Phase.EITHER,
-    "requests.exceptions.ConnectTimeout": Phase.BEFORE,
-    "requests.exceptions.URLRequired": Phase.BEFORE,
-    "requests.exceptions.MissingSchema": Phase.BEFORE,
-    "requests.exceptions.InvalidSchema": Phase.BEFORE,
-    "requests.exceptions.InvalidURL": Phase.BEFORE,
-    "requests.exceptions.InvalidHeader": Phase.BEFORE,
-    "requests.exceptions.InvalidProxyURL": Phase.BEFORE,
-    "requests.exceptions.HTTPError": Phase.AFTER,
-    "requests.exceptions.ReadTimeout": Phase.AFTER,
-    "requests.exceptions.TooManyRedirects": Phase.AFTER,
-    "requests.exceptions.ChunkedEncodingError": Phase.AFTER,
-    "requests.exceptions.ContentDecodingError": Phase.AFTER,
-    "requests.exceptions.StreamConsumedError": Phase.AFTER,
-    "requests.exceptions.InvalidJSONError": Phase.AFTER,
-    "requests.exceptions.JSONDecodeError": Phase.AFTER,
-    "requests.exceptions.UnrewindableBodyError": Phase.AFTER,
-    # urllib3
-    "urllib3.exceptions.HTTPError": Phase.EITHER,
-    "urllib3.exceptions.PoolError": Phase.EITHER,
-    "urllib3.exceptions.RequestError": Phase.EITHER,
-    "urllib3.exceptions.MaxRetryError": Phase.EITHER,
-    "urllib3.exceptions.TimeoutError": Phase.EITHER,
-    "urllib3.exceptions.ProtocolError": Phase.EITHER,
-    "urllib3.exceptions.ProxyError": Phase.EITHER,
-    "urllib3.exceptions.SSLError": Phase.EITHER,
-    "urllib3.exceptions.ConnectTimeoutError": Phase.BEFORE,
-    "urllib3.exceptions.NewConnectionError": Phase.BEFORE,
-    "urllib3.exceptions.NameResolutionError": Phase.BEFORE,
-    "urllib3.exceptions.EmptyPoolError": Phase.BEFORE,
-    "urllib3.exceptions.ClosedPoolError": Phase.BEFORE,
-    "urllib3.exceptions.HostChangedError": Phase.BEFORE,
-    "urllib3.exceptions.TimeoutStateError": Phase.BEFORE,
-    "urllib3.exceptions.LocationValueError": Phase.BEFORE,
-    "urllib3.exceptions.LocationParseError": Phase.BEFORE,
-    "urllib3.exceptions.URLSchemeUnknown": Phase.BEFORE,
-    "urllib3.exceptions.ProxySchemeUnknown": Phase.BEFORE,
-    "urllib3.exceptions.ProxySchemeUnsupported": Phase.BEFORE,
-    "urllib3.exceptions.FullPoolError": Phase.AFTER,
-    "urllib3.exceptions.ReadTimeoutError": Phase.AFTER,
-    "urllib3.exceptions.ResponseError": Phase.AFTER,
-    "urllib3.exceptions.DecodeError": Phase.AFTER,
-    "urllib3.exceptions.IncompleteRead": Phase.AFTER,
-    "urllib3.exceptions.InvalidChunkLength": Phase.AFTER,
-    "urllib3.exceptions.InvalidHeader": Phase.AFTER,
-    "urllib3.exceptions.HeaderParsingError": Phase.AFTER,
-    "urllib3.exceptions.ResponseNotChunked": Phase.AFTER,
-    "urllib3.exceptions.BodyNotHttplibCompatible": Phase.AFTER,
-    "urllib3.exceptions.UnrewindableBodyError": Phase.AFTER,
+    **{
+        f"{module}.{name}": phase
+        for module, phases in _LIBRARIES.items()
+        for phase, names in phases.items()
+        for name in names.split()
+    },
 }
 
 

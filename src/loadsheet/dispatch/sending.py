@@ -15,7 +15,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime
 
 from loadsheet.contract import BY_NAME, WRITES
 from loadsheet.dispatch.batching import Call, build_calls
@@ -23,7 +22,6 @@ from loadsheet.dispatch.calls_in_flight import CallsInFlight, FinishedCall
 from loadsheet.dispatch.circuit_breaker import CallLog, CircuitBreaker, StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.concurrency import LastLimit
-from loadsheet.dispatch.forecast import Forecast, Rate, due, forecast
 from loadsheet.dispatch.outcomes import Outcome, OutcomeKind, Reply, classify
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, SharedRate, boottime
 from loadsheet.dispatch.settlement import Canary, Settler
@@ -33,6 +31,7 @@ from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
 
+RECENT_S = 60.0  # the time span of the recent rate
 GROUP_COMMIT_S = 0.02  # outcomes within this time share a commit; short compared with a call
 LONGEST_PAUSE_S = 2.0  # between two attempts to connect to the ledger
 WAIT_MAX_S = 0.25  # the longest wait before a signal is noticed
@@ -45,8 +44,8 @@ _AHEAD_FEW = 16  # allowed with few connections too, where calls are so fast tha
 class SendingReport:
     """The result of sending: calls made, entries per outcome, and why it stopped early, if it did (`why`: the reason of the last call).
 
-    `returned` counts entries that became ready again, `held` those held by the canary. `dispatch.connections` is the concurrency limit it settled
-    on, `forecast` covers what is left. `interrupted`: a signal ended it. `limited`: it reached `most` and left others ready.
+    `returned` counts entries that became ready again, `held` those held by the canary. `connections` is the concurrency limit it settled
+    on, `per_second` the recent rate of finished entries. `interrupted`: a signal ended it. `limited`: it reached `most` and left others ready.
     """
 
     calls: int
@@ -58,7 +57,7 @@ class SendingReport:
     why: str = ""
     held: int = 0
     connections: int = 0
-    forecast: Forecast | None = None
+    per_second: float = 0.0
     interrupted: bool = False
     limited: bool = False
 
@@ -92,18 +91,8 @@ def send(
         breaker = CircuitBreaker(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
         last = LastLimit(ledger, client.base_url)
         breaker.resume(last.read())
-        sending = _Sending(
-            ledger,
-            client,
-            run,
-            settings,
-            breaker=breaker,
-            progress=progress or _no_progress,
-            signals=signals,
-            clock=clock,
-            most=sys.maxsize if most is None else most,
-        )
-        report = sending.run(sleep)
+        sending = _Sending(ledger, client, run, settings, breaker)
+        report = sending.run(signals, sys.maxsize if most is None else most, progress or _no_progress, sleep)
         last.keep(breaker.settled)
         return report
 
@@ -135,6 +124,24 @@ def _caught_signals() -> Iterator[list[int]]:
         signal.raise_signal(signals[0])
 
 
+class Rate:
+    """The rate of finished entries."""
+
+    def __init__(self, now: float) -> None:
+        self._seen = deque([(now, 0)])
+
+    def note(self, done: int, now: float) -> None:
+        """Add a measurement: the number of finished entries."""
+        self._seen.append((now, done))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - RECENT_S:
+            self._seen.popleft()
+
+    def per_second(self, now: float) -> float:
+        """Recent entries per second."""
+        began, before = self._seen[0]
+        return (self._seen[-1][1] - before) / (now - began) if now > began else 0.0
+
+
 class _Sending:
     """The state of one `send`: calls in flight, and outcomes not committed yet."""
 
@@ -144,28 +151,24 @@ class _Sending:
         client: Client,
         run: Run,
         settings: Settings,
-        *,
         breaker: CircuitBreaker,
-        progress: Progress,
-        signals: Sequence[int],
-        clock: Callable[[], float],
-        most: int,
     ) -> None:
-        self._ledger, self._client, self._run, self._settings = ledger, client, run, settings
-        self._breaker, self._progress, self._signals, self._clock = breaker, progress, signals, clock
+        self._ledger, self._run, self._settings, self._breaker = ledger, run, settings, breaker
+        self._progress: Progress = _no_progress
+        self._signals: Sequence[int] = ()
+        self._clock = breaker.clock
         self._call_log = CallLog(breaker)
         self._settler = Settler(ledger.queries, settings)
         self._canary = Canary(ledger.queries, settings.dispatch.canary)
         self._intent_at = 0.0  # `boottime` before the last intents were recorded
         self._total = ledger.queries.count_in(State.READY)
         self._outstanding = ledger.queries.count_unanswered()
-        self._due = due(settings.dispatch.finish_by, datetime.fromisoformat(ledger.now()))
         self._calls_in_flight = CallsInFlight(client, self._outcome, _is_urgent, breaker.limiter)
         if ledger.is_shared and settings.cluster.takeover_s / 2 < INTENT_VALID_S:
             self._calls_in_flight.intent_valid_s = settings.cluster.takeover_s / 2
-        self._rate = Rate(clock())
+        self._rate = Rate(self._clock())
         self._in_flight = self._entries_in_flight = 0
-        self._entries_left = most  # entries that may still be sent; an unsent one counts again
+        self._entries_left = sys.maxsize  # entries that may still be sent; an unsent one counts again
         self._unprocessed: deque[FinishedCall] = deque()  # finished calls
         self._unsettled: list[Settlement] = []
         self._is_commit_uncertain = False  # the connection broke during the last commit
@@ -177,8 +180,11 @@ class _Sending:
         self._ids_in_flight: set[int] = set()  # entries of the calls in flight
         self._why = ""
 
-    def run(self, sleep: Callable[[float], None]) -> SendingReport:
-        """Send until nothing is ready or sending has to stop."""
+    def run(
+        self, signals: Sequence[int], most: int, progress: Progress, sleep: Callable[[float], None]
+    ) -> SendingReport:
+        """Send until nothing is ready, `most` entries are sent, a signal is noted, or sending has to stop."""
+        self._signals, self._entries_left, self._progress = signals, most, progress
         with self._calls_in_flight:
             try:
                 while self._is_running:
@@ -209,8 +215,7 @@ class _Sending:
         return self._stopped is None and not self._signals and not self._superseded
 
     def _report(self) -> SendingReport:
-        counts, now = self._counts, datetime.fromisoformat(self._ledger.now())
-        left = self._ledger.queries.count_in(State.READY)
+        counts, left = self._counts, self._ledger.queries.count_in(State.READY)
         return SendingReport(
             calls=self._calls,
             accepted=counts[State.ACCEPTED],
@@ -221,7 +226,7 @@ class _Sending:
             why=self._why,
             held=counts[State.HELD],
             connections=self._breaker.limit,
-            forecast=forecast(left, self._rate.per_second(self._clock()), now, self._due),
+            per_second=self._rate.per_second(self._clock()),
             interrupted=bool(self._signals),
             limited=not self._entries_left and left > 0,
         )
