@@ -1,9 +1,8 @@
 import os
 import shutil
-import ssl
-import subprocess
 
 import pytest
+from certificates import Authority, serving
 from ledgers import ledger_in
 
 
@@ -14,15 +13,17 @@ def ledger(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def certificate(tmp_path_factory):
-    """A certificate for localhost that vouches for itself, and the context of a server that shows it."""
+def authority(tmp_path_factory):
+    """An authority with a certificate for a server and one for a client."""
     if not shutil.which("openssl") and not os.environ.get("CI"):
-        pytest.skip("no openssl command is there to make a certificate")
-    folder = tmp_path_factory.mktemp("certificate")
-    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem", "-days", "2", "-subj", "/CN=localhost"]
-    names = ["-addext", "subjectAltName=DNS:localhost"]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *names]
-    subprocess.run(command, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return folder / "cert.pem", context
+        pytest.skip("no openssl command is there to make certificates")
+    made = Authority(tmp_path_factory.mktemp("authority"))
+    made.issue("server", hosts="DNS:exchange.test,DNS:localhost")
+    made.issue("client")
+    return made
+
+
+@pytest.fixture(scope="session")
+def certificate(authority):
+    """An authority's file, and the context of a server at localhost that shows a certificate of that authority."""
+    return authority.file, serving(authority.issued["server"])

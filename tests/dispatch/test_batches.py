@@ -9,7 +9,7 @@ from exchange_calls import TOKEN as EXCHANGE_TOKEN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from invariants import read_truth
-from scripted_exchange import Move, Scripted, accepts, answer, says
+from scripted_exchange import Move, accepts, answer, says
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal
 from loadsheet.dispatch.settlement import BatchRules
@@ -63,8 +63,7 @@ def test_a_named_record_is_refused_and_the_others_are_applied_once(ledger, base,
     run = ledger.begin_run()
     drop = ready_entries.events(ledger, run, 50, orders=orders)
     exchange = Judging(base, on_400)
-    with Scripted(exchange) as server:
-        report = ready_entries.send_all(ledger, run, server.url, options(base, on_400))
+    report, _ = ready_entries.send_to(exchange, ledger, run, options(base, on_400))
     entries = outcome_of(ledger, drop)
     for stop, entry in entries.items():
         unlucky = stop.endswith("7")
@@ -79,8 +78,7 @@ def test_a_named_record_is_refused_and_the_others_are_applied_once(ledger, base,
 
 
 def test_the_exchange_of_this_house_is_understood_either_way(ledger, tmp_path):
-    run = ledger.begin_run()
-    ready_entries.orders(ledger, run, 10)
+    run, _ = ready_entries.new_orders(ledger, 10)
     for base, on_400 in ((0, "atomic"), (1, "atomic"), (0, "partial"), (1, "partial")):
         given_to_both = options(base, on_400)
         payloads = [
@@ -106,8 +104,7 @@ def test_an_index_that_names_nobody_splits_the_batch(ledger, exchange):
     run = ledger.begin_run()
     payloads = [{"order_id": f"A-{n:05}", "status_location": f"stop {n}"} for n in (7, 1, 2, 3, 17)]
     drop = ready_entries.plan(ledger, run, "order.status", payloads)
-    with Scripted(exchange) as server:
-        ready_entries.send_all(ledger, run, server.url, options(size=5))
+    ready_entries.send_to(exchange, ledger, run, options(size=5))
     assert ready_entries.states(ledger, drop) == ["refused", "accepted", "accepted", "accepted", "refused"]
     assert exchange.sizes[0] == 5
     assert exchange.sizes.count(5) == 1
@@ -143,8 +140,7 @@ def test_a_refusal_that_names_no_record_halves_the_batch_if_nothing_was_applied(
     run = ledger.begin_run()
     drop = ready_entries.events(ledger, run, 64)
     exchange = Vague(VAGUE[name])
-    with Scripted(exchange) as server:
-        ready_entries.send_all(ledger, run, server.url, options(connections=1, size=64))
+    ready_entries.send_to(exchange, ledger, run, options(connections=1, size=64))
     states = ready_entries.states(ledger, drop)
     assert {number for number, state in enumerate(states) if state == "refused"} == {7, 17, 27, 37, 47, 57}
     assert max(exchange.applied.values()) == 1
@@ -156,8 +152,7 @@ def test_a_refusal_that_names_no_record_halves_the_batch_if_nothing_was_applied(
 def test_it_leaves_the_whole_batch_unknown_if_others_may_have_been_applied(ledger, name):
     run = ledger.begin_run()
     drop = ready_entries.events(ledger, run, 6)
-    with Scripted(lambda *_: VAGUE[name]) as server:
-        ready_entries.send_all(ledger, run, server.url, options(on_400="partial"))
+    _, server = ready_entries.send_to(VAGUE[name], ledger, run, options(on_400="partial"))
     assert ready_entries.states(ledger, drop) == ["unknown"] * 6
     assert len(server.requests) == 1
 
@@ -167,8 +162,7 @@ def test_where_others_may_have_been_applied_or_not_each_record_is_sent_once_more
     run = ledger.begin_run()
     drop = ready_entries.events(ledger, run, 8)
     exchange = Vague(VAGUE[name])
-    with Scripted(exchange) as server:
-        ready_entries.send_all(ledger, run, server.url, options(on_400="prove"))
+    ready_entries.send_to(exchange, ledger, run, options(on_400="prove"))
     assert ready_entries.states(ledger, drop) == ["accepted"] * 7 + ["refused"]
     assert exchange.sizes == [8] + [1] * 8
 
@@ -176,8 +170,7 @@ def test_where_others_may_have_been_applied_or_not_each_record_is_sent_once_more
 def test_an_unanswered_batch_is_unknown_as_a_whole(ledger):
     run = ledger.begin_run()
     drop = ready_entries.events(ledger, run, 6)
-    with Scripted(lambda *_: scripted_exchange.applies_and_closes) as server:
-        ready_entries.send_all(ledger, run, server.url, options())
+    _, server = ready_entries.send_to(scripted_exchange.applies_and_closes, ledger, run, options())
     assert ready_entries.states(ledger, drop) == ["unknown"] * 6
     assert set(server.applied.values()) == {1}
     (entry, *_) = ledger.queries.entries_of(drop.id)
@@ -190,13 +183,13 @@ def test_a_named_record_that_was_unknown_before_stays_unknown(ledger):
     drop = ready_entries.plan(
         ledger, run, "order.status", [{"order_id": f"A-{n}", "status_location": f"stop {n}"} for n in (7, 17, 2)]
     )
-    with Scripted(lambda *_: scripted_exchange.closes_without_answer) as server:
-        ready_entries.send_all(ledger, run, server.url, options(size=1, connections=1, unknown_max=1))
+    ready_entries.send_to(
+        scripted_exchange.closes_without_answer, ledger, run, options(size=1, connections=1, unknown_max=1)
+    )
     assert ready_entries.states(ledger, drop) == ["unknown", "ready", "ready"]
     first = next(ledger.queries.entries_of(drop.id))
     ledger.settle(run, [ready_entries.Settlement(first.id, ready_entries.State.READY, "somebody said: again")])
-    with Scripted(Judging()) as server:
-        ready_entries.send_all(ledger, run, server.url, options())
+    ready_entries.send_to(Judging(), ledger, run, options())
     assert ready_entries.states(ledger, drop) == ["unknown", "refused", "accepted"]
 
 
@@ -234,8 +227,7 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
             f"sqlite:///{folder / 'x.db'}", EXCHANGE_TOKEN, served, rehearsal=Rehearsal(folder / "truth.jsonl")
         ) as exchange,
     ):
-        run = ledger.begin_run()
-        ready_entries.orders(ledger, run, count)
+        run, _ = ready_entries.new_orders(ledger, count)
         ready_entries.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)
         payloads = [
             {"order_id": f"B-{n}" if n in bad else f"A-{n:05}", "status_code": "PU", "status_location": f"stop {n}"}
@@ -259,8 +251,7 @@ def test_an_event_that_may_be_there_travels_alone_also_in_a_later_run(ledger):
     """In another batch it could be refused along with others, and be there a third time."""
     run = ledger.begin_run()
     drop = ready_entries.events(ledger, run, 6)
-    with Scripted(lambda *_: scripted_exchange.applies_and_closes) as server:
-        ready_entries.send_all(ledger, run, server.url, options(on_400="prove"))
+    _, server = ready_entries.send_to(scripted_exchange.applies_and_closes, ledger, run, options(on_400="prove"))
     ledger.settle(
         run,
         [
@@ -272,8 +263,7 @@ def test_an_event_that_may_be_there_travels_alone_also_in_a_later_run(ledger):
         ledger, run, "order.status", [{"order_id": "B-1", "status_location": "stop 7"}], file="more.csv"
     )
     exchange = Judging(on_400="partial")
-    with Scripted(exchange) as again:
-        ready_entries.send_all(ledger, run, again.url, options(on_400="prove"))
+    ready_entries.send_to(exchange, ledger, run, options(on_400="prove"))
     assert ready_entries.states(ledger, drop, more) == ["accepted"] * 6 + ["refused"]
     assert exchange.sizes == [1] * 7
     assert set(server.applied.values()) == {1}

@@ -12,10 +12,8 @@ REFUSED = says(401, b"{}")
 
 
 def test_calls_under_way_share_as_many_connections_as_there_may_be(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 60)
-    with Scripted(lambda *_: accepts_after(0.005)) as server:
-        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=4))
+    run, drop = ready_entries.new_orders(ledger, 60)
+    report, server = ready_entries.send_to(accepts_after(0.005), ledger, run, connections=4)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 60
     assert (report.calls, len(server.requests)) == (60, 60)
     assert 1 < server.connections <= 4
@@ -23,9 +21,8 @@ def test_calls_under_way_share_as_many_connections_as_there_may_be(ledger):
 
 def test_calls_over_tls_are_under_way_together_too(ledger, certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 40)
-    with Scripted(lambda *_: accepts_after(0.005), tls=certificate[1]) as server:
+    run, drop = ready_entries.new_orders(ledger, 40)
+    with Scripted(accepts_after(0.005), tls=certificate[1]) as server:
         ready_entries.send_all(ledger, run, localhost(server), ready_entries.settings(connections=4))
     assert ready_entries.states(ledger, drop) == ["accepted"] * 40
     assert server.connections <= 4
@@ -54,26 +51,23 @@ def test_a_request_too_large_for_one_piece_leaves_while_others_are_answered(ledg
         return Move(told, applies=True)
 
     def told(connection, request):
-        if len(server.requests) > 15:
+        if request.number > 15:
             answered.set()
         return accepts.act(connection, request)
 
-    with Scripted(script) as server:
-        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=2, call_timeout_s=10.0))
+    ready_entries.send_to(script, ledger, run, connections=2, call_timeout_s=10.0)
     assert answered.is_set()
     assert ready_entries.states(ledger, large, others) == ["accepted"] * 21
 
 
 def test_an_exchange_that_closes_without_a_word_loses_and_doubles_nothing(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 30)
+    run, drop = ready_entries.new_orders(ledger, 30)
 
     def closes(connection, request):
         connection.sendall(answer(200, good_body(request)))
         return False
 
-    with Scripted(lambda *_: Move(closes, applies=True)) as server:
-        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=1, unknown_max=100))
+    _, server = ready_entries.send_to(Move(closes, applies=True), ledger, run, connections=1, unknown_max=100)
     states = ready_entries.states(
         ledger, drop
     )  # a close that crosses the next request on its way makes that one unknown
@@ -97,15 +91,13 @@ def test_a_connection_on_which_an_answer_overtook_its_request_is_not_used_again(
         time.sleep(0.2)
         return False
 
-    with Scripted(lambda *_: Move(early, reads=False)) as server:
-        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=2))
+    report, server = ready_entries.send_to(Move(early, reads=False), ledger, run, connections=2)
     assert server.connections == len(server.requests) == 1
     assert report.accepted == report.refused == 0
 
 
 def test_while_another_token_is_asked_for_the_refused_calls_wait_and_are_made_once_more(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 30)
+    run, drop = ready_entries.new_orders(ledger, 30)
     asked = []
 
     def renew(refused):
@@ -126,8 +118,7 @@ def test_while_another_token_is_asked_for_the_refused_calls_wait_and_are_made_on
 
 
 def test_a_token_that_cannot_be_replaced_ends_the_sending_with_all_else_settled(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 30)
+    run, drop = ready_entries.new_orders(ledger, 30)
     options = ready_entries.settings(connections=4)
     script = Scripted(lambda number, _: accepts if number < 10 else REFUSED)
     with script as server, Client(server.url, ready_entries.TOKEN, options, renew=lambda _: None) as client:
@@ -141,7 +132,7 @@ def test_a_token_that_cannot_be_replaced_ends_the_sending_with_all_else_settled(
 def test_a_connection_that_lies_idle_too_long_is_not_used_again(ledger):
     run = ledger.begin_run()
     options = ready_entries.settings(connections=1, idle_connection_s=0.05)
-    with Scripted(lambda *_: accepts) as server, Client(server.url, ready_entries.TOKEN, options) as client:
+    with Scripted(accepts) as server, Client(server.url, ready_entries.TOKEN, options) as client:
         ready_entries.orders(ledger, run, 1)
         ready_entries.send(ledger, client, run, options)
         time.sleep(0.1)

@@ -6,14 +6,13 @@ from collections import Counter
 import pytest
 import ready_entries
 import scripted_exchange
-from scripted_exchange import Move, Scripted, accepts, says
+from scripted_exchange import Move, accepts, says
 
 from loadsheet.contract import BY_NAME, Fault, refusal
 from loadsheet.ledger.queue import CANARY_FAILED
 
 CREATE = BY_NAME["order.create"]
 NO = says(400, refusal(CREATE, [Fault("transport_mode", "is not served")]))
-CAUTIOUS = {"canary": 3}
 
 
 def orders(ledger, run, count, first=0, file="orders.csv"):
@@ -21,21 +20,19 @@ def orders(ledger, run, count, first=0, file="orders.csv"):
     return ready_entries.plan(ledger, run, "order.create", payloads, file=file)
 
 
-def send(ledger, run, server, **more):
-    return ready_entries.send_all(ledger, run, server.url, ready_entries.settings(**CAUTIOUS, **more))
+def send(script, ledger, run, **more):
+    return ready_entries.send_to(script, ledger, run, canary=3, **more)
 
 
 def test_the_rest_follows_only_when_one_of_the_first_is_accepted(ledger):
-    run = ledger.begin_run()
-    drop = orders(ledger, run, 30)
+    run, drop = ready_entries.new_orders(ledger, 30)
     before = []
 
     def look(connection, request):
         before.append(Counter(ready_entries.states(ledger, drop))["accepted"])
         return accepts.act(connection, request)
 
-    with Scripted(lambda *_: Move(look, applies=True)) as server:
-        report = send(ledger, run, server)
+    report, _ = send(Move(look, applies=True), ledger, run)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 30
     assert before[0] == 0
     assert min(before[3:]) >= 1
@@ -43,10 +40,8 @@ def test_the_rest_follows_only_when_one_of_the_first_is_accepted(ledger):
 
 
 def test_if_all_of_the_first_are_refused_the_rest_is_held_for_a_person(ledger):
-    run = ledger.begin_run()
-    drop = orders(ledger, run, 30)
-    with Scripted(lambda *_: NO) as server:
-        report = send(ledger, run, server)
+    run, drop = ready_entries.new_orders(ledger, 30)
+    report, server = send(NO, ledger, run)
     assert ready_entries.states(ledger, drop) == ["refused"] * 3 + ["held"] * 27
     assert len(server.requests) == 3
     assert (report.refused, report.held, report.stopped) == (3, 27, None)
@@ -58,14 +53,11 @@ def test_if_all_of_the_first_are_refused_the_rest_is_held_for_a_person(ledger):
 
 
 def test_what_somebody_let_go_is_not_tried_again(ledger):
-    run = ledger.begin_run()
-    drop = orders(ledger, run, 12)
-    with Scripted(lambda *_: NO) as server:
-        send(ledger, run, server)
+    run, drop = ready_entries.new_orders(ledger, 12)
+    send(NO, ledger, run)
     held = [entry for entry in ledger.queries.entries_of(drop.id) if str(entry.state) == "held"]
     ledger.settle(run, [ready_entries.Settlement(entry.id, ready_entries.State.READY, "let go") for entry in held])
-    with Scripted(lambda *_: NO) as server:
-        send(ledger, run, server)
+    send(NO, ledger, run)
     assert ready_entries.states(ledger, drop) == ["refused"] * 12
     assert all(problem.code != "L609" for entry in ledger.queries.entries_of(drop.id) for problem in entry.problems)
 
@@ -73,42 +65,32 @@ def test_what_somebody_let_go_is_not_tried_again(ledger):
 def test_a_mapping_that_was_accepted_before_is_not_tried_and_a_new_one_holds_up_no_other(ledger):
     run = ledger.begin_run()
     orders(ledger, run, 4, file="known.csv")
-    with Scripted(lambda *_: accepts) as server:
-        send(ledger, run, server)
+    send(accepts, ledger, run)
     new, known = orders(ledger, run, 20, 100, "new.csv"), orders(ledger, run, 20, 200, "known.csv")
 
-    def script(_number, request):
-        return (
-            NO
-            if "A-001" in request.payloads[0]["order_id"] and request.payloads[0]["order_id"] < "A-00200"
-            else accepts
-        )
+    def refuses_new(connection, request):
+        is_new = "A-00100" <= request.payloads[0]["order_id"] < "A-00200"
+        return (NO if is_new else accepts).act(connection, request)
 
-    with Scripted(lambda *_: Move(lambda c, r: script(0, r).act(c, r))) as server:
-        send(ledger, run, server)
+    send(Move(refuses_new), ledger, run)
     assert Counter(ready_entries.states(ledger, new)) == {"refused": 3, "held": 17}
     assert ready_entries.states(ledger, known) == ["accepted"] * 20
 
 
 def test_while_the_first_are_unknown_the_rest_waits_for_a_later_run(ledger):
-    run = ledger.begin_run()
-    drop = orders(ledger, run, 10)
-    with Scripted(lambda *_: scripted_exchange.applies_and_closes) as server:
-        send(ledger, run, server)
+    run, drop = ready_entries.new_orders(ledger, 10)
+    send(scripted_exchange.applies_and_closes, ledger, run)
     assert Counter(ready_entries.states(ledger, drop)) == {"unknown": 3, "ready": 7}
     first = next(iter(ledger.queries.entries_of(drop.id)))
     ledger.settle(run, [ready_entries.Settlement(first.id, ready_entries.State.ACCEPTED, "the listing shows it")])
-    with Scripted(lambda *_: accepts) as server:
-        send(ledger, run, server)
+    send(accepts, ledger, run)
     assert Counter(ready_entries.states(ledger, drop)) == {"accepted": 8, "unknown": 2}
 
 
 def test_what_met_nobody_is_tried_again(ledger):
-    run = ledger.begin_run()
-    drop = orders(ledger, run, 10)
+    run, drop = ready_entries.new_orders(ledger, 10)
     busy = says(429, b"", "Retry-After: 1\r\n")
-    with Scripted(lambda number, _: busy if number < 4 else accepts) as server:
-        send(ledger, run, server, unreachable_max=20)
+    send(lambda number, _: busy if number < 4 else accepts, ledger, run, unreachable_max=20)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 10
 
 
@@ -116,14 +98,12 @@ def test_what_met_nobody_is_tried_again(ledger):
 def test_the_first_events_travel_in_a_call_of_their_own_and_no_lane_is_overtaken(ledger, orders_there):
     run = ledger.begin_run()
     known = ready_entries.events(ledger, run, 6)
-    with Scripted(lambda *_: accepts) as server:
-        ready_entries.send_all(ledger, run, server.url)
+    ready_entries.send_to(accepts, ledger, run)
     payloads = [{"order_id": f"A-{n % orders_there:05}", "status_location": f"new {n}"} for n in range(24)]
     new = ready_entries.plan(ledger, run, "order.status", payloads, file="new.csv")
     payloads = [{"order_id": f"A-{n % orders_there:05}", "status_location": f"late {n}"} for n in range(24)]
     late = ready_entries.plan(ledger, run, "order.status", payloads, file="events.csv")
-    with Scripted(lambda *_: accepts) as server:
-        send(ledger, run, server)
+    _, server = send(accepts, ledger, run)
     assert set(ready_entries.states(ledger, known, new, late)) == {"accepted"}
     met, alone = {}, []
     for request in sorted(server.requests, key=lambda one: one.number):
@@ -138,15 +118,13 @@ def test_the_first_events_travel_in_a_call_of_their_own_and_no_lane_is_overtaken
 
 
 def test_an_answer_that_refuses_the_first_for_different_reasons_says_both(ledger):
-    run = ledger.begin_run()
-    drop = orders(ledger, run, 9)
+    run, drop = ready_entries.new_orders(ledger, 9)
 
     def refuses(number, _request):
         text = "is odd" if number == 0 else "is dear"
         return says(400, refusal(CREATE, [Fault("currency", text)]))
 
-    with Scripted(refuses) as server:
-        send(ledger, run, server, connections=1)
+    send(refuses, ledger, run, connections=1)
     told = list(ledger.queries.entries_of(drop.id))[-1].problems[0].text
     assert "currency: is odd; currency: is dear" in told
 
@@ -169,12 +147,9 @@ def test_a_known_mapping_is_tried_in_each_folder_that_is_new(ledger, accepted, t
     run, numbers = ledger.begin_run(), itertools.count(0, 100)
     for file in accepted:
         read_by_one_mapping(ledger, run, file, next(numbers))
-    with Scripted(lambda *_: accepts) as server:
-        send(ledger, run, server)
+    send(accepts, ledger, run)
     drop = read_by_one_mapping(ledger, run, then, next(numbers))
-    with Scripted(lambda *_: NO) as server:
-        settings = ready_entries.settings(canary=canary)
-        report = ready_entries.send_all(ledger, run, server.url, settings)
+    report, _ = ready_entries.send_to(NO, ledger, run, canary=canary)
     states = ready_entries.states(ledger, drop)
     assert states == (["refused"] * 3 + ["held"] * 7 if tried else ["refused"] * 10)
     assert report.held == states.count("held")

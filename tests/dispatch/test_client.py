@@ -67,7 +67,7 @@ def test_a_token_that_cannot_stand_in_a_header_is_refused_without_being_shown(to
 
 
 def test_a_call_carries_what_the_interface_asks_for_and_little_else():
-    with Scripted(lambda *_: accepts) as server, client_of(f"{server.url}/base/", settings()) as client:
+    with Scripted(accepts) as server, client_of(f"{server.url}/base/", settings()) as client:
         assert client.call(CREATE, BODY).failure is None
         assert client.call(CREATE, BODY + b" ").status == 200
         (first, second) = server.requests
@@ -91,7 +91,7 @@ def test_a_call_carries_what_the_interface_asks_for_and_little_else():
 def test_the_environment_changes_nothing(monkeypatch, tmp_path):
     netrc = tmp_path / "netrc"
     netrc.write_text("machine 127.0.0.1 login anna password secret\n")
-    with Scripted(lambda *_: says(500)) as proxy, Scripted(lambda *_: accepts) as server:
+    with Scripted(says(500)) as proxy, Scripted(accepts) as server:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
         monkeypatch.setenv("NETRC", str(netrc))
@@ -102,11 +102,11 @@ def test_the_environment_changes_nothing(monkeypatch, tmp_path):
 
 
 def test_no_redirect_is_followed_and_the_token_goes_nowhere_else():
-    with Scripted(lambda *_: accepts) as elsewhere:
+    with Scripted(accepts) as elsewhere:
         for status in (301, 302, 303, 307, 308):
             redirect = says(status, b"", f"Location: {elsewhere.url}/tmsapi/createOrder\r\n")
             with (
-                Scripted(lambda *_, redirect=redirect: redirect) as server,
+                Scripted(redirect) as server,
                 client_of(server.url, settings()) as client,
             ):
                 assert client.call(CREATE, BODY).status == status
@@ -131,7 +131,7 @@ SLOW = {
 
 @pytest.mark.parametrize("name", SLOW)
 def test_a_call_is_over_when_its_time_is_over(name):
-    with Scripted(lambda *_: SLOW[name]) as server, client_of(server.url, QUICK) as client:
+    with Scripted(SLOW[name]) as server, client_of(server.url, QUICK) as client:
         began = time.monotonic()
         reply = client.call(CREATE, BODY)
         took = time.monotonic() - began
@@ -212,7 +212,7 @@ def test_after_any_failure_the_next_call_gets_through():
 
 def test_a_connection_that_the_exchange_closed_is_noticed():
     with (
-        Scripted(lambda *_: scripted_exchange.accepts_and_closes) as server,
+        Scripted(scripted_exchange.accepts_and_closes) as server,
         client_of(server.url, settings()) as client,
     ):
         for _ in range(3):
@@ -223,7 +223,7 @@ def test_a_connection_that_the_exchange_closed_is_noticed():
 
 def test_a_connection_that_idled_is_not_used_again():
     options = settings(idle_connection_s=0.05)
-    with Scripted(lambda *_: accepts) as server, client_of(server.url, options) as client:
+    with Scripted(accepts) as server, client_of(server.url, options) as client:
         for _ in range(2):
             assert client.call(CREATE, BODY).status == 200
             time.sleep(0.1)
@@ -231,7 +231,7 @@ def test_a_connection_that_idled_is_not_used_again():
 
 
 def test_every_write_goes_to_its_path():
-    with Scripted(lambda *_: accepts) as server, client_of(server.url, settings()) as client:
+    with Scripted(accepts) as server, client_of(server.url, settings()) as client:
         for operation in WRITES:
             assert client.call(operation, scripted_exchange._encode(GOOD[operation.name])).status == 200
     assert {name for name, _ in server.applied} == {operation.name for operation in WRITES}
@@ -251,7 +251,7 @@ def test_the_token_shows_up_nowhere():
 @pytest.mark.parametrize("coding", [TOKEN, f"{'a' * 30}{TOKEN}", "".join(f"%{sign:02x}" for sign in TOKEN.encode())])
 def test_a_token_in_the_name_of_a_coding_is_masked(coding):
     move = says(200, b"x", f"Content-Encoding: {coding}\r\n")
-    with Scripted(lambda *_: move) as server, client_of(server.url, settings()) as client:
+    with Scripted(move) as server, client_of(server.url, settings()) as client:
         reply = client.call(CREATE, BODY)
     assert reply.failure.name == PACKED
     assert "***" in reply.failure.text
@@ -263,7 +263,7 @@ def localhost(server):
 
 
 def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
-    with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(localhost(server), PATIENT) as client:
+    with Scripted(accepts, tls=certificate[1]) as server, client_of(localhost(server), PATIENT) as client:
         reply = client.call(CREATE, BODY)
     assert not reply.failure.has_sent
     assert reply.failure.text.startswith("the certificate of the exchange is not trusted: ")
@@ -272,7 +272,7 @@ def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
 
 def test_a_certificate_of_another_host_is_not_accepted(certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))  # as a system that trusts it would have it
-    with Scripted(lambda *_: accepts, tls=certificate[1]) as server, client_of(server.url, PATIENT) as client:
+    with Scripted(accepts, tls=certificate[1]) as server, client_of(server.url, PATIENT) as client:
         reply = client.call(CREATE, BODY)
     assert not reply.failure.has_sent
     assert "IP address mismatch" in reply.failure.text
@@ -291,7 +291,7 @@ def test_calls_over_tls_share_a_connection_and_end_in_time(certificate, monkeypa
 
 
 def test_tls_to_a_plain_port_sends_nothing():
-    with Scripted(lambda *_: accepts) as server, client_of(server.url.replace("http:", "https:"), QUICK) as client:
+    with Scripted(accepts) as server, client_of(server.url.replace("http:", "https:"), QUICK) as client:
         reply = client.call(CREATE, BODY)
     assert not reply.failure.has_sent
     assert server.applied.total() == 0
@@ -316,7 +316,7 @@ def in_chunks(trailers, ends=b"\r\n"):
 @pytest.mark.parametrize("trailer", [b"X-T: " + b"a" * 993 + b"\r\n", b"a" * 1000], ids=["many", "without end"])
 def test_an_answer_with_trailers_without_end_is_cut_off(trailer):
     move = in_chunks(trailer * 100 for _ in range(1_000))
-    with Scripted(lambda *_: move) as server, client_of(server.url, settings()) as client:
+    with Scripted(move) as server, client_of(server.url, settings()) as client:
         reply = client.call(CREATE, BODY)
     assert reply.failure is not None
     assert "the part after the body of the answer is larger than 262144 bytes" in reply.failure.text
@@ -325,7 +325,7 @@ def test_an_answer_with_trailers_without_end_is_cut_off(trailer):
 
 def test_a_trailer_is_no_header():
     move = in_chunks([b"Content-Encoding: gzip\r\nRetry-After: 9\r\n"])
-    with Scripted(lambda *_: move) as server, client_of(server.url, settings()) as client:
+    with Scripted(move) as server, client_of(server.url, settings()) as client:
         reply = client.call(CREATE, BODY)
     assert (reply.failure, reply.status, reply.retry_after) == (None, 200, "")
 
@@ -337,7 +337,7 @@ TENDERS = BY_NAME["tender.list"]
 
 
 def ask(options, operation, move, page_size=7):
-    with Scripted(lambda *_: move) as server, client_of(server.url, options) as client:
+    with Scripted(move) as server, client_of(server.url, options) as client:
         return client.listing(operation, page_size), server.requests[-1]
 
 
@@ -357,7 +357,7 @@ def test_a_listing_is_asked_for_as_the_assumptions_say():
 
 def test_a_whole_listing_is_asked_for_again_until_it_is_complete():
     records = [{"order_id": str(number)} for number in range(250)]
-    with Scripted(lambda *_: lists(records)) as server, client_of(server.url, settings()) as client:
+    with Scripted(lists(records)) as server, client_of(server.url, settings()) as client:
         listing = client.whole_listing(ORDERS)
         assert len(listing.results) == 250
         assert [request.target.partition("=")[2] for request in server.requests] == ["1", "400"]
@@ -365,7 +365,7 @@ def test_a_whole_listing_is_asked_for_again_until_it_is_complete():
 
 def test_a_listing_that_stays_short_is_handed_over_incomplete():
     short = lists([{"order_id": "1"}], total=9)
-    with Scripted(lambda *_: short) as server, client_of(server.url, settings()) as client:
+    with Scripted(short) as server, client_of(server.url, settings()) as client:
         listing = client.whole_listing(ORDERS)
     assert not listing.complete
     assert len(server.requests) == 4
@@ -377,7 +377,7 @@ def asked_for(server):
 
 def test_a_listing_of_any_size_is_asked_for_as_a_whole():
     huge = lists([{"order_id": "1"}], total=1_000_000)
-    with Scripted(lambda *_: huge) as server, client_of(server.url, settings()) as client:
+    with Scripted(huge) as server, client_of(server.url, settings()) as client:
         client.whole_listing(ORDERS)
         assert asked_for(server)[:2] == [1, 1_200_100]
 
@@ -454,11 +454,11 @@ def test_a_listing_that_refuses_every_page_size_shows_one_record(tmp_path):
 def test_a_whole_listing_has_its_own_limits_of_time_and_size():
     move = lists([{"order_id": "1", "delivery_city": "x" * 1_000}] * 200)
     options = settings(answer_bytes_max=10_000, listing_bytes_max=1_000_000)
-    with Scripted(lambda *_: move) as server, client_of(server.url, options) as client:
+    with Scripted(move) as server, client_of(server.url, options) as client:
         assert len(client.whole_listing(ORDERS).results) == 200
     options = settings(listing_bytes_max=10_000)
     with (
-        Scripted(lambda *_: move) as server,
+        Scripted(move) as server,
         client_of(server.url, options) as client,
         pytest.raises(ExchangeUnreachable, match="listing_bytes_max"),
     ):

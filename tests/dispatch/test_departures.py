@@ -188,7 +188,7 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
         clock.jumped = INTENT_VALID_S + 1
         return "another-token-9a1"
 
-    with Scripted(lambda *_: says(401, b"{}")) as server:
+    with Scripted(says(401, b"{}")) as server:
         with (
             Client(server.url, ready_entries.TOKEN, options, renew=renew) as client,
             under_way(client, options, RateLimiter(0, clock()), clock) as calls_in_flight,
@@ -229,8 +229,7 @@ def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(
 
 
 def test_a_connection_that_is_closed_while_its_call_waits_is_replaced(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 5)
+    run, drop = ready_entries.new_orders(ledger, 5)
 
     def closes_soon(connection, request):
         accepts.act(connection, request)
@@ -239,7 +238,7 @@ def test_a_connection_that_is_closed_while_its_call_waits_is_replaced(ledger):
 
     options = ready_entries.settings(connections=1, assumptions={"calls_per_second": 3})
     with (
-        Scripted(lambda *_: Move(closes_soon, applies=True)) as server,
+        Scripted(Move(closes_soon, applies=True)) as server,
         ready_entries.client_of(server.url, options) as client,
     ):
         report = ready_entries.send(ledger, client, run, options)
@@ -249,10 +248,9 @@ def test_a_connection_that_is_closed_while_its_call_waits_is_replaced(ledger):
 
 
 def test_a_connection_that_lies_idle_too_long_while_its_call_waits_is_not_used(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 4)
+    run, drop = ready_entries.new_orders(ledger, 4)
     options = ready_entries.settings(connections=1, idle_connection_s=0.05, assumptions={"calls_per_second": 3})
-    with Scripted(lambda *_: accepts) as server, ready_entries.client_of(server.url, options) as client:
+    with Scripted(accepts) as server, ready_entries.client_of(server.url, options) as client:
         ready_entries.send(ledger, client, run, options)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 4
     assert server.connections == 4

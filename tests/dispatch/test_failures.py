@@ -27,7 +27,7 @@ def failure_at(url):
 
 
 def failure_after(move):
-    with Scripted(lambda *_: move) as server:
+    with Scripted(move) as server:
         return failure_at(server.url)
 
 

@@ -84,12 +84,12 @@ def test_one_bad_call_touches_no_other_and_is_never_repeated(ledger, hanging):
     """Each between two good ones: one after the other, or all at the same time where each takes a while."""
     names = [name for name in FAULTS if (name in HANGING) == hanging]
     moves = [move for name in names for move in (accepts, FAULTS[name][0], accepts)]
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, len(moves))
+    run, drop = ready_entries.new_orders(ledger, len(moves))
     beside = {"connections": len(moves), "connections_start": len(moves), "call_timeout_s": _TIMEOUT_S}
     options = ready_entries.settings(**OPTIONS | PLENTY | (beside if hanging else {}))
-    with Scripted(lambda number, _: by_order(moves) if hanging else moves[number]) as server:
-        report = ready_entries.send_all(ledger, run, server.url, options)
+    report, server = ready_entries.send_to(
+        lambda number, _: by_order(moves) if hanging else moves[number], ledger, run, options
+    )
     entries = list(ledger.queries.entries_of(drop.id))
     good = [entry for place, entry in enumerate(entries) if place % 3 != 1]
     assert {str(entry.state) for entry in good} == {"accepted"}
@@ -130,22 +130,26 @@ def test_what_would_hit_every_call_ends_the_sending_at_once(tmp_path):
     for name, (move, stop, state) in HALTING.items():
         (tmp_path / name).mkdir()
         with ready_entries.ledgers.ledger_in(tmp_path / name) as ledger:
-            run = ledger.begin_run()
-            drop = ready_entries.orders(ledger, run, 4)
-            with Scripted(lambda number, _, move=move: move if number else accepts) as server:
-                report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(**OPTIONS))
+            run, drop = ready_entries.new_orders(ledger, 4)
+            report, server = ready_entries.send_to(
+                lambda number, _, move=move: move if number else accepts, ledger, run, **OPTIONS
+            )
             assert (report.stopped, report.why != "", len(server.requests)) == (stop, True, 2), name
             assert ready_entries.states(ledger, drop) == ["accepted", state, "ready", "ready"], name
 
 
 @pytest.mark.parametrize("status", [425, 429])
 def test_a_busy_exchange_is_left_alone_and_asked_again(ledger, status):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 6)
+    run, drop = ready_entries.new_orders(ledger, 6)
     busy = says(status, b"", "Retry-After: 40\r\n")
     naps = ready_entries.Naps()
-    with Scripted(lambda number, _: busy if number in (2, 3) else accepts) as server:
-        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(**OPTIONS), naps=naps)
+    report, _ = ready_entries.send_to(
+        lambda number, _: busy if number in (2, 3) else accepts,
+        ledger,
+        run,
+        **OPTIONS,
+        naps=naps,
+    )
     assert ready_entries.states(ledger, drop) == ["accepted"] * 6
     assert report.stopped is None
     assert naps.slept >= 80
@@ -154,19 +158,14 @@ def test_a_busy_exchange_is_left_alone_and_asked_again(ledger, status):
 
 
 def test_a_busy_exchange_without_end_pauses_the_run_and_marks_nothing(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 6)
-    with Scripted(lambda *_: says(429)) as server:
-        report = ready_entries.send_all(
-            ledger, run, server.url, ready_entries.settings(unreachable_max=4, connections=2)
-        )
+    run, drop = ready_entries.new_orders(ledger, 6)
+    report, server = ready_entries.send_to(says(429), ledger, run, unreachable_max=4, connections=2)
     assert (report.stopped, ready_entries.states(ledger, drop)) == (StopReason.BUSY, ["ready"] * 6)
     assert len(server.requests) <= 2 + 3
 
 
 def test_nobody_there_leaves_everything_ready(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 6)
+    run, drop = ready_entries.new_orders(ledger, 6)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         free = taken.getsockname()[1]
     naps = ready_entries.Naps()
@@ -179,8 +178,7 @@ def test_nobody_there_leaves_everything_ready(ledger):
 
 
 def test_a_name_that_does_not_exist_leaves_everything_ready(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 2)
+    run, drop = ready_entries.new_orders(ledger, 2)
     options = ready_entries.settings(unreachable_max=1)
     report = ready_entries.send_all(ledger, run, "https://exchange.invalid", options)
     assert report.stopped is StopReason.UNREACHABLE
@@ -188,9 +186,8 @@ def test_a_name_that_does_not_exist_leaves_everything_ready(ledger):
 
 
 def test_an_exchange_that_comes_back_gets_everything(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 20)
-    with Scripted(lambda *_: accepts) as server:
+    run, drop = ready_entries.new_orders(ledger, 20)
+    with Scripted(accepts) as server:
         port = int(server.url.rsplit(":", 1)[1])
     revived = []
 
@@ -211,10 +208,8 @@ def test_an_exchange_that_comes_back_gets_everything(ledger):
 
 
 def test_many_unknown_outcomes_in_a_row_end_the_sending(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 30)
-    with Scripted(lambda *_: says(500)) as server:
-        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(unknown_max=5, connections=1))
+    run, drop = ready_entries.new_orders(ledger, 30)
+    report, _ = ready_entries.send_to(says(500), ledger, run, unknown_max=5, connections=1)
     assert report.stopped is StopReason.UNKNOWN
     states = ready_entries.states(ledger, drop)
     assert states == ["unknown"] * report.unknown + ["ready"] * (30 - report.unknown)
@@ -222,8 +217,7 @@ def test_many_unknown_outcomes_in_a_row_end_the_sending(ledger):
 
 
 def test_a_refusal_after_an_unknown_attempt_is_unknown(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 1)
+    run, drop = ready_entries.new_orders(ledger, 1)
     with Scripted(
         lambda number, _: scripted_exchange.applies_and_closes if number == 0 else says(400, BAD_FIELD)
     ) as server:
@@ -242,8 +236,7 @@ def test_a_refusal_after_an_unknown_attempt_is_unknown(ledger):
 
 def test_faults_among_many_calls_at_once_lose_and_double_nothing(ledger):
     moves = [move for name, (move, _) in FAULTS.items() if name not in HANGING]
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 200)
+    run, drop = ready_entries.new_orders(ledger, 200)
     options = ready_entries.settings(**{**OPTIONS, **PLENTY, "connections": 8})
     script = Scripted(lambda number, _: moves[number // 5 % len(moves)] if number % 5 == 0 else accepts)
     with script as server:

@@ -324,8 +324,7 @@ def test_a_pause_of_others_takes_back_what_waits_and_nothing_is_lost(ledger):
         assert set(states) == {"accepted", "ready"}
         assert states["accepted"] == server.applied.total() == report.accepted < 25
         assert report.calls == report.accepted
-    with Scripted(lambda *_: accepts) as again:
-        ready_entries.send_all(ledger, run, again.url)
+    _, again = ready_entries.send_to(accepts, ledger, run)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 40
     assert not server.keys("order.create") & again.keys("order.create")
 
@@ -359,8 +358,7 @@ def test_two_who_send_in_one_process_share_its_lease(tmp_path):
     def sender(name, sends):
         (tmp_path / name).mkdir()
         with ledgers.ledger_in(tmp_path / name) as ledger:
-            run = ledger.begin_run()
-            drop = ready_entries.orders(ledger, run, 40)
+            run, drop = ready_entries.new_orders(ledger, 40)
             if name == "b":
                 seen.wait(30)
             sends(ledger, run, stopping=[])

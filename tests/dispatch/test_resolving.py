@@ -22,20 +22,18 @@ def resolve(ledger, run, url, token=ready_entries.TOKEN, settings=SETTINGS):
 
 def lose(ledger, run, move=scripted_exchange.closes_without_answer):
     """Send what is ready to an exchange that does not answer."""
-    with Scripted(lambda *_: move) as server:
-        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(unknown_max=1000))
+    ready_entries.send_to(move, ledger, run, unknown_max=1000)
 
 
 def listed(ledger, run, records, settings=SETTINGS, **more):
-    with Scripted(lambda *_: lists(records, **more)) as server:
+    with Scripted(lists(records, **more)) as server:
         report = resolve(ledger, run, server.url, settings=settings)
     assert all(request.method == "GET" for request in server.requests)
     return report
 
 
 def test_what_the_exchange_has_is_accepted_and_the_rest_stays_unknown(ledger, tmp_path):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 6)
+    run, drop = ready_entries.new_orders(ledger, 6)
     tenders = ready_entries.plan(
         ledger, run, "tender.create", [ledgers.tender(number) for number in range(2)], file="t.csv"
     )
@@ -58,8 +56,7 @@ def test_what_the_exchange_has_is_accepted_and_the_rest_stays_unknown(ledger, tm
 def deleted(ledger, run):
     """Two orders that were accepted, and a delete of the first whose answer was lost."""
     ready_entries.orders(ledger, run, 2)
-    with Scripted(lambda *_: accepts) as server:
-        ready_entries.send_all(ledger, run, server.url)
+    ready_entries.send_to(accepts, ledger, run)
     drop = ready_entries.plan(ledger, run, "order.delete", [{"order_id": "A-00000"}], file="d.csv")
     lose(ledger, run)
     return drop
@@ -90,23 +87,21 @@ def test_without_unknown_entries_that_a_listing_shows_nobody_is_asked(ledger):
 
 
 def test_a_listing_that_cannot_be_had_changes_nothing(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 1)
+    run, drop = ready_entries.new_orders(ledger, 1)
     lose(ledger, run)
     for move, error in (
         (scripted_exchange.says(401, UNAUTHORISED), TokenRefused),
         (scripted_exchange.says(500), ExchangeUnreachable),
     ):
-        with Scripted(lambda *_, move=move: move) as server, pytest.raises(error):
+        with Scripted(move) as server, pytest.raises(error):
             resolve(ledger, run, server.url)
     assert ready_entries.states(ledger, drop) == ["unknown"]
 
 
 def test_where_no_listing_is_served_nothing_is_proved_and_the_rest_goes_on(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 1)
+    run, drop = ready_entries.new_orders(ledger, 1)
     lose(ledger, run)
-    with Scripted(lambda *_: scripted_exchange.says(405, UNKNOWN_METHOD)) as server:
+    with Scripted(scripted_exchange.says(405, UNKNOWN_METHOD)) as server:
         assert resolve(ledger, run, server.url).left == 1
     assert ready_entries.states(ledger, drop) == ["unknown"]
     (found,) = ledger.queries.findings_of(1)

@@ -1,6 +1,5 @@
 """Calls through a real proxy and to a real TLS server: who is trusted, which certificate is shown, and what failures mean."""
 
-import os
 import shutil
 import ssl
 import subprocess
@@ -13,7 +12,7 @@ import scripted_exchange
 from certificates import Authority, serving
 from payload_examples import GOOD
 from proxies import Proxy
-from ready_entries import TOKEN, client_of, count, orders, send_all
+from ready_entries import TOKEN, client_of, count, new_orders, send_all
 from scripted_exchange import Scripted, accepts, lists, says
 
 from loadsheet import run_log
@@ -25,16 +24,6 @@ CREATE, ORDERS = BY_NAME["order.create"], BY_NAME["order.list"]
 BODY = scripted_exchange._encode(GOOD["order.create"])
 LOGIN = "anna:pa%20ss%40word"
 PLAIN_LOGIN = "anna:pa ss@word"
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory):
-    if not shutil.which("openssl") and not os.environ.get("CI"):
-        pytest.skip("no openssl command is there to make certificates")
-    made = Authority(tmp_path_factory.mktemp("authority"))
-    made.issue("server", hosts="DNS:exchange.test,DNS:localhost")
-    made.issue("client")
-    return made
 
 
 def settings(url, **changes):
@@ -58,7 +47,7 @@ def call(url, **changes):
 def behind_a_proxy(certificate=None, script=accepts, **proxy):
     """An exchange that only the proxy knows by its name; yields both and the URL of the exchange."""
     context = serving(certificate) if certificate else None
-    with Scripted(lambda *_: script, tls=context) as server:
+    with Scripted(script, tls=context) as server:
         port = urlsplit(server.url).port
         with Proxy(hosts={"exchange.test": port}, **proxy) as through:
             yield server, through, f"{'https' if certificate else 'http'}://exchange.test:{port}"
@@ -85,8 +74,7 @@ def test_writes_and_listings_go_through_a_tunnel(authority):
 
 def test_a_whole_sending_goes_through_a_tunnel(ledger, authority):
     with behind_a_proxy(authority.issued["server"], login=PLAIN_LOGIN) as (server, proxy, url):
-        run = ledger.begin_run()
-        orders(ledger, run, 12)
+        run, _ = new_orders(ledger, 12)
         options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
         assert send_all(ledger, run, url, options).accepted == 12
     assert server.applied.total() == 12
@@ -117,7 +105,7 @@ def test_the_environment_names_the_proxy_if_the_setting_says_so(monkeypatch, var
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    with Scripted(lambda *_: accepts) as server, Proxy() as proxy:
+    with Scripted(accepts) as server, Proxy() as proxy:
         for name, value in variables.items():
             monkeypatch.setenv(name, {"URL": proxy.url, "PLACE": f"127.0.0.1:{proxy.port}"}.get(value, value))
         assert call(server.url, proxy="environment")[0].status == 200
@@ -127,7 +115,7 @@ def test_the_environment_names_the_proxy_if_the_setting_says_so(monkeypatch, var
 
 
 def test_the_embedded_exchange_is_never_called_through_a_proxy():
-    with Scripted(lambda *_: accepts) as server, Proxy() as proxy:
+    with Scripted(accepts) as server, Proxy() as proxy:
         with Client(server.url, TOKEN, ready_entries.settings(proxy=proxy.url)) as client:
             assert client.call(CREATE, BODY).status == 200
         assert not proxy.asked
@@ -136,8 +124,7 @@ def test_the_embedded_exchange_is_never_called_through_a_proxy():
 @pytest.mark.parametrize("secure", [True, False])
 def test_a_proxy_that_refuses_the_password_ends_sending_and_nothing_is_unknown(ledger, authority, secure):
     with behind_a_proxy(authority.issued["server"] if secure else None, login="anna:other") as (server, proxy, url):
-        run = ledger.begin_run()
-        orders(ledger, run, 3)
+        run, _ = new_orders(ledger, 3)
         options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file, connections=1)
         report = send_all(ledger, run, url, options)
         assert report.stopped is StopReason.PROXY_LOGIN_REFUSED
@@ -201,8 +188,7 @@ def test_a_proxy_that_is_not_there_is_named():
 def test_the_password_of_a_proxy_is_nowhere(ledger, authority, secure, tmp_path, capfd):
     encoded = "YW5uYTpwYSBzc0B3b3Jk"  # base64 of the user name and the password
     with behind_a_proxy(authority.issued["server"] if secure else None, login="anna:other") as (_, proxy, url):
-        run = ledger.begin_run()
-        orders(ledger, run, 2)
+        run, _ = new_orders(ledger, 2)
         options = settings(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
         report = send_all(ledger, run, url, options)
         reply, outcome = call(url, proxy=proxy.url_with(LOGIN), ca_bundle=authority.file)
@@ -229,7 +215,7 @@ def test_the_password_of_a_proxy_is_nowhere(ledger, authority, secure, tmp_path,
 
 @contextmanager
 def tls_exchange(certificate, **options):
-    with Scripted(lambda *_: accepts, tls=serving(certificate, **options)) as server:
+    with Scripted(accepts, tls=serving(certificate, **options)) as server:
         yield server, server.url.replace("127.0.0.1", "localhost")
 
 
@@ -268,8 +254,7 @@ def test_an_exchange_that_demands_a_certificate_gets_it(ledger, authority, tmp_p
         options = {"ca_bundle": authority.file, "client_certificate": certificate, "client_key": key}
         assert call(url, **options)[0].status == 200
         assert call(url, ca_bundle=authority.file, client_certificate=both)[0].status == 200
-        run = ledger.begin_run()
-        orders(ledger, run, 5)
+        run, _ = new_orders(ledger, 5)
         assert send_all(ledger, run, url, settings(url, **options)).accepted == 5
     assert server.applied.total() == 7
 
@@ -290,8 +275,7 @@ def test_a_certificate_that_the_exchange_refuses_is_named_and_nothing_is_unknown
             shown == "none" and newest is ssl.TLSVersion.TLSv1_2  # OpenSSL calls this a failed handshake
         )
         assert outcome.kind is OutcomeKind.NOT_SENT
-        run = ledger.begin_run()
-        orders(ledger, run, 3)
+        run, _ = new_orders(ledger, 3)
         report = send_all(ledger, run, url, settings(url, connections=1, **options))
     assert (report.unknown, report.stopped) == (0, StopReason.UNREACHABLE)
     assert count(ledger, "ready") == 3

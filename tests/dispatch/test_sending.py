@@ -26,12 +26,10 @@ SUPPORT = Path(scripted_exchange.__file__).parent
 
 
 def test_everything_ready_is_sent_once_and_settled(ledger):
-    run = ledger.begin_run()
-    made = ready_entries.orders(ledger, run, 40)
+    run, made = ready_entries.new_orders(ledger, 40)
     told = ready_entries.events(ledger, run, 90, orders=40)
     heard = []
-    with Scripted(lambda *_: accepts) as server:
-        report = ready_entries.send_all(ledger, run, server.url, progress=lambda *numbers: heard.append(numbers))
+    report, server = ready_entries.send_to(accepts, ledger, run, progress=lambda *numbers: heard.append(numbers))
     assert ready_entries.states(ledger, made, told) == ["accepted"] * 130
     assert (report.accepted, report.refused, report.unknown, report.returned) == (130, 0, 0, 0)
     assert max(server.keys("order.create").values()) == 1
@@ -69,8 +67,7 @@ def test_the_real_exchange_takes_orders_updates_events_and_deletes(ledger, tmp_p
 
 
 def test_the_intent_is_on_disk_before_the_first_byte_leaves(ledger, tmp_path):
-    run = ledger.begin_run()
-    ready_entries.orders(ledger, run, 40)
+    run, _ = ready_entries.new_orders(ledger, 40)
     seen = []
 
     def look(connection, request):
@@ -80,8 +77,7 @@ def test_the_intent_is_on_disk_before_the_first_byte_leaves(ledger, tmp_path):
         reader.close()
         return accepts.act(connection, request)
 
-    with Scripted(lambda *_: Move(look, applies=True)) as server:
-        ready_entries.send_all(ledger, run, server.url)
+    ready_entries.send_to(Move(look, applies=True), ledger, run)
     assert seen == ["sending"] * 40
 
 
@@ -116,18 +112,15 @@ class Watching:
 
 
 def test_as_many_calls_as_connections_are_under_way_and_no_more(ledger):
-    run = ledger.begin_run()
-    ready_entries.orders(ledger, run, 60)
+    run, _ = ready_entries.new_orders(ledger, 60)
     script = Watching(0.02)
-    with Scripted(script) as server:
-        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=6))
+    _, server = ready_entries.send_to(script, ledger, run, connections=6)
     assert script.most == 6
     assert server.connections == 6
 
 
 def test_a_slow_call_holds_up_nobody_else(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 60)
+    run, drop = ready_entries.new_orders(ledger, 60)
     others, waited = threading.Event(), []
 
     def waits(connection, request):
@@ -139,8 +132,7 @@ def test_a_slow_call_holds_up_nobody_else(ledger):
             others.set()
         return Move(waits, applies=True) if number == 0 else accepts
 
-    with Scripted(script) as server:
-        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=4, call_timeout_s=30))
+    ready_entries.send_to(script, ledger, run, connections=4, call_timeout_s=30)
     assert waited == [True], "all others came while the first was under way"
     assert ready_entries.states(ledger, drop) == ["accepted"] * 60
 
@@ -157,8 +149,7 @@ def test_one_lane_is_one_call_at_a_time_and_keeps_its_order(ledger):
         ready_entries.plan(ledger, run, "order.status", events, file=f"s{turn}.csv")
     ready_entries.plan(ledger, run, "order.delete", [{"order_id": key} for key in keys], file="d.csv")
     script = Watching(0.003)
-    with Scripted(script) as server:
-        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=8))
+    ready_entries.send_to(script, ledger, run, connections=8)
     expected = ["order.create"]
     for turn in range(3):
         expected += ["order.update", *(f"{turn}.{step}" for step in range(5))]
@@ -167,11 +158,14 @@ def test_one_lane_is_one_call_at_a_time_and_keeps_its_order(ledger):
 
 
 def test_nothing_on_a_lane_is_sent_behind_an_unknown_outcome(ledger):
-    run = ledger.begin_run()
-    made = ready_entries.orders(ledger, run, 3)
+    run, made = ready_entries.new_orders(ledger, 3)
     told = ready_entries.events(ledger, run, 6, orders=3)
-    with Scripted(lambda number, _: scripted_exchange.applies_and_closes if number == 1 else accepts) as server:
-        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=1))
+    report, _ = ready_entries.send_to(
+        lambda number, _: scripted_exchange.applies_and_closes if number == 1 else accepts,
+        ledger,
+        run,
+        connections=1,
+    )
     assert ready_entries.states(ledger, made) == ["accepted", "unknown", "accepted"]
     assert ready_entries.states(ledger, told) == ["accepted", "ready", "accepted"] * 2
     assert (report.stopped, report.unknown) == (None, 1)
@@ -193,15 +187,14 @@ def most_marked(ledger, tmp_path, options, *, seconds=0.0):
         most[0] = max(most[0], counted(tmp_path, "state = 'sending'"))
         return accepts_after(seconds).act(connection, request)
 
-    with Scripted(lambda *_: Move(look, applies=True)) as server:
+    with Scripted(Move(look, applies=True)) as server:
         report = ready_entries.send_all(ledger, ledger.begin_run(), server.url, options)
     return most[0], report
 
 
 @pytest.mark.parametrize("window", [1, 10])
 def test_no_more_than_a_window_is_marked_as_sending(ledger, tmp_path, window):
-    run = ledger.begin_run()
-    ready_entries.orders(ledger, run, 30)
+    run, _ = ready_entries.new_orders(ledger, 30)
     ready_entries.events(ledger, run, 60, orders=30)
     most, report = most_marked(ledger, tmp_path, ready_entries.settings(window=window, connections=4))
     assert 1 <= most <= window
@@ -228,8 +221,7 @@ def test_half_as_many_calls_as_connections_or_16_are_marked_ahead_and_fewer_wher
 
 def test_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(sending, "GROUP_COMMIT_S", 1.0)
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 200)
+    run, drop = ready_entries.new_orders(ledger, 200)
     over = []
 
     def script(number, _):
@@ -237,8 +229,7 @@ def test_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, 
             over.append(number)
         return says(401, UNAUTHORISED) if over else accepts
 
-    with Scripted(script) as server:
-        report = ready_entries.send_all(ledger, run, server.url)
+    report, server = ready_entries.send_to(script, ledger, run)
     assert report.stopped is StopReason.TOKEN_REFUSED
     entries = list(ledger.queries.entries_of(drop.id))
     assert Counter(str(entry.state) for entry in entries) == {
@@ -253,16 +244,15 @@ def test_calls_that_are_taken_back_are_ready_again_and_recorded_at_once(ledger, 
     assert changed_at.keys() == {"not sent", "not authorised"}
     assert len(changed_at["not sent"]) > 4
     assert len(set(changed_at["not sent"])) <= 2, "those that had not left are recorded together"
-    with Scripted(lambda *_: accepts) as again:
+    with Scripted(accepts) as again:
         assert ready_entries.send_all(ledger, run, again.url).accepted == 200 - report.accepted
     assert (server.applied + again.applied).total() == 200
 
 
 def test_a_rate_is_kept(ledger):
-    run = ledger.begin_run()
-    ready_entries.orders(ledger, run, 30)
+    run, _ = ready_entries.new_orders(ledger, 30)
     options = ready_entries.settings(assumptions={"calls_per_second": 40}, connections=8)
-    with Scripted(lambda *_: accepts) as server, ready_entries.client_of(server.url, options) as client:
+    with Scripted(accepts) as server, ready_entries.client_of(server.url, options) as client:
         began = time.monotonic()
         report = ready_entries.send(ledger, client, run, options)
         took = time.monotonic() - began
@@ -272,24 +262,20 @@ def test_a_rate_is_kept(ledger):
 
 @pytest.mark.parametrize("at", [0, 7])
 def test_a_token_that_ends_in_the_middle_marks_nothing_refused(ledger, at):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 30)
+    run, drop = ready_entries.new_orders(ledger, 30)
     expired = says(401, UNAUTHORISED)
-    with Scripted(lambda number, _: expired if number >= at else accepts) as server:
-        report = ready_entries.send_all(ledger, run, server.url)
+    report, server = ready_entries.send_to(lambda number, _: expired if number >= at else accepts, ledger, run)
     assert report.stopped is StopReason.TOKEN_REFUSED
     states = Counter(ready_entries.states(ledger, drop))
     assert set(states) <= {"accepted", "ready"}
     assert states["accepted"] == server.applied.total() == at
-    with Scripted(lambda *_: accepts) as again:
-        ready_entries.send_all(ledger, run, again.url)
+    _, again = ready_entries.send_to(accepts, ledger, run)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 30
     assert not server.keys("order.create") & again.keys("order.create")
 
 
 def test_a_call_that_breaks_by_our_own_fault_goes_through_after_the_others_are_settled(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 12)
+    run, drop = ready_entries.new_orders(ledger, 12)
 
     class Breaking(ready_entries.Client):
         def begin(self, connection, operation, body):
@@ -298,7 +284,7 @@ def test_a_call_that_breaks_by_our_own_fault_goes_through_after_the_others_are_s
             super().begin(connection, operation, body)
 
     options = ready_entries.settings(connections=2)
-    script = Scripted(lambda *_: accepts)
+    script = Scripted(accepts)
     with (
         script as server,
         Breaking(server.url, ready_entries.TOKEN, options) as client,
@@ -355,7 +341,7 @@ def planned(tmp_path, count):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
     path, drop = planned(tmp_path, 200)
-    with Scripted(lambda *_: accepts_after(0.05)) as server:
+    with Scripted(accepts_after(0.05)) as server:
         process = start(path, server.url)
         wait_for(lambda: server.applied.total() > 10)
         process.send_signal(number)
@@ -370,7 +356,7 @@ def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
 @pytest.mark.parametrize(("connections", "seconds", "count", "killed_after"), [(4, 0.004, 80, 9), (64, 0.05, 300, 100)])
 def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path, connections, seconds, count, killed_after):
     path, drop = planned(tmp_path, count)
-    with Scripted(lambda *_: accepts_after(seconds)) as server:
+    with Scripted(accepts_after(seconds)) as server:
         process = start(path, server.url, connections)
         wait_for(lambda: server.applied.total() >= killed_after)
         os.kill(process.pid, signal.SIGKILL)
@@ -388,8 +374,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path, connec
         }
         assert all(before[key] == 1 for key, state in found.items() if state == "accepted")
         assert {key for key in before if found[key] == "ready"} == set()
-        with Scripted(lambda *_: accepts) as again:
-            ready_entries.send_all(ledger, run, again.url)
+        _, again = ready_entries.send_to(accepts, ledger, run)
         both = before + again.keys("order.create")
         assert max(both.values()) == 1
         for entry in ledger.queries.entries_of(drop.id):
@@ -401,8 +386,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path, connec
 
 @pytest.mark.parametrize(("connections", "unknown"), [(1, range(6, 7)), (2, range(6, 12))])
 def test_with_many_unknown_outcomes_nothing_more_is_created_and_the_rest_goes_on(ledger, connections, unknown):
-    run = ledger.begin_run()
-    made = ready_entries.orders(ledger, run, 40)
+    run, made = ready_entries.new_orders(ledger, 40)
     told = ready_entries.plan(
         ledger, run, "order.status", [{"order_id": f"Z-{n}"} for n in range(30)], file="events.csv"
     )
@@ -411,22 +395,17 @@ def test_with_many_unknown_outcomes_nothing_more_is_created_and_the_rest_goes_on
         applies=True,
     )
     options = ready_entries.settings(outstanding_unknown_max=6, connections=connections)
-    with Scripted(lambda *_: lost) as server:
-        report = ready_entries.send_all(ledger, run, server.url, options)
+    report, _ = ready_entries.send_to(lost, ledger, run, options)
     states = Counter(ready_entries.states(ledger, made))
     assert states["unknown"] in unknown, "beyond it only what was under way"
     assert states["unknown"] + states["ready"] == 40
     assert ready_entries.states(ledger, told) == ["accepted"] * 30
     assert report.stopped is StopReason.OUTSTANDING
-    with Scripted(lambda *_: accepts) as server:
-        again = ready_entries.send_all(ledger, run, server.url, options)
+    again, _ = ready_entries.send_to(accepts, ledger, run, options)
     assert (again.calls, again.stopped) == (0, StopReason.OUTSTANDING)
 
 
-def test_the_report_says_what_it_settled_on_and_what_is_left(ledger):
-    run = ledger.begin_run()
-    ready_entries.orders(ledger, run, 60)
-    with Scripted(lambda *_: accepts_after(0.02)) as server:
-        report = ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=6))
+def test_the_report_names_the_limit_it_settled_on(ledger):
+    run, _ = ready_entries.new_orders(ledger, 60)
+    report, _ = ready_entries.send_to(accepts_after(0.02), ledger, run, connections=6)
     assert report.connections == 6
-    assert report.per_second > 0

@@ -46,7 +46,7 @@ def gone(times, real):
 def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_for_again(shared, monkeypatch, times):
     run, drop = planned(shared, 1)
     options = settings(takeover_s=20)
-    with Scripted(lambda *_: says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
+    with Scripted(says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
         monkeypatch.setattr(LedgerQueries, "entry", gone(times, LedgerQueries.entry))
         report = send(shared, client, run, options, stopping=[])
         assert len(server.requests) == 1
@@ -59,7 +59,7 @@ def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_f
 def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkeypatch, verb):
     run, drop = planned(shared, 6)
     options = settings(takeover_s=20, connections=2)
-    with Scripted(lambda *_: accepts_after(0.0)) as server:
+    with Scripted(accepts_after(0.0)) as server:
         monkeypatch.setattr(Ledger, verb, gone(1, getattr(Ledger, verb)))
         with Client(server.url, TOKEN, options) as client:
             report = send(shared, client, run, options, stopping=[])
@@ -72,7 +72,7 @@ def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkey
 def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(shared, monkeypatch):
     run, _ = planned(shared, 6)
     options = settings(takeover_s=0.3, connections=1, connections_start=1)
-    with Scripted(lambda *_: accepts_after(0.0)) as server:
+    with Scripted(accepts_after(0.0)) as server:
         monkeypatch.setattr(Ledger, "settle", gone(10**6, None))
         monkeypatch.setattr(Ledger, "settle_after_outage", gone(10**6, None))
         with Client(server.url, TOKEN, options) as client, pytest.raises(LedgerGone):
@@ -124,7 +124,7 @@ def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_onc
         return time.monotonic() + 1000 * len(said)
 
     monkeypatch.setattr(Ledger, "_unfenced", goes_after_a_commit)
-    with Scripted(lambda *_: accepts_after(0.0)) as server, Client(server.url, TOKEN, options) as client:
+    with Scripted(accepts_after(0.0)) as server, Client(server.url, TOKEN, options) as client:
         with pytest.raises(LedgerGone, match="after the commit"):
             send(shared, client, run, options, stopping=[], clock=hurried)
         later = ledgers.taken_over(shared)

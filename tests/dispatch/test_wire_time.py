@@ -156,7 +156,7 @@ def test_what_a_run_does_between_its_looks_does_not_shrink_its_limit(ledger, cer
         if done > 36:
             time.sleep(0.3)
 
-    script = Scripted(lambda *_: accepts_after(0.1), tls=certificate[1] if secured else None)
+    script = Scripted(accepts_after(0.1), tls=certificate[1] if secured else None)
     with script as server, ready_entries.client_of(server.url.replace("127.0.0.1", "localhost"), options) as client:
         report = send(ledger, client, run, options, progress=busy)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 66

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import ledgers
+from scripted_exchange import Scripted
 
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import Client, send
@@ -46,6 +47,12 @@ def plan(ledger, run, operation, payloads, *, file="orders.csv", **more):
     return ledgers.plan(ledger, run, drop, documents, **more)
 
 
+def new_orders(ledger, count, **changes):
+    """A run with as many orders; returns it and their drop."""
+    run = ledger.begin_run()
+    return run, orders(ledger, run, count, **changes)
+
+
 def orders(ledger, run, count, **changes):
     return plan(ledger, run, "order.create", [ledgers.order(number, **changes) for number in range(count)])
 
@@ -71,6 +78,13 @@ def send_all(ledger, run, url, options=None, *, token=TOKEN, naps=None, progress
     naps = naps or Naps()
     with client_of(url, options, token) as client:
         return send(ledger, client, run, options, progress=progress, sleep=naps.sleep, clock=naps.clock)
+
+
+def send_to(script, ledger, run, options=None, *, naps=None, progress=None, **changes):
+    """Send what is ready to a scripted exchange, with these settings; returns the report and that exchange."""
+    options = options or settings(**changes)
+    with Scripted(script) as server:
+        return send_all(ledger, run, server.url, options, naps=naps, progress=progress), server
 
 
 def states(ledger, *drops):

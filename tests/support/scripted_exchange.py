@@ -1,6 +1,6 @@
 """A server on a raw socket that answers, or misbehaves, on script. It counts what it was sent and what it applied.
 
-A script is a function from the number of a request (from 0, over all connections) and the request to a `Move`.
+A script is a `Move`, or a function from the number of a request (from 0, over all connections) and the request to one.
 """
 
 import contextlib
@@ -60,7 +60,7 @@ class Move(NamedTuple):
 class Scripted:
     """Use it in a `with` block. `url` is its base URL; `applied` counts records by operation and key."""
 
-    script: Callable[[int, Request], Move]
+    script: Move | Callable[[int, Request], Move]
     requests: list[Request] = field(default_factory=list)
     applied: Counter[tuple[str, str]] = field(default_factory=Counter)
     connections: int = 0
@@ -160,7 +160,7 @@ class Scripted:
         with self._lock:
             request = Request(len(self.requests), method, target, headers)
             self.requests.append(request)
-        move = self.script(request.number, request)
+        move = self.script if isinstance(self.script, Move) else self.script(request.number, request)
         if move.reads:
             request.body = reader.read(int(headers.get("content-length", 0)))
         if move.applies:

@@ -1,4 +1,6 @@
-"""What a run leaves ready: what became ready at its end, which it says, and what a limit left out. The next one sends it."""
+"""What a run leaves ready and says about it: what became ready at its end, what a limit left out, and when the rest would be done."""
+
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import ready_entries
@@ -7,10 +9,12 @@ from faulty_exchange import misbehaving
 from ledgers import Ticking, ledger_in
 from scripted_exchange import Scripted, accepts, says
 
-from loadsheet.dispatch import Client, UnknownTimer, deliver, send
+from loadsheet.dispatch import Client, DeliveryResult, UnknownTimer, deliver, send
+from loadsheet.dispatch.delivery import due, forecast
+from loadsheet.dispatch.sending import RECENT_S, Rate
 from loadsheet.exchange import FaultClass
 from loadsheet.ingest import IngestResult
-from loadsheet.problems import NotAllSent
+from loadsheet.problems import ExchangeUnreachable, NotAllSent
 from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report, resolve_earlier
 
 UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.status", "from_": 1, "until": 1}
@@ -62,9 +66,8 @@ def sent(ledger, url, most, run, **options):
 
 @pytest.mark.parametrize("connections", [1, 4])
 def test_so_many_are_sent_and_the_rest_stays_ready(ledger, connections):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 12)
-    with Scripted(lambda *_: accepts) as server:
+    run, drop = ready_entries.new_orders(ledger, 12)
+    with Scripted(accepts) as server:
         report = sent(ledger, server.url, 5, run, connections=connections)
         assert (len(server.requests), report.calls, report.accepted) == (5, 5, 5)
     assert (report.limited, report.stopped) == (True, None)
@@ -72,8 +75,7 @@ def test_so_many_are_sent_and_the_rest_stays_ready(ledger, connections):
 
 
 def test_what_comes_back_unsent_does_not_count(ledger):
-    run = ledger.begin_run()
-    drop = ready_entries.orders(ledger, run, 6)
+    run, drop = ready_entries.new_orders(ledger, 6)
     with Scripted(lambda number, _: says(429, b"", "Retry-After: 1\r\n") if number % 2 == 0 else accepts) as server:
         report = sent(ledger, server.url, 3, run, connections=1)
     assert (report.accepted, report.returned > 0, report.limited) == (3, True, True)
@@ -83,7 +85,7 @@ def test_what_comes_back_unsent_does_not_count(ledger):
 def test_a_limit_counts_the_records_of_a_batch_and_changes_nothing_where_it_is_not_reached(ledger):
     run = ledger.begin_run()
     drop = ready_entries.events(ledger, run, 20)
-    with Scripted(lambda *_: accepts) as server:
+    with Scripted(accepts) as server:
         assert sent(ledger, server.url, 7, run).limited
         assert sorted(ready_entries.states(ledger, drop)) == ["accepted"] * 7 + ["ready"] * 13
         for most, limited in ((13, False), (0, False), (None, False)):
@@ -92,11 +94,10 @@ def test_a_limit_counts_the_records_of_a_batch_and_changes_nothing_where_it_is_n
 
 
 def test_what_waits_for_an_order_that_was_left_out_waits_for_the_next_run_and_is_not_held(ledger):
-    run = ledger.begin_run()
-    orders = ready_entries.orders(ledger, run, 4)
+    run, orders = ready_entries.new_orders(ledger, 4)
     events = ready_entries.events(ledger, run, 4)
     for settings in (ready_entries.settings(run_entries_max=2), ready_entries.settings()):
-        with Scripted(lambda *_: accepts) as server, Client(server.url, ready_entries.TOKEN, settings) as client:
+        with Scripted(accepts) as server, Client(server.url, ready_entries.TOKEN, settings) as client:
             done = deliver(ledger, client, run, settings, timer=UnknownTimer(ledger.now))
         assert done.stopped is None
         states = ready_entries.states(ledger, orders, events)
@@ -104,3 +105,71 @@ def test_what_waits_for_an_order_that_was_left_out_waits_for_the_next_run_and_is
         if settings.dispatch.run_entries_max:
             assert states.count("accepted") == 2
     assert set(states) == {"accepted"}
+
+
+def test_a_run_that_stops_says_whether_the_rest_is_done_in_time(ledger):
+    _, drop = ready_entries.new_orders(ledger, 3)
+    for finish_by in ("06:00", ""):
+        settings = ready_entries.settings(unreachable_max=1, finish_by=finish_by)
+        with Client("http://127.0.0.1:9", ready_entries.TOKEN, settings) as client:
+            done = deliver(ledger, client, ledger.begin_run(), settings, timer=UnknownTimer(ledger.now))
+        assert type(done.stopped) is ExchangeUnreachable
+        assert done.left.startswith("3 documents left; none was finished recently")
+        assert done.late == (done.left if finish_by else "")
+    assert ready_entries.states(ledger, drop) == ["ready"] * 3
+
+
+# the forecast
+
+NOW = datetime(2026, 3, 4, 1, 0, tzinfo=UTC)
+
+
+def test_the_rate_is_that_of_the_last_minute():
+    rate = Rate(0.0)
+    for second in range(1, 101):
+        rate.note(10 * second, second)
+    assert rate.per_second(100) == 10
+    for second in range(101, 301):
+        rate.note(1000 + 2 * (second - 100), second)
+    assert abs(rate.per_second(300) - 2) < 0.2
+    assert rate.per_second(300 + RECENT_S) < 1.1, "a pause counts"
+
+
+def test_nobody_knows_before_anything_was_done():
+    assert Rate(5.0).per_second(5.0) == 0
+    told = forecast(1200, 0.0, NOW, None)
+    assert told.ends_at is None
+    assert "1,200 documents left" in str(told)
+    assert not forecast(1, 0.0, NOW, NOW).fits
+
+
+def test_it_says_whether_the_rest_fits_the_night():
+    night = NOW + timedelta(hours=2)
+    good, bad = forecast(3600, 1.0, NOW, night), forecast(3600, 0.1, NOW, night)
+    assert (good.fits, bad.fits) == (True, False)
+    assert good.ends_at == NOW + timedelta(hours=1)
+    assert "3,600 documents left at 1 a second" in str(good)
+    assert "in time for" in str(good)
+    assert "360 an hour" in str(bad)
+    assert "too late for" in str(bad)
+    assert forecast(0, 3.0, NOW, NOW - timedelta(hours=1)).fits
+    assert forecast(10**12, 0.001, NOW, None).ends_at.year < 2040, "no date is out of range"
+
+
+def test_a_run_says_what_is_left_and_whether_it_fits_the_night():
+    def told(remaining, per_second, finish_by=NOW + timedelta(hours=1)):
+        return DeliveryResult(None, {}, forecast(remaining, per_second, NOW, finish_by))
+
+    for nothing in (DeliveryResult(None, {}), told(0, 5.0)):
+        assert (nothing.left, nothing.late) == ("", "")
+    assert ("100 documents left" in told(100, 5.0).left, told(100, 5.0).late) == (True, "")
+    assert "too late for" in told(100_000, 5.0).late
+    assert told(10, 0.0).late == told(10, 0.0).left != ""
+    assert told(10, 0.0, None).late == "", "nobody set a time"
+
+
+@pytest.mark.parametrize(("minutes", "hours"), [(5, 0), (1, 0), (0, 24), (-1, 24), (-5, 24)])
+def test_a_time_of_day_that_is_over_or_is_now_means_tomorrow(minutes, hours):
+    assert due("", NOW) is None
+    wanted = (NOW + timedelta(minutes=minutes)).astimezone()
+    assert due(f"{wanted:%H:%M}", NOW) == wanted + timedelta(hours=hours)
