@@ -13,7 +13,7 @@ from scripted_exchange import Move, Scripted, accepts, answer, says
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal
 from loadsheet.dispatch.settlement import BatchRules
-from loadsheet.exchange import Embedded, Rehearsal
+from loadsheet.exchange import Embedded
 from loadsheet.ledger import open_ledger
 
 STATUS = BY_NAME["order.status"]
@@ -230,9 +230,7 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
     )
     with (
         open_ledger(f"sqlite:///{folder / 'ledger.db'}") as ledger,
-        Embedded(
-            f"sqlite:///{folder / 'x.db'}", EXCHANGE_TOKEN, served, rehearsal=Rehearsal(folder / "truth.jsonl")
-        ) as exchange,
+        Embedded(f"sqlite:///{folder / 'x.db'}", EXCHANGE_TOKEN, served, truth=folder / "truth.jsonl") as exchange,
     ):
         run = ledger.begin_run()
         ready_entries.orders(ledger, run, count)

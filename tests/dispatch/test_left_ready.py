@@ -3,12 +3,12 @@
 import pytest
 import ready_entries
 from exchange_process import TOKEN
+from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from ledgers import Ticking, ledger_in
 from scripted_exchange import Scripted, accepts, says
 
 from loadsheet.dispatch import Client, UnknownTimer, deliver, send
-from loadsheet.exchange import FaultClass
 from loadsheet.ingest import IngestResult
 from loadsheet.problems import NotAllSent
 from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report, resolve_earlier

@@ -2,17 +2,15 @@
 
 A request passes `server` (sockets), `limits` (limits for each client), `app` (token, route, validation, answer), `store` (one
 writer, group commit, truth log) and `effects` (the effects of operations). `wire` parses and encodes JSON, `answers` makes
-responses and sends listings, `tokens` authenticates callers and delays wrong tokens. For tests: `faults` (which request gets which
-fault, and its bytes), `fault_proxy` (the connections with faults), `scripts` (files of faults and personalities).
+responses and sends listings, `tokens` authenticates callers and delays wrong tokens, `scripts` reads personalities.
 
 For people: `pages` (login, records, manual) with `browsing` (queries), `calls` (the latest calls) and `sessions`; for programs and people
 `api_description`.
 """
 
 from loadsheet.exchange.app import create_app
-from loadsheet.exchange.faults import FaultClass, FaultRule, FaultScript, Fired, Happens
-from loadsheet.exchange.scripts import deviations, read_faults, read_personality
-from loadsheet.exchange.server import Address, Embedded, ExchangeSetup, Rehearsal, Tls, serve
+from loadsheet.exchange.scripts import deviations, read_personality
+from loadsheet.exchange.server import Address, Embedded, ExchangeSetup, Tls, serve
 from loadsheet.exchange.store import Store, StoreFailed, TokenOffice
 from loadsheet.exchange.tokens import Token
 
@@ -20,12 +18,6 @@ __all__ = [
     "Address",
     "Embedded",
     "ExchangeSetup",
-    "FaultClass",
-    "FaultRule",
-    "FaultScript",
-    "Fired",
-    "Happens",
-    "Rehearsal",
     "Store",
     "StoreFailed",
     "Tls",
@@ -33,7 +25,6 @@ __all__ = [
     "TokenOffice",
     "create_app",
     "deviations",
-    "read_faults",
     "read_personality",
     "serve",
 ]

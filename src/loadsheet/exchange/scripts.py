@@ -1,15 +1,12 @@
-"""Configuration files for the behaviour of the exchange, YAML or TOML by suffix: personalities and fault scripts.
+"""Personalities: files, YAML or TOML by suffix, that answer the open points of the interface like another exchange does.
 
-A personality answers the open points of the interface like another exchange does. It uses the names of the register of
-assumptions, at the top level or under `assumptions:`, so the `capabilities.yaml` of a probe is a personality as well.
-
-Owns: the format of both files. They are read strictly: duplicate keys and YAML tags are refused.
+A personality uses the names of the register of assumptions, at the top level or under `assumptions:`, so the `capabilities.yaml`
+of a probe is a personality as well. It is read strictly: duplicate keys and YAML tags are refused.
 """
 
 import difflib
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +15,12 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange.faults import FaultClass, FaultRule, FaultScript
 from loadsheet.problems import SettingsError
 
 _LARGEST_BYTES = 1_000_000
 _TOML = ".toml"
 _SUFFIXES = (_TOML, ".yaml", ".yml")
 _UNDER = "assumptions"
-_NAMES = {"from" if item.name == "from_" else item.name: item for item in fields(FaultRule)}
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "every": int, "from": int, "until": int, "status": int, "bytes": int, "share": (int, float), "seconds": (int, float)
-}  # fmt: skip
 
 
 def read_personality(path: Path, settings: Assumptions) -> Assumptions:
@@ -62,41 +54,6 @@ def deviations(assumptions: Assumptions) -> list[str]:
 
 def _as_text(value: object) -> str:
     return str(value) or "(empty)"
-
-
-def read_faults(path: Path) -> FaultScript:
-    """The script of a file: `seed`, and a list of rules under `faults`. Raises SettingsError for an invalid file."""
-    script = _read_script(path)
-    for name in script:
-        if name not in ("seed", "faults"):
-            raise _unknown_name(path, name, ("seed", "faults"))
-    seed, rules = script.get("seed", 0), script.get("faults", [])
-    if type(seed) is not int or not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise SettingsError(f"{path}: expected seed (a whole number) and faults (a list of rules)")
-    return FaultScript(tuple(_rule(path, rule) for rule in rules), seed)
-
-
-def _rule(path: Path, given: Mapping[str, Any]) -> FaultRule:
-    for name in given:
-        if name not in _NAMES:
-            raise _unknown_name(path, str(name), _NAMES)
-    kinds = [kind.value for kind in FaultClass]
-    if given.get("fault") not in kinds:
-        raise _unknown_name(path, str(given.get("fault", "")), kinds)
-    values: dict[str, Any] = {"fault": FaultClass._value2member_map_[given["fault"]]}
-    for name, value in given.items():
-        if name == "at":
-            places = value if isinstance(value, list) else [value]
-            if not all(type(place) is int for place in places):
-                raise SettingsError(f"{path}: at: expected a whole number or a list of whole numbers, found {value!r}")
-            values[name] = tuple(places)
-        elif name in _TYPES:
-            if isinstance(value, bool) or not isinstance(value, _TYPES[name]):
-                raise SettingsError(f"{path}: {name}: expected a number, found {value!r}")
-            values[_NAMES[name].name] = value
-        elif name != "fault":
-            values[name] = str(value)
-    return FaultRule(**values)
 
 
 def _read_script(path: Path) -> dict[str, Any]:
