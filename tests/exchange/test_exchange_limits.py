@@ -15,8 +15,8 @@ from payload_examples import GOOD, ORDER
 
 from loadsheet.contract import BY_NAME, OPERATIONS, UNKNOWN_METHOD, Assumptions, read_refusal
 from loadsheet.exchange import Embedded, Store, create_app
-from loadsheet.exchange.calls import CallRecorder, Calls
-from loadsheet.exchange.tokens import LeakyBuckets
+from loadsheet.exchange.auth import LeakyBuckets
+from loadsheet.exchange.browsing import CallRecorder, Calls
 from loadsheet.settings.sections import ServerSettings
 
 SECOND = {**ORDER, "order_id": "SO-2"}

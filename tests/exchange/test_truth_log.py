@@ -14,7 +14,8 @@ from invariants import read_truth
 from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange import Store, deviations, read_personality
+from loadsheet.exchange import Store
+from loadsheet.exchange_profile import deviations, read_personality
 from loadsheet.problems import SettingsError
 
 
@@ -167,13 +168,12 @@ def test_the_defaults_deviate_in_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("p.yaml", "create_exsting: reject", "did you mean create_existing?"),
+        ("p.yaml", "create_exsting: reject", "did you mean assumptions.create_existing?"),
         ("p.yaml", "create_existing: perhaps", "got 'perhaps'"),
-        ("p.yaml", "assumptions: 3", "expected a table of names"),
+        ("p.yaml", "assumptions: 3", "must be a table of names"),
         ("p.yaml", "!!python/object:x {}", "p.yaml"),
         ("p.yaml", "create_existing: reject\ncreate_existing: accept", "duplicate"),
         ("p.toml", "create_existing = ", "p.toml"),
-        ("p.json", "{}", "Use the suffix .yaml or .toml"),
     ],
 )
 def test_a_wrong_personality_says_what_is_wrong(tmp_path, name, text, said):

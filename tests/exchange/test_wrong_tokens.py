@@ -10,7 +10,7 @@ from payload_examples import ORDER
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED, Assumptions, read_refusal
 from loadsheet.exchange import Embedded
-from loadsheet.exchange.tokens import KEYS_MAX, WAIT_MAX_S, WrongTokenLimit
+from loadsheet.exchange.auth import KEYS_MAX, WAIT_MAX_S, WrongTokenLimit
 from loadsheet.settings.sections import ServerSettings
 
 WRONG = {"Authorization": "Bearer lsx_guessed"}

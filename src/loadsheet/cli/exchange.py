@@ -23,12 +23,10 @@ from loadsheet.exchange import (
     Tls,
     Token,
     TokenOffice,
-    deviations,
-    read_personality,
 )
 from loadsheet.exchange import serve as serve_exchange
-from loadsheet.exchange.tokens import utc_now
-from loadsheet.exchange_profile import write_capabilities
+from loadsheet.exchange.auth import utc_now
+from loadsheet.exchange_profile import deviations, read_personality, write_capabilities
 from loadsheet.file_modes import write_privately
 from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED

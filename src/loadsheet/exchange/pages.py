@@ -27,11 +27,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from loadsheet.contract import BY_NAME, PATH_PREFIX, Assumptions, example_steps, moment, offer, overview_of, shown
 from loadsheet.control_characters import visible
 from loadsheet.exchange.api_description import chapters, document, fixed_errors, open_points
-from loadsheet.exchange.browsing import Browser
-from loadsheet.exchange.calls import CALLS_KEPT, CallRecorder, Calls
+from loadsheet.exchange.auth import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
+from loadsheet.exchange.browsing import CALLS_KEPT, Browser, CallRecorder, Calls
 from loadsheet.exchange.effects import key_text
-from loadsheet.exchange.sessions import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
-from loadsheet.exchange.store import StoreFailed
+from loadsheet.exchange.record_store import StoreFailed
 from loadsheet.exchange.wire import encode
 
 OPENAPI_PATH, DOCS_PATH = "/openapi.json", "/docs"

@@ -20,13 +20,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange.answers import SafeHeaders
 from loadsheet.exchange.app import create_app
+from loadsheet.exchange.auth import Authenticator, Sessions, WrongTokenLimit, all_tokens, utc_now
 from loadsheet.exchange.limits import RateLimit, limited_protocol
 from loadsheet.exchange.pages import Pages
-from loadsheet.exchange.sessions import Sessions
-from loadsheet.exchange.store import Store
-from loadsheet.exchange.tokens import Authenticator, WrongTokenLimit, utc_now
+from loadsheet.exchange.record_store import Store
+from loadsheet.exchange.responses import SafeHeaders
 from loadsheet.problems import SettingsError
 from loadsheet.settings.sections import ServerSettings
 
@@ -117,11 +116,11 @@ def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None
     _, token, assumptions, settings, _ = setup
     check_address(address)
     with closing(setup.store()) as store:
-        if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
+        if token is None and not any(each.state(utc_now()) == "usable" for each in asyncio.run(store.read(all_tokens))):
             raise SettingsError(_NO_CALLERS)
         wrong_tokens = WrongTokenLimit(settings.wrong_tokens_per_second)
         api = create_app(store, token, assumptions, wrong_tokens=wrong_tokens)
-        sessions = Sessions(Authenticator(token, store.token), store, wrong_tokens=wrong_tokens)
+        sessions = Sessions(Authenticator(token, store), wrong_tokens=wrong_tokens)
         app = Pages(api, sessions, assumptions, docs_open=settings.docs == "open", tls_in_front=address.tls_in_front)
         with ExitStack() as opened:
             listener = opened.enter_context(closing(_listener(address.host, address.port)))

@@ -16,8 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.expression import ClauseElement
 
 from loadsheet.contract import Action, is_acceptance
-from loadsheet.exchange.effects import AppendedRows, Call, Held, Key, RecordSet, UnitOfWork
-from loadsheet.exchange.store.schema import (
+from loadsheet.exchange.database import (
     CONFIRMATIONS,
     COUNTERS,
     EVENTS,
@@ -27,6 +26,7 @@ from loadsheet.exchange.store.schema import (
     TENDERS,
     owner_of,
 )
+from loadsheet.exchange.effects import AppendedRows, Call, Held, Key, RecordSet, UnitOfWork
 from loadsheet.exchange.wire import stored
 
 Values = tuple[Any, ...]
