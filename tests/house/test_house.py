@@ -170,7 +170,7 @@ HOMES = {  # each third-party library and the only places that import it
     "babel": {"loadsheet.mapping"},
     "pint": {"loadsheet.mapping"},
     "starlette": {"loadsheet.exchange"},
-    "jinja2": {"loadsheet.exchange.pages", "loadsheet.reports.html_rendering"},
+    "jinja2": {"loadsheet.control_characters", "loadsheet.exchange.pages", "loadsheet.reports.html_rendering"},
     "leather": {"loadsheet.reports.html_rendering"},
     "uvicorn": {"loadsheet.exchange"},
     "pandas": {"loadsheet.reconcile"},
