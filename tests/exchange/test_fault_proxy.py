@@ -184,7 +184,6 @@ def test_a_status_comes_with_the_wait_it_asks_for(tmp_path, status, retry_after)
     with wild.misbehaving(tmp_path, rule) as exchange:
         caller = OverSocket(exchange.exchange.url)
         answer = caller.call("order.create", ORDER)
-        caller.close()
     assert (answer.status, answer.headers.get("retry-after", "")) == (status, retry_after)
 
 
@@ -214,8 +213,6 @@ def test_without_a_fault_the_front_changes_nothing(tmp_path):
         for path in ("/tmsapi/getOrders?page_size=1", "/tmsapi/getOrders?record=tender", "/nowhere"):
             one, other = (caller.send("GET", path) for caller in callers)
             assert (one.status, one.raw) == (other.status, other.raw)
-        for caller in callers:
-            caller.close()
 
 
 def test_a_chunked_body_and_a_client_that_waits_for_100_get_through(tmp_path):

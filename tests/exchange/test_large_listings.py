@@ -81,8 +81,6 @@ def test_a_large_page_shows_one_moment_although_records_come_and_go(database):
             page = reader.send("GET", "/tmsapi/getOrders?page_size=100000").body
             assert len(page["results"]) == page["total_count"]
             assert writer._connection.getresponse().read()
-        writer.close()
-        reader.close()
 
 
 def taken(connection, page_size):
@@ -149,7 +147,6 @@ def test_slow_readers_of_large_pages_hold_up_nobody_and_are_bounded(tmp_path):
         while (answer := caller.send("GET", "/tmsapi/getOrders?page_size=100000")).status == 429:
             pass
         assert answer.body["total_count"] == len(answer.body["results"]) == 4501
-        caller.close()
 
 
 def test_a_disk_without_room_for_a_page_is_503_and_leaves_nothing_behind(tmp_path):

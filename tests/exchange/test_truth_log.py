@@ -121,7 +121,6 @@ def test_a_killed_exchange_has_a_line_for_every_effect_that_was_answered(tmp_pat
             caller.done("order.create", {**ORDER, "order_id": key})
             answered.append(key)
         process.kill()
-        caller.close()
     assert [key for _, key, _, _ in lines(tmp_path / "truth.jsonl")] == answered
 
 
@@ -189,7 +188,6 @@ def test_the_command_serves_a_personality_and_says_what_deviates(tmp_path):
     with serving(tmp_path, *words, LOADSHEET_ASSUMPTIONS__CREATE_EXISTING="replace") as (url, process):
         caller = OverSocket(url)
         assert [caller.call("order.create", ORDER).status for _ in range(2)] == [200, 200]
-        caller.close()
         assert process.stop() == 0
     assert "assumptions.create_existing: accept (default: reject)\n" in process.said
     assert lines(tmp_path / "t.jsonl") == [("order.create", "SO-1001", "created", 1)]
