@@ -1,11 +1,16 @@
-"""How one exchange handles what the interface leaves open: the findings of a probe, and their file.
+"""How one exchange handles what the interface leaves open: the findings of a probe, and personalities of our own exchange.
 
 Owns: reading and writing `capabilities.yaml`. `loadsheet exchange probe` writes it, the setting `capabilities` names it, and its
 assumptions then replace our defaults. Uses no network: the caller passes the findings in.
+
+A personality makes our exchange answer like another one. It is a file of assumptions by name, at the top level or under
+`assumptions:`, so `capabilities.yaml` is a personality as well. Files are YAML, or TOML by their suffix, and are read strictly:
+duplicate keys and YAML tags are refused.
 """
 
 import difflib
 import json
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -100,12 +105,35 @@ def assumptions_for(exchange: str, path: Path) -> dict[str, Value]:
         )
     for place, answer in enumerate(_list(path, found, "answers")):
         _refuse_unknown(path, f"answers[{place}].", answer, {field.name for field in fields(Answer)})
-    values: dict[str, Value] = dict(_mapping(path, "assumptions", found.get("assumptions") or {}))
+    return _assumptions(path, found.get("assumptions"))
+
+
+def read_personality(path: Path, settings: Assumptions) -> Assumptions:
+    """The assumptions of a file, with the others from `settings`. Raises SettingsError like `assumptions_for`."""
+    found = _read(path)
+    given = _assumptions(path, found.get("assumptions", found))
+    return Assumptions.model_validate({**settings.model_dump(), **given})
+
+
+def deviations(assumptions: Assumptions) -> list[str]:
+    """The differences from the defaults of the register, one line each: `create_existing: replace (default: reject)`."""
+    return [
+        f"{name}: {str(value) or '(empty)'} (default: {str(field.default) or '(empty)'})"
+        for name, field in Assumptions.model_fields.items()
+        if (value := getattr(assumptions, name)) != field.default
+    ]
+
+
+def _assumptions(path: Path, given: object) -> dict[str, Value]:
+    values: dict[str, Value] = dict(_mapping(path, "assumptions", given or {}))
     _refuse_unknown(path, "assumptions.", values, Assumptions.model_fields)
     try:
         Assumptions.model_validate(values)
     except ValidationError as error:
-        wrong = [f"{path}: assumptions.{details['loc'][0]}: {details['msg']}" for details in error.errors()]
+        wrong = [
+            f"{path}: assumptions.{details['loc'][0]}: {details['msg']}, got {details['input']!r}"
+            for details in error.errors()
+        ]
         raise SettingsError("\n".join(wrong)) from None
     return values
 
@@ -146,25 +174,29 @@ def _read(path: Path) -> Mapping[str, Any]:
     try:
         content = path.read_bytes()
         if len(content) > _LARGEST_BYTES:
-            raise SettingsError(f"capabilities: {path} has {len(content)} bytes; the limit is {_LARGEST_BYTES}")
-        return _mapping(path, "the file", YAML(typ="safe", pure=True).load(content.decode("utf-8-sig")))
+            raise SettingsError(f"{path} has {len(content)} bytes; the limit is {_LARGEST_BYTES}")
+        text = content.decode("utf-8-sig")
+        values = tomllib.loads(text) if path.suffix == ".toml" else YAML(typ="safe", pure=True).load(text)
     except OSError as error:
-        text = f"capabilities: {path} cannot be read ({error.strerror}); write it with loadsheet exchange probe"
-        raise SettingsError(text) from error
-    except (YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise SettingsError(f"capabilities: {path} is not YAML: {' '.join(str(error).split())}") from None
+        raise SettingsError(
+            f"{path} cannot be read ({error.strerror}). `loadsheet exchange probe` writes such a file"
+        ) from error
+    except (YAMLError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        form = "TOML" if path.suffix == ".toml" else "YAML"
+        raise SettingsError(f"{path} is not {form}: {' '.join(str(error).split())}") from None
+    return _mapping(path, "the file", {} if values is None else values)
 
 
 def _mapping(path: Path, name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SettingsError(f"capabilities: {path}: {name} must be a table of names and values")
+        raise SettingsError(f"{path}: {name} must be a table of names and values")
     return value
 
 
 def _list(path: Path, holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     value = holder.get(name) or []
     if not isinstance(value, list):
-        raise SettingsError(f"capabilities: {path}: {name} must be a list")
+        raise SettingsError(f"{path}: {name} must be a list")
     return [_mapping(path, f"{name}[{place}]", item) for place, item in enumerate(value)]
 
 

@@ -8,11 +8,11 @@ from contextlib import closing
 import pytest
 from command_processes import shared_nursery
 from exchange_calls import OverSocket
+from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import order_id
 from workspace import Workspace
 
-from loadsheet.exchange import FaultClass
 from loadsheet.ledger import open_ledger
 
 STATUS_MAPPING = """\

@@ -7,11 +7,11 @@ import shutil
 
 import pytest
 from exchange_process import TOKEN
+from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import MAPPINGS, order_id, write_orders
 
 from loadsheet.cli import invoke
-from loadsheet.exchange import FaultClass
 from loadsheet.ledger import Ledger
 from loadsheet.problems import LedgerUnwritable
 

@@ -12,11 +12,10 @@ from contextlib import closing
 import pytest
 from command_processes import shared_nursery
 from exchange_process import TOKEN, exchange
+from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import order_id, write_orders
 from watch_process import watching
-
-from loadsheet.exchange import FaultClass
 
 DAY = 86_400
 STRAYS = "2 files are in inbox, outside the shippers' folders, and no run processes them: brich/orders.csv, orders.csv"

@@ -10,11 +10,10 @@ from collections import Counter
 import pytest
 from command_processes import NO_EVENTS
 from exchange_process import exchange
+from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from orders import order_id, write_orders
 from watch_process import watching
-
-from loadsheet.exchange import FaultClass
 
 
 def states(house):

@@ -3,9 +3,8 @@
 import re
 
 import pytest
+from fault_rules import FaultClass
 from faulty_exchange import misbehaving
-
-from loadsheet.exchange import FaultClass
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from sqlalchemy import create_engine, insert, update
 from tests.benchmarks.load import CONNECTIONS, Measured, load
 
 from loadsheet.exchange import Store
-from loadsheet.exchange.store.schema import COUNTERS, ORDERS
+from loadsheet.exchange.database import COUNTERS, ORDERS
 
 BARE = "bare Starlette"
 DURABLE = "all that `loadsheet exchange serve` does: token, strict JSON, check, effect, group commit with a flush, note, answer"

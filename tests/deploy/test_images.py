@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 from loadsheet.cli import loadsheet
-from loadsheet.exchange.store import Store
+from loadsheet.exchange.record_store import Store
 from loadsheet.settings import Settings, every_field
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from scripted_exchange import Move, accepts, answer, says
 
 from loadsheet.contract import BY_NAME, Assumptions, Fault, refusal
 from loadsheet.dispatch.settlement import BatchRules
-from loadsheet.exchange import Embedded, Rehearsal
+from loadsheet.exchange import Embedded
 from loadsheet.ledger import open_ledger
 
 STATUS = BY_NAME["order.status"]
@@ -223,9 +223,7 @@ def test_every_event_is_applied_once_or_named_whatever_the_exchange_does(tmp_pat
     )
     with (
         open_ledger(f"sqlite:///{folder / 'ledger.db'}") as ledger,
-        Embedded(
-            f"sqlite:///{folder / 'x.db'}", EXCHANGE_TOKEN, served, rehearsal=Rehearsal(folder / "truth.jsonl")
-        ) as exchange,
+        Embedded(f"sqlite:///{folder / 'x.db'}", EXCHANGE_TOKEN, served, truth=folder / "truth.jsonl") as exchange,
     ):
         run, _ = ready_entries.new_orders(ledger, count)
         ready_entries.send_all(ledger, run, exchange.url, stranger, token=EXCHANGE_TOKEN)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import ready_entries
 from exchange_process import TOKEN
+from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 from ledgers import Ticking, ledger_in
 from scripted_exchange import Scripted, accepts, says
@@ -12,7 +13,6 @@ from scripted_exchange import Scripted, accepts, says
 from loadsheet.dispatch import Client, DeliveryResult, UnknownTimer, deliver, send
 from loadsheet.dispatch.delivery import due, forecast
 from loadsheet.dispatch.sending import RECENT_S, Rate
-from loadsheet.exchange import FaultClass
 from loadsheet.ingest import IngestResult
 from loadsheet.problems import ExchangeUnreachable, NotAllSent
 from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report, resolve_earlier

@@ -7,10 +7,10 @@ import ledgers
 import pytest
 import ready_entries
 from exchange_process import TOKEN
+from fault_rules import FaultClass
 from faulty_exchange import misbehaving
 
 from loadsheet.dispatch import UnknownTimer, send, verify_unknown
-from loadsheet.exchange import FaultClass
 
 PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
 

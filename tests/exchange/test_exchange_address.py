@@ -66,10 +66,10 @@ def test_an_address_that_others_reach_is_refused_without_tls(tmp_path):
 
 def test_what_is_this_machine_alone():
     for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
-        check_address(Address(host), faults=False)
+        check_address(Address(host))
     for host in OTHERS:
         with pytest.raises(SettingsError, match="can be reached by other machines"):
-            check_address(Address(host), faults=False)
+            check_address(Address(host))
 
 
 def test_with_tls_in_front_another_address_is_served_and_does_not_say_that_tls_stays(tmp_path):

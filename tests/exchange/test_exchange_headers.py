@@ -56,7 +56,6 @@ def test_no_answer_is_kept_or_guessed_at(url):
         assert answer.headers["cache-control"] == "no-store", path
         assert answer.headers["x-content-type-options"] == "nosniff", path
         assert "strict-transport-security" not in answer.headers  # only where it was asked over TLS
-    caller.close()
 
 
 def test_a_request_that_cannot_be_read_is_answered_like_that_too(url):
@@ -114,4 +113,3 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_body_harms_nobody(url):
         connection.sendall(START + TRUSTED + b"Content-Length: 5000\r\n\r\n" + BODY)
     caller = OverSocket(url)
     caller.done("order.delete", {"order_id": "1"})
-    caller.close()

@@ -44,8 +44,6 @@ class Lane:
                 tally[name] += 1
         except (OSError, http.client.HTTPException):
             pass
-        finally:
-            caller.close()
 
     def next_call(self):
         """Operation, payload, and what the lane's orders are afterwards."""
@@ -79,7 +77,6 @@ def kept(url, file):
     """What the exchange holds, in the form of a lane's orders; the file itself is found sound on the way."""
     caller = OverSocket(url)
     page = caller.send("GET", "/tmsapi/getOrders?page_size=100000").body
-    caller.close()
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         assert database.execute("pragma integrity_check").fetchall() == [("ok",)]
         asked = "select order_ref, json_extract(content, '$.status_code') from status_events order by number"

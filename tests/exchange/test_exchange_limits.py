@@ -15,8 +15,8 @@ from payload_examples import GOOD, ORDER
 
 from loadsheet.contract import BY_NAME, OPERATIONS, UNKNOWN_METHOD, Assumptions, read_refusal
 from loadsheet.exchange import Embedded, Store, create_app
-from loadsheet.exchange.calls import CallRecorder, Calls
-from loadsheet.exchange.tokens import LeakyBuckets
+from loadsheet.exchange.auth import LeakyBuckets
+from loadsheet.exchange.browsing import CallRecorder, Calls
 from loadsheet.settings.sections import ServerSettings
 
 SECOND = {**ORDER, "order_id": "SO-2"}
@@ -51,10 +51,7 @@ def impatient(tmp_path_factory):
 
 def listed(url):
     """The identifiers of the orders that an exchange holds."""
-    caller = OverSocket(url)
-    found = [order["order_id"] for order in caller.orders("?page_size=1000")]
-    caller.close()
-    return found
+    return [order["order_id"] for order in OverSocket(url).orders("?page_size=1000")]
 
 
 def refused(answer, name="tender.list"):
@@ -221,7 +218,6 @@ def test_a_client_that_does_not_read_its_answer_is_cut_off(tmp_path):
         events = [{**ORDER["packages"][0], "item_name": "x" * 3000} for _ in range(900)]
         for number in range(8):
             caller.done("order.create", {**ORDER, "order_id": f"big-{number}", "packages": events})
-        caller.close()
         with connect() as connection:
             connection.sendall(request("order.list", None))
             time.sleep(1.5)  # a machine may stand still for a while
@@ -279,7 +275,6 @@ def test_slow_sockets_do_not_starve_a_good_client(tmp_path):
             started = time.monotonic()
             caller.done("order.create", {**ORDER, "order_id": f"good-{number}"})
             times.append(time.monotonic() - started)
-        caller.close()
         for connection in slow:
             connection.close()
     assert sorted(times)[95] < 3
@@ -299,7 +294,6 @@ def test_more_calls_than_allowed_are_answered_429_with_the_wait(tmp_path):
         while later == 429 and time.monotonic() < until:
             time.sleep(0.05)
             later = caller.call("order.create", {**ORDER, "order_id": "later"}).status
-        caller.close()
     assert later == 200
 
 

@@ -29,8 +29,8 @@ from strategies import numbers
 
 from loadsheet.contract import BY_NAME, PAGE_SIZE, Assumptions
 from loadsheet.exchange import Store, create_app
+from loadsheet.exchange.database import CONFIRMATIONS, COUNTERS, EVENTS, NUMBERED, QUOTES
 from loadsheet.exchange.effects import Call
-from loadsheet.exchange.store.schema import CONFIRMATIONS, COUNTERS, EVENTS, NUMBERED, QUOTES
 
 exact = msgspec.json.Encoder(decimal_format="number", order="sorted").encode
 

@@ -73,7 +73,6 @@ def test_a_crash_of_the_database_under_load_loses_nothing_that_was_answered(own_
                     answered.append(f"{lane}-{number}")
                 else:
                     time.sleep(0.05)
-            caller.close()
 
         lanes = [threads.submit(create, lane) for lane in range(4)]
         time.sleep(0.3)
@@ -104,8 +103,6 @@ def test_concurrent_creates_at_several_processes_have_one_winner(shared):
                 return caller.call("order.create", order).status
 
             assert sorted(threads.map(create, callers)) == [200] + [400] * (len(callers) - 1)
-        for caller in callers:
-            caller.close()
     with inside(shared) as app:
         assert len(app.orders()) == 20
 
@@ -128,8 +125,6 @@ def test_a_killed_process_loses_nothing_answered_and_holds_up_the_others_no_long
                 running.result()
         other.done("order.create", {**ORDER, "order_id": "after"})
         listed = [order["order_id"] for order in other.orders("?page_size=100000")]
-        one.close()
-        other.close()
     assert answered
     assert listed[: len(answered)] == answered
     assert len(set(listed)) == len(listed) <= len(answered) + 2  # the one under way may have happened

@@ -24,7 +24,6 @@ def test_an_embedded_exchange_answers_at_its_url_and_is_gone_afterwards(tmp_path
         caller = OverSocket(embedded_exchange.url)
         assert embedded_exchange.url.startswith("http://127.0.0.1:")
         assert caller.orders() == []
-        caller.close()
     assert set(threading.enumerate()) == threads
     address = embedded_exchange.url.removeprefix("http://").split(":")
     with pytest.raises(ConnectionRefusedError):
@@ -76,7 +75,6 @@ def test_a_signal_stops_the_exchange_cleanly(tmp_path, number):
         caller.done("order.create", ORDER)
         process.send(number)
         assert process.wait() == 0
-        caller.close()
     assert process.said == f"exchange listening on {url}\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["exchange.db"]  # the journal is folded in
 
@@ -102,8 +100,6 @@ def test_a_stopped_exchange_finishes_running_calls(tmp_path):
             process.send(signal.SIGTERM)
             done = sum(count.result() for count in counts)
         assert process.wait() == 0
-        for caller in callers:
-            caller.close()
     with inside(tmp_path / "exchange.db") as app:
         assert len(app.orders("?page_size=100000")) == done > 0  # no call was carried out without an answer
 
@@ -117,7 +113,6 @@ def test_the_exchange_listens_on_the_other_loopback_too(tmp_path):
         assert url.startswith("http://[::1]:")
         caller = OverSocket(url)
         assert caller.orders() == []
-        caller.close()
 
 
 def test_no_token_is_kept_or_logged_whatever_happens(tmp_path, caplog, capfd):
@@ -133,7 +128,6 @@ def test_no_token_is_kept_or_logged_whatever_happens(tmp_path, caplog, capfd):
             caller.send("POST", "/tmsapi/createOrder", b"{", headers)
             caller.send("GET", f"/tmsapi/getOrders?token={secret}", b"", headers)
             caller.send("BREW", "/", b"", headers)
-        caller.close()
         assert operators not in repr(running)
     written = "".join(capfd.readouterr()) + caplog.text
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())

@@ -16,8 +16,8 @@ from sqlalchemy import create_engine, insert, update
 
 from loadsheet.contract import BY_NAME, Assumptions, as_listed, listing, read_refusal
 from loadsheet.exchange import Embedded, Store, create_app
-from loadsheet.exchange.answers import FILES_MAX, MEMORY_MAX
-from loadsheet.exchange.store.schema import BY_SUBJECT, COUNTERS
+from loadsheet.exchange.database import BY_SUBJECT, COUNTERS
+from loadsheet.exchange.responses import FILES_MAX, MEMORY_MAX
 
 GROWTH_MAX_MB = {20_000: 20, 100_000: 40}  # of the whole process while it answers 30 or 150 MB
 PATHS = {"order": "/tmsapi/getOrders?", "tender": "/tmsapi/getOrders?record=tender&"}
@@ -81,8 +81,6 @@ def test_a_large_page_shows_one_moment_although_records_come_and_go(database):
             page = reader.send("GET", "/tmsapi/getOrders?page_size=100000").body
             assert len(page["results"]) == page["total_count"]
             assert writer._connection.getresponse().read()
-        writer.close()
-        reader.close()
 
 
 def taken(connection, page_size):
@@ -149,7 +147,6 @@ def test_slow_readers_of_large_pages_hold_up_nobody_and_are_bounded(tmp_path):
         while (answer := caller.send("GET", "/tmsapi/getOrders?page_size=100000")).status == 429:
             pass
         assert answer.body["total_count"] == len(answer.body["results"]) == 4501
-        caller.close()
 
 
 def test_a_disk_without_room_for_a_page_is_503_and_leaves_nothing_behind(tmp_path):

@@ -11,7 +11,7 @@ from payload_examples import ORDER
 from sqlalchemy import inspect, text
 
 from loadsheet.exchange import Store
-from loadsheet.exchange.store.schema import METADATA, VERSION, VERSION_TABLE
+from loadsheet.exchange.database import METADATA, VERSION, VERSION_TABLE
 
 ORDERS = 1200  # more than one group of the migration
 NEAR_THE_END = 42  # steps of an upgrade; its commit comes later

@@ -13,8 +13,8 @@ from payload_examples import CONFIRMATION, EVENT, ORDER
 from sqlalchemy import inspect, text
 
 from loadsheet.exchange import Store
+from loadsheet.exchange.database import METADATA, VERSION, VERSION_TABLE
 from loadsheet.exchange.migrations import upgrade
-from loadsheet.exchange.store.schema import METADATA, VERSION, VERSION_TABLE
 from loadsheet.problems import SettingsError
 
 ORDERS = 1100  # more than one group of the migration

@@ -14,8 +14,8 @@ from loadsheet.contract import (
     OPERATIONS,
     WRITES,
     Assumptions,
-    check,
-    check_body,
+    body_checker,
+    checker,
     example_answer,
     example_body,
     example_fault,
@@ -127,7 +127,7 @@ def without_number(answer, assumptions):
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 def test_whatever_meets_the_contract_meets_its_schema(operation, data):
     payload = data.draw(payloads(operation))
-    assert check(operation, payload, Assumptions()) == ()
+    assert checker(operation, Assumptions())(payload) == ()
     assert not list(schema_of(operation).iter_errors({"data": [payload]} if operation.batched else payload))
 
 
@@ -167,7 +167,7 @@ def test_the_schema_and_the_check_agree():
         for name, field, value in cases:
             operation = BY_NAME[name]
             body = decode(encode({**example_body(operation), field: value}))
-            assert (check_body(operation, body, Assumptions()) == ()) is good, (name, field, value)
+            assert (body_checker(operation, Assumptions())(body) == ()) is good, (name, field, value)
             assert schema_of(operation).is_valid(body) is good, (name, field, value)
 
 
@@ -179,7 +179,7 @@ def test_both_spellings_are_allowed_but_not_at_once():
         ({"status_description": "a", "status-description": "b"}, False),
     ):
         body = {"data": [{"order_id": "1", "statusHistory": [item]}]}
-        assert (check_body(operation, body, Assumptions()) == ()) is good
+        assert (body_checker(operation, Assumptions())(body) == ()) is good
         assert schema_of(operation).is_valid(body) is good
 
 

@@ -16,12 +16,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_body, example_steps
-from loadsheet.exchange import Store, create_app
+from loadsheet.exchange import Store, TokenOffice, create_app
+from loadsheet.exchange.auth import (
+    SESSION_S,
+    SESSIONS_MAX,
+    Authenticator,
+    OpenSession,
+    Sessions,
+    WrongTokenLimit,
+    add_session,
+    digest_of,
+)
+from loadsheet.exchange.database import SESSIONS
 from loadsheet.exchange.pages import Pages
-from loadsheet.exchange.sessions import SESSION_S, SESSIONS_MAX, OpenSession, Sessions, add_session
-from loadsheet.exchange.store import TokenOffice
-from loadsheet.exchange.store.schema import SESSIONS
-from loadsheet.exchange.tokens import Authenticator, WrongTokenLimit, digest_of
 
 PAGES = ["/", "/web/tenders", "/web/orders", "/web/order?id=x", "/web/tender?id=x", "/web/calls", "/web/search?q=x"]
 
@@ -73,7 +80,7 @@ def proof(page):
 def faces(database, *, failed_s=0.0, docs_open=True, tls_in_front=False, wrong_tokens=None, **assumptions):
     store, given = Store(database), Assumptions(**assumptions)
     try:
-        sessions = Sessions(Authenticator(TOKEN, store.token), store, wrong_tokens=wrong_tokens, failed_s=failed_s)
+        sessions = Sessions(Authenticator(TOKEN, store), wrong_tokens=wrong_tokens, failed_s=failed_s)
         api = create_app(store, TOKEN, given)
         yield Visitor(Pages(api, sessions, given, docs_open=docs_open, tls_in_front=tls_in_front))
     finally:
@@ -191,7 +198,7 @@ def test_a_session_ends_after_its_hours(tmp_path):
         return await sessions.current(asking((b"cookie", cookie))) is not None
 
     with closing(Store(f"sqlite:///{tmp_path / 'exchange.db'}")) as store:
-        sessions = Sessions(Authenticator(TOKEN, store.token), store, clock=lambda: now[0])
+        sessions = Sessions(Authenticator(TOKEN, store), clock=lambda: now[0])
         assert asyncio.run(open_after(SESSION_S - 1, sessions))
         assert not asyncio.run(open_after(SESSION_S, sessions))
 
@@ -219,7 +226,7 @@ def test_a_session_outlives_a_restart_but_not_its_token(tmp_path):
         kept = visitor.cookies
     for token, shown in ((TOKEN, True), ("another-operators", False), (None, False)):
         with closing(Store(database)) as store:
-            sessions = Sessions(Authenticator(token, store.token), store)
+            sessions = Sessions(Authenticator(token, store))
             cookie = f"loadsheet_session={kept['loadsheet_session']}".encode()
             assert (asyncio.run(sessions.current(asking((b"cookie", cookie)))) is not None) is shown
     content = (tmp_path / "exchange.db").read_bytes()

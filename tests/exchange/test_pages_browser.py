@@ -34,7 +34,6 @@ def url(tmp_path_factory):
             if not name.endswith("delete"):
                 caller.done(name, example_body(BY_NAME[name]))
         caller.call("order.delete", {"order_id": "nobody"})
-        caller.close()
         yield serving.url
 
 
@@ -148,7 +147,6 @@ def test_markup_in_any_text_field_stays_text(url, inside):
         assert answer.status == 200, answer.raw
     caller.call("order.delete", {"order_id": PAYLOAD + "?"})
     caller.call("order.update", {"order_id": PAYLOAD, PAYLOAD: 1})
-    caller.close()
     inside.execute_cdp_cmd(
         "Page.addScriptToEvaluateOnNewDocument", {"source": "window.hits = 0; window.hit = () => hits++;"}
     )

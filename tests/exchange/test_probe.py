@@ -16,8 +16,7 @@ from loadsheet.contract import UNAUTHORISED, Assumptions, listing
 from loadsheet.dispatch import Client
 from loadsheet.dispatch.probe import probe
 from loadsheet.dispatch.probe_tenant import CALLS_MAX, PREFIX
-from loadsheet.exchange import read_personality
-from loadsheet.exchange_profile import assumptions_for, write_capabilities
+from loadsheet.exchange_profile import assumptions_for, read_personality, write_capabilities
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 from loadsheet.settings import Settings
 

@@ -10,7 +10,7 @@ from payload_examples import ORDER
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED, Assumptions, read_refusal
 from loadsheet.exchange import Embedded
-from loadsheet.exchange.tokens import KEYS_MAX, WAIT_MAX_S, WrongTokenLimit
+from loadsheet.exchange.auth import KEYS_MAX, WAIT_MAX_S, WrongTokenLimit
 from loadsheet.settings.sections import ServerSettings
 
 WRONG = {"Authorization": "Bearer lsx_guessed"}
@@ -89,7 +89,6 @@ def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp
                     assert "not authorised" in read_refusal(BY_NAME["tender.list"], answer.body)[0].text
                 else:
                     assert answer.body == UNAUTHORISED
-            caller.close()
             return statuses
 
         floods = [threads.submit(flood, number) for number in range(10)]
@@ -99,7 +98,6 @@ def test_a_flood_is_slowed_and_good_tokens_of_its_address_are_served_at_once(tmp
             good.done("order.create", {**ORDER, "order_id": f"G-{number}"})
             times.append(time.monotonic() - asked)
             number += 1
-        good.close()
         statuses = [status for lane in floods for status in lane.result()]
         took = time.monotonic() - began
     assert set(statuses) == {401, 429}
@@ -112,4 +110,3 @@ def test_without_a_limit_every_wrong_token_is_a_401_at_once(tmp_path):
         caller = OverSocket(exchange.url)
         assert {caller.send("GET", LISTING, b"", WRONG).status for _ in range(200)} == {401}
         assert caller.send("GET", LISTING, b"", AUTHORISED).status == 200
-        caller.close()

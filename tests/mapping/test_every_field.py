@@ -3,7 +3,7 @@
 import pytest
 from sheets import ASSUMED, decode, documents, load_text
 
-from loadsheet.contract import BY_NAME, WRITES, Kind, NumberForm, When, check
+from loadsheet.contract import BY_NAME, WRITES, Kind, NumberForm, When, checker
 
 CELLS = {
     Kind.STRING: ("text", "some text", "some text"),
@@ -97,7 +97,7 @@ def test_m13_every_field_can_be_filled_from_a_column(tmp_path, operation):
     assert {problem.code for problem in document.problems} <= {"K502"}, list(map(str, document.problems))
     payload = decode(document.payload)
     assert payload == filling.expected
-    assert check(operation, payload, ASSUMED) == ()
+    assert checker(operation, ASSUMED)(payload) == ()
 
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)

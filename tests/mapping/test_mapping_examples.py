@@ -3,7 +3,7 @@
 import pytest
 from sheets import ASSUMED, DROPS, EXAMPLES, NOW, decode, example
 
-from loadsheet.contract import BY_NAME, check
+from loadsheet.contract import BY_NAME, checker
 from loadsheet.mapping import Ignored, load, translate
 
 
@@ -29,7 +29,7 @@ def test_an_example_gives_its_golden_payloads(name):
     usable = [item for item in found if not isinstance(item, Ignored) and item.usable]
     assert usable
     for document in usable:
-        assert check(BY_NAME[document.operation], decode(document.payload), ASSUMED) == ()
+        assert checker(BY_NAME[document.operation], ASSUMED)(decode(document.payload)) == ()
 
 
 def test_a_mapping_says_what_it_assumes():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sheets import ASSUMED, DROPS, EXAMPLES, NOW, accounted, decode, documents, example, load_text, with_rows
 from sheets import table as table_of
 
-from loadsheet.contract import BY_NAME, Assumptions, check
+from loadsheet.contract import BY_NAME, Assumptions, checker
 from loadsheet.mapping import Document, load, translate
 from loadsheet.problems import FileRefused, MappingError
 from loadsheet.reading import Native
@@ -40,7 +40,7 @@ def assert_meets_contract(found, assumptions):
         return
     forms = [found, *([found.instead] if found.instead else [])]
     for form in forms:
-        assert check(BY_NAME[form.operation], decode(form.payload), assumptions) == ()
+        assert checker(BY_NAME[form.operation], assumptions)(decode(form.payload)) == ()
 
 
 CELLS = st.one_of(

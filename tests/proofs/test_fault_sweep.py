@@ -3,11 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from fault_rules import FaultClass, Happens
 from fault_runs import Case, cases, left_over, play
 
 from loadsheet.contract import WRITES
-from loadsheet.exchange import FaultClass
-from loadsheet.exchange.faults import Happens
 
 OPERATIONS = [operation.name for operation in WRITES]
 AT_ONCE = 4  # most of the time is waiting

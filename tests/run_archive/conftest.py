@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import pytest
 from capsule_runs import House
+from fault_rules import FaultClass
 from openpyxl import load_workbook
-
-from loadsheet.exchange import FaultClass
 
 UNANSWERED = "order.create"
 SOME = (

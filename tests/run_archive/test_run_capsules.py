@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 from capsule_runs import SAMPLES, House
+from fault_rules import FaultClass
 from workspace import copy_mappings
 
 from loadsheet.cli import invoke
-from loadsheet.exchange import FaultClass
 from loadsheet.run_archive.contents import (
     CHAIN,
     CannotOpen,
@@ -37,7 +37,7 @@ def refuse(event, arguments):
         raise RuntimeError(f"the network was tried: {event} {arguments}")
 sys.addaudithook(refuse)
 from loadsheet.cli import invoke
-from loadsheet.exchange import FaultClass
+from fault_rules import FaultClass
 code = invoke(sys.argv[1:])
 loaded = sorted(name for name in ("requests", "urllib3", "loadsheet.dispatch.client") if name in sys.modules)
 print("loaded", loaded)

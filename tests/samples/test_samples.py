@@ -17,7 +17,7 @@ import pytest
 from exchange_calls import embedded
 from shipped_samples import INBOX, NAMES, routed, sample
 
-from loadsheet.contract import BY_NAME, SENDING_ORDER, Assumptions, check, check_body
+from loadsheet.contract import BY_NAME, SENDING_ORDER, Assumptions, body_checker, checker
 from loadsheet.mapping import Document
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -134,7 +134,7 @@ def test_only_the_honest_mistakes_are_refused_and_every_row_is_in_one_document_o
     found = sample(name)
     assert found.usable
     for item in found.usable:
-        assert check(BY_NAME[item.operation], json.loads(item.payload, parse_float=Decimal), Assumptions()) == ()
+        assert checker(BY_NAME[item.operation], Assumptions())(json.loads(item.payload, parse_float=Decimal)) == ()
     refused = {item.key: {problem.code for problem in item.problems} for item in found.documents if not item.usable}
     assert refused == REFUSED[name]
     assert len(found.documents) == len(found.usable) + len(refused)
@@ -247,7 +247,7 @@ def test_more_than_a_hundred_events_travel_in_one_call_in_time_order_for_each_or
     size = found.mapping.batch_size
     assert size == 120
     assert len(events) == 128
-    assert check_body(BY_NAME["order.status"], {"data": events[:size]}, Assumptions()) == ()
+    assert body_checker(BY_NAME["order.status"], Assumptions())({"data": events[:size]}) == ()
     seen: dict[str, str] = {}
     for event in events:
         assert event["status_datetime"] >= seen.get(event["order_id"], "")

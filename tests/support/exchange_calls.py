@@ -3,7 +3,8 @@
 import asyncio
 import http.client
 import time
-from contextlib import contextmanager
+import weakref
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -71,11 +72,14 @@ class Caller:
 
 
 class OverSocket(Caller):
-    """One kept-alive connection to a base URL; anew after it lay idle, because the exchange closes those after 5 s."""
+    """One kept-alive connection to a base URL, closed with this object; a new one after it was idle, because the exchange closes those
+    after 5 s.
+    """
 
     def __init__(self, url: str) -> None:
         self.address = url.removeprefix("http://")
         self._connection = http.client.HTTPConnection(self.address, timeout=30)
+        weakref.finalize(self, self._connection.close)
         self._used = time.monotonic()
 
     def send(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] = AUTHORISED) -> Answered:
@@ -138,18 +142,11 @@ def first_page(store, subject, page_size, party=""):
 def embedded(database, **assumptions):
     """A running embedded exchange and one connection to it."""
     with Embedded(url_of(database), TOKEN, Assumptions(**assumptions)) as exchange:
-        caller = OverSocket(exchange.url)
-        try:
-            yield caller
-        finally:
-            caller.close()
+        yield OverSocket(exchange.url)
 
 
 @contextmanager
 def inside(database, *, truth=None, **assumptions):
     """The application on a store of its own, without a socket."""
-    store = Store(url_of(database), truth=truth)
-    try:
+    with closing(Store(url_of(database), truth=truth)) as store:
         yield Inside(create_app(store, TOKEN, Assumptions(**assumptions)))
-    finally:
-        store.close()

@@ -9,11 +9,11 @@ import ledgers
 import ready_entries
 from effects import EVERY, SHIFT
 from exchange_process import TOKEN
+from fault_rules import FaultClass
 from faulty_exchange import Misbehaving, misbehaving
 from invariants import check_laws, read_ledger, read_truth
 
 from loadsheet.dispatch import Client, SendingReport, send, verify_unknown
-from loadsheet.exchange import FaultClass
 from loadsheet.ledger import State, open_ledger
 
 COUNT = 4

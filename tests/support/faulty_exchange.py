@@ -1,4 +1,4 @@
-"""An exchange that misbehaves on script, with its truth log, and a raw client that tells exactly what it met."""
+"""An exchange with faults in front of it, its truth log, and a raw client that tells exactly what it met."""
 
 import socket
 import time
@@ -8,10 +8,12 @@ from typing import NamedTuple
 import msgspec
 from exchange_calls import AUTHORISED, encode, inside
 from exchange_process import TOKEN
+from fault_proxy import Facing, fault_proxy
+from fault_rules import FaultRule, Faults
 from invariants import read_truth
 
 from loadsheet.contract import BY_NAME, Assumptions
-from loadsheet.exchange import Embedded, FaultRule, FaultScript, Rehearsal
+from loadsheet.exchange import Embedded
 
 
 class Met(NamedTuple):
@@ -38,7 +40,7 @@ class Met(NamedTuple):
 
 
 class Misbehaving(NamedTuple):
-    exchange: Embedded
+    exchange: Facing
     truth: object
 
     @property
@@ -69,11 +71,14 @@ class Misbehaving(NamedTuple):
 
 @contextmanager
 def misbehaving(folder, *rules, seed=0, **assumptions):
-    script = FaultScript(tuple(FaultRule(**rule) for rule in rules), seed)
-    url = f"sqlite:///{folder / 'exchange.db'}"
-    truth = folder / "truth.jsonl"
-    with Embedded(url, TOKEN, Assumptions(**assumptions), rehearsal=Rehearsal(truth, script)) as exchange:
-        yield Misbehaving(exchange, truth)
+    faults = Faults([FaultRule(**rule) for rule in rules], seed)
+    database, truth = f"sqlite:///{folder / 'exchange.db'}", folder / "truth.jsonl"
+    answers = Assumptions(**assumptions)
+    with (
+        Embedded(database, TOKEN, answers, truth=truth) as exchange,
+        fault_proxy(exchange.url, faults, answers) as facing,
+    ):
+        yield Misbehaving(facing, truth)
 
 
 def held(folder):

@@ -3,15 +3,19 @@
 import atexit
 import json
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 
 import psycopg
 from command_processes import until_it_says
+from fault_proxy import Facing, fault_proxy
+from fault_rules import FaultClass, FaultRule, Faults
 from invariants import Known, read_truth
 from psycopg import sql
 from psycopg.rows import dict_row, tuple_row
+
+from loadsheet.contract import Assumptions
 
 TAKEOVER_S = 2.0
 TOKEN = "canary-7be1c04d"
@@ -157,13 +161,16 @@ def exchange(nursery, folder: Path, *, delay_s=0.0, **assumptions):
     folder.mkdir(parents=True, exist_ok=True)
     words = ["exchange", "serve", "--port", "0", "--database", f"sqlite:///{folder / 'exchange.db'}"]
     words += ["--truth", folder / "truth.jsonl"]
-    if delay_s:
-        rule = {"fault": "slow_answer", "operation": "order.create", "seconds": delay_s}
-        (folder / "faults.yaml").write_text(json.dumps({"faults": [rule]}), encoding="utf-8")
-        words += ["--faults", folder / "faults.yaml"]
     more = {f"LOADSHEET_ASSUMPTIONS__{name.upper()}": str(value) for name, value in assumptions.items()}
     child = nursery.start(folder, *words, LOADSHEET_TOKEN=TOKEN, **more)
+    slow = [FaultRule(FaultClass.SLOW_ANSWER, "order.create", seconds=delay_s)] if delay_s else []
     try:
-        yield until_it_says("listening on", child).rsplit(" ", 1)[1], Watched(folder / "truth.jsonl")
+        url = until_it_says("listening on", child).rsplit(" ", 1)[1]
+        with (
+            fault_proxy(url, Faults(slow), Assumptions(**assumptions))
+            if slow
+            else nullcontext(Facing(url, [])) as facing
+        ):
+            yield facing.url, Watched(folder / "truth.jsonl")
     finally:
         child.stop()

@@ -20,18 +20,13 @@ from loadsheet.dispatch.probe import probe as ask_exchange
 from loadsheet.exchange import (
     Address,
     ExchangeSetup,
-    FaultClass,
-    Rehearsal,
     Tls,
     Token,
     TokenOffice,
-    deviations,
-    read_faults,
-    read_personality,
 )
 from loadsheet.exchange import serve as serve_exchange
-from loadsheet.exchange.tokens import utc_now
-from loadsheet.exchange_profile import write_capabilities
+from loadsheet.exchange.auth import utc_now
+from loadsheet.exchange_profile import deviations, read_personality, write_capabilities
 from loadsheet.file_modes import write_privately
 from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED
@@ -57,7 +52,6 @@ def exchange() -> None:
 )
 @click.option("--personality", type=_FILE, help="File of assumptions by name; overrides the settings.")
 @click.option("--truth", type=_FILE, help="File to which every effect is appended, for tests.")
-@click.option("--faults", type=_FILE, help="Script of faults, for tests; on a loopback address only.")
 @CONFIG
 def serve(
     *,
@@ -69,7 +63,6 @@ def serve(
     tls_in_front: bool,
     personality: Path | None,
     truth: Path | None,
-    faults: Path | None,
     config: Path | None,
 ) -> None:
     """Run the exchange until it is stopped.
@@ -84,22 +77,9 @@ def serve(
     assumptions = read_personality(personality, settings.assumptions) if personality else settings.assumptions
     for line in deviations(assumptions):
         click.echo(f"assumptions.{line}", err=True)
-    rehearsal = Rehearsal(truth, read_faults(faults) if faults else None)
-    setup = ExchangeSetup(database, read_token(settings), assumptions, settings.server, rehearsal)
+    setup = ExchangeSetup(database, read_token(settings), assumptions, settings.server, truth)
     tls = Tls(tls_cert, tls_key) if tls_cert and tls_key else None
     serve_exchange(setup, Address(host, port, tls, tls_in_front), click.echo)
-
-
-@exchange.command()
-@JSON
-def faults(*, as_json: bool) -> None:
-    """List the faults that a script for `serve --faults` can inject."""
-    rows = [[kind.value, kind.doc, kind.happens.value] for kind in FaultClass]
-    names = ("fault", "what the client meets", "effect")
-    if as_json:
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
-    else:
-        print_table([name.capitalize() for name in names], rows)
 
 
 @exchange.command()

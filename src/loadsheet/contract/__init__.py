@@ -1,9 +1,9 @@
 """The Tender and Order Exchange interface, declared once: records, operations, answers, and the register of assumptions.
 
 The modules follow the interface: `records` (every record and field, in the interface's `kinds`), `operations` (the eleven calls),
-`answers` (the bodies of 200 and of refusals; `listed` for large listings), `assumptions` (points that the interface leaves open).
-Derived from these: `checking` (validates payloads), `comparing` (compares a sent record with the listed one), `measures` (figures
-that add up), `overview` (a record in a line), `schema` and `examples` (for the OpenAPI document and the manual).
+`answers` (the bodies of 200, of listings and of refusals), `assumptions` (points that the interface leaves open). Derived from these:
+`validation` (validates payloads), `comparing` (compares a sent record with the listed one), `measures` (figures that add up),
+`overview` (a record in a line), `body_schemas` and `examples` (for the OpenAPI document and the manual).
 
 Owns every field name of the interface; knows neither files nor network nor database.
 """
@@ -13,22 +13,27 @@ from loadsheet.contract.answers import (
     UNAUTHORISED,
     UNKNOWN_METHOD,
     Fault,
+    Listing,
     SaidNo,
+    UndocumentedAnswer,
     as_listed,
     listing,
+    read_listing,
     read_refusal,
     read_success,
     refusal,
+    scan_listing,
     success,
 )
 from loadsheet.contract.assumptions import Assumption, Assumptions, register
-from loadsheet.contract.checking import (
-    Checker,
-    body_checker,
-    check,
-    check_body,
-    checker,
-    model,
+from loadsheet.contract.body_schemas import (
+    UNAUTHORISED_NAME,
+    UNKNOWN_METHOD_NAME,
+    components,
+    reference,
+    refusal_schema,
+    request_schema,
+    success_schema,
 )
 from loadsheet.contract.comparing import (
     EXACT,
@@ -46,8 +51,6 @@ from loadsheet.contract.examples import (
     example_record,
     example_refusal,
     example_steps,
-    example_unauthorised,
-    example_unknown_method,
 )
 from loadsheet.contract.kinds import (
     DATE_SHAPES,
@@ -60,7 +63,6 @@ from loadsheet.contract.kinds import (
     plain,
     spell,
 )
-from loadsheet.contract.listed import Listing, UndocumentedAnswer, read_listing, scan_listing
 from loadsheet.contract.measures import (
     MEASURES,
     Measure,
@@ -98,14 +100,11 @@ from loadsheet.contract.operations import (
 )
 from loadsheet.contract.overview import Moment, Overview, moment, offer, overview_of, shown
 from loadsheet.contract.records import Field, Record, When
-from loadsheet.contract.schema import (
-    UNAUTHORISED_NAME,
-    UNKNOWN_METHOD_NAME,
-    components,
-    reference,
-    refusal_schema,
-    request_schema,
-    success_schema,
+from loadsheet.contract.validation import (
+    Checker,
+    body_checker,
+    checker,
+    model,
 )
 
 __all__ = [
@@ -153,8 +152,6 @@ __all__ = [
     "as_listed",
     "body_checker",
     "carrier_of",
-    "check",
-    "check_body",
     "checker",
     "components",
     "different_fields",
@@ -165,8 +162,6 @@ __all__ = [
     "example_record",
     "example_refusal",
     "example_steps",
-    "example_unauthorised",
-    "example_unknown_method",
     "fields_of",
     "figures_only",
     "in_date_shape",

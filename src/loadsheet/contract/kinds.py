@@ -88,11 +88,6 @@ def in_date_shape(kind: Kind, text: str) -> bool:
     return True
 
 
-def is_flag_word(text: str) -> bool:
-    """Whether `text` is one of the four flag words, in any case."""
-    return text.lower() in _FLAG_WORDS
-
-
 def flag_meaning(text: str) -> bool | None:
     """The meaning of a flag word in any case and either form; None if it is not a flag word."""
     return _FLAG_WORDS.get(text.lower())
@@ -118,7 +113,10 @@ def spell(kind: Kind, value: object, *, numbers: NumberForm, flags: FlagForm) ->
     if kind in DATE_SHAPES:
         return _spell_date(kind, value)
     if kind is Kind.FLAG:
-        return _spell_flag(value, flags)
+        meaning = flag_meaning(value) if isinstance(value, str) else value
+        if not isinstance(meaning, bool):
+            raise ValueError(f"expected {EXPECTED[Kind.FLAG]}")
+        return flag_word(meaning, flags)
     if kind is Kind.NUMERIC:
         return _spell_number(value, numbers)
     if isinstance(value, bool):
@@ -152,14 +150,6 @@ def _spell_moment(kind: Kind, moment: datetime) -> str:
         return moment.time().isoformat()
     text = moment.isoformat(" " if kind is Kind.DATETIME else "T")
     return f"{text}Z" if kind is Kind.DATETIME_ISO else text
-
-
-def _spell_flag(value: object, flags: FlagForm) -> str:
-    if isinstance(value, bool):
-        return flag_word(value, flags)
-    if isinstance(value, str) and is_flag_word(value):
-        return flag_word(_FLAG_WORDS[value.lower()], flags)
-    raise ValueError(f"expected {EXPECTED[Kind.FLAG]}")
 
 
 def _spell_number(value: object, numbers: NumberForm) -> Decimal | int | str:

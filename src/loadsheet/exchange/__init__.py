@@ -1,39 +1,26 @@
 """The exchange: the eleven operations over HTTP on a durable store. Made from the contract; knows nothing of the translator.
 
-A request passes `server` (sockets), `limits` (limits for each client), `app` (token, route, validation, answer), `store` (one
-writer, group commit, truth log) and `effects` (the effects of operations). `wire` parses and encodes JSON, `answers` makes
-responses and sends listings, `tokens` authenticates callers and delays wrong tokens. For tests: `faults` (which request gets which
-fault, and its bytes), `fault_proxy` (the connections with faults), `scripts` (files of faults and personalities).
+A request passes `server` (sockets), `limits` (limits for each client), `app` (token, route, validation, answer), `record_store` (one
+writer, group commit, truth log) with `transactions` and `database` (statements and tables), and `effects` (the effects of operations).
+`wire` parses and encodes JSON, `responses` makes responses and sends listings, `auth` authenticates callers and delays wrong tokens.
 
-For people: `pages` (login, records, manual) with `browsing` (queries), `calls` (the latest calls) and `sessions`; for programs and people
-`api_description`.
+For people: `pages` (login, records, manual) with `browsing` (queries and the latest calls); for programs and people `api_description`.
 """
 
 from loadsheet.exchange.app import create_app
-from loadsheet.exchange.faults import FaultClass, FaultRule, FaultScript, Fired, Happens
-from loadsheet.exchange.scripts import deviations, read_faults, read_personality
-from loadsheet.exchange.server import Address, Embedded, ExchangeSetup, Rehearsal, Tls, serve
-from loadsheet.exchange.store import Store, StoreFailed, TokenOffice
-from loadsheet.exchange.tokens import Token
+from loadsheet.exchange.auth import Token, TokenOffice
+from loadsheet.exchange.record_store import Store, StoreFailed
+from loadsheet.exchange.server import Address, Embedded, ExchangeSetup, Tls, serve
 
 __all__ = [
     "Address",
     "Embedded",
     "ExchangeSetup",
-    "FaultClass",
-    "FaultRule",
-    "FaultScript",
-    "Fired",
-    "Happens",
-    "Rehearsal",
     "Store",
     "StoreFailed",
     "Tls",
     "Token",
     "TokenOffice",
     "create_app",
-    "deviations",
-    "read_faults",
-    "read_personality",
     "serve",
 ]

@@ -11,7 +11,9 @@ from loadsheet.contract import (
     OPERATIONS,
     PAGE_SIZE,
     PARTY_FIELDS,
+    UNAUTHORISED,
     UNAUTHORISED_NAME,
+    UNKNOWN_METHOD,
     UNKNOWN_METHOD_NAME,
     Action,
     Assumption,
@@ -26,8 +28,6 @@ from loadsheet.contract import (
     example_body,
     example_fault,
     example_refusal,
-    example_unauthorised,
-    example_unknown_method,
     reference,
     refusal,
     refusal_schema,
@@ -36,7 +36,7 @@ from loadsheet.contract import (
     success_schema,
 )
 from loadsheet.contract.kinds import EXPECTED, Kind, NumberForm
-from loadsheet.exchange.answers import NOT_A_PAGE_SIZE
+from loadsheet.exchange.responses import NOT_A_PAGE_SIZE
 from loadsheet.exchange.wire import encode, parse
 
 Json = dict[str, Any]
@@ -76,9 +76,9 @@ def document(assumptions: Assumptions, version: str) -> Json:
             "schemas": components(OPERATIONS, assumptions),
             "responses": {
                 UNAUTHORISED_NAME: _answer(
-                    "The token is missing or not authorised.", reference(UNAUTHORISED_NAME), example_unauthorised()
+                    "The token is missing or not authorised.", reference(UNAUTHORISED_NAME), UNAUTHORISED
                 ),
-                UNKNOWN_METHOD_NAME: _answer(_WRONG_METHOD, reference(UNKNOWN_METHOD_NAME), example_unknown_method()),
+                UNKNOWN_METHOD_NAME: _answer(_WRONG_METHOD, reference(UNKNOWN_METHOD_NAME), UNKNOWN_METHOD),
             },
             "securitySchemes": {_BEARER: {"type": "http", "scheme": "bearer"}},
         },
@@ -234,8 +234,8 @@ def chapters(assumptions: Assumptions) -> list[Chapter]:
 def fixed_errors() -> list[FixedError]:
     """The answers that are the same for every operation."""
     return [
-        FixedError(401, "The token is missing or not authorised.", example_unauthorised()),
-        FixedError(405, _WRONG_METHOD, example_unknown_method()),
+        FixedError(401, "The token is missing or not authorised.", UNAUTHORISED),
+        FixedError(405, _WRONG_METHOD, UNKNOWN_METHOD),
     ]
 
 

@@ -36,7 +36,11 @@ from loadsheet.contract import (
     refusal,
     success,
 )
-from loadsheet.exchange.answers import (
+from loadsheet.exchange.auth import WAIT_MAX_S, Authenticator, Caller, WrongTokenLimit
+from loadsheet.exchange.browsing import NOTE, Note
+from loadsheet.exchange.effects import Call, key_text
+from loadsheet.exchange.record_store import Store, StoreFailed
+from loadsheet.exchange.responses import (
     NOT_A_PAGE_SIZE,
     JsonResponse,
     Listings,
@@ -44,10 +48,6 @@ from loadsheet.exchange.answers import (
     refused_unexamined,
     store_failed,
 )
-from loadsheet.exchange.calls import NOTE, Note
-from loadsheet.exchange.effects import Call, key_text
-from loadsheet.exchange.store import Store, StoreFailed
-from loadsheet.exchange.tokens import WAIT_MAX_S, Authenticator, Caller, WrongTokenLimit
 from loadsheet.exchange.wire import BadBody, parse
 from loadsheet.problems import SettingsError
 
@@ -74,7 +74,7 @@ def create_app(
         for operation in WRITES
     ]
     routes += [Route(path, pages.answer, methods=["GET"]) for path in {operation.path for operation in listings}]
-    tokens = _BearerTokens(Authenticator(token, store.token), wrong_tokens or WrongTokenLimit())
+    tokens = _BearerTokens(Authenticator(token, store), wrong_tokens or WrongTokenLimit())
     app = Starlette(
         routes=routes,
         middleware=[Middleware(AuthenticationMiddleware, backend=tokens, on_error=_not_admitted)],

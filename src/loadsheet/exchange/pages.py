@@ -6,7 +6,6 @@ hosts. All other requests go to the application. Changes no record; the displaye
 
 import secrets
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from functools import cache
 from importlib import resources
 from importlib.metadata import version
@@ -14,7 +13,7 @@ from typing import Any, cast
 from urllib.parse import parse_qs, urlencode
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -25,13 +24,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loadsheet.contract import BY_NAME, PATH_PREFIX, Assumptions, example_steps, moment, offer, overview_of, shown
-from loadsheet.control_characters import visible
+from loadsheet.control_characters import page_templates
 from loadsheet.exchange.api_description import chapters, document, fixed_errors, open_points
-from loadsheet.exchange.browsing import Browser
-from loadsheet.exchange.calls import CALLS_KEPT, CallRecorder, Calls
+from loadsheet.exchange.auth import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
+from loadsheet.exchange.browsing import CALLS_KEPT, Browser, CallRecorder, Calls
 from loadsheet.exchange.effects import key_text
-from loadsheet.exchange.sessions import FORM_COOKIE, Session, Sessions, TooManyLogins, is_our_form, new_form
-from loadsheet.exchange.store import StoreFailed
+from loadsheet.exchange.record_store import StoreFailed
 from loadsheet.exchange.wire import encode
 
 OPENAPI_PATH, DOCS_PATH = "/openapi.json", "/docs"
@@ -321,34 +319,14 @@ async def _static(request: Request) -> Response:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("loadsheet.exchange"),
-        autoescape=True,
-        finalize=_visible,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"json": _json, "moment": _moment, "tone": _tone, "count": "{:,}".format, "query": _query}
-    return environment
-
-
-def _visible(value: object) -> object:
-    """A value for display, without control characters."""
-    return visible(value) if type(value) is str else value  # markup is our own
-
-
-def _json(value: object) -> str:
-    """Indented JSON, numbers with all their digits."""
-    return msgspec.json.format(encode(value), indent=2).decode()
-
-
-def _moment(value: datetime) -> str:
-    return value.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _query(value: str) -> str:
-    return urlencode({"id": value})
+    filters: dict[str, Callable[[Any], str]] = {
+        "json": lambda value: msgspec.json.format(encode(value), indent=2).decode(),  # numbers with all their digits
+        "moment": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S"),
+        "tone": _tone,
+        "count": "{:,}".format,
+        "query": lambda identifier: urlencode({"id": identifier}),
+    }
+    return page_templates("loadsheet.exchange", filters)
 
 
 def _tone(status: str) -> str:

@@ -20,15 +20,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange.answers import SafeHeaders
 from loadsheet.exchange.app import create_app
-from loadsheet.exchange.fault_proxy import fault_proxy
-from loadsheet.exchange.faults import Faults, FaultScript, Fired
+from loadsheet.exchange.auth import Authenticator, Sessions, WrongTokenLimit, all_tokens, utc_now
 from loadsheet.exchange.limits import RateLimit, limited_protocol
 from loadsheet.exchange.pages import Pages
-from loadsheet.exchange.sessions import Sessions
-from loadsheet.exchange.store import Store
-from loadsheet.exchange.tokens import Authenticator, WrongTokenLimit, utc_now
+from loadsheet.exchange.record_store import Store
+from loadsheet.exchange.responses import SafeHeaders
 from loadsheet.problems import SettingsError
 from loadsheet.settings.sections import ServerSettings
 
@@ -58,34 +55,26 @@ class Address(NamedTuple):
     tls_in_front: bool = False
 
 
-class Rehearsal(NamedTuple):
-    """Test features of the exchange: a truth log of all effects, and fault injection."""
-
-    truth: Path | None = None
-    faults: FaultScript | None = None
-
-
-_NO_REHEARSAL = Rehearsal()
-
-
 class ExchangeSetup(NamedTuple):
-    """The setup of an exchange: database, operator's token (None: only those in the database), assumptions, limits and test features."""
+    """The setup of an exchange: database, operator's token (None: only those in the database), assumptions, limits, and the file of
+    the truth log.
+    """
 
     database_url: str
     token: str | None
     assumptions: Assumptions
     settings: ServerSettings = _SETTINGS
-    rehearsal: Rehearsal = _NO_REHEARSAL
+    truth: Path | None = None
 
     def store(self) -> Store:
         """The open store, with its truth log. Raises SettingsError."""
-        return Store(self.database_url, busy_timeout_s=self.settings.database_s, truth=self.rehearsal.truth)
+        return Store(self.database_url, busy_timeout_s=self.settings.database_s, truth=self.truth)
 
 
 class Embedded:
     """The exchange inside this process, on a loopback port that the system chooses, while the `with` block lasts.
 
-    `url` is its base URL; `fired` lists the injected faults. Raises SettingsError on entry if the database cannot be used.
+    `url` is its base URL. Raises SettingsError on entry if the database cannot be used.
     """
 
     url: str
@@ -96,16 +85,10 @@ class Embedded:
         token: str,
         assumptions: Assumptions,
         settings: ServerSettings = _SETTINGS,
-        rehearsal: Rehearsal = _NO_REHEARSAL,
+        truth: Path | None = None,
     ) -> None:
-        self._setup = ExchangeSetup(database_url, token, assumptions, settings, rehearsal)
-        self._faults = Faults(rehearsal.faults) if rehearsal.faults else None
+        self._setup = ExchangeSetup(database_url, token, assumptions, settings, truth)
         self._exit = ExitStack()
-
-    @property
-    def fired(self) -> list[Fired]:
-        """The faults injected so far, in order."""
-        return list(self._faults.fired) if self._faults else []
 
     def __enter__(self) -> Self:
         with ExitStack() as opened:
@@ -115,10 +98,6 @@ class Embedded:
             listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
             opened.enter_context(_running(app, listener, settings))
             self.url = _url(listener)
-            if self._faults:
-                facing = opened.enter_context(closing(_listener(LOOPBACK, 0)))
-                self.url = _url(facing)
-                opened.enter_context(fault_proxy(facing, listener.getsockname()[:2], self._faults, assumptions))
             self._exit = opened.pop_all()
         return self
 
@@ -132,25 +111,20 @@ def serve(setup: ExchangeSetup, address: Address, announce: Callable[[str], None
     """Serve until SIGTERM or SIGINT, then finish running calls and return. Call it from the main thread.
 
     Without an operator's token the database must hold a usable token. `announce` gets one line when connections are accepted.
-    Raises SettingsError if the database or the address cannot be used, and for an address that other machines reach without TLS
-    or with faults.
+    Raises SettingsError if the database or the address cannot be used, and for an address that other machines reach without TLS.
     """
-    _, token, assumptions, settings, rehearsal = setup
-    check_address(address, faults=rehearsal.faults is not None)
+    _, token, assumptions, settings, _ = setup
+    check_address(address)
     with closing(setup.store()) as store:
-        if token is None and all(each.state(utc_now()) != "usable" for each in store.tokens()):
+        if token is None and not any(each.state(utc_now()) == "usable" for each in asyncio.run(store.read(all_tokens))):
             raise SettingsError(_NO_CALLERS)
         wrong_tokens = WrongTokenLimit(settings.wrong_tokens_per_second)
         api = create_app(store, token, assumptions, wrong_tokens=wrong_tokens)
-        sessions = Sessions(Authenticator(token, store.token), store, wrong_tokens=wrong_tokens)
+        sessions = Sessions(Authenticator(token, store), wrong_tokens=wrong_tokens)
         app = Pages(api, sessions, assumptions, docs_open=settings.docs == "open", tls_in_front=address.tls_in_front)
         with ExitStack() as opened:
-            facing = listener = opened.enter_context(closing(_listener(address.host, address.port)))
-            url = _url(facing, "https" if address.tls else "http")
-            if rehearsal.faults:
-                listener = opened.enter_context(closing(_listener(LOOPBACK, 0)))
-                faults = Faults(rehearsal.faults)
-                opened.enter_context(fault_proxy(facing, listener.getsockname()[:2], faults, assumptions))
+            listener = opened.enter_context(closing(_listener(address.host, address.port)))
+            url = _url(listener, "https" if address.tls else "http")
             server = _Server(app, lambda: announce(f"exchange listening on {url}"), settings, address.tls)
             with _stopped_by_signals(server):
                 server.run(sockets=[listener])
@@ -164,13 +138,9 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def check_address(address: Address, *, faults: bool) -> None:
+def check_address(address: Address) -> None:
     """Raises SettingsError for an address to which tokens would be sent unencrypted, and for an invalid certificate."""
     host, tls = address.host, address.tls
-    if faults and not _is_loopback(host):
-        raise SettingsError(f"faults are only available on this machine: serve on {LOOPBACK}, not on {host}")
-    if faults and tls:
-        raise SettingsError("faults are only available without TLS: leave the certificate out")
     if tls:
         _check_files(tls)
     elif not address.tls_in_front and not _is_loopback(host):

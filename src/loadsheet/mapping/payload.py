@@ -18,7 +18,7 @@ from loadsheet.contract import (
     Operation,
     Record,
     When,
-    check,
+    checker,
     in_date_shape,
     unit_field,
 )
@@ -215,7 +215,7 @@ class _Planner:
 
     def check_constants(self, loc: Loc) -> None:
         """Check the top-level constants against the contract once, instead of in each document."""
-        for fault in check(self._operation, self._fixed, self._assumptions):
+        for fault in checker(self._operation, self._assumptions)(self._fixed):
             if fault.path in self._fixed:
                 self._file.refuse((*loc, fault.path), f'"{self._fixed[fault.path]}": {fault.path} {fault.text}')
 

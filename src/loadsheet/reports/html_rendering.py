@@ -6,7 +6,7 @@ light or dark. Knows no run and no record.
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from functools import cache
 from importlib import resources
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import leather  # type: ignore[import-untyped]  # has neither annotations nor stubs
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from loadsheet.control_characters import visible
+from loadsheet.control_characters import page_templates
 
 _TEXT_MAX = 240  # shown characters of a cell or value
 
@@ -56,15 +56,7 @@ def clean(text: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("loadsheet.reports"),
-        autoescape=True,
-        finalize=_visible,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters: dict[str, Callable[..., object]] = {
         "count": "{:,}".format,
         "clean": clean,
         "href": quote,
@@ -72,12 +64,7 @@ def _environment() -> Environment:
         "moment": _moment,
         "figure": _figure,
     }
-    return environment
-
-
-def _visible(value: object) -> object:
-    """A value for a template, without control characters."""
-    return visible(value) if type(value) is str else value  # Markup is our own
+    return page_templates("loadsheet.reports", filters)
 
 
 @cache

@@ -1,7 +1,7 @@
 """The Alembic migrations of the schema, from the first version to the present one.
 
 Owns: running them in an open transaction. A migration never changes after its release: add a new one and name it in
-`store.schema.VERSION`.
+`database.VERSION`.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from loadsheet.exchange.store.schema import METADATA, VERSION_TABLE
+from loadsheet.exchange.database import METADATA, VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"], target_metadata=METADATA, version_table=VERSION_TABLE

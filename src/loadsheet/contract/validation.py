@@ -28,7 +28,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from loadsheet.contract.answers import Fault
 from loadsheet.contract.assumptions import Assumptions
-from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, NUMBER_TEXT, Kind, NumberForm, in_date_shape, is_flag_word
+from loadsheet.contract.kinds import DATE_SHAPES, EXPECTED, NUMBER_TEXT, Kind, NumberForm, flag_meaning, in_date_shape
 from loadsheet.contract.operations import Operation
 from loadsheet.contract.records import Field, Record, When
 
@@ -64,11 +64,6 @@ def _too_many(faults_max: int) -> tuple[Fault, ...]:
     return (Fault("", f"has more than {faults_max} wrong fields"),)
 
 
-def check(operation: Operation, payload: object, assumptions: Assumptions) -> tuple[Fault, ...]:
-    """Every wrong field of one request record; use `checker` for many records."""
-    return checker(operation, assumptions)(payload)
-
-
 def body_checker(operation: Operation, assumptions: Assumptions, *, faults_max: int | None = None) -> Checker:
     """The compiled check of a request body; for batched operations it checks each record of `data` and adds its index."""
     check_record = checker(operation, assumptions, faults_max=faults_max)
@@ -92,11 +87,6 @@ def body_checker(operation: Operation, assumptions: Assumptions, *, faults_max: 
         return faults if faults_max is None or len(faults) <= faults_max else _too_many(faults_max)
 
     return check_batch
-
-
-def check_body(operation: Operation, body: object, assumptions: Assumptions) -> tuple[Fault, ...]:
-    """Every wrong field of one request body; use `body_checker` for many bodies."""
-    return body_checker(operation, assumptions)(body)
 
 
 @cache
@@ -209,7 +199,7 @@ def _number_text(value: str) -> str:
 
 
 def _flag(value: str) -> str:
-    if not is_flag_word(value):
+    if flag_meaning(value) is None:
         raise _wrong(EXPECTED[Kind.FLAG])
     return value
 

@@ -1,7 +1,6 @@
-"""Fault injection: the fault classes, the script that assigns them to requests, and the bytes of invalid answers.
+"""The fault classes, the rules that assign them to requests, and the bytes of invalid answers.
 
-Owns: the names of the classes, the decision for each request (deterministic for the same order of requests), and the bytes of each
-class of spoiled answer. Pure: `fault_proxy` handles sockets and time.
+The fault of each request is the same for the same order of requests. `fault_proxy` handles sockets and time.
 """
 
 import gzip
@@ -17,10 +16,8 @@ import msgspec
 
 from loadsheet.contract import BY_NAME, UNAUTHORISED
 from loadsheet.exchange.wire import encode
-from loadsheet.problems import SettingsError
 
 ANY, CONNECT = "any", "connect"
-OPERATIONS = (ANY, CONNECT, *BY_NAME)
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -41,13 +38,12 @@ class Happens(StrEnum):
 
 
 class FaultClass(StrEnum):
-    """Every fault class: its name in scripts, what the client experiences, and whether the effect happens."""
+    """Every fault class: its name, what the client experiences, and whether the effect happens."""
 
     doc: str
     happens: Happens
 
     def __new__(cls, name: str, doc: str, happens: Happens) -> Self:
-        """A member with its name as value and a line of documentation."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.doc, member.happens = doc, happens
@@ -147,22 +143,9 @@ class FaultRule:
     location: str = ""
 
     def __post_init__(self) -> None:
-        if self.operation not in OPERATIONS:
-            raise SettingsError(f"faults: {self.operation!r} is not an operation. Known: {', '.join(OPERATIONS)}")
-        if (self.fault in _BY_CONNECTION) != (self.operation == CONNECT):
-            raise SettingsError(
-                f"faults: {self.fault}: use operation {CONNECT} for {', '.join(sorted(_BY_CONNECTION))}, and only for them"
-            )
-        if self.key and self.fault in _BODY_UNREAD | _BY_CONNECTION:
-            raise SettingsError(f"faults: {self.fault} occurs before the body with the key is read. Leave out key")
-        if not 0 <= self.share <= 1 or min(self.seconds, self.every, self.from_, self.until, self.bytes, *self.at) < 0:
-            raise SettingsError(
-                f"faults: {self.fault}: share must be between 0 and 1, and numbers must not be negative"
-            )
-        if self.status and not 200 <= self.status <= 599:
-            raise SettingsError(f"faults: {self.fault}: status must be between 200 and 599, not {self.status}")
-        if not all(text.isascii() and text.isprintable() for text in (self.retry_after, self.location)):
-            raise SettingsError(f"faults: {self.fault}: retry_after and location must be printable ASCII")
+        assert self.operation in (ANY, CONNECT, *BY_NAME), f"{self.operation} is not an operation"
+        assert (self.fault in _BY_CONNECTION) == (self.operation == CONNECT), f"{self.fault} at {self.operation}"
+        assert not (self.key and self.fault in _BODY_UNREAD), f"{self.fault} occurs before the key is read"
 
     def holds_at(self, place: int) -> bool:
         """Whether the rule matches the request at a position (from 1) among those that it counts, apart from `share`."""
@@ -183,14 +166,6 @@ class Fired(NamedTuple):
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class FaultScript:
-    """The rules, of which the first match wins, and the seed for random selection and noise."""
-
-    rules: tuple[FaultRule, ...] = ()
-    seed: int = 0
-
-
 class Match(NamedTuple):
     """A request's operation, its number among the requests of that operation (from 1), and the index of its rule (None: none)."""
 
@@ -201,9 +176,13 @@ class Match(NamedTuple):
 
 @dataclass(slots=True)
 class Faults:
-    """A running script: counts requests and returns the fault of each. Not thread-safe."""
+    """Counts requests and returns the fault of each: the first rule that matches wins. Not thread-safe.
 
-    script: FaultScript
+    `seed` is that of the random selection and of the noise.
+    """
+
+    rules: Sequence[FaultRule] = ()
+    seed: int = 0
     fired: list[Fired] = field(default_factory=list)
     _places: Counter[int] = field(default_factory=Counter)
     _numbers: Counter[str] = field(default_factory=Counter)
@@ -222,18 +201,18 @@ class Faults:
         """The rule of a request, recorded as fired; None without one."""
         if match.rule is None:
             return None
-        rule = self.script.rules[match.rule]
+        rule = self.rules[match.rule]
         self.fired.append(Fired(rule.fault, match.operation, match.number, " ".join(keys)))
         return rule
 
     def unread(self, match: Match) -> bool:
         """Whether the fault of the request occurs before its body is read."""
-        return match.rule is not None and self.script.rules[match.rule].fault in _BODY_UNREAD
+        return match.rule is not None and self.rules[match.rule].fault in _BODY_UNREAD
 
     def _first(self, operation: str, keys: Sequence[str] | None) -> int | None:
         """The first matching rule without a key (`keys` None) or with one of these keys. Every rule counts the request."""
         first = None
-        for index, rule in enumerate(self.script.rules):
+        for index, rule in enumerate(self.rules):
             if rule.operation != operation and (rule.operation != ANY or operation == CONNECT):
                 continue
             if rule.key not in (("",) if keys is None else set(keys) - {""}):
@@ -245,10 +224,10 @@ class Faults:
 
     def noise(self, number: int, size: int) -> bytes:
         """Random bytes, the same for the same seed."""
-        return random.Random(f"{self.script.seed}:{number}").randbytes(size)  # noqa: S311 (noise on purpose)
+        return random.Random(f"{self.seed}:{number}").randbytes(size)
 
     def _is_selected(self, index: int, rule: FaultRule) -> bool:
-        generator = random.Random(f"{self.script.seed}:{index}:{self._places[index]}")  # noqa: S311 (must be repeatable)
+        generator = random.Random(f"{self.seed}:{index}:{self._places[index]}")
         return rule.share >= 1 or generator.random() < rule.share
 
 
@@ -293,10 +272,15 @@ class Wrong(NamedTuple):
     noise: Callable[[int], bytes]
     key: str
 
+    @property
+    def size(self) -> int:
+        return len(self.answer.body)
+
 
 def spoil(wrong: Wrong) -> Spoiled:
     """The bytes of a class of spoiled answer. Raises KeyError for a class that is not an answer."""
-    return _SPOILED[wrong.rule.fault](wrong)
+    made = _SPOILED[wrong.rule.fault](wrong)
+    return Spoiled(made.whole()) if isinstance(made, Answer) else Spoiled(made, stays=wrong.rule.fault in _STAYING)
 
 
 def status_answer(rule: FaultRule, default: int) -> Answer:
@@ -307,58 +291,9 @@ def status_answer(rule: FaultRule, default: int) -> Answer:
     return Answer(rule.status or default, headers, b"a fault on demand\n")
 
 
-def _status(wrong: Wrong) -> Spoiled:
-    return Spoiled(status_answer(wrong.rule, 503).whole())
-
-
-def _unauthorised(_wrong: Wrong) -> Spoiled:
-    return Spoiled(Answer(401, (*_JSON, (b"www-authenticate", b"Bearer")), encode(UNAUTHORISED)).whole())
-
-
-def _cut(wrong: Wrong) -> Spoiled:
-    return Spoiled(wrong.answer.head(len(wrong.answer.body)) + wrong.answer.half, stays=False)
-
-
-def _cut_chunk(wrong: Wrong) -> Spoiled:
+def _cut_chunk(wrong: Wrong) -> bytes:
     head = wrong.answer.head(None, ((b"transfer-encoding", b"chunked"),))
-    return Spoiled(head + b"%x\r\n" % len(wrong.answer.body) + wrong.answer.half, stays=False)
-
-
-def _cut_old(wrong: Wrong) -> Spoiled:
-    return Spoiled(wrong.answer.head(None, protocol=b"1.0") + wrong.answer.half, stays=False)
-
-
-def _truncated(wrong: Wrong) -> Spoiled:
-    return Spoiled(wrong.answer.head(len(wrong.answer.half)) + wrong.answer.half)
-
-
-def _too_short(wrong: Wrong) -> Spoiled:
-    return Spoiled(wrong.answer.head(len(wrong.answer.half)) + wrong.answer.body, stays=False)
-
-
-def _two_lengths(wrong: Wrong) -> Spoiled:
-    size = len(wrong.answer.body)
-    return Spoiled(wrong.answer.head(size, ((b"content-length", b"%d" % (size + 7)),)) + wrong.answer.body, stays=False)
-
-
-def _garbage(wrong: Wrong) -> Spoiled:
-    return Spoiled(Answer(200, _JSON, wrong.noise(wrong.rule.bytes or NOISE_BYTES)).whole())
-
-
-def _not_http(wrong: Wrong) -> Spoiled:
-    return Spoiled(wrong.noise(wrong.rule.bytes or NOISE_BYTES), stays=False)
-
-
-def _html(_wrong: Wrong) -> Spoiled:
-    return Spoiled(Answer(200, ((b"content-type", b"text/html; charset=utf-8"),), _PAGE).whole())
-
-
-def _wrong_shape(_wrong: Wrong) -> Spoiled:
-    return Spoiled(Answer(200, _JSON, b'[{"ok": true, "data": null}]').whole())
-
-
-def _status_false(wrong: Wrong) -> Spoiled:
-    return Spoiled(Answer(200, _JSON, encode(_denied(msgspec.json.decode(wrong.answer.body)))).whole())
+    return head + b"%x\r\n" % wrong.size + wrong.answer.half
 
 
 def _denied(value: object) -> object:
@@ -367,47 +302,46 @@ def _denied(value: object) -> object:
     return value
 
 
-def _wrong_id(wrong: Wrong) -> Spoiled:
+def _wrong_id(wrong: Wrong) -> Answer:
     body = wrong.answer.body
     for part in wrong.key.split("/"):
         body = body.replace(encode(part), encode(f"{part}-OTHER"))
-    return Spoiled(Answer(wrong.answer.status, _JSON, body).whole())
+    return Answer(wrong.answer.status, _JSON, body)
 
 
-def _redirect(wrong: Wrong) -> Spoiled:
-    location = (wrong.rule.location or ELSEWHERE).encode()
-    return Spoiled(Answer(wrong.rule.status or 307, ((b"location", location),)).whole())
-
-
-def _bomb(wrong: Wrong) -> Spoiled:
-    size = wrong.rule.bytes or BOMB_BYTES
+def _bomb(wrong: Wrong) -> Answer:
     # Gzip members can be concatenated, so a bomb needs no memory for its unpacked size.
-    member, rest = divmod(size, 10_000_000)
+    member, rest = divmod(wrong.rule.bytes or BOMB_BYTES, 10_000_000)
     packed = gzip.compress(bytes(10_000_000)) * member + gzip.compress(bytes(rest))
-    return Spoiled(Answer(200, (*_JSON, (b"content-encoding", b"gzip")), packed).whole())
+    return Answer(200, (*_JSON, (b"content-encoding", b"gzip")), packed)
 
 
-def _twice(wrong: Wrong) -> Spoiled:
-    return Spoiled(wrong.answer.whole() + Answer(200, _JSON, b'{"status":true,"message":"a second answer"}').whole())
-
-
-_SPOILED: dict[FaultClass, Callable[[Wrong], Spoiled]] = {
-    FaultClass.STATUS_BEFORE_EFFECT: _status,
-    FaultClass.STATUS_AFTER_EFFECT: _status,
-    FaultClass.UNAUTHORISED: _unauthorised,
-    FaultClass.CUT_ANSWER: _cut,
+_SPOILED: dict[FaultClass, Callable[[Wrong], Answer | bytes]] = {
+    FaultClass.STATUS_BEFORE_EFFECT: lambda wrong: status_answer(wrong.rule, 503),
+    FaultClass.STATUS_AFTER_EFFECT: lambda wrong: status_answer(wrong.rule, 503),
+    FaultClass.UNAUTHORISED: lambda _wrong: Answer(
+        401, (*_JSON, (b"www-authenticate", b"Bearer")), encode(UNAUTHORISED)
+    ),
+    FaultClass.CUT_ANSWER: lambda wrong: wrong.answer.head(wrong.size) + wrong.answer.half,
     FaultClass.CUT_CHUNK: _cut_chunk,
-    FaultClass.CUT_OLD_PROTOCOL: _cut_old,
-    FaultClass.TRUNCATED_JSON: _truncated,
-    FaultClass.LENGTH_TOO_SHORT: _too_short,
-    FaultClass.TWO_LENGTHS: _two_lengths,
-    FaultClass.GARBAGE: _garbage,
-    FaultClass.NOT_HTTP: _not_http,
-    FaultClass.HTML: _html,
-    FaultClass.WRONG_SHAPE: _wrong_shape,
-    FaultClass.STATUS_FALSE: _status_false,
+    FaultClass.CUT_OLD_PROTOCOL: lambda wrong: wrong.answer.head(None, protocol=b"1.0") + wrong.answer.half,
+    FaultClass.TRUNCATED_JSON: lambda wrong: wrong.answer.head(len(wrong.answer.half)) + wrong.answer.half,
+    FaultClass.LENGTH_TOO_SHORT: lambda wrong: wrong.answer.head(len(wrong.answer.half)) + wrong.answer.body,
+    FaultClass.TWO_LENGTHS: lambda wrong: (
+        wrong.answer.head(wrong.size, ((b"content-length", b"%d" % (wrong.size + 7)),)) + wrong.answer.body
+    ),
+    FaultClass.GARBAGE: lambda wrong: Answer(200, _JSON, wrong.noise(wrong.rule.bytes or NOISE_BYTES)),
+    FaultClass.NOT_HTTP: lambda wrong: wrong.noise(wrong.rule.bytes or NOISE_BYTES),
+    FaultClass.HTML: lambda _wrong: Answer(200, ((b"content-type", b"text/html; charset=utf-8"),), _PAGE),
+    FaultClass.WRONG_SHAPE: lambda _wrong: Answer(200, _JSON, b'[{"ok": true, "data": null}]'),
+    FaultClass.STATUS_FALSE: lambda wrong: Answer(200, _JSON, encode(_denied(msgspec.json.decode(wrong.answer.body)))),
     FaultClass.WRONG_ID: _wrong_id,
-    FaultClass.REDIRECT: _redirect,
+    FaultClass.REDIRECT: lambda wrong: Answer(
+        wrong.rule.status or 307, ((b"location", (wrong.rule.location or ELSEWHERE).encode()),)
+    ),
     FaultClass.GZIP_BOMB: _bomb,
-    FaultClass.TWO_ANSWERS: _twice,
+    FaultClass.TWO_ANSWERS: lambda wrong: (
+        wrong.answer.whole() + Answer(200, _JSON, b'{"status":true,"message":"a second answer"}').whole()
+    ),
 }
+_STAYING = {FaultClass.TRUNCATED_JSON, FaultClass.TWO_ANSWERS}  # the connection stays open after these bytes

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loadsheet.contract import OPERATIONS, Fault, Operation, Record, When, as_listed, listing, refusal
 from loadsheet.exchange.effects import key_text
-from loadsheet.exchange.store import Store, StoreFailed
+from loadsheet.exchange.record_store import Store, StoreFailed
 from loadsheet.exchange.wire import encode, stored
 
 RETRY_S = 5

@@ -1,7 +1,6 @@
-"""The fault proxy: accepts client connections, forwards requests to the real exchange, and injects the faults of a script.
+"""The fault proxy: accepts client connections, forwards requests to the real exchange, and injects faults by rules.
 
-Owns: raw sockets (h11 reads the requests). If and when a request is forwarded decides its effect, which is always the real
-exchange's. Loopback only; started by `server`.
+h11 reads the requests. If and when a request is forwarded decides its effect, which is always the real exchange's.
 """
 
 import asyncio
@@ -11,27 +10,30 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import h11
-
-from loadsheet.contract import OPERATIONS, Assumptions, Operation
-from loadsheet.exchange.faults import (
+from fault_rules import (
     CONNECT,
     Answer,
     FaultClass,
     FaultRule,
     Faults,
+    Fired,
     Happens,
     Headers,
     Wrong,
     spoil,
     status_answer,
 )
+
+from loadsheet.contract import OPERATIONS, Assumptions, Operation
 from loadsheet.exchange.wire import BadBody, parse
 
 ENDLESS_BYTES = 1_000_000_000
 _READ = 65_536
+_BACKLOG = 2048
 _OURS = (b"connection", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"http2-settings")
 
 Address = tuple[str, int]
@@ -84,44 +86,50 @@ class _Client:
         self.writer.transport.abort()
 
 
-@contextmanager
-def fault_proxy(listener: socket.socket, backend: Address, faults: Faults, assumptions: Assumptions) -> Iterator[None]:
-    """A fault proxy in its own thread while the block lasts. It takes over the listening socket.
+class Facing(NamedTuple):
+    """A running fault proxy: its base URL, and the faults injected so far, in order."""
 
-    `backend` is the address of the real exchange. Effects that are still pending at the end of the block do not happen.
+    url: str
+    fired: list[Fired]
+
+
+@contextmanager
+def fault_proxy(backend_url: str, faults: Faults, assumptions: Assumptions) -> Iterator[Facing]:
+    """A fault proxy in front of an exchange, in its own thread, while the block lasts.
+
+    `backend_url` is the base URL of the exchange. Effects that are still pending at the end of the block do not happen.
     """
+    url = urlsplit(backend_url)
+    listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+    address = listener.getsockname()[:2]
     stop, loop = asyncio.Event(), asyncio.new_event_loop()
-    serving = _FaultProxy(listener, backend, faults, assumptions).serve(stop)
-    thread = threading.Thread(target=_run, args=(loop, serving), name="exchange-fault-proxy")
+    proxy = _FaultProxy(listener, address, (str(url.hostname), int(url.port or 80)), faults, assumptions)
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(proxy.serve(stop))
+
+    thread = threading.Thread(target=run, name="fault-proxy")
     thread.start()
     try:
-        yield
+        yield Facing(f"http://127.0.0.1:{address[1]}", faults.fired)
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()
-
-
-def _run(loop: asyncio.AbstractEventLoop, serving: Awaitable[None]) -> None:
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(_awaited(serving))
-
-
-async def _awaited(serving: Awaitable[None]) -> None:
-    await serving
+        listener.close()
 
 
 @dataclass(slots=True)
 class _FaultProxy:
     listener: socket.socket
+    address: Address
     backend: Address
     faults: Faults
     assumptions: Assumptions
-    address: Address = ("", 0)
     server: asyncio.Server | None = None
     later: set[asyncio.Task[object]] = field(default_factory=set)
 
     async def serve(self, stop: asyncio.Event) -> None:
-        self.address = self.listener.getsockname()[:2]
         self.server = await asyncio.start_server(self._accept, sock=self.listener)
         try:
             await stop.wait()

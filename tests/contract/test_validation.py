@@ -10,8 +10,8 @@ from loadsheet.contract import (
     Fault,
     Kind,
     When,
-    check,
-    check_body,
+    body_checker,
+    checker,
     components,
     model,
 )
@@ -20,7 +20,7 @@ STRICT = Assumptions()
 
 
 def faults(operation, payload, **assumed):
-    return {fault.path: fault.text for fault in check(BY_NAME[operation], payload, Assumptions(**assumed))}
+    return {fault.path: fault.text for fault in checker(BY_NAME[operation], Assumptions(**assumed))(payload)}
 
 
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
@@ -52,7 +52,7 @@ def test_all_wrong_fields_are_told_at_once_with_their_place():
 
 @pytest.mark.parametrize("body", [None, 1, "x", [], True])
 def test_what_is_no_object_is_one_fault_of_the_whole_body(body):
-    assert check(BY_NAME["order.create"], body, STRICT) == (Fault("", "must be a JSON object"),)
+    assert checker(BY_NAME["order.create"], STRICT)(body) == (Fault("", "must be a JSON object"),)
 
 
 IDS = {"order_id": "1", "sender_id": "a", "receiver_id": "b"}
@@ -113,12 +113,12 @@ def test_both_spellings_of_the_history_description_are_taken():
 
 def test_a_status_update_names_the_records_by_index():
     operation = BY_NAME["order.status"]
-    assert check_body(operation, {"data": [{"order_id": 1}, {}]}, STRICT) == (Fault("order_id", "is required", 1),)
-    assert [fault.path for fault in check_body(operation, {"data": []}, STRICT)] == ["data"]
-    assert [fault.path for fault in check_body(operation, {"data": "x"}, STRICT)] == ["data"]
-    assert [fault.path for fault in check_body(operation, [], STRICT)] == ["data"]
+    assert body_checker(operation, STRICT)({"data": [{"order_id": 1}, {}]}) == (Fault("order_id", "is required", 1),)
+    assert [fault.path for fault in body_checker(operation, STRICT)({"data": []})] == ["data"]
+    assert [fault.path for fault in body_checker(operation, STRICT)({"data": "x"})] == ["data"]
+    assert [fault.path for fault in body_checker(operation, STRICT)([])] == ["data"]
     few = Assumptions(status_records_max=1)
-    assert [fault.path for fault in check_body(operation, {"data": [{"order_id": 1}] * 2}, few)] == ["data"]
+    assert [fault.path for fault in body_checker(operation, few)({"data": [{"order_id": 1}] * 2})] == ["data"]
 
 
 def test_every_record_publishes_a_json_schema_with_the_meaning_of_each_field():

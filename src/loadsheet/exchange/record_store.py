@@ -1,6 +1,7 @@
-"""One writer that commits calls in groups, readers for the pages of listings and for tokens, and the truth log.
+"""The durable store: one writer that commits calls in groups, readers for queries and the pages of listings, and the truth log.
 
-Owns: threads and transactions. The statements of the writer are in `transactions`, those of tokens in `token_admin`.
+Owns: threads and transactions. A returned effect is guaranteed to be on disk. The statements of the writer are in `transactions`.
+Knows no HTTP; `effects` holds the effects of operations.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -21,12 +23,9 @@ from sqlalchemy import Connection, RootTransaction, Select, func, select, union
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from loadsheet.contract import Assumptions
+from loadsheet.exchange.database import BY_SUBJECT, COUNTERS, open_engine
 from loadsheet.exchange.effects import Call, Effect, apply
-from loadsheet.exchange.store.opening import open_engine
-from loadsheet.exchange.store.schema import BY_SUBJECT, COUNTERS
-from loadsheet.exchange.store.token_admin import all_tokens, find_token
-from loadsheet.exchange.store.transactions import Counts, load_work, lock_counts, write_work
-from loadsheet.exchange.tokens import Token, utc_now
+from loadsheet.exchange.transactions import Counts, load_work, lock_counts, write_work
 from loadsheet.problems import SettingsError
 
 BUSY_TIMEOUT_S = 10.0
@@ -70,7 +69,7 @@ class TruthLog:
 
     def write(self, done: Iterable[tuple[Call, Effect]]) -> None:
         """Append the effects of the committed calls in one write. Raises OSError if the write fails."""
-        time = utc_now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         lines = [line for call, effect in done if effect.happened for line in _truth_lines(time, call, effect)]
         rest = memoryview(b"".join(lines))
         while rest:
@@ -144,14 +143,6 @@ class Store:
         exceptions of `take`.
         """
         return await self.read(lambda connection: take(*_page(connection, subject, page_size, party)))
-
-    async def token(self, digest: str) -> Token | None:
-        """The token with this digest, usable or not. Raises StoreFailed."""
-        return await self.read(lambda connection: find_token(connection, digest))
-
-    def tokens(self) -> Sequence[Token]:
-        """All tokens, oldest first. Raises StoreFailed."""
-        return self._read(all_tokens)
 
     async def read(self, query: Callable[[Connection], _Read]) -> _Read:
         """The result of a reading function on a connection, in one transaction. Raises StoreFailed."""
