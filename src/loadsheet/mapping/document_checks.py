@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
-from loadsheet.mapping.documents import Lineage, SourceRow
+from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
-from loadsheet.mapping.lineage import Trace, trace
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.plans import JoinPlan
 from loadsheet.mapping.rows import ReadRow, RowReader
