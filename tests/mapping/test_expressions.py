@@ -10,9 +10,8 @@ import rule_engine
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.expressions import compile_expression
-from loadsheet.mapping.values import ExpressionError, Frame, Scope, Shape, Slot, Type, Use
+from loadsheet.mapping.plans import CALCULATION_ERRORS, ExpressionError, Frame, Scope, Shape, Slot, Type, Use, reason
 
 SLOTS = {
     "a": Slot(0, Type.NUMBER),

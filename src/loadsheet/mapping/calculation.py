@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple, Self
 
 from loadsheet.mapping.moments import localize
-from loadsheet.mapping.values import CellProblem, Fold, Type
+from loadsheet.mapping.plans import CellProblem, Fold, NoSuchTime, Type
 
 
 class ListOf(NamedTuple):
@@ -36,27 +36,7 @@ class Function:
     takes_fold: bool = False
 
 
-CALCULATION_ERRORS = (ArithmeticError, TypeError, ValueError, LookupError)
-"""What evaluating may raise: a division by zero, the largest of no values, a blank where a value is needed."""
-
 _WHOLE_DAYS = re.compile(r"P(?:([0-9]+)W)?(?:([0-9]+)D)?(?![0-9])")  # half a day is 12 hours
-
-
-class NoSuchTime(ValueError):
-    """A local time that a clock change skips or repeats."""
-
-
-def reason(error: BaseException) -> str:
-    """Why an evaluation failed, in words for the person who wrote the expression."""
-    if isinstance(error, NoSuchTime):
-        return str(error)
-    if isinstance(error, ZeroDivisionError):
-        return "division by zero"
-    if isinstance(error, TypeError):
-        return "a value is blank or has the wrong type"
-    if isinstance(error, LookupError):
-        return "there are fewer rows than the expression needs"
-    return "no values" if "empty" in str(error) else "the result is not a number"
 
 
 # ---- operators ----

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.lookups import Lookup, folded
 from loadsheet.mapping.moments import check_zone_word, formats_reader, localize
-from loadsheet.mapping.plans import ColumnPlan, Convert
+from loadsheet.mapping.plans import CellProblem, ColumnPlan, Convert, Fold, SettingError, Slot, Type, ValueWithWarning
 from loadsheet.mapping.quantities import (
     Quantity,
     canonical,
@@ -29,7 +29,6 @@ from loadsheet.mapping.quantities import (
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.suggestions import closest_or_known, some
 from loadsheet.mapping.texts import bare, before_codes, finish_by_row, takes_any, text_reader
-from loadsheet.mapping.values import CellProblem, Fold, SettingError, Slot, Type, ValueWithWarning
 from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native

@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.plans import JoinPlan
+from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
 from loadsheet.mapping.rows import ReadRow, RowReader
 from loadsheet.mapping.targets import Variant
-from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.views import SetRow, columns_behind, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from loadsheet.mapping.documents import Ignored
-from loadsheet.mapping.plans import TotalsPlan
+from loadsheet.mapping.plans import CellProblem, TotalsPlan
 from loadsheet.mapping.rows import RowReader, is_invalid
-from loadsheet.mapping.values import CellProblem
 from loadsheet.mapping.views import SetRow, UnknownKindRow, fill_down, with_set_number
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Native, Row

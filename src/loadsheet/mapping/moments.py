@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from babel import Locale
 from babel.dates import get_month_names
 
-from loadsheet.mapping.values import CellProblem, Fold
+from loadsheet.mapping.plans import CellProblem, Fold
 
 DIRECTIVES = "%Y %y %m %d %H %I %M %S %f %p %b %B %z %%"
 

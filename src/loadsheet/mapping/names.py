@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.plans import TablePlan
+from loadsheet.mapping.plans import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, TablePlan, Type, Use
 from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
-from loadsheet.mapping.values import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Type, Use
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 ROWS = "rows"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from babel import Locale, UnknownLocaleError
 from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
 
+from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.suggestions import did_you_mean, did_you_mean_value
-from loadsheet.mapping.values import CellProblem
 from loadsheet.reading.tables import Native
 
 if TYPE_CHECKING:

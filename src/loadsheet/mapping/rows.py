@@ -7,10 +7,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.moments import localize
-from loadsheet.mapping.plans import ColumnPlan, DerivedPlan, FinishPlan, TablePlan
-from loadsheet.mapping.values import CONSEQUENCE, CellProblem, Expression, Frame, ValueWithWarning
+from loadsheet.mapping.plans import (
+    CALCULATION_ERRORS,
+    CONSEQUENCE,
+    CellProblem,
+    ColumnPlan,
+    DerivedPlan,
+    Expression,
+    FinishPlan,
+    Frame,
+    TablePlan,
+    ValueWithWarning,
+    reason,
+)
 from loadsheet.mapping.views import View
 from loadsheet.reading.tables import Native, Row, Table
 

@@ -9,12 +9,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from loadsheet.mapping.plans import ColumnPlan, KindPlan, SetsPlan, TablePlan, TotalsPlan, in_every_set
+from loadsheet.mapping.plans import (
+    ColumnPlan,
+    Expression,
+    KindPlan,
+    SetsPlan,
+    Shape,
+    TablePlan,
+    TotalsPlan,
+    Type,
+    in_every_set,
+)
 from loadsheet.mapping.schema import SET, WHERE_CELLS_ARE, MappingSpec, TableSpec, Totals
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.texts import group_names, part_reader
-from loadsheet.mapping.values import Expression, Shape, Type
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _AROUND = frozenset(

@@ -11,12 +11,22 @@ from typing import Any
 
 from loadsheet.contract import Operation
 from loadsheet.mapping.conversion import Conventions, plan_column
-from loadsheet.mapping.plans import ColumnPlan, DerivedPlan, FinishPlan, TablePlan
+from loadsheet.mapping.plans import (
+    ColumnPlan,
+    DerivedPlan,
+    Expression,
+    ExpressionError,
+    FinishPlan,
+    Scope,
+    Shape,
+    Slot,
+    TablePlan,
+    Type,
+)
 from loadsheet.mapping.schema import Column, Derived, Join, MappingSpec, TableSpec
 from loadsheet.mapping.sourcing import Sourcing, whole_and_parts
 from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.targets import TargetPlan
-from loadsheet.mapping.values import Expression, ExpressionError, Scope, Shape, Slot, Type
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

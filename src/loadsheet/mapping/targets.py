@@ -13,10 +13,9 @@ from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.payload import PayloadPlan, plan_payload
-from loadsheet.mapping.plans import TablePlan
+from loadsheet.mapping.plans import TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, Target
 from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
-from loadsheet.mapping.values import Type
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _UPSERT = ".upsert"

@@ -11,7 +11,6 @@ read has no example.
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from re import _constants as ops  # type: ignore[attr-defined]  # missing in typeshed
 from re import _parser as parser  # type: ignore[attr-defined]  # as above
 from typing import Any
@@ -19,26 +18,13 @@ from typing import Any
 import re2  # type: ignore[import-untyped]  # it ships no types
 
 from loadsheet.mapping.lookups import Lookup, folded
+from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Finish, SettingError, ValueWithWarning
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.suggestions import did_you_mean_value, some
-from loadsheet.mapping.values import CONSEQUENCE, CellProblem, SettingError, ValueWithWarning
 from loadsheet.reading.tables import Native
 
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 _Parse = Callable[[str], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """Completes a text when its row is read. Pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then
-    calls `finish` with the text and the values of the columns `others`.
-    """
-
-    finish: Callable[[str, Sequence[str]], Any]
-    others: tuple[str, ...] = ()
-    when: str = ""
-    to: int = 0
-    letter: str = ""
 
 
 def bare(cell: str) -> str:

@@ -18,9 +18,9 @@ from loadsheet.mapping.document_checks import ContractCheck, DocumentProblems, G
 from loadsheet.mapping.documents import SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
+from loadsheet.mapping.plans import CONSEQUENCE, CellProblem
 from loadsheet.mapping.rows import ReadRow, RowReader, is_invalid
 from loadsheet.mapping.targets import Variant
-from loadsheet.mapping.values import CONSEQUENCE, CellProblem
 from loadsheet.mapping.views import is_first, set_number, with_set_number
 from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table

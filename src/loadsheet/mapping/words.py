@@ -12,8 +12,8 @@ from zoneinfo import available_timezones
 from babel import Locale
 from babel.core import get_global
 
+from loadsheet.mapping.plans import CellProblem, SettingError
 from loadsheet.mapping.suggestions import did_you_mean_value
-from loadsheet.mapping.values import CellProblem, SettingError
 
 _NO_COUNTRIES = frozenset({"EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"})  # CLDR's territories that are not countries
 _CODE = 3  # letters

@@ -7,7 +7,7 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping.values import CellProblem
+from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.words import currency_reader
 from loadsheet.mapping_tools.column_types import CHECK
 from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event

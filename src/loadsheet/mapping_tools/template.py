@@ -18,9 +18,8 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.column_guides import MOMENT, Language, expected
-from loadsheet.mapping.plans import ColumnPlan
+from loadsheet.mapping.plans import CellProblem, ColumnPlan
 from loadsheet.mapping.texts import example_of
-from loadsheet.mapping.values import CellProblem
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
 
