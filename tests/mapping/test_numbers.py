@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_conversion import code, converter
 
-from loadsheet.mapping.quantities import canonical, number_reader
+from loadsheet.mapping.notations import canonical, number_reader
 from loadsheet.reading.tables import Native
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from test_conversion import code, converter, refusal
 
-from loadsheet.mapping.quantities import ALIASES, factor, factor_by_pint
+from loadsheet.mapping.words import ALIASES, factor, factor_by_pint
 
 UNITS = sorted(set(ALIASES.values()))
 

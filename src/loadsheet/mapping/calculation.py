@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple, Self
 
-from loadsheet.mapping.moments import localize
+from loadsheet.mapping.notations import localize
 from loadsheet.mapping.plans import CellProblem, Fold, NoSuchTime, Type
 
 

@@ -14,22 +14,23 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.lookups import Lookup, folded
-from loadsheet.mapping.moments import check_zone_word, formats_reader, localize
+from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
 from loadsheet.mapping.plans import CellProblem, ColumnPlan, Convert, Fold, SettingError, Slot, Type, ValueWithWarning
-from loadsheet.mapping.quantities import (
+from loadsheet.mapping.schema import Column
+from loadsheet.mapping.texts import bare, before_codes, finish_by_row, takes_any, text_reader
+from loadsheet.mapping.words import (
     Quantity,
-    canonical,
+    closest_or_known,
+    country_reader,
+    currency_reader,
     factor,
-    is_locale,
     is_unit,
-    number_reader,
+    some,
     unit_named,
     which_ton,
+    yes_no_reader,
+    zone_reader,
 )
-from loadsheet.mapping.schema import Column
-from loadsheet.mapping.suggestions import closest_or_known, some
-from loadsheet.mapping.texts import bare, before_codes, finish_by_row, takes_any, text_reader
-from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 

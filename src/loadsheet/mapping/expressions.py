@@ -43,7 +43,7 @@ from loadsheet.mapping.plans import (
     Use,
     reason,
 )
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
+from loadsheet.mapping.words import closest_or_known, did_you_mean
 
 TABLES = "expression_tables.json"
 _PLY_MODULE = "rule_engine.parser.parsetab"

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.moments import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.names import Draft, Names, Needs, Reference
+from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.suggestions import closest_or_known, some
+from loadsheet.mapping.words import closest_or_known, some
 from loadsheet.mapping.yamlfile import Loc, read_part
 
 OMIT = object()

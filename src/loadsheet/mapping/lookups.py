@@ -11,7 +11,7 @@ from io import StringIO
 from typing import Literal
 
 from loadsheet.mapping.schema import LookupSpec
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.words import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _TABLES = frozenset({".csv", ".tsv", ".txt"})

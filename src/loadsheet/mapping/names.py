@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from loadsheet.mapping.documents import Source
 from loadsheet.mapping.plans import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, TablePlan, Type, Use
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
+from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 ROWS = "rows"

@@ -36,8 +36,7 @@ from loadsheet.mapping.leaves import (
     plan_leaf,
 )
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.quantities import factor, unit_named
-from loadsheet.mapping.suggestions import closest_or_known, some
+from loadsheet.mapping.words import closest_or_known, factor, some, unit_named
 from loadsheet.mapping.yamlfile import Loc
 
 _SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)

@@ -15,7 +15,7 @@ from datetime import date, datetime
 from typing import NamedTuple
 
 from loadsheet.mapping.documents import Document, Ignored, Lineage, locate
-from loadsheet.mapping.quantities import decimal_mark
+from loadsheet.mapping.notations import decimal_mark
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reading import Native, Table
 

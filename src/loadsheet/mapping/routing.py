@@ -21,7 +21,7 @@ from loadsheet.contract import Assumptions
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import combined_error, examine
 from loadsheet.mapping.sourcing import PLACEHOLDER, match
-from loadsheet.mapping.suggestions import nearest
+from loadsheet.mapping.words import nearest
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.moments import localize
+from loadsheet.mapping.notations import localize
 from loadsheet.mapping.plans import (
     CALCULATION_ERRORS,
     CONSEQUENCE,

@@ -22,8 +22,8 @@ from loadsheet.mapping.plans import (
 )
 from loadsheet.mapping.schema import SET, WHERE_CELLS_ARE, MappingSpec, TableSpec, Totals
 from loadsheet.mapping.schema import Source as FileSource
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.texts import group_names, part_reader
+from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 
 _AROUND = frozenset(

@@ -25,8 +25,8 @@ from loadsheet.mapping.plans import (
 )
 from loadsheet.mapping.schema import Column, Derived, Join, MappingSpec, TableSpec
 from loadsheet.mapping.sourcing import Sourcing, whole_and_parts
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
 from loadsheet.mapping.targets import TargetPlan
+from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

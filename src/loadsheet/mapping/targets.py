@@ -15,7 +15,7 @@ from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.payload import PayloadPlan, plan_payload
 from loadsheet.mapping.plans import TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, Target
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
+from loadsheet.mapping.words import closest_or_known, did_you_mean
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _UPSERT = ".upsert"

@@ -20,7 +20,7 @@ import re2  # type: ignore[import-untyped]  # it ships no types
 from loadsheet.mapping.lookups import Lookup, folded
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Finish, SettingError, ValueWithWarning
 from loadsheet.mapping.schema import Column
-from loadsheet.mapping.suggestions import did_you_mean_value, some
+from loadsheet.mapping.words import did_you_mean_value, some
 from loadsheet.reading.tables import Native
 
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"

@@ -13,8 +13,8 @@ from loadsheet.mapping.documents import Ignored, SourceRow
 from loadsheet.mapping.plans import TablePlan, in_every_set
 from loadsheet.mapping.schema import SET
 from loadsheet.mapping.sourcing import part_of
-from loadsheet.mapping.suggestions import some
 from loadsheet.mapping.texts import bare
+from loadsheet.mapping.words import some
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import Row, Table, WantedColumn

@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from loadsheet.mapping.moments import format_reader
+from loadsheet.mapping.notations import format_reader, number_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.quantities import ALIASES, number_reader, unit_named
-from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
+from loadsheet.mapping.words import ALIASES, country_reader, currency_reader, unit_named, yes_no_reader, zone_reader
 from loadsheet.mapping_tools.vocabulary import Reading, vocabulary
 from loadsheet.reading import Native
 
