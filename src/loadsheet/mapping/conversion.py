@@ -13,18 +13,16 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.lookups import Lookup, folded
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
 from loadsheet.mapping.plans import CellProblem, ColumnPlan, Convert, Fold, SettingError, Slot, Type, ValueWithWarning
 from loadsheet.mapping.schema import Column
-from loadsheet.mapping.texts import bare, before_codes, finish_by_row, takes_any, text_reader
+from loadsheet.mapping.texts import Lookup, bare, before_codes, finish_by_row, folded, takes_any, text_reader
 from loadsheet.mapping.words import (
     Quantity,
     closest_or_known,
     country_reader,
     currency_reader,
     factor,
-    is_unit,
     some,
     unit_named,
     which_ton,
@@ -273,8 +271,6 @@ def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, st
             names[key] = unit_named(word, conventions.units)
         except ValueError as error:
             raise SettingError(key, f"{key}: {word} is not a known unit", str(error)) from None
-        if not is_unit(names[key]):
-            raise SettingError(key, f"{key}: {word} is not a known unit")
     if factor(names["from_unit"], names["unit"]) is None:
         raise SettingError("from_unit", f"{spec.from_unit} and {spec.unit} measure different things")
     return names["unit"], names["from_unit"]

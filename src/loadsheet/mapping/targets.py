@@ -11,10 +11,10 @@ from typing import Any
 from loadsheet.contract import BY_NAME, SENDING_ORDER, WRITES, Checker, Operation, checker
 from loadsheet.mapping.documents import Lineage
 from loadsheet.mapping.leaves import PayloadContext
-from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.payload import PayloadPlan, plan_payload
 from loadsheet.mapping.plans import TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, Target
+from loadsheet.mapping.texts import Lookup
 from loadsheet.mapping.words import closest_or_known, did_you_mean
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
