@@ -19,13 +19,13 @@ from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.names import Names, Needs
 from loadsheet.mapping.notations import is_locale, zone_names
 from loadsheet.mapping.plans import Expression, JoinPlan, TablePlan
+from loadsheet.mapping.rows import wanted_columns
 from loadsheet.mapping.schema import SET, Check, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.sourcing import check_files, check_marks, marks_of
 from loadsheet.mapping.tables import plan_tables
 from loadsheet.mapping.targets import TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.texts import Lookup, read_lookup
-from loadsheet.mapping.views import wanted_columns
 from loadsheet.mapping.words import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.problems import Level, MappingError

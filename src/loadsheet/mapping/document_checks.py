@@ -15,9 +15,8 @@ from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
-from loadsheet.mapping.rows import ReadRow, RowReader
+from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
 from loadsheet.mapping.targets import Variant
-from loadsheet.mapping.views import SetRow, columns_behind, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
 
@@ -127,7 +126,7 @@ class DocumentProblems:
         found: dict[Where, None] = {}
         for position, row, index in also:
             reader = self._readers[position]
-            for column in sorted(columns_behind(reader.plan, () if index is None else (index,))):
+            for column in sorted(reader.plan.columns_behind(() if index is None else (index,))):
                 for row_ in self._stating(position, row, column):
                     place = reader.view.position(column, row_)
                     if place is not None:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from loadsheet.mapping.documents import Ignored
-from loadsheet.mapping.plans import CellProblem, TotalsPlan
-from loadsheet.mapping.rows import RowReader, is_invalid
-from loadsheet.mapping.views import SetRow, UnknownKindRow, fill_down, with_set_number
+from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
+from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
+from loadsheet.mapping.words import some
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Native, Row
 
@@ -94,7 +94,7 @@ class KeyedTable:
 
     def _expanded_rows(self) -> Iterator[KeyedRow | Ignored]:
         plan, view = self._plan, self._reader.view
-        fill = fill_down(plan, view)
+        fill = FillDown(plan, view) if plan.fills else None
         sums = _RunningTotals(plan.totals, self._reader) if plan.totals is not None else None
         for found in view.rows():
             if isinstance(found, Ignored):
@@ -112,15 +112,15 @@ class KeyedTable:
             if sums is not None and (totals_row := self._totals(sums, row)) is not None:
                 yield totals_row
                 continue
-            items = list(self._parts(row)) if plan.sets is not None else [self._whole(row)]
+            items = list(self._parts(row, plan.sets)) if plan.sets is not None else [self._whole(row)]
             yield from items
             if fill is not None and not isinstance(items[0], Ignored):
                 fill.remember(row)
         if sums is not None:
             sums.finish()
 
-    def _parts(self, row: Row) -> Iterator[KeyedRow | Ignored]:
-        why, count = self._reader.view.unfilled, 0
+    def _parts(self, row: Row, sets: SetsPlan) -> Iterator[KeyedRow | Ignored]:
+        why, count = f"sets: none of {some(word for word, _ in sets.words)} is filled in", 0
         for part in self._reader.view.expand(row):
             values, refused = self._read(part.row)
             if rule := self._ignored_by(part.row, values, refused):

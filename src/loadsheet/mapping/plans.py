@@ -4,7 +4,7 @@ Parses, converts and calculates nothing. `expressions.py` makes an `Expression` 
 attributes of a `Frame` row by row and evaluates. `tables.py` makes the plans from the mapping file; `rows.py` binds them to a file.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -333,6 +333,14 @@ class TablePlan:
     def fills(self) -> tuple[ColumnPlan, ...]:
         """The columns whose blank cells are filled from above."""
         return tuple(column for column in self.columns if column.spec.fill_down)
+
+    def columns_behind(self, indexes: Iterable[int]) -> set[int]:
+        """The columns among these values, and those that the derived ones among them are computed from."""
+        made_from = {derived.index: derived.needs for derived in self.derived}
+        found: set[int] = set()
+        for index in indexes:
+            found |= self.columns_behind(made_from[index]) if index in made_from else {index}
+        return found
 
 
 def in_every_set(column: ColumnPlan) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 from loadsheet.contract import Assumptions
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import combined_error, examine
-from loadsheet.mapping.sourcing import PLACEHOLDER, match
+from loadsheet.mapping.schema import PLACEHOLDER, match
 from loadsheet.mapping.words import nearest
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where

@@ -1,11 +1,10 @@
 """Where the rows of a table come from, compiled: names of files, kinds of rows, column sets, cells without a heading, totals.
 
 Patterns of file names look like `acme_*.xlsx` or `nordic/{batch}/orders.csv`; columns may hold parts of a name. Contradictory settings
-are refused. `views.py` binds the result to a file.
+are refused. `rows.py` binds the result to a file.
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -20,7 +19,7 @@ from loadsheet.mapping.plans import (
     Type,
     in_every_set,
 )
-from loadsheet.mapping.schema import SET, WHERE_CELLS_ARE, MappingSpec, TableSpec, Totals
+from loadsheet.mapping.schema import PARTS, SET, WHERE_CELLS_ARE, MappingSpec, TableSpec, Totals, placeholders
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.texts import group_names, part_reader
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
@@ -65,54 +64,7 @@ def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
     return group_names(whole.spec.split) if whole.spec.split is not None else ()
 
 
-# ---- names of files ----
-
-PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
-PARTS = ("name", "stem", "folder")
-"""The parts of every name: the name after the last slash, the same without its ending, and the parent folder."""
-
-
-def match(pattern: str, name: str) -> dict[str, str] | None:
-    """The values of a pattern's placeholders in a name, in lower case; None if the name does not match. A pattern without a slash is
-    compared with the name without its folders. Case is ignored.
-    """
-    found = _found(pattern, name)
-    return {key: value.casefold() for key, value in found.items()} if found is not None else None
-
-
-def placeholders(patterns: Iterable[str]) -> list[str]:
-    """The names of the placeholders that all these patterns have."""
-    each = [PLACEHOLDER.findall(pattern) for pattern in patterns]
-    return [name for name in dict.fromkeys(each[0] if each else []) if all(name in names for names in each)]
-
-
-def part_of(name: str, part: str, patterns: Iterable[str]) -> str:
-    """A part of a file's name (relative to the inbox, with slashes), in its original case; empty if the name has no such part."""
-    folders, _, bare = name.rpartition("/")
-    if part in PARTS:
-        return {"name": bare, "stem": bare.rpartition(".")[0] or bare, "folder": folders.rpartition("/")[2]}[part]
-    for pattern in patterns:
-        if found := _found(pattern, name):
-            return found.get(part, "")
-    return ""
-
-
-def _found(pattern: str, name: str) -> dict[str, str] | None:
-    subject = name if "/" in pattern else name.rsplit("/", 1)[-1]
-    seen: set[str] = set()
-    parts = []
-    for piece in _PIECE.findall(pattern):
-        placeholder = PLACEHOLDER.fullmatch(piece)
-        if placeholder is None:
-            parts.append({"*": "[^/]*", "?": "[^/]", "**/": "(?:.*/)?"}.get(piece) or re.escape(piece))
-        elif placeholder[1] in seen:
-            parts.append(f"(?P={placeholder[1]})")
-        else:
-            seen.add(placeholder[1])
-            parts.append(f"(?P<{placeholder[1]}>[^/]+)")
-    found = re.fullmatch("".join(parts), subject, re.IGNORECASE)
-    return found.groupdict() if found else None
+# ---- checks of the source ----
 
 
 def check_files(source: FileSource, file: YamlFile) -> None:
@@ -128,9 +80,6 @@ def check_files(source: FileSource, file: YamlFile) -> None:
                 f'"{pattern}" cannot match a file in the inbox',
                 "patterns are relative to the inbox, such as nordic/*.csv",
             )
-
-
-# ---- marks of text files ----
 
 
 def marks_of(source: FileSource) -> tuple[str, str]:

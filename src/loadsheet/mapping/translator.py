@@ -19,9 +19,8 @@ from loadsheet.mapping.documents import SHARED, Document, Ignored, Instead, Sour
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem
-from loadsheet.mapping.rows import ReadRow, RowReader, is_invalid
+from loadsheet.mapping.rows import ReadRow, RowReader, is_first, is_invalid, set_number, with_set_number
 from loadsheet.mapping.targets import Variant
-from loadsheet.mapping.views import is_first, set_number, with_set_number
 from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
 
