@@ -13,7 +13,7 @@ from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
-from loadsheet.mapping.names import Draft
+from loadsheet.mapping.names import CheckPlan, Draft
 from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
 from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
 from loadsheet.mapping.targets import Variant
@@ -289,7 +289,7 @@ class GroupChecks:
             draft.lists = everything
         draft.row, draft.row_refused = draft.main, draft.main_refused
 
-    def _check(self, check: compiled.CheckPlan, read: Rows, row: int) -> None:
+    def _check(self, check: CheckPlan, read: Rows, row: int) -> None:
         """Runs a check on the row of this number in the check's own table."""
         if self._draft.lacks(check.needs):
             return
@@ -305,7 +305,7 @@ class GroupChecks:
         at = read[own][row].row if position == own or not rows else rows[0].row
         self._problems.add((position, at, index), problem, self._taking_part(check, read, row))
 
-    def _taking_part(self, check: compiled.CheckPlan, read: Rows, row: int) -> Iterator[Cell]:
+    def _taking_part(self, check: CheckPlan, read: Rows, row: int) -> Iterator[Cell]:
         """The cells involved in a check: those the mapping names, and those its rule reads."""
         own, needs, nested = check.position or 0, check.needs, self._draft.nested
         everywhere = {(position, index) for position, index in needs.all if index >= 0}
