@@ -21,12 +21,12 @@ from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.names import CheckPlan, Names, plan_checks
 from loadsheet.mapping.notations import is_locale, zone_names
+from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
 from loadsheet.mapping.rows import wanted_columns
 from loadsheet.mapping.schema import SET, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.tables import plan_tables
-from loadsheet.mapping.targets import TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.texts import Lookup, read_lookup
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts

@@ -14,9 +14,9 @@ from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
 from loadsheet.mapping.names import CheckPlan, Draft
+from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
 from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
-from loadsheet.mapping.targets import Variant
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
 

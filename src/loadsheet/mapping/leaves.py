@@ -11,13 +11,24 @@ from datetime import datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
-from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
+from loadsheet.contract import (
+    DATE_SHAPES,
+    Assumptions,
+    Field,
+    FlagForm,
+    Kind,
+    NumberForm,
+    Record,
+    plain,
+    spell,
+    unit_field,
+)
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.names import Draft, Names, Needs, Reference
+from loadsheet.mapping.names import Draft, Names, Needs, Reference, concrete
 from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
 from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.words import closest_or_known, some
+from loadsheet.mapping.words import closest_or_known, factor, some, unit_named
 from loadsheet.mapping.yamlfile import Loc, read_part
 
 OMIT = object()
@@ -108,7 +119,9 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
         actual = f"has {' and '.join(given)}" if given else "has none"
         file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
-    when = plan_condition(leaf.when, context, (*loc, "when")) if leaf.when is not None else None
+    names, when = context.payload.names, None
+    if leaf.when is not None:
+        when = names.condition_at(leaf.when, context.item, context.path, (*loc, "when"))
     at = (*loc, given[0])
     found = _value(leaf, context, at)
     if found is None or not _fits(found, leaf, context, at):
@@ -186,7 +199,7 @@ def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Valu
 def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     found: Any = leaf.value
     if leaf.const is not None:
-        found = constant_at(context.payload.constants, leaf.const)
+        found = _constant_at(context.payload.constants, leaf.const)
         if found is OMIT:
             known = _constant_names(context.payload.constants)
             hint = closest_or_known(leaf.const, known)
@@ -199,7 +212,7 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
 
 
-def constant_at(constants: Mapping[str, Any], path: str) -> Any:
+def _constant_at(constants: Mapping[str, Any], path: str) -> Any:
     """The constant of this name, such as `parties.sender`; OMIT if there is none."""
     found: Any = constants
     for step in path.split("."):
@@ -445,36 +458,37 @@ def _fault(path: str, field: Field, error: BaseException) -> tuple[str, str, dic
     return path, "G407", {"target": field.name, "reason": reason(error)}
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """The condition for sending a value or a list entry, and its path."""
+# ---- units ----
 
-    evaluate: Evaluate
-    needs: Needs
-    path: str
 
-    def holds(self, draft: Draft) -> bool:
-        """Whether the condition holds. If it cannot be evaluated, the result is False and the document gets a problem."""
-        if draft.all_refused and draft.lacks(self.needs):
-            draft.skipped.append(concrete(self.path, draft.at))
-            return False
+def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadContext, loc: Loc) -> None:
+    """Check quantities whose unit field is a constant: the column must have that unit. Calculated quantities and units in columns are
+    only known when rows are read.
+    """
+    file = context.names.file
+    extra = (file.values or {}).get("source", {}).get("units") or {}
+    for name, leaf in leaves.items():
+        other_field = unit_field(name)
+        stated = _stated(leaves.get(other_field), context)
+        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(stated, str):
+            continue
+        found = context.names.column(leaf["col"], item, (*loc, name, "col"))
+        column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
+        if not column or column.spec.type != "quantity" or column.spec.unit is None:
+            continue
+        unit = column.spec.unit
         try:
-            return bool(self.evaluate(draft))
-        except CALCULATION_ERRORS as error:
-            path = concrete(self.path, draft.at)
-            draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
-            return False
+            times = factor(unit_named(unit, extra), unit_named(stated, extra))
+        except ValueError:  # a unit of the exchange's own that cannot be compared
+            continue
+        if times != 1:
+            brought = f"set unit: {stated.lower()} on the column {column.name} to convert it"
+            hint = brought if times is not None else "they measure different things"
+            file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} is {stated}", hint)
 
 
-def plan_condition(text: str, context: LeafContext, loc: Loc) -> Condition | None:
-    """Compile a condition; None with the finding if it is invalid."""
-    names = context.payload.names
-    found = names.condition(text, context.item, loc)
-    return None if found is None else Condition(found.evaluate, names.needs(found.uses), context.path)
-
-
-def concrete(path: str, at: list[int]) -> str:
-    """A path pattern with the positions of the lists it goes through: `packages[].weight` at 1 is `packages[1].weight`."""
-    for index in at:
-        path = path.replace("[]", f"[{index}]", 1)
-    return path
+def _stated(leaf: object, context: PayloadContext) -> object:
+    """The value of a constant leaf; None for any other leaf."""
+    if not isinstance(leaf, Mapping):
+        return None
+    return _constant_at(context.constants, str(leaf["const"])) if "const" in leaf else leaf.get("value")

@@ -9,7 +9,19 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.plans import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, TablePlan, Type, Use
+from loadsheet.mapping.plans import (
+    CALCULATION_ERRORS,
+    Evaluate,
+    Expression,
+    ExpressionError,
+    Frame,
+    Scope,
+    Slot,
+    TablePlan,
+    Type,
+    Use,
+    reason,
+)
 from loadsheet.mapping.schema import Check, MappingSpec
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
@@ -86,6 +98,34 @@ class Draft(Frame):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The condition for sending a value or a list entry, and its path."""
+
+    evaluate: Evaluate
+    needs: Needs
+    path: str
+
+    def holds(self, draft: Draft) -> bool:
+        """Whether the condition holds. If it cannot be evaluated, the result is False and the document gets a problem."""
+        if draft.all_refused and draft.lacks(self.needs):
+            draft.skipped.append(concrete(self.path, draft.at))
+            return False
+        try:
+            return bool(self.evaluate(draft))
+        except CALCULATION_ERRORS as error:
+            path = concrete(self.path, draft.at)
+            draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
+            return False
+
+
+def concrete(path: str, at: list[int]) -> str:
+    """A path pattern with the positions of the lists it goes through: `packages[].weight` at 1 is `packages[1].weight`."""
+    for index in at:
+        path = path.replace("[]", f"[{index}]", 1)
+    return path
+
+
 class Reference(NamedTuple):
     """A column named by `col:`: its getter, its type and its sources. `row_index` is set for a whole value of the current row."""
 
@@ -146,6 +186,11 @@ class Names:
         if found is not None and found.type not in (Type.FLAG, Type.ANY):
             self.file.refuse(loc, f"the condition gives {found.type.value}, not yes or no")
         return found
+
+    def condition_at(self, text: str, item: int | None, path: str, loc: Loc) -> Condition | None:
+        """The condition for sending the value or the list entry at `path`, or None with the finding."""
+        found = self.condition(text, item, loc)
+        return None if found is None else Condition(found.evaluate, self.needs(found.uses), path)
 
     def reference(self, text: str, item: int | None, loc: Loc) -> Reference | None:
         """The value of `col: TEXT`, or None with the finding. The text is `column` or `table.column`, optionally with `.code`."""

@@ -18,9 +18,9 @@ from loadsheet.mapping.document_checks import ContractCheck, DocumentProblems, G
 from loadsheet.mapping.documents import SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
+from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem
 from loadsheet.mapping.rows import ReadRow, RowReader, is_first, is_invalid, set_number, with_set_number
-from loadsheet.mapping.targets import Variant
 from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
 
@@ -130,7 +130,7 @@ class _DocumentBuilder:
         if not read[0]:
             return self._invalid_document(group, variant, {})
         if self._plan.targets.chooser in draft.main_refused:  # the operation decides which fields may be missing
-            return self._invalid_document(group, variant, variant.payload.make(draft), is_chosen=False)
+            return self._invalid_document(group, variant, variant.make(draft), is_chosen=False)
         checks.run_checks(read)
         payload, instead = self._record(variant)
         if problems.has_errors:
@@ -147,9 +147,9 @@ class _DocumentBuilder:
     def _record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
         """The record and its update form. The problems of both count, because either may be sent."""
         draft, instead = self._draft, None
-        payload = variant.payload.make(draft)
+        payload = variant.make(draft)
         if variant.instead is not None:
-            other = variant.instead.payload.make(draft)
+            other = variant.instead.make(draft)
             self._contract_check.check(variant.instead, other)
             draft.faults, draft.unlisted, draft.skipped = [], [], []
             instead = _instead(variant.instead, other)
@@ -167,7 +167,7 @@ class _DocumentBuilder:
             hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest(),
             self._problems.source,
             tuple(self._problems.found),
-            {**self._draft.items, **variant.payload.declared} if variant.payload.ordered else self._draft.items,
+            {**self._draft.items, **variant.declared} if variant.declared else self._draft.items,
             instead,
             variant.ordered,
         )
