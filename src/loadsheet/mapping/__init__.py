@@ -5,7 +5,7 @@ Read `compile.py` (a mapping file, compiled once) and `translator.py` (its rows,
 - `routing.py`: which file belongs to which mapping
 - `documents.py`: the results, and which cell a payload value came from
 - `plausibility.py`: columns read in the wrong notation, dates far from today
-- `column_guides.py`: what shippers read about a column
+- `conversion.py`: what a column takes, also in words for shippers
 - `yamlfile.py`: a mapping's files, and the copy that lets it be used again later
 
 Names are imported on first use: the ledger needs the values of documents, and no parser.

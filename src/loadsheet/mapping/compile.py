@@ -15,8 +15,7 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
-from loadsheet.mapping.column_guides import column_guides_of, language_of
-from loadsheet.mapping.conversion import Conventions
+from loadsheet.mapping.conversion import Conventions, column_guides_of, language_of
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.names import CheckPlan, Names, plan_checks
@@ -67,7 +66,7 @@ class Mapping:
     - `shipper`: the inbox folder it is for; empty: for all shippers without mappings of their own
     - `error_share_max` (0 to 1): nothing of a drop is sent at this share of invalid records; None: the setting applies
     - `notes`: lines for the author that are not errors
-    - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides`)
+    - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides_of`)
     - `source`: the files it is made of (see `yamlfile.source_texts`)
     """
 
@@ -318,7 +317,7 @@ class _Compiler:
         return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in theirs], loc)))
 
     def _main_with_key(self, main: TablePlan, target: TargetPlan | None) -> TablePlan:
-        operation, chooser = (target.operations[0], target.column) if target is not None else (None, None)
+        operation, chooser = (target.operations[0], target.column or "") if target is not None else (None, "")
         group, joined, key = self._spec.group, self._join_columns(main), list[int]()
         naming = self._naming(main, operation) if operation is not None else []
         if group is not None:

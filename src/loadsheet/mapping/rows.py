@@ -230,7 +230,8 @@ class FillDown:
 
     def __init__(self, plan: TablePlan, view: View) -> None:
         by = plan.columns_behind(plan.key or plan.fills_by)
-        self._always, self._within = [], []
+        self._always: list[int] = []
+        self._within: list[int] = []
         for column in plan.columns:
             place = view.positions[column.slot.index] if column.spec.fill_down else None
             if place is not None:
@@ -454,7 +455,7 @@ class RowReader:
             text = text.rjust(rule.to, rule.letter)
         value = rule.finish(text, [values[other] or "" for other in plan.others])
         if isinstance(value, CellProblem):
-            value, row.refused[index] = None, value
+            row.refused[index], value = value, None
         elif isinstance(value, ValueWithWarning):
             value, row.warnings[index] = value
         values[index] = value
