@@ -199,7 +199,9 @@ def _cell_reader(spec: Column, parse: _Parse, default: object, *, takes_any: boo
 
 
 def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Parse:
-    locale = _checked_locale(spec.locale or conventions.locale)
+    locale = spec.locale or conventions.locale
+    if locale is not None and not is_locale(locale):
+        raise SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
     if spec.type == "text":
         return text_reader(spec, lookup)
     if spec.type in _NUMBERS:
@@ -216,12 +218,6 @@ def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Pa
         "timezone": zone_reader,
     }
     return _shown(readers[spec.type]())
-
-
-def _checked_locale(locale: str | None) -> str | None:
-    if locale is not None and not is_locale(locale):
-        raise SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
-    return locale
 
 
 def _shown(read: Callable[[str], Any]) -> _Parse:

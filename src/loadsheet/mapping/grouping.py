@@ -56,11 +56,8 @@ class KeyedTable:
         plan = self._plan
         if plan.is_view or plan.totals is not None or plan.fills:
             return self._expanded_rows()
-        return self._plain_rows(self._reader.table.rows())
-
-    def _plain_rows(self, rows: Iterator[Row]) -> Iterator[KeyedRow | Ignored]:
-        for row in rows:
-            yield self._left_out(row, row.ignored) if row.ignored else self._whole(row)
+        rows = self._reader.table.rows()
+        return (self._left_out(row, row.ignored) if row.ignored else self._whole(row) for row in rows)
 
     def _whole(self, row: Row) -> KeyedRow | Ignored:
         values, refused = self._read(row)
@@ -274,7 +271,7 @@ def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
             if isinstance(item, Ignored):
                 yield item
             elif item.key is None:
-                yield _keyless_group(None, item.row, position, len(held))
+                yield _alone(None, (item.row,), position, len(held))
             else:
                 if (rows := groups.get(item.key)) is None:
                     rows = groups[item.key] = tuple([] for _ in held)
@@ -284,8 +281,9 @@ def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
         yield from _groups_of_key(key, groups[key])
 
 
-def _keyless_group(key: str | None, row: Row, position: int, tables: int) -> Group:
-    return Group(key, tuple((row,) if place == position else () for place in range(tables)))
+def _alone(key: str | None, rows: Sequence[Row], position: int, tables: int) -> Group:
+    """A group with rows of one table only."""
+    return Group(key, tuple(rows if place == position else () for place in range(tables)))
 
 
 def _groups_of_key(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
@@ -295,7 +293,7 @@ def _groups_of_key(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
         return
     for position, own in enumerate(rows):
         if own:
-            yield Group(key, tuple(own if place == position else () for place in range(len(rows))))
+            yield _alone(key, own, position, len(rows))
 
 
 # ---- streaming ----
@@ -357,7 +355,7 @@ class _Runs:
             if isinstance(item, Ignored):
                 yield item
             elif item.key is None:
-                yield _keyless_group(None, item.row, self._position, self._tables)
+                yield _alone(None, (item.row,), self._position, self._tables)
             elif self.key is None or item.key == self.key:
                 self.key = item.key
                 self.rows.append(item.row)
@@ -387,7 +385,7 @@ def _merge(sources: Sequence[KeyedTable], rank: _Rank) -> Gathered:
 
 def _left_over(runs: _Runs, position: int, tables: int, passed: Callable[[Any], bool], rank: _Rank) -> Gathered:
     while runs.key is not None and passed(rank(runs.key)):
-        yield Group(runs.key, tuple(runs.rows if place == position else () for place in range(tables)))
+        yield _alone(runs.key, runs.rows, position, tables)
         yield from runs.advance()
 
 
@@ -404,7 +402,7 @@ def _spilled(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
                     if isinstance(item, Ignored):
                         yield item
                     elif item.key is None:
-                        yield _keyless_group(None, item.row, position, len(sources))
+                        yield _alone(None, (item.row,), position, len(sources))
                     else:
                         count += 1
                         row = _encode(_plain(item.row)).decode()

@@ -5,10 +5,12 @@ cannot fill the field is refused at load. A blank value leaves its field out: ne
 has `{value: ""}`. `round` rounds half away from zero to the given number of digits.
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
 from loadsheet.contract import (
@@ -191,7 +193,7 @@ def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Valu
     if kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES):
         context.payload.names.file.refuse(loc, f"{context.field.name} is not an offset from UTC")
         return None
-    in_hours = _clock_hours if context.payload.assumptions.offset_hours_form == "clock" else _decimal_hours
+    in_hours = partial(_hours, as_clock=context.payload.assumptions.offset_hours_form == "clock")
     written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
     return _column(reference, Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT, written)
 
@@ -229,14 +231,12 @@ def _constant_names(constants: Mapping[str, Any], above: str = "") -> list[str]:
     return names
 
 
-def _decimal_hours(moment: datetime) -> str:
-    hours = Decimal(offset_minutes(moment)) / 60
-    return plain(hours.normalize()) if hours else "0"
-
-
-def _clock_hours(moment: datetime) -> str:
+def _hours(moment: datetime, *, as_clock: bool) -> str:
+    """The UTC offset in hours: `+02:30` or `2.5`."""
     minutes = offset_minutes(moment)
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+    if as_clock:
+        return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+    return plain((Decimal(minutes) / 60).normalize()) if minutes else "0"
 
 
 # ---- whether it fits, and how it is spelled ----
@@ -319,7 +319,7 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
         steps.append(lambda value: Decimal(value).quantize(places, ROUND_HALF_UP))
     if leaf.format is not None:
         check_written(leaf.format)
-        steps.append(_formatted(leaf.format))
+        steps += [_clock, operator.methodcaller("strftime", leaf.format)]
     elif kind is Kind.TIME:
         steps.append(_clock)
     is_plain = (found is Type.TEXT and kind in _TEXT_KINDS and leaf.as_ != "number") or (
@@ -352,10 +352,6 @@ def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
         return value
 
     return chained
-
-
-def _formatted(format_: str) -> Callable[[Any], str]:
-    return lambda value: (_clock(value) if isinstance(value, timedelta) else value).strftime(format_)
 
 
 def _clock(value: Any) -> Any:

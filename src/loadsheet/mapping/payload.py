@@ -380,18 +380,15 @@ class _Tree:
             fields = {name: value for name, value in entry.items() if name != "when"}
             before = set(self.lineage)
             nodes = self.fields(fields, record, item, f"{path}[]", here)
-            self._number_entry(before, f"{path}[]", number)
+            for inner in [inner for inner in self.lineage if inner not in before and inner.startswith(f"{path}[]")]:
+                # each entry keeps its own sources
+                self.lineage[f"{path}[{number}]{inner.removeprefix(f'{path}[]')}"] = self.lineage.pop(inner)
             when = entry.get("when")
             names, condition = context.payload.names, None
             if when is not None:
                 condition = names.condition_at(str(when), item, path, (*here, "when"))
             made.append((_object(nodes), condition))
         return _entries(made, path)
-
-    def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
-        """Put the entry's number into its paths, so that each entry keeps its own sources."""
-        for path in [path for path in self.lineage if path not in before and path.startswith(pattern)]:
-            self.lineage[f"{pattern[:-2]}[{number}]{path[len(pattern) :]}"] = self.lineage.pop(path)
 
 
 # ---- makers ----

@@ -303,7 +303,9 @@ class _Sourcing:
         self._check_columns(plan, spec, patterns, loc)
         sets = self._sets(plan, spec, here) if spec.sets is not None else None
         joined_to = order.index(spec.join.to) if spec.join is not None else None
-        plan = replace(plan, source=self._source_of(plan.name), patterns=patterns, sets=sets, joined_to=joined_to)
+        plan = replace(
+            plan, source=self._alike(spec.from_ or plan.name)[0], patterns=patterns, sets=sets, joined_to=joined_to
+        )
         if spec.kind is not None:
             plan = replace(plan, kind=self._kind(plan, spec, here, loc), prefix=f"{plan.name}.")
         if spec.from_ is not None:
@@ -353,9 +355,6 @@ class _Sourcing:
             for other, its in self._tables.items()
             if its.kind is not None and (its.file, tuple(its.sheet or ())) == place
         ]
-
-    def _source_of(self, name: str) -> str:
-        return self._alike(self._tables[name].from_ or name)[0]
 
     # ---- columns ----
 

@@ -151,7 +151,11 @@ def country_reader(locale: str | None) -> Callable[[str], str | CellProblem]:
     parts = {_plain(word): code for code, words in _PARTS.items() for word in words.split(", ")}
 
     def read(text: str) -> str | CellProblem:
-        code = codes.get(text.casefold()) or plainly.get(_named(text)) or plainly.get(_named(_turned(text)))
+        code = (
+            codes.get(text.casefold())
+            or plainly.get(_named(text))
+            or plainly.get(_named("{2} {0}".format(*text.partition(","))))
+        )
         if code is not None:
             return code
         meant = parts.get(_plain(text))
@@ -173,12 +177,6 @@ def _plain(text: str) -> str:
 
 def _named(text: str) -> str:
     return _plain(text).removeprefix("the ")
-
-
-def _turned(text: str) -> str:
-    """A name with the part after its comma moved to the front: `Korea, Republic of` is `Republic of Korea`."""
-    name, _, before = text.partition(",")
-    return f"{before} {name}"
 
 
 @cache

@@ -106,7 +106,11 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
     lines = []
     for concept in _ROLES:
         contacts = (drafted for drafted in draft.of_record() if drafted.column.concepts & _CONTACTS)
-        own = [drafted for drafted in contacts if _role(drafted) == concept]
+        own = [
+            drafted
+            for drafted in contacts
+            if concept == next((role for role in _ROLES if role in drafted.column.concepts), _ROLES[-1])
+        ]
         named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
         found = _matched(own, record, frozenset({concept}), draft) if named else []
         if concept == "payer":  # a heading with only the payer concept has names
@@ -120,10 +124,6 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
         texts = [f"{field_.name}: {{col: {draft.ref(drafted)}, unless_blank: true}}" for field_, drafted in found]
         lines += _entry([f"when: '{there}'", f"{role.name}: {{value: {named}}}", *texts], 0)
     return lines
-
-
-def _role(drafted: DraftColumn) -> str:
-    return next((role for role in _ROLES if role in drafted.column.concepts), _ROLES[-1])
 
 
 def _matched(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:

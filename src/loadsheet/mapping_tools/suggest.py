@@ -208,7 +208,8 @@ def _related(sheets: Sequence[Sheet], found: Match) -> tuple[int, list[int]]:
         if (column := _same_label(sheet, key.column.label)) is not None
     }
     # in the main table each key occurs once
-    main = max(holders, key=lambda number: (_distinct(holders[number]), -number))
+    distinct = {number: len(set(column.filled)) / max(1, len(column.filled)) for number, column in holders.items()}
+    main = max(holders, key=lambda number: (distinct[number], -number))
     others = [
         number for number, column in holders.items() if number != main and _belongs(holders[main].filled, column.filled)
     ]
@@ -241,10 +242,6 @@ def _bare(cells: Sequence[str]) -> set[str]:
 
 def _same_label(sheet: Sheet, label: str) -> Column | None:
     return next((column for column in sheet.columns if fold(column.label) == fold(label)), None)
-
-
-def _distinct(column: Column) -> float:
-    return len(set(column.filled)) / max(1, len(column.filled))
 
 
 def _by_table(found: Match, places: dict[int, DraftTable], main: int) -> Match:
