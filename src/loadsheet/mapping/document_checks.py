@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
@@ -41,12 +40,13 @@ class DocumentProblems:
         self._lineage = lineage
         self._draft = draft
         self._group = Group(None, ())
+        self._suppressed: dict[str, str] = {}  # faults of the contract that may follow from reported problems
         self.source: tuple[SourceRow, ...] = ()
         self.found: list[Problem] = []
 
     def begin(self, group: Group, source: tuple[SourceRow, ...]) -> None:
         """Start the next document."""
-        self._group, self.source, self.found = group, source, []
+        self._group, self.source, self.found, self._suppressed = group, source, [], {}
 
     @property
     def has_errors(self) -> bool:
@@ -147,6 +147,56 @@ class DocumentProblems:
         rows = self._group.rows[reader.plan.position]
         column = reader.view.position(index, rows[nth]) if nth < len(rows) else None
         return column, source.cells[column] if column is not None else ""
+
+    # ---- the contract ----
+
+    def check_contract(self, variant: Variant, payload: dict[str, Any]) -> None:
+        """Report the problems of one record of the document."""
+        draft, faults = self._draft, tuple(variant.check_record(payload))
+        if not (faults or draft.faults or draft.skipped or draft.unlisted):
+            return
+        for path, code, values in draft.faults:
+            self.add_at(path, code, values)
+        reported = {path for path, _, _ in draft.faults}.union(draft.skipped)
+        for fault in faults:
+            around = (
+                (path, f"{path}.", f"{path}[") for path in reported
+            )  # a fault may follow from one at a list around it
+            follows = any(fault.path == path or fault.path.startswith((dot, bracket)) for path, dot, bracket in around)
+            if follows or self._was_refused(fault.path):
+                self._suppressed.setdefault(fault.path, fault.text)
+            else:
+                self._add_fault(fault.path, fault.text)
+        for path in draft.skipped:
+            self._suppressed.setdefault(path, "has no value because a cell that it needs was refused")
+        refused = {fault.path for fault in faults}
+        for path, found, known in draft.unlisted:
+            if path not in refused:
+                values = {"path": path, "found": found, "expected": ", ".join(known)}
+                self.add_at(path, "K502", values, level="warning")
+
+    def check_complete(self) -> None:
+        """Report the suppressed faults if this document has no other error."""
+        if not (self._suppressed or self._draft.all_refused) or self.has_errors:
+            return
+        for path, text in self._suppressed.items():
+            self._add_fault(path, text)
+        if self._draft.all_refused and not self._suppressed:
+            self._add_fault("", "cannot be built because a cell that it needs was refused")
+
+    def _add_fault(self, path: str, text: str) -> None:
+        self.add_at(path, "K501", {"path": path or "the record", "text": text})
+
+    def _was_refused(self, path: str) -> bool:
+        """Whether the field has no value because a cell behind this path was refused."""
+        if not self._draft.all_refused:
+            return False
+        for found in trace(self._lineage, self.source, self._draft.items, path):
+            plan = self._reader(found.source.table).plan
+            slot = plan.shape.slots.get(found.source.column)
+            if slot is not None and (plan.position, slot.index) in self._draft.all_refused:
+                return True
+        return False
 
 
 class GroupChecks:
@@ -349,67 +399,3 @@ def join_rows(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Seq
         of.append(mine)
         met.update(mine)
     return JoinedRows(of, [index for index in range(len(here)) if index not in met])
-
-
-class ContractCheck:
-    """Checks the records of one document at a time against the contract."""
-
-    def __init__(
-        self, readers: Sequence[RowReader], problems: DocumentProblems, lineage: Lineage, draft: Draft
-    ) -> None:
-        self._plans = {reader.plan.name: reader.plan for reader in readers}
-        self._problems, self._lineage, self._draft = problems, lineage, draft
-        self._suppressed: dict[str, str] = {}
-
-    def begin(self) -> None:
-        """Start the next document."""
-        self._suppressed = {}
-
-    def check(self, variant: Variant, payload: dict[str, Any]) -> None:
-        """Report the problems of one record of the document."""
-        draft, faults = self._draft, tuple(variant.check_record(payload))
-        if not (faults or draft.faults or draft.skipped or draft.unlisted):
-            return
-        for path, code, values in draft.faults:
-            self._problems.add_at(path, code, values)
-        reported = {path for path, _, _ in draft.faults}.union(draft.skipped)
-        for fault in faults:
-            if _is_reported(fault, reported) or self._was_refused(fault.path):
-                self._suppressed.setdefault(fault.path, fault.text)
-            else:
-                self._add_fault(fault.path, fault.text)
-        for path in draft.skipped:
-            self._suppressed.setdefault(path, "has no value because a cell that it needs was refused")
-        refused = {fault.path for fault in faults}
-        for path, found, known in draft.unlisted:
-            if path not in refused:
-                values = {"path": path, "found": found, "expected": ", ".join(known)}
-                self._problems.add_at(path, "K502", values, level="warning")
-
-    def check_complete(self) -> None:
-        """Report the suppressed faults if this document has no other error."""
-        if not (self._suppressed or self._draft.all_refused) or self._problems.has_errors:
-            return
-        for path, text in self._suppressed.items():
-            self._add_fault(path, text)
-        if self._draft.all_refused and not self._suppressed:
-            self._add_fault("", "cannot be built because a cell that it needs was refused")
-
-    def _add_fault(self, path: str, text: str) -> None:
-        self._problems.add_at(path, "K501", {"path": path or "the record", "text": text})
-
-    def _was_refused(self, path: str) -> bool:
-        """Whether the field has no value because a cell behind this path was refused."""
-        if not self._draft.all_refused:
-            return False
-        for found in trace(self._lineage, self._problems.source, self._draft.items, path):
-            plan = self._plans[found.source.table]
-            slot = plan.shape.slots.get(found.source.column)
-            if slot is not None and (plan.position, slot.index) in self._draft.all_refused:
-                return True
-        return False
-
-
-def _is_reported(fault: Fault, reported: set[str]) -> bool:
-    """Whether a fault follows from a reported problem: at its own path, or at a list or object around it."""
-    return any(fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")) for path in reported)

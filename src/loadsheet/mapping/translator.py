@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from loadsheet.mapping import compile as compiled
-from loadsheet.mapping.document_checks import ContractCheck, DocumentProblems, GroupChecks, Rows, join_rows
+from loadsheet.mapping.document_checks import DocumentProblems, GroupChecks, Rows, join_rows
 from loadsheet.mapping.documents import SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
@@ -83,7 +83,6 @@ class _DocumentBuilder:
         self._problems = DocumentProblems(
             readers, mapping.lineage, draft, self._plan.one_value if self._plan.is_grouped else ()
         )
-        self._contract_check = ContractCheck(readers, self._problems, mapping.lineage, draft)
         self._checks = GroupChecks(self._plan, self._problems, draft)
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._ignores_extra = any(join.extra == "ignore" for _, join in self._plan.inner_joins)
@@ -111,7 +110,6 @@ class _DocumentBuilder:
     def _document(self, group: Group, source: tuple[SourceRow, ...], items: Items, nested: Nested) -> Document:
         draft, problems, checks = self._draft, self._problems, self._checks
         problems.begin(group, source)
-        self._contract_check.begin()
         draft.clear()
         draft.items.update(items)
         draft.nested = nested
@@ -150,11 +148,11 @@ class _DocumentBuilder:
         payload = variant.make(draft)
         if variant.instead is not None:
             other = variant.instead.make(draft)
-            self._contract_check.check(variant.instead, other)
+            self._problems.check_contract(variant.instead, other)
             draft.faults, draft.unlisted, draft.skipped = [], [], []
             instead = _instead(variant.instead, other)
-        self._contract_check.check(variant, payload)
-        self._contract_check.check_complete()
+        self._problems.check_contract(variant, payload)
+        self._problems.check_complete()
         return payload, instead
 
     def _valid_document(self, variant: Variant, payload: dict[str, Any], instead: Instead | None) -> Document:
@@ -175,7 +173,7 @@ class _DocumentBuilder:
     def _invalid_document(
         self, group: Group, variant: Variant, payload: Mapping[str, Any], *, is_chosen: bool = True
     ) -> Document:
-        self._contract_check.check_complete()
+        self._problems.check_complete()
         operation = variant.operation
         key = operation.key_of(payload) or group.shown_key(self._plan.key_shown)
         lane = operation.lane_of(payload if payload and is_chosen else {operation.record.key[0]: key})
