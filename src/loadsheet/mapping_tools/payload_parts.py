@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from loadsheet.contract import Field, Record
+from loadsheet.mapping_tools.column_types import vocabulary
 from loadsheet.mapping_tools.field_matching import best_columns, meaning
 from loadsheet.mapping_tools.suggest import Draft, DraftColumn, DraftTable
-from loadsheet.mapping_tools.vocabulary import vocabulary
 from loadsheet.reading import Native
 
 _Found = list[tuple[Field, DraftColumn]]

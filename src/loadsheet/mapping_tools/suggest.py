@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadsheet.contract import BY_NAME, WRITES, Action, Operation
-from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.column_types import CHECK, vocabulary, words_of
 from loadsheet.mapping_tools.field_matching import Filled, Match, Sets, best_operation, in_sets, match
 from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
-from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
 FILL_IN = "FILL IN"
