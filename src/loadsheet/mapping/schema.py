@@ -60,11 +60,9 @@ class Part(BaseModel):
 def _as_sets(value: object) -> object:
     if type(value) is int and 0 < value <= _MOST_SETS:
         return {str(number): str(number) for number in range(1, value + 1)}
-    return {word: word for word in value} if isinstance(value, list) and all(map(_is_text, value)) else value
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return {word: word for word in value}
+    return value
 
 
 _MOST_SETS = 200
@@ -187,34 +185,18 @@ ColumnType = Literal[
     "text", "integer", "decimal", "quantity", "date", "time", "datetime", "country", "currency", "yesno", "timezone"
 ]
 
-_EVERY_TYPE = frozenset(
-    "label aliases type required key default blank control_total example note".split()  # noqa: SIM905 (a list of words)
-) | {"file", "part_of", "from_set", "above", "place", "fill_down"}
-_KEYS_OF_TYPE: dict[str, frozenset[str]] = {
-    "text": frozenset(
-        {
-            "lookup",
-            "lookup_with",
-            "one_of",
-            "ignore_case",
-            "case",
-            "pad_left",
-            "min_length",
-            "max_length",
-            "on_too_long",
-            "pattern",
-            "split",
-        }
-    ),
-    "integer": frozenset({"min", "max", "locale"}),
-    "decimal": frozenset({"min", "max", "places", "locale"}),
-    "quantity": frozenset({"min", "max", "locale", "unit", "from_unit"}),
-    "date": frozenset({"formats", "locale"}),
-    "time": frozenset({"formats", "locale"}),
-    "datetime": frozenset({"formats", "locale"}),
-    "country": frozenset({"locale"}),
-    "currency": frozenset({"locale"}),
-    "yesno": frozenset({"yes", "no", "locale"}),
+_EVERY_TYPE = "label aliases type required key default blank control_total example note file part_of from_set above place fill_down"
+_KEYS_OF_TYPE = {
+    "text": "lookup lookup_with one_of ignore_case case pad_left min_length max_length on_too_long pattern split",
+    "integer": "min max locale",
+    "decimal": "min max places locale",
+    "quantity": "min max locale unit from_unit",
+    "date": "formats locale",
+    "time": "formats locale",
+    "datetime": "formats locale",
+    "country": "locale",
+    "currency": "locale",
+    "yesno": "yes no locale",
 }
 
 
@@ -269,8 +251,7 @@ class Column(Part):
 
     def misplaced(self) -> list[str]:
         """The keys that are set but do not apply to this type."""
-        allowed = _EVERY_TYPE | _KEYS_OF_TYPE.get(self.type, frozenset())
-        return sorted(self.model_fields_set - allowed)
+        return sorted(self.model_fields_set.difference(_EVERY_TYPE.split(), _KEYS_OF_TYPE.get(self.type, "").split()))
 
     def whereabouts(self) -> list[str]:
         """The keys other than `label` that locate its cells."""

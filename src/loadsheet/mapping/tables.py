@@ -70,12 +70,12 @@ class _Planner:
     """Compiles the tables of one mapping."""
 
     def __init__(self, spec: MappingSpec, conventions: Conventions, file: YamlFile) -> None:
-        self._sourcing = _Sourcing(spec, file)
         self._spec, self._conventions, self._file = spec, conventions, file
+        self._source, self._tables = spec.source, spec.source.tables
 
     def table_order(self) -> list[str]:
         """The tables' names, the main one first; empty, with the findings, if the tables cannot be put together."""
-        specs, loc = self._spec.source.tables, ("source", "tables")
+        specs, loc = self._tables, ("source", "tables")
         for name in specs:
             self._check_name(name, (*loc, name))
         mains = [name for name, spec in specs.items() if spec.join is None and spec.from_ is None]
@@ -83,13 +83,13 @@ class _Planner:
             problem = "every table is joined to another" if not mains else f"{some(mains)} have no join"
             self._file.refuse(loc, f"exactly one table must be the main table, without a join; {problem}", at_key=True)
             return []
-        if not self._sourcing.check_tables() or not all(self._check_join(name, mains[0]) for name in specs):
+        if not self._check_sets() or not all(self._check_join(name, mains[0]) for name in specs):
             return []
         return [*mains, *(name for name in specs if name != mains[0])]
 
     def _check_join(self, name: str, main: str) -> bool:
         """Whether a table is joined to the main table, or to one that is."""
-        specs = self._spec.source.tables
+        specs = self._tables
         join = specs[name].join
         if join is None or join.to == main:
             return True
@@ -124,11 +124,11 @@ class _Planner:
             zone=zone.index if zone is not None else None, default_zone=self._conventions.zone, fold=self._conventions.fold,
         )  # fmt: skip
         self._check_zone(position, plan)
-        return self._with_ignore(self._sourcing.sourced(plan, order, loc))
+        return self._with_ignore(self._sourced(plan, order, loc))
 
     def _section(self, section: Mapping[str, Any], title: str, name: str) -> tuple[Any, Loc]:
         """The entries of a table and their place: directly under the section for one table, under the table's name for several."""
-        if len(self._spec.source.tables) > 1 or (list(section) == [name] and not _is_column(section[name])):
+        if len(self._tables) > 1 or (list(section) == [name] and not _is_column(section[name])):
             return section.get(name), (title, name)
         return section, (title,)
 
@@ -141,7 +141,7 @@ class _Planner:
 
     def _columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
         if not isinstance(section, dict) or not section:
-            tables = some(self._spec.source.tables)
+            tables = some(self._tables)
             self._file.refuse(loc, f"columns must be given for each of the tables {tables}", at_key=True)
             return None
         found = []
@@ -237,7 +237,7 @@ class _Planner:
             self._file.refuse(loc, f'{plan.name} has no column "{column}"', did_you_mean(column, plan.shape.slots))
 
     def _with_ignore(self, plan: TablePlan) -> TablePlan:
-        spec = self._spec.source.tables[plan.name]
+        spec = self._tables[plan.name]
         if spec.ignore_rows is None:
             return plan
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
@@ -248,54 +248,9 @@ class _Planner:
         needs = tuple(sorted(columns[use.column].index for use in rule.uses))
         return replace(plan, ignore=rule, ignore_needs=needs)
 
+    # ---- where rows come from ----
 
-def _with_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[ColumnPlan]:
-    """The columns; a part of a split column is bound to that column."""
-    by_name = {column.name: column for column in columns}
-    found = []
-    for column in columns:
-        part_of = column.spec.part_of
-        whole = by_name.get(part_of or "")
-        if part_of is not None and whole is not None and column.name in _parts_of(whole):
-            convert = part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
-            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
-            continue
-        found.append(column)
-        if part_of is None:
-            continue
-        if whole is None or whole.spec.split is None:
-            splits = [name for name, other in by_name.items() if other.spec.split is not None]
-            hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
-            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
-        else:
-            names = _parts_of(whole)
-            hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
-            file.refuse(
-                (*loc, column.name), f'the split of {whole.name} has no part "{column.name}"', hint, at_key=True
-            )
-    return found
-
-
-def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
-    return group_names(whole.spec.split) if whole.spec.split is not None else ()
-
-
-def _is_column(value: object) -> bool:
-    """Whether a section's only entry is itself a column, not a table of columns."""
-    return isinstance(value, dict) and not all(isinstance(inner, dict) for inner in value.values())
-
-
-# ---- where rows come from ----
-
-
-class _Sourcing:
-    """Finds where the rows of a mapping's tables come from."""
-
-    def __init__(self, spec: MappingSpec, file: YamlFile) -> None:
-        self._source, self._tables, self._columns = spec.source, spec.source.tables, spec.columns
-        self._file = file
-
-    def sourced(self, plan: TablePlan, order: Sequence[str], loc: Loc) -> TablePlan:
+    def _sourced(self, plan: TablePlan, order: Sequence[str], loc: Loc) -> TablePlan:
         """The table with the source of its rows; `loc` is the place of its columns."""
         spec = self._tables[plan.name]
         here: Loc = ("source", "tables", plan.name)
@@ -316,7 +271,7 @@ class _Sourcing:
             self._file.refuse(loc, f"{plan.name} needs a column under a heading of the file", at_key=True)
         return plan
 
-    def check_tables(self) -> bool:
+    def _check_sets(self) -> bool:
         """Whether every `from` names a table of the file."""
         fine = True
         for name, spec in self._tables.items():
@@ -429,13 +384,13 @@ class _Sourcing:
         if text is None:
             return None
         table, _, name = text.partition(".")
-        section = self._columns.get(table)
+        section = self._spec.columns.get(table)
         kind = self._tables[table].kind if table in same_place else None
         if kind is None or not isinstance(section, Mapping) or name not in section:
             known = [
                 f"{other}.{its}"
                 for other in same_place
-                if isinstance(own := self._columns.get(other), Mapping)
+                if isinstance(own := self._spec.columns.get(other), Mapping)
                 for its in own
             ]
             hint = closest_or_known(text, known)
@@ -487,3 +442,39 @@ class _Sourcing:
                 self._file.refuse(loc, f"{key} is missing", hint, at_key=True)
                 return False
         return True
+
+
+def _with_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[ColumnPlan]:
+    """The columns; a part of a split column is bound to that column."""
+    by_name = {column.name: column for column in columns}
+    found = []
+    for column in columns:
+        part_of = column.spec.part_of
+        whole = by_name.get(part_of or "")
+        if part_of is not None and whole is not None and column.name in _parts_of(whole):
+            convert = part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
+            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
+            continue
+        found.append(column)
+        if part_of is None:
+            continue
+        if whole is None or whole.spec.split is None:
+            splits = [name for name, other in by_name.items() if other.spec.split is not None]
+            hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
+            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
+        else:
+            names = _parts_of(whole)
+            hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
+            file.refuse(
+                (*loc, column.name), f'the split of {whole.name} has no part "{column.name}"', hint, at_key=True
+            )
+    return found
+
+
+def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
+    return group_names(whole.spec.split) if whole.spec.split is not None else ()
+
+
+def _is_column(value: object) -> bool:
+    """Whether a section's only entry is itself a column, not a table of columns."""
+    return isinstance(value, dict) and not all(isinstance(inner, dict) for inner in value.values())

@@ -4,6 +4,7 @@ Owns: values as YAML on one line, the unused columns about package contents and 
 (`Ladedatum` and `Ladezeit`). Fields and roles are identified by their meaning in the contract.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -54,13 +55,9 @@ def scalar(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(scalar(inner) for inner in value) + "]"
     text = str(value)
-    if isinstance(value, int):
+    if isinstance(value, int) or _is_plain(text):
         return text
-    return (
-        text
-        if _is_plain(text)
-        else '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\t", " ") + '"'
-    )
+    return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=False)
 
 
 def _is_plain(text: str) -> bool:
