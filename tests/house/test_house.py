@@ -149,10 +149,10 @@ MAY_IMPORT = {
     | {"credentials", "annotations", "fix_files", "object_storage", "watch"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
-    ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
-    ("dispatch", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
-    ("reconcile", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
-    ("reports", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
+    ("ledger", "mapping"): {"loadsheet.mapping.documents"},
+    ("dispatch", "mapping"): {"loadsheet.mapping.documents"},
+    ("reconcile", "mapping"): {"loadsheet.mapping.documents"},
+    ("reports", "mapping"): {"loadsheet.mapping.documents"},
     ("run_outcome", "reports"): {"loadsheet.reports.run_document"},
 }
 HOMES = {  # each third-party library and the only places that import it

@@ -1,6 +1,7 @@
 """Small mappings and tables for the tests of the room: real mapping files on disk, tables as reading hands them over."""
 
 import heapq
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -46,6 +47,25 @@ def tables_of(mapping, folder, files):
     for role, layouts in mapping.layouts.items():
         found |= open_tables(folder / files[role], files[role], layouts, Settings())
     return {key: with_rows(one, one.rows()) for key, one in found.items()}
+
+
+def of_file(mapping, path, *, process="none"):
+    """The tables of a file of the mapping's main role, and what is translated from it."""
+    tables = open_tables(path, path.name, mapping.layouts["main"], Settings(reading_process=process))
+    return tables, list(translate(mapping, tables, now=NOW))
+
+
+def of_text(mapping, folder, text, **options):
+    """What is translated from a CSV file of this text."""
+    path = folder / "a.csv"
+    path.write_text(text, encoding="utf-8")
+    return of_file(mapping, path, **options)[1]
+
+
+def copied_examples(folder):
+    """The folder with a copy of the room's example mappings and their tables."""
+    shutil.copytree(EXAMPLES, folder, dirs_exist_ok=True)
+    return folder
 
 
 def with_rows(of, rows):

@@ -5,13 +5,11 @@ import json
 import openpyxl
 import pytest
 from command_in_process import loadsheet
-from sheets import NOW, findings, load_text
+from sheets import findings, load_text, of_file, of_text
 
 from loadsheet.checking import LeftOut
-from loadsheet.mapping import Document, Ignored, translate
+from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping.documents import SourceRow
-from loadsheet.reading import open_tables
-from loadsheet.settings import Settings
 
 MAPPING = """\
 mapping: tenders
@@ -48,10 +46,7 @@ T3,Köln
 
 def test_every_row_of_a_file_with_notes_all_around_is_in_a_document_or_ignored_with_its_rule(tmp_path):
     mapping = load_text(tmp_path, MAPPING)
-    path = tmp_path / "a.csv"
-    path.write_text(FILE, encoding="utf-8")
-    tables = open_tables(path, path.name, mapping.layouts["main"], Settings(reading_process="none"))
-    found = list(translate(mapping, tables, now=NOW))
+    found = of_text(mapping, tmp_path, FILE)
     documents = [row.number for item in found if isinstance(item, Document) for row in item.rows]
     assert documents == [5, 7]
     assert {item.row.number: item.rule for item in found if isinstance(item, Ignored)} == {
@@ -145,11 +140,7 @@ payload:
 
 
 def test_rows_around_a_table_of_several_kinds_are_ignored_once(tmp_path):
-    mapping = load_text(tmp_path, KINDS)
-    path = tmp_path / "a.csv"
-    path.write_text("Kind,ID\nH,1\n# loose\nD,soap\nTotal,1\n", encoding="utf-8")
-    tables = open_tables(path, path.name, mapping.layouts["main"], Settings(reading_process="none"))
-    found = list(translate(mapping, tables, now=NOW))
+    found = of_text(load_text(tmp_path, KINDS), tmp_path, "Kind,ID\nH,1\n# loose\nD,soap\nTotal,1\n")
     assert [(item.row.table, item.row.number, item.rule) for item in found if isinstance(item, Ignored)] == [
         ("heads", 3, "comment: #"),
         ("heads", 5, "totals: begins with total"),
@@ -171,9 +162,7 @@ def test_what_a_workbook_hides_is_left_out_by_the_mappings_word(tmp_path):
     workbook.active.row_dimensions[2].hidden = True
     workbook.active.column_dimensions["A"].hidden = True
     workbook.save(tmp_path / "a.xlsx")
-    mapping = load_text(tmp_path, written)
-    tables = open_tables(tmp_path / "a.xlsx", "a.xlsx", mapping.layouts["main"], Settings(reading_process="child"))
-    found = list(translate(mapping, tables, now=NOW))
+    tables, found = of_file(load_text(tmp_path, written), tmp_path / "a.xlsx", process="child")
     assert [item.rule for item in found if isinstance(item, Ignored)] == ["hidden_rows: ignore"]
     (document,) = [item for item in found if isinstance(item, Document)]
     assert document.key == "T2"

@@ -1,5 +1,6 @@
 """Expressions: what they give, how they treat blanks and clocks, and that our evaluation agrees with the engine that types them."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -7,12 +8,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 import rule_engine
+from expression_tables import KEPT, kept_form, made_anew
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
 from loadsheet.mapping.expressions import compile_expression
-from loadsheet.mapping.values import ExpressionError, Frame, Scope, Shape, Slot, Type, Use
+from loadsheet.mapping.plans import CALCULATION_ERRORS, ExpressionError, Frame, Scope, Shape, Slot, Type, Use, reason
 
 SLOTS = {
     "a": Slot(0, Type.NUMBER),
@@ -308,3 +309,8 @@ def test_our_evaluation_agrees_with_the_engine_that_types_expressions(text, numb
     context = rule_engine.Context(type_resolver=types)
     thing = {"a": one, "b": two, "maybe": None, "rows": things}
     assert ours == rule_engine.Rule(text, context).evaluate(thing)
+
+
+def test_the_kept_tables_are_what_ply_makes_of_the_grammar_at_hand():
+    """If this fails, rule-engine has another grammar: `python tests/mapping/expression_tables.py` makes them anew."""
+    assert json.loads(KEPT.read_bytes()) == json.loads(json.dumps(kept_form(made_anew())))

@@ -1,7 +1,8 @@
-"""What is wrong with column sets, kinds of rows, joins, parts, targets and overrides is refused at load, with its line."""
+"""What is wrong with column sets, kinds of rows, joins, parts, targets and overrides, and settings that are senseless together: refused at load, with its line."""
 
 import pytest
-from sheets import ASSUMED, EXAMPLES
+import sheets
+from sheets import ASSUMED, EXAMPLES, copied_examples
 
 from loadsheet.mapping import lint, load
 
@@ -47,15 +48,6 @@ CASES = [
 ]  # fmt: skip
 
 
-def copied(folder):
-    for path in EXAMPLES.rglob("*"):
-        if path.is_file() and path.suffix in {".yaml", ".csv"}:
-            copy = folder / path.relative_to(EXAMPLES)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
-    return folder
-
-
 def findings(path):
     return [str(found).replace(f"{path}:", "").replace(f"{path.parent}/", "") for found in lint(path, ASSUMED)]
 
@@ -68,13 +60,13 @@ def changed(path, old, new):
 
 @pytest.mark.parametrize(("name", "old", "new", "said"), CASES, ids=[f"{name}-{new}" for name, _, new, _ in CASES])
 def test_a_wrong_layout_is_refused_at_its_line(tmp_path, name, old, new, said):
-    path = copied(tmp_path) / f"{name}.yaml"
+    path = copied_examples(tmp_path) / f"{name}.yaml"
     changed(path, old, new)
     assert any(said in line for line in findings(path)), findings(path)
 
 
 def test_what_is_wrong_in_the_base_is_said_there(tmp_path):
-    base = copied(tmp_path) / "base" / "lanes.yaml"
+    base = copied_examples(tmp_path) / "base" / "lanes.yaml"
     changed(base, "type: decimal", "type: decimla")
     changed(base, "file: kinds.csv", "file: kindz.csv")
     said = findings(tmp_path / "override.yaml")
@@ -84,7 +76,7 @@ def test_what_is_wrong_in_the_base_is_said_there(tmp_path):
 
 
 def test_a_base_extends_nothing(tmp_path):
-    base = copied(tmp_path) / "base" / "lanes.yaml"
+    base = copied_examples(tmp_path) / "base" / "lanes.yaml"
     changed(base, "mapping: lanes\n", "mapping: lanes\nextends: other.yaml\n")
     assert findings(tmp_path / "override.yaml")[0].startswith(
         "base/lanes.yaml:2:1: a base mapping cannot extend another mapping"
@@ -92,14 +84,14 @@ def test_a_base_extends_nothing(tmp_path):
 
 
 def test_the_hash_covers_the_base(tmp_path):
-    path = copied(tmp_path) / "override.yaml"
+    path = copied_examples(tmp_path) / "override.yaml"
     before = load(path, ASSUMED).hash
     changed(tmp_path / "base" / "lanes.yaml", "label: City", "label: Town")
     assert load(path, ASSUMED).hash != before
 
 
 def test_a_key_set_to_nothing_takes_the_one_of_the_base_away(tmp_path):
-    path = copied(tmp_path) / "override.yaml"
+    path = copied_examples(tmp_path) / "override.yaml"
     assert "pickup_city" in load(path, ASSUMED).lineage
     path.write_text(path.read_text(encoding="utf-8") + "  pickup_city:\n", encoding="utf-8")
     assert "pickup_city" not in load(path, ASSUMED).lineage
@@ -109,3 +101,68 @@ def test_fields_keep_the_order_of_the_base():
     assert list(load(EXAMPLES / "override.yaml", ASSUMED).lineage)[:4] == [
         "tender_id", "sender_id", "receiver_id", "tender_status",
     ]  # fmt: skip
+
+
+# ---- settings that are each right and together senseless (M1) ----
+
+SENSIBLE = """\
+mapping: x
+version: 1
+target: order.update
+source: {files: ["x_*.csv"], locale: de_DE, dates: ["%d.%m.%Y %H:%M"], timezone: Europe/Berlin}
+columns:
+  no:   {label: No, required: true, key: true, min_length: 3, max_length: 9}
+  day:  {label: Day, type: datetime}
+  kg:   {label: Kg, type: quantity, unit: kg, min: 5, max: 10}
+  cube: {label: Cube, type: quantity, from_unit: l, unit: m3}
+  deep: {label: Deep, type: quantity, unit: cm}
+constants: {units: {weight: KG}}
+payload:
+  order_id: {col: no}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  createdon: {col: day, format: "%Y-%m-%d %H:%M:00"}
+  total_weight: {col: kg}
+  gross_weight_uom: {const: units.weight}
+  total_volume: {col: cube}
+  volume_uom: {value: CBM}
+  packages:
+    each: rows
+    item:
+      package_type: {value: Box}
+      item_name: {value: x}
+      length: {col: rows.deep}
+      length_uom: {value: cm, when: 'deep != null'}
+      weight: {expr: '(kg ?? 0) * 1000'}
+      weight_uom: {value: G}
+      width: {col: deep}
+      width_uom: {value: furlongs of ours}
+checks:
+  - {id: heavy, rule: 'kg != 7', say: no}
+  - {id: light, rule: 'kg != 7', say: no}
+"""
+
+
+def test_the_mapping_that_the_senseless_ones_are_made_from_is_good(tmp_path):
+    assert sheets.findings(tmp_path, SENSIBLE) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("%Y-%m-%d %H:%M:00", "%Y-%m-%dT%H:%M:%SZ", "m.yaml:16:20: createdon: Z in %Y-%m-%dT%H:%M:%SZ is plain text, but times are those of Europe/Berlin; write %z instead of Z"),
+        ("min: 5, max: 10", "min: 5, max: 4", "m.yaml:8:60: max: 4 is less than min: 5 (no value fits)"),
+        ("max_length: 9", "max_length: 2", "m.yaml:6:75: max_length: 2 is less than min_length: 3 (no value fits)"),
+        ("id: light", "id: heavy", 'm.yaml:34:10: "heavy" is already the id of another check'),
+        ('"x_*.csv"', '"x_*.csv", " "', "m.yaml:4:29: a file name pattern is blank (such as orders_*.csv)"),
+        ("x_*.csv", "../x.csv", 'm.yaml:4:18: "../x.csv" cannot match a file in the inbox (patterns are relative to the inbox, such as nordic/*.csv)'),
+        ("%Y-%m-%d %H:%M:00", "%d.%m.%Y", "m.yaml:16:33: createdon would be 24.10.2026; it takes a value such as 2026-03-01 08:00:00 (remove format: a date is written in the form of the field)"),
+        ("unit: kg,", "unit: t,", "m.yaml:17:17: total_weight is in t, but gross_weight_uom is KG (set unit: kg on the column kg to convert it)"),
+        ("unit: m3", "unit: l", "m.yaml:19:17: total_volume is in l, but volume_uom is CBM (set unit: cbm on the column cube to convert it)"),
+        ("length_uom: {value: cm", "length_uom: {value: IN", "m.yaml:26:15: length is in cm, but length_uom is IN (set unit: in on the column deep to convert it)"),
+        ("weight_uom: {const: units.weight}", "weight_uom: {value: CBM}", "m.yaml:17:17: total_weight is in kg, but gross_weight_uom is CBM (they measure different things)"),
+    ],
+)  # fmt: skip
+def test_senseless_settings_are_refused_at_their_line(tmp_path, old, new, said):
+    assert SENSIBLE.count(old) == 1
+    assert sheets.findings(tmp_path, SENSIBLE.replace(old, new)) == [said]

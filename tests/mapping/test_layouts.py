@@ -6,11 +6,9 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sheets import DROPS, NOW, codes, decode, documents, example, load_text, with_rows
+from sheets import DROPS, NOW, codes, decode, documents, example, load_text, of_text, with_rows
 
 from loadsheet.mapping import Document, locate, translate
-from loadsheet.reading import open_tables
-from loadsheet.settings import Settings
 
 
 def found_in(name, **options):
@@ -230,9 +228,7 @@ checks:
 def test_a_filled_cell_of_a_further_set_is_told_and_its_record_waits(tmp_path, head):
     mapping = load_text(tmp_path, SETS % "2")
     text = f"ID,City,Item 1,Kg 1,Item 2,Kg 2,{head},Item 4\nA,Essen,Tea,1,,,,x\nB,Bonn,Tea,1,Rum,2,7,\n"
-    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    tables = open_tables(tmp_path / "a.csv", "a.csv", mapping.layouts["main"], Settings())
-    good, bad = sorted(translate(mapping, tables, now=NOW), key=lambda document: document.key)
+    good, bad = sorted(of_text(mapping, tmp_path, text), key=lambda document: document.key)
     assert (codes(good), codes(bad)) == ([], ["C317"])
     (problem,) = bad.problems
     assert (problem.found, problem.where.row, problem.where.column) == ("7", 3, head)
@@ -243,9 +239,7 @@ def test_a_filled_cell_of_a_further_set_is_told_and_its_record_waits(tmp_path, h
 def test_only_what_is_numbered_has_a_further_set(tmp_path, sets):
     mapping = load_text(tmp_path, SETS % sets)
     text = "ID,City,Item A,Kg A,Item 1,Kg 1,Item 2,Kg 2,Item 3,Kg 3\nA,Essen,Tea,1,Tea,1,Rum,2,Gin,3\n"
-    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    tables = open_tables(tmp_path / "a.csv", "a.csv", mapping.layouts["main"], Settings())
-    assert [codes(document) for document in translate(mapping, tables, now=NOW)] == [[]]
+    assert [codes(document) for document in of_text(mapping, tmp_path, text)] == [[]]
 
 
 @pytest.mark.parametrize(
@@ -263,9 +257,7 @@ def test_a_set_of_which_only_a_required_value_is_filled_is_not_left_out(tmp_path
     sets = sets.replace("  weight: {", '  qty:    {label: "Qty {set}", type: integer}\n    weight: {')
     mapping = load_text(tmp_path, sets)
     text = f"ID,City,Item 1,Kg 1,Item 2,Qty 2,Kg 2\nA,Essen,Tea,1,{item},{qty},{weight}\n"
-    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    tables = open_tables(tmp_path / "a.csv", "a.csv", mapping.layouts["main"], Settings())
-    (document,) = translate(mapping, tables, now=NOW)
+    (document,) = of_text(mapping, tmp_path, text)
     assert sorted(codes(document)) == found
     if not found:
         assert len(decode(document.payload)["packages"]) == 1

@@ -1,7 +1,7 @@
 """The three mappings of the design document load unchanged, and one for each kind of layout; they give these payloads, byte for byte."""
 
 import pytest
-from sheets import ASSUMED, DROPS, EXAMPLES, NOW, decode, example
+from sheets import ASSUMED, DROPS, EXAMPLES, NOW, copied_examples, decode, example
 
 from loadsheet.contract import BY_NAME, checker
 from loadsheet.mapping import Ignored, load, translate
@@ -49,11 +49,7 @@ def test_a_mapping_offers_what_the_stages_after_it_need():
 
 
 def test_a_changed_code_table_changes_the_hash(tmp_path):
-    for path in EXAMPLES.rglob("*"):
-        if path.is_file():
-            copy = tmp_path / path.relative_to(EXAMPLES)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
+    copied_examples(tmp_path)
     before = load(tmp_path / "carrier-status.yaml", ASSUMED).hash
     assert before == load(EXAMPLES / "carrier-status.yaml", ASSUMED).hash
     codes = tmp_path / "lookups" / "status_codes.csv"

@@ -77,7 +77,7 @@ def lacking(mapping, name, *, instead=False):
         return lambda draft: {key: value for key, value in make(draft).items() if key != name}
 
     fixed = mapping.plan.targets.fixed
-    variant = replace(fixed, payload=replace(fixed.payload, make=broken(fixed.payload.make)))
+    variant = replace(fixed, make=broken(fixed.make))
     fixed = replace(fixed, instead=variant) if instead else variant
     return replace(mapping, plan=replace(mapping.plan, targets=replace(mapping.plan.targets, fixed=fixed)))
 

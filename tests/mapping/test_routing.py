@@ -5,7 +5,7 @@ from sheets import ASSUMED
 
 from loadsheet.mapping import FixOf, load_folder, route
 from loadsheet.mapping.routing import is_for
-from loadsheet.mapping.sourcing import match, part_of
+from loadsheet.mapping.schema import match, part_of
 from loadsheet.problems import MappingError
 
 SIMPLE = """\

@@ -1,11 +1,7 @@
 """Text files whose quotes, escapes and blanks are declared: read so in a process of their own and in ours, refused where they clash."""
 
 import pytest
-from sheets import NOW, decode, findings, load_text
-
-from loadsheet.mapping import translate
-from loadsheet.reading import open_tables
-from loadsheet.settings import Settings
+from sheets import decode, findings, load_text, of_text
 
 MAPPING = """\
 mapping: marks
@@ -43,9 +39,7 @@ CASES = {
 def test_declared_marks_are_read_as_they_are_declared(tmp_path, case, apart):
     marks, row, expected = CASES[case]
     mapping = load_text(tmp_path, MAPPING.format(marks=marks))
-    (tmp_path / "drop.csv").write_text(f"ID,City,Item\n{row}", encoding="utf-8")
-    tables = open_tables(tmp_path / "drop.csv", "drop.csv", mapping.layouts["main"], Settings(reading_process=apart))
-    (document,) = translate(mapping, tables, now=NOW)
+    (document,) = of_text(mapping, tmp_path, f"ID,City,Item\n{row}", process=apart)
     assert document.usable, document.problems
     payload = decode(document.payload)
     assert (payload.get("pickup_city"), payload.get("pickup_company")) == expected

@@ -20,7 +20,7 @@ from loadsheet.cli.mapping.input_files import translate_files
 from loadsheet.contract import DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
 from loadsheet.contract.kinds import flag_meaning
 from loadsheet.mapping import load
-from loadsheet.mapping.quantities import canonical
+from loadsheet.mapping.notations import canonical
 from loadsheet.mapping_tools.template import write_template
 from loadsheet.settings import Settings
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadsheet.mapping.moments import format_reader
-from loadsheet.mapping.quantities import number_reader
-from loadsheet.mapping.values import CellProblem
+from loadsheet.mapping.notations import format_reader, number_reader
+from loadsheet.mapping.plans import CellProblem
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reading import Row, Table

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reading_corpus import layout, open_one, text_file
 from reading_writers import WRITERS, Sheet, Typed
 
-from loadsheet.mapping.moments import format_reader
+from loadsheet.mapping.notations import format_reader
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.tables import ColumnUse
 

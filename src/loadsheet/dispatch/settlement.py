@@ -31,8 +31,7 @@ from loadsheet.dispatch.unknown_rules import SAME_TWICE
 from loadsheet.ledger import Entry, Origin, Settlement, State, Submission
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.queue import CANARY_FAILED, Part
-from loadsheet.mapping.documents import SourceRow
-from loadsheet.mapping.lineage import Trace, locate, trace
+from loadsheet.mapping.documents import SourceRow, Trace, locate, trace
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.settings import EMBEDDED, Settings
 

@@ -3,9 +3,9 @@
 Read `compile.py` (a mapping file, compiled once) and `translator.py` (its rows, streaming). `payload.py` and `leaves.py` make the records.
 
 - `routing.py`: which file belongs to which mapping
-- `lineage.py`: which cell a payload value came from
+- `documents.py`: the results, and which cell a payload value came from
 - `plausibility.py`: columns read in the wrong notation, dates far from today
-- `column_guides.py`: what shippers read about a column
+- `conversion.py`: what a column takes, also in words for shippers
 - `yamlfile.py`: a mapping's files, and the copy that lets it be used again later
 
 Names are imported on first use: the ledger needs the values of documents, and no parser.
@@ -16,15 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loadsheet.mapping.compile import Mapping, lint, load
-    from loadsheet.mapping.documents import Document, Ignored, Lineage, Source, SourceRow
-    from loadsheet.mapping.lineage import Place, locate
+    from loadsheet.mapping.documents import Document, Ignored, Lineage, Place, Source, SourceRow, locate
     from loadsheet.mapping.routing import FixOf, Route, Routes, is_for, load_folder, mapping_files, of_shipper, route
     from loadsheet.mapping.translator import translate
 
 _HOMES = {
     "compile": ("Mapping", "lint", "load"),
-    "documents": ("Document", "Ignored", "Lineage", "Source", "SourceRow"),
-    "lineage": ("Place", "locate"),
+    "documents": ("Document", "Ignored", "Lineage", "Place", "Source", "SourceRow", "locate"),
     "routing": ("FixOf", "Route", "Routes", "is_for", "load_folder", "mapping_files", "of_shipper", "route"),
     "translator": ("translate",),
 }

@@ -6,14 +6,14 @@ hour. Only calendar days (`P1D`) and a time of day added to midnight use local t
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple, Self
 
-from loadsheet.mapping.moments import localize
-from loadsheet.mapping.values import CellProblem, Fold, Type
+from loadsheet.mapping.notations import localize
+from loadsheet.mapping.plans import CellProblem, Fold, NoSuchTime, Type
 
 
 class ListOf(NamedTuple):
@@ -36,27 +36,7 @@ class Function:
     takes_fold: bool = False
 
 
-CALCULATION_ERRORS = (ArithmeticError, TypeError, ValueError, LookupError)
-"""What evaluating may raise: a division by zero, the largest of no values, a blank where a value is needed."""
-
 _WHOLE_DAYS = re.compile(r"P(?:([0-9]+)W)?(?:([0-9]+)D)?(?![0-9])")  # half a day is 12 hours
-
-
-class NoSuchTime(ValueError):
-    """A local time that a clock change skips or repeats."""
-
-
-def reason(error: BaseException) -> str:
-    """Why an evaluation failed, in words for the person who wrote the expression."""
-    if isinstance(error, NoSuchTime):
-        return str(error)
-    if isinstance(error, ZeroDivisionError):
-        return "division by zero"
-    if isinstance(error, TypeError):
-        return "a value is blank or has the wrong type"
-    if isinstance(error, LookupError):
-        return "there are fewer rows than the expression needs"
-    return "no values" if "empty" in str(error) else "the result is not a number"
 
 
 # ---- operators ----
@@ -177,24 +157,8 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 # ---- functions ----
 
 
-def _sum(numbers: Sequence[Decimal]) -> Decimal:
-    return sum(numbers, Decimal(0))
-
-
-def _count(values: Sequence[Any]) -> Decimal:
-    return Decimal(len(values))
-
-
 def _round(number: Decimal, places: Decimal = Decimal(0)) -> Decimal:
     return number.quantize(Decimal(1).scaleb(-int(places)), ROUND_HALF_UP)
-
-
-def _earliest(moments: Sequence[datetime]) -> datetime:
-    return min(moments, key=in_utc)
-
-
-def _latest(moments: Sequence[datetime]) -> datetime:
-    return max(moments, key=in_utc)
 
 
 def _at(day: datetime, time: timedelta, fold: Fold = "error") -> datetime:
@@ -202,30 +166,30 @@ def _at(day: datetime, time: timedelta, fold: Fold = "error") -> datetime:
     return _shown(day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None) + time, day.tzinfo, fold)
 
 
-def _join(texts: Sequence[str | None], between: str = ", ") -> str:
-    return between.join(text for text in texts if text)
-
-
-def _same(values: Sequence[Any]) -> bool:
-    return all(value == values[0] for value in values)
-
-
 _ANY_LIST = ListOf(Type.ANY)
 
 FUNCTIONS: dict[str, Function] = {
-    "sum": Function(_sum, Type.NUMBER, (ListOf(Type.NUMBER),)),
-    "count": Function(_count, Type.NUMBER, (_ANY_LIST,), takes_blanks=True),
+    "sum": Function(lambda numbers: sum(numbers, Decimal(0)), Type.NUMBER, (ListOf(Type.NUMBER),)),
+    "count": Function(lambda values: Decimal(len(values)), Type.NUMBER, (_ANY_LIST,), takes_blanks=True),
     "min": Function(min, Type.NUMBER, (ListOf(Type.NUMBER),)),
     "max": Function(max, Type.NUMBER, (ListOf(Type.NUMBER),)),
-    "earliest": Function(_earliest, Type.MOMENT, (ListOf(Type.MOMENT),)),
-    "latest": Function(_latest, Type.MOMENT, (ListOf(Type.MOMENT),)),
-    "same": Function(_same, Type.FLAG, (_ANY_LIST,), takes_blanks=True),
+    "earliest": Function(lambda moments: min(moments, key=in_utc), Type.MOMENT, (ListOf(Type.MOMENT),)),
+    "latest": Function(lambda moments: max(moments, key=in_utc), Type.MOMENT, (ListOf(Type.MOMENT),)),
+    "same": Function(
+        lambda values: all(value == values[0] for value in values), Type.FLAG, (_ANY_LIST,), takes_blanks=True
+    ),
     "any": Function(any, Type.FLAG, (_ANY_LIST,), takes_blanks=True),
     "all": Function(all, Type.FLAG, (_ANY_LIST,), takes_blanks=True),
     "abs": Function(abs, Type.NUMBER, (Type.NUMBER,)),
     "round": Function(_round, Type.NUMBER, (Type.NUMBER, Type.NUMBER), least=1),
     "at": Function(_at, Type.MOMENT, (Type.MOMENT, Type.SPAN), takes_fold=True),
-    "join": Function(_join, Type.TEXT, (_ANY_LIST, Type.TEXT), least=1, takes_blanks=True),
+    "join": Function(
+        lambda texts, between=", ": between.join(text for text in texts if text),
+        Type.TEXT,
+        (_ANY_LIST, Type.TEXT),
+        least=1,
+        takes_blanks=True,
+    ),
 }
 
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {

@@ -1,53 +1,38 @@
 """A mapping file, compiled once: read, checked in one pass, and turned into functions.
 
-Combines the sections (tables, keys, joins, checks, order) into the compiled `Mapping`. Every error of a file is found at load, with line
-and column: a mapping that loads does not stop a run later. Knows no row.
+Combines the sections (tables, keys, joins, checks, order) into the compiled `Mapping`. The key of a record consists of the first of these
+that exist: the columns of `group.by`, of the join, those that fill the record's key, those marked `key: true`. Every error of a file is
+found at load, with line and column: a mapping that loads does not stop a run later. Knows no row.
 """
 
 import hashlib
+import re
 from collections.abc import Mapping as ReadOnly
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
-from loadsheet.mapping.column_guides import column_guides_of, language_of
-from loadsheet.mapping.conversion import Conventions
+from loadsheet.mapping.conversion import Conventions, column_guides_of, language_of
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.leaves import PayloadContext
-from loadsheet.mapping.lookups import Lookup, read_lookup
-from loadsheet.mapping.names import Names, Needs
-from loadsheet.mapping.plans import JoinPlan, TablePlan
-from loadsheet.mapping.quantities import is_locale
-from loadsheet.mapping.schema import SET, Check, MappingSpec, TableSpec, ZoneSpec
+from loadsheet.mapping.names import CheckPlan, Names, plan_checks
+from loadsheet.mapping.notations import is_locale, zone_names
+from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_target
+from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
+from loadsheet.mapping.rows import wanted_columns
+from loadsheet.mapping.schema import SET, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
-from loadsheet.mapping.sourcing import check_files, check_marks, marks_of
-from loadsheet.mapping.suggestions import did_you_mean, some
 from loadsheet.mapping.tables import plan_tables
-from loadsheet.mapping.targets import TargetPlan, Targets, plan_targets, read_target
-from loadsheet.mapping.values import Expression
-from loadsheet.mapping.views import wanted_columns
-from loadsheet.mapping.words import zone_names
+from loadsheet.mapping.texts import Lookup, read_lookup
+from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
-from loadsheet.problems import Level, MappingError
+from loadsheet.problems import MappingError
 from loadsheet.reading.tables import Layout, RowFilters
 
 MAIN = "main"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckPlan:
-    """A compiled check: where it runs (once per document, or for each row of a table), and the cells it reports."""
-
-    id: str
-    say: str
-    level: Level
-    rule: Expression
-    needs: Needs
-    position: int | None
-    cells: tuple[tuple[int, int], ...]  # (table, index) of the columns to report
-    children: tuple[int, ...] = ()  # tables of which a row sees only its own rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +66,7 @@ class Mapping:
     - `shipper`: the inbox folder it is for; empty: for all shippers without mappings of their own
     - `error_share_max` (0 to 1): nothing of a drop is sent at this share of invalid records; None: the setting applies
     - `notes`: lines for the author that are not errors
-    - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides`)
+    - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides_of`)
     - `source`: the files it is made of (see `yamlfile.source_texts`)
     """
 
@@ -141,7 +126,7 @@ def examine(
         spec = read_part(MappingSpec, file, file.values, ())
         if spec is not None:
             mapping = _Compiler(spec, file, assumptions).mapping()
-    findings = file.sorted_findings()
+    findings = sorted(file.findings, key=lambda found: (found.file != str(path), found.line, found.column))
     return (None if findings else mapping), findings
 
 
@@ -158,9 +143,10 @@ class _Compiler:
         target = read_target(self._spec.target, self._file)
         conventions = self._conventions()
         main_role = self._main_role(self._spec.source)
-        check_marks(self._spec.source, self._file)
-        check_files(self._spec.source, self._file)
-        tables = plan_tables(self._spec, conventions, target, self._file)
+        _check_marks(self._spec.source, self._file)
+        _check_files(self._spec.source, self._file)
+        tables = plan_tables(self._spec, conventions, self._file)
+        tables = self._with_keys(tables, target) if tables is not None else None
         if tables is None or target is None:
             return None
         plan = self._plan(tables, target, conventions)
@@ -179,7 +165,7 @@ class _Compiler:
             return None
         slots, named = tables[0].shape.slots, spec.group.one_value if spec.group else []
         read_once = frozenset(names.first)  # taken before the checks add theirs: most checks run for each row
-        checks = self._checks(names)
+        checks = plan_checks(spec, names)
         first = read_once.union(*[check.needs.here for check in checks if check.position is None])
         return Plan(
             tables=tables,
@@ -298,40 +284,101 @@ class _Compiler:
             )
         return own[0] if own else MAIN
 
-    # ---- checks ----
+    # ---- keys ----
 
-    def _checks(self, names: Names) -> tuple[CheckPlan, ...]:
-        ids = [check.id for check in self._spec.checks]
-        for number, id_ in enumerate(ids):
-            if id_ in ids[:number]:
-                self._file.refuse(("checks", number, "id"), f'"{id_}" is already the id of another check')
-        found = [self._check(check, names, ("checks", number)) for number, check in enumerate(self._spec.checks)]
-        return tuple(check for check in found if check is not None)
+    def _with_keys(self, tables: Sequence[TablePlan], target: TargetPlan | None) -> tuple[TablePlan, ...]:
+        """The tables with the columns that link their rows to a record: those of `group.by`, of the join, those that fill the record's key,
+        or those marked `key: true`.
+        """
+        main = self._main_with_key(tables[0], target)
+        found = {main.name: main}
+        for table in sorted(tables[1:], key=lambda table: table.joined_to not in (None, 0)):
+            found[table.name] = self._joined_with_key(table, main, found)
+        return tuple(found[table.name] for table in tables)
 
-    def _check(self, check: Check, names: Names, loc: Loc) -> CheckPlan | None:
-        item = names.list_position(check.each) if check.each is not None else None
-        if check.each is not None and item is None:
-            self._file.refuse(
-                (*loc, "each"), f'there is no table "{check.each}"', did_you_mean(check.each, names.list_names())
-            )
-            return None
-        rule = names.condition(check.rule, item, (*loc, "rule"))
-        if rule is None:
-            return None
-        needs = names.needs(rule.uses)
-        if item is None and _is_about_rows(rule, names, self._same_everywhere(names)):
-            item = 0
-        cells = self._cells(check, names, item, loc) or [(item or 0, index) for index in sorted(needs.here)]
-        children = names.children(item) if check.each is not None and item is not None else ()
-        return CheckPlan(check.id, check.say, check.level, rule, needs, item, tuple(cells), children)
+    def _joined_with_key(self, table: TablePlan, main: TablePlan, known: ReadOnly[str, TablePlan]) -> TablePlan:
+        join, theirs = self._spec.source.tables[table.name].join, self._join_columns(main)
+        if join is None or not theirs:
+            return table
+        to, loc, problem = known[join.to], ("source", "tables", table.name, "join", "on"), ""
+        by_theirs = {there: here for here, there in join.on.items()}
+        if to is not main:  # it must include the record's key
+            theirs = [to.columns[index].name for index in to.key]
+            self._indexes(to, list(join.on.values()), loc)
+            if missing := [name for name in theirs if name not in by_theirs]:
+                problem = f"the join must include the record's key: {some(missing)} of {to.name}"
+            else:
+                self._indexes(table, list(join.on), loc)
+        elif set(theirs) != set(by_theirs):
+            problem = f"the columns of {main.name} must be {some(theirs)}, as in the other joins and in group.by"
+        if problem:
+            self._file.refuse(loc, problem)
+            return table
+        return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in theirs], loc)))
 
-    def _same_everywhere(self, names: Names) -> frozenset[str]:
-        group = self._spec.group
-        return frozenset([*group.by, *group.one_value]) if group else frozenset(names.tables[0].shape.slots)
+    def _main_with_key(self, main: TablePlan, target: TargetPlan | None) -> TablePlan:
+        operation, chooser = (target.operations[0], target.column or "") if target is not None else (None, "")
+        group, joined, key = self._spec.group, self._join_columns(main), list[int]()
+        naming = self._naming(main, operation) if operation is not None else []
+        if group is not None:
+            self._indexes(main, group.one_value, ("group", "one_value"))
+            key = self._indexes(main, group.by, ("group", "by"))
+        elif joined:
+            tables = self._spec.source.tables
+            first = next(name for name in tables if (join := tables[name].join) is not None and join.to == main.name)
+            key = self._indexes(main, joined, ("source", "tables", first, "join", "on"))
+        elif operation is not None and not operation.repeatable:
+            key = self._indexes(main, naming, ("columns",))
+        if chooser in main.shape.slots and not joined and operation is not None and (group or not operation.repeatable):
+            key.append(main.shape.slots[chooser].index)  # one file may create a record and then change it
+        if operation is not None and not naming:
+            naming = self._calculating(main, operation)
+        fills_by = tuple(main.shape.slots[name].index for name in naming)
+        return replace(main, key=tuple(key), fills_by=fills_by, order=self._sorting(main))
 
-    def _cells(self, check: Check, names: Names, item: int | None, loc: Loc) -> list[tuple[int, int]]:
-        found = [names.column(name, item, (*loc, "columns", number)) for number, name in enumerate(check.columns)]
-        return [(column[0].position, column[0].shape.slots[column[1]].index) for column in found if column is not None]
+    def _naming(self, main: TablePlan, operation: Operation) -> list[str]:
+        """The columns that identify the record: those that fill its key directly, or have `key: true`."""
+        leaves = [self._spec.payload.get(name) for name in operation.record.key]
+        columns = [str(leaf["col"]).split(".")[-1] for leaf in leaves if isinstance(leaf, dict) and "col" in leaf]
+        filling = [name for name in columns if name in main.shape.slots]
+        marked = [column.name for column in main.columns if column.spec.key]
+        return filling if len(filling) == len(operation.record.key) else marked or filling
+
+    def _calculating(self, main: TablePlan, operation: Operation) -> list[str]:
+        """The values used in the expressions of the record's key fields."""
+        leaves = [self._spec.payload.get(name) for name in operation.record.key]
+        expressions = " ".join(str(leaf["expr"]) for leaf in leaves if isinstance(leaf, dict) and "expr" in leaf)
+        return [name for name in main.shape.slots if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expressions)]
+
+    def _join_columns(self, main: TablePlan) -> list[str]:
+        """The columns of the main table that identify records where other tables are joined."""
+        specs = self._spec.source.tables.values()
+        joins = [spec.join for spec in specs if spec.join is not None and spec.join.to == main.name]
+        if self._spec.group is not None and joins:
+            return list(self._spec.group.by)
+        return list(joins[0].on.values()) if joins else []
+
+    def _indexes(self, table: TablePlan, names: Sequence[str], loc: Loc) -> list[int]:
+        found = []
+        for number, name in enumerate(names):
+            slot = table.shape.slots.get(name.removeprefix(f"{table.name}."))
+            if slot is None or slot.index >= len(table.columns):
+                known = [column.name for column in table.columns]
+                hint = closest_or_known(name, known)
+                self._file.refuse((*loc, number), f'{table.name} has no column "{name}"', hint)
+            else:
+                found.append(slot.index)
+        return found
+
+    def _sorting(self, main: TablePlan) -> tuple[int, ...]:
+        indexes = self._indexes(main, self._spec.order, ("order",))
+        for number, index in enumerate(indexes):
+            kind = main.columns[index].slot.type
+            if kind not in (Type.TEXT, Type.MOMENT):
+                self._file.refuse(
+                    ("order", number), f"only texts and dates can be sorted, {main.label(index)} is {kind.value}"
+                )
+        return tuple(indexes)
 
     def _check_changed(self, operations: tuple[Operation, ...]) -> None:
         if self._spec.changed == "update" and all(update_of(operation) is None for operation in operations):
@@ -361,17 +408,6 @@ class _Compiler:
         return self._spec.batch.max_records
 
 
-def _is_about_rows(rule: Expression, names: Names, same: frozenset[str]) -> bool:
-    """Whether a check on columns of the main table must run for each row: they may differ between rows, and the rule does not read all
-    rows itself.
-    """
-    if any(use.rows == "all" for use in rule.uses):
-        return False
-    own = [use.column for use in rule.uses if use.rows == "here"]
-    derived = {plan.name for plan in names.tables[0].derived}
-    return any(column not in same or column in derived for column in own)
-
-
 def _hash(file: YamlFile, used: ReadOnly[Path, bytes], lookups: ReadOnly[str, Lookup]) -> str:
     digest = hashlib.sha256(used[file.path])
     if file.base is not None:
@@ -394,6 +430,42 @@ def _lineage_of_sets(tables: tuple[TablePlan, ...]) -> Lineage:
     }
 
 
+def _check_files(source: FileSource, file: YamlFile) -> None:
+    """Checks that each pattern can match a file name in the inbox."""
+    patterns: dict[Loc, str] = {("source", "files", number): text for number, text in enumerate(source.files)}
+    patterns |= {("source", "companions", role): text for role, text in source.companions.items()}
+    for loc, pattern in patterns.items():
+        if not pattern.strip():
+            file.refuse(loc, "a file name pattern is blank", "such as orders_*.csv")
+        elif pattern.startswith("/") or not {".", ".."}.isdisjoint(pattern.split("/")):
+            file.refuse(
+                loc,
+                f'"{pattern}" cannot match a file in the inbox',
+                "patterns are relative to the inbox, such as nordic/*.csv",
+            )
+
+
+def _marks(source: FileSource) -> tuple[str, str]:
+    """The quote and the escape character of the text files; empty: none."""
+    quote = '"' if source.quote is None else source.quote
+    return "" if quote == "none" else quote, source.escape or ""
+
+
+def _check_marks(source: FileSource, file: YamlFile) -> None:
+    """Checks that each mark of the text files has one meaning and is not a common character."""
+    quote, escape = _marks(source)
+    for number, delimiter in enumerate(source.delimiter or ()):
+        if delimiter in ("\r", "\n", quote, escape):
+            what = "ends a line" if delimiter in "\r\n" else "is already the quote or the escape"
+            file.refuse(("source", "delimiter", number), f"{delimiter!r} cannot be a delimiter: it {what}")
+    for key, mark in (("quote", quote), ("escape", escape)):
+        if mark in ("\r", "\n", " "):
+            file.refuse(("source", key), f"{mark!r} cannot be the {key}: it is too common in texts")
+    if escape and quote == escape:
+        hint = "quotes within a value are doubled and need no escape"
+        file.refuse(("source", "escape"), f"{escape} is already the quote", hint)
+
+
 def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
     """By role, the tables to read from that file, in the order of the mapping."""
     found: dict[str, list[Layout]] = {}
@@ -408,7 +480,7 @@ def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) 
             spec.header_row,
             tuple(source.encoding or base.encodings),
             tuple(source.delimiter or base.delimiters),
-            *marks_of(source),
+            *_marks(source),
             header_rows=spec.header_rows,
             row_filters=_row_filters(spec),
         )

@@ -2,54 +2,71 @@
 
 Values are str, Decimal, bool, datetime (aware) and timedelta (a time of day). Money and weights never become a binary float. Texts are
 trimmed of Unicode white space and composed, so every way of typing `Köln` gives the same text. Contradictory settings of a column
-are refused at load. Knows no row, no table and no file.
+are refused at load. Knows no row and no file.
+
+Columns are described for shippers, in English or German: what a column takes, and the values to choose from. The descriptions are made
+from the mapping's own keys, so that they always match the conversion.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.lookups import Lookup, folded
-from loadsheet.mapping.moments import check_zone_word, formats_reader, localize
-from loadsheet.mapping.plans import ColumnPlan, Convert
-from loadsheet.mapping.quantities import (
+from loadsheet.mapping.documents import ColumnGuide
+from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
+from loadsheet.mapping.plans import (
+    CellProblem,
+    ColumnPlan,
+    Convert,
+    Fold,
+    SettingError,
+    Slot,
+    TablePlan,
+    Type,
+    ValueWithWarning,
+)
+from loadsheet.mapping.rows import wanted_columns
+from loadsheet.mapping.schema import Column
+from loadsheet.mapping.texts import (
+    Lookup,
+    bare,
+    before_codes,
+    example_of,
+    finish_by_row,
+    folded,
+    group_names,
+    takes_any,
+    text_reader,
+)
+from loadsheet.mapping.words import (
     Quantity,
-    canonical,
+    closest_or_known,
+    country_reader,
+    currency_reader,
     factor,
-    is_locale,
-    is_unit,
-    number_reader,
+    some,
     unit_named,
     which_ton,
+    yes_no_reader,
+    zone_reader,
 )
-from loadsheet.mapping.schema import Column
-from loadsheet.mapping.suggestions import closest_or_known, some
-from loadsheet.mapping.texts import bare, before_codes, finish_by_row, takes_any, text_reader
-from loadsheet.mapping.values import CellProblem, Fold, SettingError, Slot, Type, ValueWithWarning
-from loadsheet.mapping.words import country_reader, currency_reader, yes_no_reader, zone_reader
 from loadsheet.mapping.yamlfile import Loc, YamlFile
 from loadsheet.reading.tables import Native
 
 _Parse = Callable[[str], Any]
 
-TYPES: dict[str, Type] = {
-    "text": Type.TEXT,
-    "integer": Type.NUMBER,
-    "decimal": Type.NUMBER,
-    "quantity": Type.NUMBER,
-    "date": Type.MOMENT,
-    "datetime": Type.MOMENT,
-    "time": Type.SPAN,
-    "country": Type.TEXT,
-    "currency": Type.TEXT,
-    "yesno": Type.FLAG,
-    "timezone": Type.TEXT,
-}
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
+_TYPES = {
+    **dict.fromkeys(("text", "country", "currency", "timezone"), Type.TEXT),
+    **dict.fromkeys(_NUMBERS, Type.NUMBER),
+    **dict.fromkeys(("date", "datetime"), Type.MOMENT),
+    "time": Type.SPAN,
+    "yesno": Type.FLAG,
+}
 _TIMES = ("%H:%M:%S", "%H:%M")
 _CLOCK = re.compile("%-?[HIMScXT]")  # the time of day in a format
 
@@ -68,11 +85,6 @@ class Conventions:
     units: Mapping[str, str] = field(default_factory=dict)
     blank: tuple[str, ...] = ()
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
-
-    @property
-    def by_row(self) -> bool:
-        """Whether each row has its own time zone."""
-        return self.zone_column is not None
 
 
 def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFile, loc: Loc) -> ColumnPlan | None:
@@ -105,23 +117,13 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         )
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
-    zoned = conventions.by_row and spec.type in {"date", "datetime"}
+    zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"}
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
-    formats = spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ())
+    formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
     writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
-    name = str(loc[-1])
+    name, locale = str(loc[-1]), spec.locale or conventions.locale
     return ColumnPlan(
-        name,
-        spec,
-        slot,
-        convert,
-        zoned,
-        finish,
-        name,
-        choices=choices,
-        writes=writes,
-        formats=tuple(formats),
-        locale=spec.locale or conventions.locale,
+        name, spec, slot, convert, zoned, finish, name, choices=choices, writes=writes, formats=formats, locale=locale
     )
 
 
@@ -146,7 +148,7 @@ def _choices(spec: Column, lookup: Lookup | None) -> tuple[str, ...]:
 def _slot(spec: Column, index: int, lookup: Lookup | None, default: object) -> Slot:
     blank = not (spec.required or spec.from_set) and default is None
     if lookup is None:
-        return Slot(index, TYPES[spec.type], blank)
+        return Slot(index, _TYPES[spec.type], blank)
     blank = blank or lookup.missing == "blank"
     if lookup.many:
         return Slot(index, Type.CODES, blank, tuple((column, lookup.may_be_blank(column)) for column in lookup.columns))
@@ -197,7 +199,9 @@ def _cell_reader(spec: Column, parse: _Parse, default: object, *, takes_any: boo
 
 
 def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Parse:
-    locale = _checked_locale(spec.locale or conventions.locale)
+    locale = spec.locale or conventions.locale
+    if locale is not None and not is_locale(locale):
+        raise SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
     if spec.type == "text":
         return text_reader(spec, lookup)
     if spec.type in _NUMBERS:
@@ -207,7 +211,7 @@ def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Pa
     if spec.type == "time":
         return _time(spec, locale)
     if spec.type == "yesno":
-        return _plain(yes_no_reader(locale, spec.yes, spec.no))
+        return yes_no_reader(locale, spec.yes, spec.no)
     readers = {
         "country": lambda: country_reader(locale),
         "currency": lambda: currency_reader(locale),
@@ -216,19 +220,9 @@ def _parse(spec: Column, conventions: Conventions, lookup: Lookup | None) -> _Pa
     return _shown(readers[spec.type]())
 
 
-def _checked_locale(locale: str | None) -> str | None:
-    if locale is not None and not is_locale(locale):
-        raise SettingError("locale", f"locale {locale} is not known", "such as de_DE or en_GB")
-    return locale
-
-
 def _shown(read: Callable[[str], Any]) -> _Parse:
     """A parser that reads a typed cell as the text that the shipper sees."""
     return lambda cell: read((cell.shown if isinstance(cell, Native) else cell).strip())
-
-
-def _plain(read: Callable[[str], Any]) -> _Parse:
-    return lambda cell: read(str(cell))
 
 
 # ---- numbers ----
@@ -237,28 +231,23 @@ def _plain(read: Callable[[str], Any]) -> _Parse:
 def _number(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
     if locale is None:
         raise SettingError("type", f"{spec.type} needs a locale", "set source.locale, such as de_DE for 1.234,56")
-    read: Callable[[str], Decimal | CellProblem] = number_reader(locale)
-    of_number: Callable[[Native], Decimal | CellProblem] = _as_stored
+    quantity = None
     if spec.type == "quantity":
         unit, assumed = _units(spec, conventions, locale)
-        quantity = Quantity(read, unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
-        read, of_number = quantity.read, quantity.of_number
+        quantity = Quantity(number_reader(locale), unit=unit, assumed=assumed, extra=conventions.units, locale=locale)
+    read = number_reader(locale) if quantity is None else quantity.read
     check = _range(spec)
 
     def parse(cell: str) -> Any:
         if not isinstance(cell, Native):
             number = read(cell)
         elif cell.kind == "number":
-            number = of_number(cell)
+            number = canonical(Decimal(cell)) if quantity is None else quantity.of_number(cell)
         else:
             number = CellProblem("C302", {"locale": locale}, f"the cell is a {cell.kind}")
         return number if isinstance(number, CellProblem) else check(number)
 
     return parse
-
-
-def _as_stored(cell: Native) -> Decimal:
-    return canonical(Decimal(cell))
 
 
 def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, str]:
@@ -273,8 +262,6 @@ def _units(spec: Column, conventions: Conventions, locale: str) -> tuple[str, st
             names[key] = unit_named(word, conventions.units)
         except ValueError as error:
             raise SettingError(key, f"{key}: {word} is not a known unit", str(error)) from None
-        if not is_unit(names[key]):
-            raise SettingError(key, f"{key}: {word} is not a known unit")
     if factor(names["from_unit"], names["unit"]) is None:
         raise SettingError("from_unit", f"{spec.from_unit} and {spec.unit} measure different things")
     return names["unit"], names["from_unit"]
@@ -302,7 +289,7 @@ def _range(spec: Column) -> Callable[[Decimal], Any]:
 
 
 def _moment(spec: Column, conventions: Conventions, locale: str | None) -> _Parse:
-    zone_name = None if conventions.by_row or conventions.zone is None else conventions.zone.key
+    zone_name = None if conventions.zone_column is not None or conventions.zone is None else conventions.zone.key
     read = _declared(spec, list(spec.formats or conventions.dates), locale, zone_name)
     is_date, zone, fold = spec.type == "date", conventions.zone or ZoneInfo("UTC"), conventions.fold
     with_time = CellProblem("C304", {"expected": "a date without a time"})
@@ -313,7 +300,7 @@ def _moment(spec: Column, conventions: Conventions, locale: str | None) -> _Pars
             return moment
         if is_date and (moment.hour, moment.minute, moment.second) != (0, 0, 0):
             return with_time
-        if conventions.by_row:
+        if conventions.zone_column is not None:
             return moment
         return moment.replace(tzinfo=zone) if is_date else localize(moment, zone, fold)
 
@@ -367,11 +354,8 @@ def contradictions(spec: Column, lookup: Lookup | None) -> Iterator[SettingError
     words = spec.one_of or () if spec.type == "text" else [*spec.yes, *spec.no]
     if blank := [word for word in words if word in spec.blank]:
         key = "one_of" if spec.type == "text" else "yes" if blank[0] in spec.yes else "no"
-        yield SettingError(
-            key,
-            f'"{blank[0]}" is also listed under blank, so no cell can have this value',
-            "remove it from one of the two",
-        )
+        text = f'"{blank[0]}" is also listed under blank, so no cell can have this value'
+        yield SettingError(key, text, "remove it from one of the two")
 
 
 def _of_codes(spec: Column) -> Iterator[SettingError]:
@@ -428,3 +412,81 @@ def _of_lengths(spec: Column) -> Iterator[SettingError]:
     if spec.pad_left is not None and spec.max_length is not None and spec.pad_left.to > spec.max_length:
         message = f"pad_left pads to {spec.pad_left.to} characters, but max_length is {spec.max_length}"
         yield SettingError("max_length", message, "no value fits")
+
+
+# ---- descriptions for shippers ----
+
+Language = Literal["en", "de"]
+
+MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example)
+"""A moment for examples: its day cannot be mistaken for a month."""
+
+_NAMED = re.compile("%[bBp]")  # these differ by language
+
+CHOICES_MAX = 300
+"""Longer lists are not offered as choices."""
+
+_UNIT_SIGNS = {"in": "inch", "m**3": "m³", "ft**3": "ft³", "in**3": "in³", "cm**3": "cm³"}
+_DESCRIBED: dict[str, tuple[str, str]] = {
+    "text": ("a text", "ein Text"),
+    "integer": ("a whole number", "eine ganze Zahl"),
+    "decimal": ("a number", "eine Zahl"),
+    "quantity": ("a number (add the unit if it differs)", "eine Zahl (Einheit angeben, falls sie abweicht)"),
+    "date": ("a date", "ein Datum"),
+    "datetime": ("a date and time", "ein Datum mit Uhrzeit"),
+    "time": ("a time of day", "eine Uhrzeit"),
+    "country": ("a country: name or two-letter code", "ein Land: Name oder Kürzel aus zwei Buchstaben"),
+    "currency": ("a three-letter currency code", "ein Währungskürzel mit drei Buchstaben"),
+    "yesno": ("yes or no", "ja oder nein"),
+    "timezone": ("the name of a time zone, such as Europe/Berlin", "der Name einer Zeitzone, etwa Europe/Berlin"),
+}
+_DETAILS: dict[str, tuple[str, str]] = {
+    "min": ("at least {:f}", "mindestens {:f}"),
+    "max": ("at most {:f}", "höchstens {:f}"),
+    "places": ("at most {} decimals", "höchstens {} Nachkommastellen"),
+    "max_length": ("at most {} characters", "höchstens {} Zeichen"),
+}
+
+
+def language_of(locale: str | None) -> str:
+    """The language of a locale (`de_DE` gives `de`); empty if there is no locale."""
+    return (locale or "").partition("_")[0].casefold()
+
+
+def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[str, dict[str, ColumnGuide]]:
+    """The descriptions of a file's columns, by table and by every heading that a column may have. In German for German sheets, else in
+    English.
+    """
+    language: Language = "de" if language_of(locale) == "de" else "en"
+    found: dict[str, dict[str, ColumnGuide]] = {}
+    for table in tables:
+        own = found.setdefault(table.source or table.name, {})
+        by_name = {f"{table.prefix}{column.name}": column for column in table.columns}
+        for wanted in wanted_columns(table):
+            column = by_name.get(wanted.name.partition("#")[0])
+            if column is not None:
+                choices = column.choices if len(column.choices) <= CHOICES_MAX else ()
+                guide = ColumnGuide(expected(column, language), choices, column.spec.required)
+                own |= {label: guide for label in wanted.labels if label not in own}
+    return found
+
+
+def expected(column: ColumnPlan, language: Language) -> str:
+    """What the cells of a column hold, in one sentence."""
+    spec, german = column.spec, language == "de"
+    parts = [_DESCRIBED[spec.type][german]]
+    if column.writes and not _NAMED.search(column.writes):
+        parts[0] += f"{', etwa' if german else ', such as'} {MOMENT.strftime(column.writes)}"
+    unit = spec.from_unit or spec.unit
+    if unit:
+        parts.append(f"in {_UNIT_SIGNS.get(unit, unit)}")
+    details = ((words, getattr(spec, key)) for key, words in _DETAILS.items())
+    parts += [words[german].format(value) for words, value in details if value is not None]
+    example = spec.example if spec.example is not None else example_of(spec.pattern or "")
+    if spec.pattern and example:
+        parts.append(f"{'etwa' if german else 'such as'} {example}")
+    if spec.split:
+        parts.append(f"{'bestehend aus' if german else 'made of'} {', '.join(group_names(spec.split))}")
+    if spec.default is not None:
+        parts.append(f"{'leer bedeutet' if german else 'blank means'} {spec.default}")
+    return ", ".join(parts)

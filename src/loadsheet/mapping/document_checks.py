@@ -9,18 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from loadsheet.contract import Fault
 from loadsheet.mapping import compile as compiled
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
-from loadsheet.mapping.documents import Lineage, SourceRow
+from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
-from loadsheet.mapping.lineage import Trace, trace
-from loadsheet.mapping.names import Draft
-from loadsheet.mapping.plans import JoinPlan
-from loadsheet.mapping.rows import ReadRow, RowReader
-from loadsheet.mapping.targets import Variant
-from loadsheet.mapping.values import CellProblem
-from loadsheet.mapping.views import SetRow, columns_behind, with_set_number
+from loadsheet.mapping.names import CheckPlan, Draft
+from loadsheet.mapping.payload import Variant
+from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
+from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
 from loadsheet.problems import Level, Problem, Where
 from loadsheet.reading.tables import Row
 
@@ -45,12 +40,13 @@ class DocumentProblems:
         self._lineage = lineage
         self._draft = draft
         self._group = Group(None, ())
+        self._suppressed: dict[str, str] = {}  # faults of the contract that may follow from reported problems
         self.source: tuple[SourceRow, ...] = ()
         self.found: list[Problem] = []
 
     def begin(self, group: Group, source: tuple[SourceRow, ...]) -> None:
         """Start the next document."""
-        self._group, self.source, self.found = group, source, []
+        self._group, self.source, self.found, self._suppressed = group, source, [], {}
 
     @property
     def has_errors(self) -> bool:
@@ -130,7 +126,7 @@ class DocumentProblems:
         found: dict[Where, None] = {}
         for position, row, index in also:
             reader = self._readers[position]
-            for column in sorted(columns_behind(reader.plan, () if index is None else (index,))):
+            for column in sorted(reader.plan.columns_behind(() if index is None else (index,))):
                 for row_ in self._stating(position, row, column):
                     place = reader.view.position(column, row_)
                     if place is not None:
@@ -151,6 +147,56 @@ class DocumentProblems:
         rows = self._group.rows[reader.plan.position]
         column = reader.view.position(index, rows[nth]) if nth < len(rows) else None
         return column, source.cells[column] if column is not None else ""
+
+    # ---- the contract ----
+
+    def check_contract(self, variant: Variant, payload: dict[str, Any]) -> None:
+        """Report the problems of one record of the document."""
+        draft, faults = self._draft, tuple(variant.check_record(payload))
+        if not (faults or draft.faults or draft.skipped or draft.unlisted):
+            return
+        for path, code, values in draft.faults:
+            self.add_at(path, code, values)
+        reported = {path for path, _, _ in draft.faults}.union(draft.skipped)
+        for fault in faults:
+            around = (
+                (path, f"{path}.", f"{path}[") for path in reported
+            )  # a fault may follow from one at a list around it
+            follows = any(fault.path == path or fault.path.startswith((dot, bracket)) for path, dot, bracket in around)
+            if follows or self._was_refused(fault.path):
+                self._suppressed.setdefault(fault.path, fault.text)
+            else:
+                self._add_fault(fault.path, fault.text)
+        for path in draft.skipped:
+            self._suppressed.setdefault(path, "has no value because a cell that it needs was refused")
+        refused = {fault.path for fault in faults}
+        for path, found, known in draft.unlisted:
+            if path not in refused:
+                values = {"path": path, "found": found, "expected": ", ".join(known)}
+                self.add_at(path, "K502", values, level="warning")
+
+    def check_complete(self) -> None:
+        """Report the suppressed faults if this document has no other error."""
+        if not (self._suppressed or self._draft.all_refused) or self.has_errors:
+            return
+        for path, text in self._suppressed.items():
+            self._add_fault(path, text)
+        if self._draft.all_refused and not self._suppressed:
+            self._add_fault("", "cannot be built because a cell that it needs was refused")
+
+    def _add_fault(self, path: str, text: str) -> None:
+        self.add_at(path, "K501", {"path": path or "the record", "text": text})
+
+    def _was_refused(self, path: str) -> bool:
+        """Whether the field has no value because a cell behind this path was refused."""
+        if not self._draft.all_refused:
+            return False
+        for found in trace(self._lineage, self.source, self._draft.items, path):
+            plan = self._reader(found.source.table).plan
+            slot = plan.shape.slots.get(found.source.column)
+            if slot is not None and (plan.position, slot.index) in self._draft.all_refused:
+                return True
+        return False
 
 
 class GroupChecks:
@@ -293,7 +339,7 @@ class GroupChecks:
             draft.lists = everything
         draft.row, draft.row_refused = draft.main, draft.main_refused
 
-    def _check(self, check: compiled.CheckPlan, read: Rows, row: int) -> None:
+    def _check(self, check: CheckPlan, read: Rows, row: int) -> None:
         """Runs a check on the row of this number in the check's own table."""
         if self._draft.lacks(check.needs):
             return
@@ -309,7 +355,7 @@ class GroupChecks:
         at = read[own][row].row if position == own or not rows else rows[0].row
         self._problems.add((position, at, index), problem, self._taking_part(check, read, row))
 
-    def _taking_part(self, check: compiled.CheckPlan, read: Rows, row: int) -> Iterator[Cell]:
+    def _taking_part(self, check: CheckPlan, read: Rows, row: int) -> Iterator[Cell]:
         """The cells involved in a check: those the mapping names, and those its rule reads."""
         own, needs, nested = check.position or 0, check.needs, self._draft.nested
         everywhere = {(position, index) for position, index in needs.all if index >= 0}
@@ -353,67 +399,3 @@ def join_rows(join: JoinPlan, here: Sequence[Sequence[Any]], there: Sequence[Seq
         of.append(mine)
         met.update(mine)
     return JoinedRows(of, [index for index in range(len(here)) if index not in met])
-
-
-class ContractCheck:
-    """Checks the records of one document at a time against the contract."""
-
-    def __init__(
-        self, readers: Sequence[RowReader], problems: DocumentProblems, lineage: Lineage, draft: Draft
-    ) -> None:
-        self._plans = {reader.plan.name: reader.plan for reader in readers}
-        self._problems, self._lineage, self._draft = problems, lineage, draft
-        self._suppressed: dict[str, str] = {}
-
-    def begin(self) -> None:
-        """Start the next document."""
-        self._suppressed = {}
-
-    def check(self, variant: Variant, payload: dict[str, Any]) -> None:
-        """Report the problems of one record of the document."""
-        draft, faults = self._draft, tuple(variant.check_record(payload))
-        if not (faults or draft.faults or draft.skipped or draft.unlisted):
-            return
-        for path, code, values in draft.faults:
-            self._problems.add_at(path, code, values)
-        reported = {path for path, _, _ in draft.faults}.union(draft.skipped)
-        for fault in faults:
-            if _is_reported(fault, reported) or self._was_refused(fault.path):
-                self._suppressed.setdefault(fault.path, fault.text)
-            else:
-                self._add_fault(fault.path, fault.text)
-        for path in draft.skipped:
-            self._suppressed.setdefault(path, "has no value because a cell that it needs was refused")
-        refused = {fault.path for fault in faults}
-        for path, found, known in draft.unlisted:
-            if path not in refused:
-                values = {"path": path, "found": found, "expected": ", ".join(known)}
-                self._problems.add_at(path, "K502", values, level="warning")
-
-    def check_complete(self) -> None:
-        """Report the suppressed faults if this document has no other error."""
-        if not (self._suppressed or self._draft.all_refused) or self._problems.has_errors:
-            return
-        for path, text in self._suppressed.items():
-            self._add_fault(path, text)
-        if self._draft.all_refused and not self._suppressed:
-            self._add_fault("", "cannot be built because a cell that it needs was refused")
-
-    def _add_fault(self, path: str, text: str) -> None:
-        self._problems.add_at(path, "K501", {"path": path or "the record", "text": text})
-
-    def _was_refused(self, path: str) -> bool:
-        """Whether the field has no value because a cell behind this path was refused."""
-        if not self._draft.all_refused:
-            return False
-        for found in trace(self._lineage, self._problems.source, self._draft.items, path):
-            plan = self._plans[found.source.table]
-            slot = plan.shape.slots.get(found.source.column)
-            if slot is not None and (plan.position, slot.index) in self._draft.all_refused:
-                return True
-        return False
-
-
-def _is_reported(fault: Fault, reported: set[str]) -> bool:
-    """Whether a fault follows from a reported problem: at its own path, or at a list or object around it."""
-    return any(fault.path == path or fault.path.startswith((f"{path}.", f"{path}[")) for path in reported)

@@ -29,10 +29,8 @@ from loadsheet.mapping.calculation import (
     add_time_of_day,
     duration,
     in_utc,
-    reason,
 )
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean
-from loadsheet.mapping.values import (
+from loadsheet.mapping.plans import (
     DEEPEST,
     Evaluate,
     Expression,
@@ -43,7 +41,9 @@ from loadsheet.mapping.values import (
     Slot,
     Type,
     Use,
+    reason,
 )
+from loadsheet.mapping.words import closest_or_known, did_you_mean
 
 TABLES = "expression_tables.json"
 _PLY_MODULE = "rule_engine.parser.parsetab"

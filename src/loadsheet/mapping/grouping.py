@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from loadsheet.mapping.documents import Ignored
-from loadsheet.mapping.plans import TotalsPlan
-from loadsheet.mapping.rows import RowReader, is_invalid
-from loadsheet.mapping.values import CellProblem
-from loadsheet.mapping.views import SetRow, UnknownKindRow, fill_down, with_set_number
+from loadsheet.mapping.plans import CellProblem, SetsPlan, TotalsPlan
+from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, is_invalid, with_set_number
+from loadsheet.mapping.words import some
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Native, Row
 
@@ -57,11 +56,8 @@ class KeyedTable:
         plan = self._plan
         if plan.is_view or plan.totals is not None or plan.fills:
             return self._expanded_rows()
-        return self._plain_rows(self._reader.table.rows())
-
-    def _plain_rows(self, rows: Iterator[Row]) -> Iterator[KeyedRow | Ignored]:
-        for row in rows:
-            yield self._left_out(row, row.ignored) if row.ignored else self._whole(row)
+        rows = self._reader.table.rows()
+        return (self._left_out(row, row.ignored) if row.ignored else self._whole(row) for row in rows)
 
     def _whole(self, row: Row) -> KeyedRow | Ignored:
         values, refused = self._read(row)
@@ -95,7 +91,7 @@ class KeyedTable:
 
     def _expanded_rows(self) -> Iterator[KeyedRow | Ignored]:
         plan, view = self._plan, self._reader.view
-        fill = fill_down(plan, view)
+        fill = FillDown(plan, view) if plan.fills else None
         sums = _RunningTotals(plan.totals, self._reader) if plan.totals is not None else None
         for found in view.rows():
             if isinstance(found, Ignored):
@@ -113,15 +109,15 @@ class KeyedTable:
             if sums is not None and (totals_row := self._totals(sums, row)) is not None:
                 yield totals_row
                 continue
-            items = list(self._parts(row)) if plan.sets is not None else [self._whole(row)]
+            items = list(self._parts(row, plan.sets)) if plan.sets is not None else [self._whole(row)]
             yield from items
             if fill is not None and not isinstance(items[0], Ignored):
                 fill.remember(row)
         if sums is not None:
             sums.finish()
 
-    def _parts(self, row: Row) -> Iterator[KeyedRow | Ignored]:
-        why, count = self._reader.view.unfilled, 0
+    def _parts(self, row: Row, sets: SetsPlan) -> Iterator[KeyedRow | Ignored]:
+        why, count = f"sets: none of {some(word for word, _ in sets.words)} is filled in", 0
         for part in self._reader.view.expand(row):
             values, refused = self._read(part.row)
             if rule := self._ignored_by(part.row, values, refused):
@@ -275,7 +271,7 @@ def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
             if isinstance(item, Ignored):
                 yield item
             elif item.key is None:
-                yield _keyless_group(None, item.row, position, len(held))
+                yield _alone(None, (item.row,), position, len(held))
             else:
                 if (rows := groups.get(item.key)) is None:
                     rows = groups[item.key] = tuple([] for _ in held)
@@ -285,8 +281,9 @@ def _in_memory(held: list[list[KeyedRow | Ignored]]) -> Gathered:
         yield from _groups_of_key(key, groups[key])
 
 
-def _keyless_group(key: str | None, row: Row, position: int, tables: int) -> Group:
-    return Group(key, tuple((row,) if place == position else () for place in range(tables)))
+def _alone(key: str | None, rows: Sequence[Row], position: int, tables: int) -> Group:
+    """A group with rows of one table only."""
+    return Group(key, tuple(rows if place == position else () for place in range(tables)))
 
 
 def _groups_of_key(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
@@ -296,7 +293,7 @@ def _groups_of_key(key: str, rows: tuple[Sequence[Row], ...]) -> Gathered:
         return
     for position, own in enumerate(rows):
         if own:
-            yield Group(key, tuple(own if place == position else () for place in range(len(rows))))
+            yield _alone(key, own, position, len(rows))
 
 
 # ---- streaming ----
@@ -358,7 +355,7 @@ class _Runs:
             if isinstance(item, Ignored):
                 yield item
             elif item.key is None:
-                yield _keyless_group(None, item.row, self._position, self._tables)
+                yield _alone(None, (item.row,), self._position, self._tables)
             elif self.key is None or item.key == self.key:
                 self.key = item.key
                 self.rows.append(item.row)
@@ -388,7 +385,7 @@ def _merge(sources: Sequence[KeyedTable], rank: _Rank) -> Gathered:
 
 def _left_over(runs: _Runs, position: int, tables: int, passed: Callable[[Any], bool], rank: _Rank) -> Gathered:
     while runs.key is not None and passed(rank(runs.key)):
-        yield Group(runs.key, tuple(runs.rows if place == position else () for place in range(tables)))
+        yield _alone(runs.key, runs.rows, position, tables)
         yield from runs.advance()
 
 
@@ -405,7 +402,7 @@ def _spilled(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
                     if isinstance(item, Ignored):
                         yield item
                     elif item.key is None:
-                        yield _keyless_group(None, item.row, position, len(sources))
+                        yield _alone(None, (item.row,), position, len(sources))
                     else:
                         count += 1
                         row = _encode(_plain(item.row)).decode()

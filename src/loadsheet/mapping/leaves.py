@@ -5,20 +5,32 @@ cannot fill the field is refused at load. A blank value leaves its field out: ne
 has `{value: ""}`. `round` rounds half away from zero to the given number of digits.
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from functools import partial
 from typing import Any, NamedTuple
 
-from loadsheet.contract import DATE_SHAPES, Assumptions, Field, FlagForm, Kind, NumberForm, Record, plain, spell
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
+from loadsheet.contract import (
+    DATE_SHAPES,
+    Assumptions,
+    Field,
+    FlagForm,
+    Kind,
+    NumberForm,
+    Record,
+    plain,
+    spell,
+    unit_field,
+)
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.moments import check_written, check_zone_word, offset_minutes
-from loadsheet.mapping.names import Draft, Names, Needs, Reference
+from loadsheet.mapping.names import Draft, Names, Needs, Reference, concrete
+from loadsheet.mapping.notations import check_written, check_zone_word, offset_minutes
+from loadsheet.mapping.plans import CALCULATION_ERRORS, Evaluate, Type, reason
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Leaf
-from loadsheet.mapping.suggestions import closest_or_known, some
-from loadsheet.mapping.values import Evaluate, Type
+from loadsheet.mapping.words import closest_or_known, factor, some, unit_named
 from loadsheet.mapping.yamlfile import Loc, read_part
 
 OMIT = object()
@@ -109,7 +121,9 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
         actual = f"has {' and '.join(given)}" if given else "has none"
         file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
-    when = plan_condition(leaf.when, context, (*loc, "when")) if leaf.when is not None else None
+    names, when = context.payload.names, None
+    if leaf.when is not None:
+        when = names.condition_at(leaf.when, context.item, context.path, (*loc, "when"))
     at = (*loc, given[0])
     found = _value(leaf, context, at)
     if found is None or not _fits(found, leaf, context, at):
@@ -179,7 +193,7 @@ def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Valu
     if kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES):
         context.payload.names.file.refuse(loc, f"{context.field.name} is not an offset from UTC")
         return None
-    in_hours = _clock_hours if context.payload.assumptions.offset_hours_form == "clock" else _decimal_hours
+    in_hours = partial(_hours, as_clock=context.payload.assumptions.offset_hours_form == "clock")
     written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
     return _column(reference, Type.NUMBER if kind is Kind.OFFSET_MINUTES else Type.TEXT, written)
 
@@ -187,7 +201,7 @@ def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Valu
 def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     found: Any = leaf.value
     if leaf.const is not None:
-        found = constant_at(context.payload.constants, leaf.const)
+        found = _constant_at(context.payload.constants, leaf.const)
         if found is OMIT:
             known = _constant_names(context.payload.constants)
             hint = closest_or_known(leaf.const, known)
@@ -200,7 +214,7 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
 
 
-def constant_at(constants: Mapping[str, Any], path: str) -> Any:
+def _constant_at(constants: Mapping[str, Any], path: str) -> Any:
     """The constant of this name, such as `parties.sender`; OMIT if there is none."""
     found: Any = constants
     for step in path.split("."):
@@ -217,14 +231,12 @@ def _constant_names(constants: Mapping[str, Any], above: str = "") -> list[str]:
     return names
 
 
-def _decimal_hours(moment: datetime) -> str:
-    hours = Decimal(offset_minutes(moment)) / 60
-    return plain(hours.normalize()) if hours else "0"
-
-
-def _clock_hours(moment: datetime) -> str:
+def _hours(moment: datetime, *, as_clock: bool) -> str:
+    """The UTC offset in hours: `+02:30` or `2.5`."""
     minutes = offset_minutes(moment)
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+    if as_clock:
+        return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+    return plain((Decimal(minutes) / 60).normalize()) if minutes else "0"
 
 
 # ---- whether it fits, and how it is spelled ----
@@ -307,7 +319,7 @@ def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], A
         steps.append(lambda value: Decimal(value).quantize(places, ROUND_HALF_UP))
     if leaf.format is not None:
         check_written(leaf.format)
-        steps.append(_formatted(leaf.format))
+        steps += [_clock, operator.methodcaller("strftime", leaf.format)]
     elif kind is Kind.TIME:
         steps.append(_clock)
     is_plain = (found is Type.TEXT and kind in _TEXT_KINDS and leaf.as_ != "number") or (
@@ -340,10 +352,6 @@ def _chain(steps: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
         return value
 
     return chained
-
-
-def _formatted(format_: str) -> Callable[[Any], str]:
-    return lambda value: (_clock(value) if isinstance(value, timedelta) else value).strftime(format_)
 
 
 def _clock(value: Any) -> Any:
@@ -446,36 +454,37 @@ def _fault(path: str, field: Field, error: BaseException) -> tuple[str, str, dic
     return path, "G407", {"target": field.name, "reason": reason(error)}
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """The condition for sending a value or a list entry, and its path."""
+# ---- units ----
 
-    evaluate: Evaluate
-    needs: Needs
-    path: str
 
-    def holds(self, draft: Draft) -> bool:
-        """Whether the condition holds. If it cannot be evaluated, the result is False and the document gets a problem."""
-        if draft.all_refused and draft.lacks(self.needs):
-            draft.skipped.append(concrete(self.path, draft.at))
-            return False
+def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadContext, loc: Loc) -> None:
+    """Check quantities whose unit field is a constant: the column must have that unit. Calculated quantities and units in columns are
+    only known when rows are read.
+    """
+    file = context.names.file
+    extra = (file.values or {}).get("source", {}).get("units") or {}
+    for name, leaf in leaves.items():
+        other_field = unit_field(name)
+        stated = _stated(leaves.get(other_field), context)
+        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(stated, str):
+            continue
+        found = context.names.column(leaf["col"], item, (*loc, name, "col"))
+        column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
+        if not column or column.spec.type != "quantity" or column.spec.unit is None:
+            continue
+        unit = column.spec.unit
         try:
-            return bool(self.evaluate(draft))
-        except CALCULATION_ERRORS as error:
-            path = concrete(self.path, draft.at)
-            draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
-            return False
+            times = factor(unit_named(unit, extra), unit_named(stated, extra))
+        except ValueError:  # a unit of the exchange's own that cannot be compared
+            continue
+        if times != 1:
+            brought = f"set unit: {stated.lower()} on the column {column.name} to convert it"
+            hint = brought if times is not None else "they measure different things"
+            file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} is {stated}", hint)
 
 
-def plan_condition(text: str, context: LeafContext, loc: Loc) -> Condition | None:
-    """Compile a condition; None with the finding if it is invalid."""
-    names = context.payload.names
-    found = names.condition(text, context.item, loc)
-    return None if found is None else Condition(found.evaluate, names.needs(found.uses), context.path)
-
-
-def concrete(path: str, at: list[int]) -> str:
-    """A path pattern with the positions of the lists it goes through: `packages[].weight` at 1 is `packages[1].weight`."""
-    for index in at:
-        path = path.replace("[]", f"[{index}]", 1)
-    return path
+def _stated(leaf: object, context: PayloadContext) -> object:
+    """The value of a constant leaf; None for any other leaf."""
+    if not isinstance(leaf, Mapping):
+        return None
+    return _constant_at(context.constants, str(leaf["const"])) if "const" in leaf else leaf.get("value")

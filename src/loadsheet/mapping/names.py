@@ -9,10 +9,23 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from loadsheet.mapping.documents import Source
-from loadsheet.mapping.plans import TablePlan
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
-from loadsheet.mapping.values import Evaluate, Expression, ExpressionError, Frame, Scope, Slot, Type, Use
+from loadsheet.mapping.plans import (
+    CALCULATION_ERRORS,
+    Evaluate,
+    Expression,
+    ExpressionError,
+    Frame,
+    Scope,
+    Slot,
+    TablePlan,
+    Type,
+    Use,
+    reason,
+)
+from loadsheet.mapping.schema import Check, MappingSpec
+from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.problems import Level
 
 ROWS = "rows"
 
@@ -85,6 +98,34 @@ class Draft(Frame):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The condition for sending a value or a list entry, and its path."""
+
+    evaluate: Evaluate
+    needs: Needs
+    path: str
+
+    def holds(self, draft: Draft) -> bool:
+        """Whether the condition holds. If it cannot be evaluated, the result is False and the document gets a problem."""
+        if draft.all_refused and draft.lacks(self.needs):
+            draft.skipped.append(concrete(self.path, draft.at))
+            return False
+        try:
+            return bool(self.evaluate(draft))
+        except CALCULATION_ERRORS as error:
+            path = concrete(self.path, draft.at)
+            draft.faults.append((path, "G407", {"target": path, "reason": reason(error)}))
+            return False
+
+
+def concrete(path: str, at: list[int]) -> str:
+    """A path pattern with the positions of the lists it goes through: `packages[].weight` at 1 is `packages[1].weight`."""
+    for index in at:
+        path = path.replace("[]", f"[{index}]", 1)
+    return path
+
+
 class Reference(NamedTuple):
     """A column named by `col:`: its getter, its type and its sources. `row_index` is set for a whole value of the current row."""
 
@@ -134,14 +175,9 @@ class Names:
 
     def expression(self, text: str, item: int | None, loc: Loc) -> Expression | None:
         """A compiled expression, or None with the finding."""
-        from loadsheet.mapping.expressions import compile_expression
-
-        try:
-            found = compile_expression(text, self.scope(item))
-        except ExpressionError as error:
-            self.file.refuse(loc, error.text, error.hint)
-            return None
-        self._ask_first(found.uses, item)
+        found = compile_or_refuse(text, self.scope(item), self.file, loc)
+        if found is not None:
+            self._ask_first(found.uses, item)
         return found
 
     def condition(self, text: str, item: int | None, loc: Loc) -> Expression | None:
@@ -150,6 +186,11 @@ class Names:
         if found is not None and found.type not in (Type.FLAG, Type.ANY):
             self.file.refuse(loc, f"the condition gives {found.type.value}, not yes or no")
         return found
+
+    def condition_at(self, text: str, item: int | None, path: str, loc: Loc) -> Condition | None:
+        """The condition for sending the value or the list entry at `path`, or None with the finding."""
+        found = self.condition(text, item, loc)
+        return None if found is None else Condition(found.evaluate, self.needs(found.uses), path)
 
     def reference(self, text: str, item: int | None, loc: Loc) -> Reference | None:
         """The value of `col: TEXT`, or None with the finding. The text is `column` or `table.column`, optionally with `.code`."""
@@ -235,6 +276,17 @@ class Names:
         return [source for sources in inner for source in sources]
 
 
+def compile_or_refuse(text: str, scope: Scope, file: YamlFile, loc: Loc) -> Expression | None:
+    """A compiled expression, or None with the finding."""
+    from loadsheet.mapping.expressions import compile_expression
+
+    try:
+        return compile_expression(text, scope)
+    except ExpressionError as error:
+        file.refuse(loc, error.text, error.hint)
+        return None
+
+
 def _code_place(slot: Slot, code: str) -> tuple[int | None, str]:
     """The index of the named column in a code table's row (None: the value itself), or the problem with the name."""
     names = [name for name, _ in slot.codes]
@@ -242,11 +294,9 @@ def _code_place(slot: Slot, code: str) -> tuple[int | None, str]:
         return None, f'the column has no part "{code}"' if code else ""
     if not code:
         return None, f"the code table gives several values; name one of {some(names)}"
-    return (
-        (names.index(code), "")
-        if code in names
-        else (None, f"the code table has no column {code}; it has {some(names)}")
-    )
+    if code not in names:
+        return None, f"the code table has no column {code}; it has {some(names)}"
+    return names.index(code), ""
 
 
 def _getter(index: int, place: int | None, rows: Literal["here", "first", "around"]) -> Evaluate:
@@ -264,3 +314,62 @@ def _getter(index: int, place: int | None, rows: Literal["here", "first", "aroun
         return None if codes is None else codes[place]
 
     return get
+
+
+# ---- checks ----
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """A compiled check: where it runs (once per document, or for each row of a table), and the cells it reports."""
+
+    id: str
+    say: str
+    level: Level
+    rule: Expression
+    needs: Needs
+    position: int | None
+    cells: tuple[tuple[int, int], ...]  # (table, index) of the columns to report
+    children: tuple[int, ...] = ()  # tables of which a row sees only its own rows
+
+
+def plan_checks(spec: MappingSpec, names: Names) -> tuple[CheckPlan, ...]:
+    """The compiled checks of the mapping, without those that have findings."""
+    ids = [check.id for check in spec.checks]
+    for number, id_ in enumerate(ids):
+        if id_ in ids[:number]:
+            names.file.refuse(("checks", number, "id"), f'"{id_}" is already the id of another check')
+    same = frozenset([*spec.group.by, *spec.group.one_value] if spec.group else names.tables[0].shape.slots)
+    found = [_check(check, names, same, ("checks", number)) for number, check in enumerate(spec.checks)]
+    return tuple(check for check in found if check is not None)
+
+
+def _check(check: Check, names: Names, same: frozenset[str], loc: Loc) -> CheckPlan | None:
+    """One check. All rows of a record agree in the columns `same`."""
+    item = names.list_position(check.each) if check.each is not None else None
+    if check.each is not None and item is None:
+        hint = did_you_mean(check.each, names.list_names())
+        names.file.refuse((*loc, "each"), f'there is no table "{check.each}"', hint)
+        return None
+    rule = names.condition(check.rule, item, (*loc, "rule"))
+    if rule is None:
+        return None
+    needs = names.needs(rule.uses)
+    if item is None and _is_about_rows(rule, names, same):
+        item = 0
+    columns = [names.column(name, item, (*loc, "columns", number)) for number, name in enumerate(check.columns)]
+    cells = [(found[0].position, found[0].shape.slots[found[1]].index) for found in columns if found is not None]
+    cells = cells or [(item or 0, index) for index in sorted(needs.here)]
+    children = names.children(item) if check.each is not None and item is not None else ()
+    return CheckPlan(check.id, check.say, check.level, rule, needs, item, tuple(cells), children)
+
+
+def _is_about_rows(rule: Expression, names: Names, same: frozenset[str]) -> bool:
+    """Whether a check on columns of the main table must run for each row: they may differ between rows, and the rule does not read all
+    rows itself.
+    """
+    if any(use.rows == "all" for use in rule.uses):
+        return False
+    own = [use.column for use in rule.uses if use.rows == "here"]
+    derived = {plan.name for plan in names.tables[0].derived}
+    return any(column not in same or column in derived for column in own)

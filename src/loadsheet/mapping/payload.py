@@ -1,8 +1,11 @@
-"""The payload tree of a mapping, compiled against the record it fills.
+"""The record of each operation: chosen by the mapping or by a column, and its payload tree compiled against the contract.
 
-Owns: objects, lists (`each` row, or entries written out under `list`), which fields exist, which are required, and the lineage of
-every path. Field names come from the contract only. Empty lists and objects are left out. An array that must be
-sent empty is written `{value: []}`.
+Handles `target`, `payload` and `payload_of`. One payload tree serves several operations: each operation takes the fields that its record
+has. `order.upsert` creates an order or, if the ledger knows it, updates it: both payloads are made.
+
+A tree has objects and lists (`each` row, or entries written out under `list`). Compiling it finds fields that do not exist, required
+fields that are missing, and the lineage of every path. Field names come from the contract only. Empty lists and objects are left out. An
+array that must be sent empty is written `{value: []}`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from loadsheet.contract import (
+    BY_NAME,
     DATE_SHAPES,
     EXPECTED,
+    SENDING_ORDER,
+    WRITES,
+    Checker,
     Field,
     Kind,
     Operation,
@@ -20,57 +27,193 @@ from loadsheet.contract import (
     When,
     checker,
     in_date_shape,
-    unit_field,
 )
 from loadsheet.mapping.documents import Lineage, in_order, list_of
-from loadsheet.mapping.leaves import (
-    OMIT,
-    Condition,
-    Copied,
-    LeafContext,
-    Make,
-    PayloadContext,
-    concrete,
-    constant_at,
-    plan_condition,
-    plan_leaf,
-)
-from loadsheet.mapping.names import Draft
-from loadsheet.mapping.quantities import factor, unit_named
-from loadsheet.mapping.suggestions import closest_or_known, some
-from loadsheet.mapping.yamlfile import Loc
+from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, PayloadContext, check_units, plan_leaf
+from loadsheet.mapping.names import Condition, Draft, concrete
+from loadsheet.mapping.plans import TablePlan, Type
+from loadsheet.mapping.schema import MappingSpec, Target
+from loadsheet.mapping.texts import Lookup
+from loadsheet.mapping.words import closest_or_known, did_you_mean, some
+from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
-_SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
+_OPERATIONS: dict[str, tuple[Operation, ...]] = {operation.name: (operation,) for operation in WRITES} | {
+    f"{subject}.upsert": (BY_NAME[f"{subject}.create"], BY_NAME[f"{subject}.update"]) for subject in ("order", "tender")
+}
+"""The operations behind the names that `target` may have."""
 
 
 @dataclass(frozen=True, slots=True)
-class PayloadPlan:
-    """The compiled payload: `make` fills a record as far as possible; `notes` are lines for the author. `ordered` are the lists with
-    `ordered: true`, `written_out` those with explicit entries, and `declared` is `ordered` in the form of `Document.items`
-    (see `documents.in_order`).
+class TargetPlan:
+    """The `target` section: the operation's name, or the column that holds it. `operations` are the possible ones, as far as known."""
+
+    name: str
+    column: str | None
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """The record of one operation. `make` fills it as far as possible. `ordered` are the lists whose order is content, `declared` those with
+    `ordered: true` in the form of `Document.items` (see `documents.in_order`), `instead` the variant for a record that exists already.
     """
 
+    operation: Operation
     make: Make
+    check_record: Checker
+    ordered: tuple[str, ...] = ()
+    declared: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    instead: "Variant | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """The variants by operation name. `chooser` is the index of the choosing column in the main table, None for a fixed operation. `fixed`
+    is also used for a row whose operation cannot be read.
+    """
+
+    fixed: Variant
+    chooser: int | None
+    by_name: Mapping[str, Variant]
+    operations: tuple[Operation, ...]
     lineage: Lineage
     notes: tuple[str, ...]
-    ordered: tuple[str, ...] = ()
-    written_out: tuple[str, ...] = ()
-    declared: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def plan_payload(spec: Mapping[str, Any], loc: Loc, operation: Operation, context: PayloadContext) -> PayloadPlan:
-    """Compile the tree at `loc`. Errors become findings of the file."""
-    planner = _Planner(operation, context)
-    nodes = planner.fields(spec, operation.record, None, "", loc)
-    planner.check_constants(loc)
-    return PayloadPlan(
-        _object(nodes),
-        planner.lineage,
-        tuple(planner.notes),
-        tuple(planner.ordered),
-        tuple(planner.written_out),
-        in_order(planner.ordered),
+def read_target(value: object, file: YamlFile) -> TargetPlan | None:
+    """Read `target`; None with the finding if it is invalid. For a chosen operation, a placeholder is used until the columns are compiled."""
+    loc: Loc = ("target",)
+    if isinstance(value, dict):
+        spec = read_part(Target, file, value, loc)
+        return TargetPlan("", spec.col, (_most_like(file.values.get("payload")),)) if spec is not None else None
+    if not isinstance(value, str):
+        file.refuse(loc, f"target takes the name of an operation, found {'nothing' if value is None else value}")
+        return None
+    if value not in _OPERATIONS:
+        file.refuse(loc, f'"{value}" is not an operation', closest_or_known(value, _OPERATIONS))
+        return None
+    return TargetPlan(value, None, _OPERATIONS[value])
+
+
+def _most_like(payload: object) -> Operation:
+    """The create operation whose record has most of the payload's fields. All operations that a column can choose have the same key."""
+    fields = payload if isinstance(payload, dict) else {}
+    creations = (BY_NAME["order.create"], BY_NAME["tender.create"])
+    return max(creations, key=lambda operation: sum(operation.record.field(str(name)) is not None for name in fields))
+
+
+def plan_targets(
+    target: TargetPlan, spec: MappingSpec, context: PayloadContext, lookups: Mapping[str, Lookup]
+) -> Targets | None:
+    """The compiled variants, or None with the findings."""
+    file = context.names.file
+    main = context.names.tables[0]
+    chosen = [target.name] if target.column is None else _chosen(target.column, main, lookups, file)
+    if not chosen:
+        return None
+    names = sorted(dict.fromkeys(chosen), key=lambda name: SENDING_ORDER.index(_OPERATIONS[name][0].name))
+    operations = sorted(
+        {operation.name for name in names for operation in _OPERATIONS[name]}, key=list(SENDING_ORDER).index
     )
+    for name in set(spec.payload_of).difference(operations):
+        hint = closest_or_known(name, operations)
+        file.refuse(("payload_of", name), f'"{name}" is not an operation of this mapping', hint, at_key=True)
+    planner = _Variants(spec, context, operations)
+    by_name = {name: planner.variant(name) for name in names}
+    slot = main.shape.slots.get(target.column or "")
+    return Targets(
+        by_name[names[0]],
+        slot.index if slot is not None else None,
+        by_name,
+        tuple(BY_NAME[name] for name in operations),
+        planner.lineage,
+        tuple(dict.fromkeys(planner.notes)),
+    )
+
+
+def _chosen(column: str, main: TablePlan, lookups: Mapping[str, Lookup], file: YamlFile) -> list[str]:
+    """The operation names that the choosing column can hold; empty, with the finding, if it is invalid."""
+    loc: Loc = ("target", "col")
+    slot = main.shape.slots.get(column)
+    if slot is None or slot.index >= len(main.columns):
+        known = [other.name for other in main.columns]
+        file.refuse(loc, f'{main.name} has no column "{column}"', closest_or_known(column, known))
+        return []
+    spec = main.columns[slot.index].spec
+    if slot.type is not Type.TEXT or slot.blank:
+        file.refuse(loc, f"{column} must be a text that is never blank", "set required: true or a default")
+        return []
+    values: list[str | None] = []
+    if isinstance(spec.one_of, dict):
+        values = list(spec.one_of.values())
+    elif spec.lookup is not None and spec.lookup in lookups:
+        values = [row[0] for row in lookups[spec.lookup].meanings]
+    if not values:
+        file.refuse(
+            loc, f"{column} needs one_of or a lookup that gives the operation", "such as one_of: {C: order.create}"
+        )
+        return []
+    wrong = [value for value in values if value not in _OPERATIONS]
+    for value in wrong:
+        file.refuse(loc, f'{column} gives "{value}", which is not an operation', did_you_mean(str(value), _OPERATIONS))
+    found = [value for value in values if value is not None and value not in wrong]
+    kinds = {_OPERATIONS[value][0].subject for value in found}
+    if len(kinds) > 1 or any(_OPERATIONS[value][0].repeatable for value in found if len(set(found)) > 1):
+        file.refuse(loc, "a mapping handles either orders or tenders; events and quotes need separate mappings")
+    return [] if wrong else found
+
+
+class _Variants:
+    """Compiles the variants of one mapping. The payload tree is checked against the first operation in full; the others skip fields that
+    only the first has.
+    """
+
+    def __init__(self, spec: MappingSpec, context: PayloadContext, operations: list[str]) -> None:
+        self.lineage: Lineage = {}
+        self.notes: list[str] = []
+        self._spec = spec
+        self._around = context
+        self._operations = [BY_NAME[name] for name in operations]
+        self._variants: dict[str, Variant] = {}
+
+    def variant(self, name: str) -> Variant:
+        """The variant of an operation, or of both sides of an upsert."""
+        operation, *others = _OPERATIONS[name]
+        found = self._variant(operation)
+        return replace(found, instead=self._variant(others[0])) if others else found
+
+    def _variant(self, operation: Operation) -> Variant:
+        if operation.name not in self._variants:
+            spec, loc = self._tree(operation)
+            tree = _Tree(operation, self._around)
+            nodes = tree.fields(spec, operation.record, None, "", loc)
+            tree.check_constants(loc)
+            for path, sources in tree.lineage.items():
+                self.lineage[path] = tuple(dict.fromkeys((*self.lineage.get(path, ()), *sources)))
+            self.notes += tree.notes
+            check_record, ordered = checker(operation, self._around.assumptions), (*tree.ordered, *tree.written_out)
+            self._variants[operation.name] = Variant(
+                operation, _object(nodes), check_record, ordered, in_order(tree.ordered)
+            )
+        return self._variants[operation.name]
+
+    def _tree(self, operation: Operation) -> tuple[Mapping[str, Any], Loc]:
+        own = self._spec.payload_of.get(operation.name)
+        if own is not None:
+            return own, ("payload_of", operation.name)
+        tree = self._spec.payload
+        sharing = [other for other in self._operations if other.name not in self._spec.payload_of]
+        if len(sharing) > 1:
+            known = {name for name in tree if any(other.record.field(name) is not None for other in sharing)}
+            mine = {name for name in tree if operation.record.field(name) is not None}
+            unknown = set(tree) - known if operation is sharing[0] else set()  # report it once
+            tree = {name: value for name, value in tree.items() if name in mine | unknown}
+        return tree, ("payload",)
+
+
+# ---- the tree ----
+
+_SAMPLE = datetime(2026, 10, 24, 13, 30, 59, tzinfo=UTC)
 
 
 class _Node(NamedTuple):
@@ -82,7 +225,7 @@ class _Node(NamedTuple):
     copied: Copied | None = None
 
 
-class _Planner:
+class _Tree:
     """Walks tree and record together. `item` is the table that the surrounding list iterates over, None outside of lists."""
 
     def __init__(self, operation: Operation, context: PayloadContext) -> None:
@@ -106,47 +249,16 @@ class _Planner:
             found = self._field(name, record, here)
             if found is not None:
                 given.add(found.name)
-                wire = self._wire(found)
+                spelling = self._assumptions.history_description  # the exchange accepts one of two spellings
+                wire = spelling if spelling in found.spellings else found.name
                 context = LeafContext(found, record, item, f"{path}.{wire}" if path else wire, self._context)
                 node = self._node(wire, value, context, here)
                 if node is not None:
                     fields.append(node)
                     leaves[node.name] = value
-        self._check_units(leaves, item, loc)
+        check_units(leaves, item, self._context, loc)
         self._demand(given, record, loc)
         return fields
-
-    def _check_units(self, leaves: Mapping[str, Any], item: int | None, loc: Loc) -> None:
-        """Check quantities whose unit field is a constant: the column must have that unit. Calculated quantities and units in columns are
-        only known when rows are read.
-        """
-        extra = (self._file.values or {}).get("source", {}).get("units") or {}
-        for name, leaf in leaves.items():
-            if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str):
-                continue
-            other_field = unit_field(name)
-            stated = self._stated(leaves.get(other_field))
-            if not isinstance(stated, str):
-                continue
-            found = self._context.names.column(leaf["col"], item, (*loc, name, "col"))
-            column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
-            if not column or column.spec.type != "quantity" or column.spec.unit is None:
-                continue
-            unit = column.spec.unit
-            try:
-                times = factor(unit_named(unit, extra), unit_named(stated, extra))
-            except ValueError:  # a unit of the exchange's own that cannot be compared
-                continue
-            if times != 1:
-                brought = f"set unit: {stated.lower()} on the column {column.name} to convert it"
-                hint = brought if times is not None else "they measure different things"
-                self._file.refuse((*loc, name), f"{name} is in {unit}, but {other_field} is {stated}", hint)
-
-    def _stated(self, leaf: object) -> object:
-        """The value of a constant leaf; None for any other leaf."""
-        if not isinstance(leaf, Mapping):
-            return None
-        return constant_at(self._context.constants, str(leaf["const"])) if "const" in leaf else leaf.get("value")
 
     def _field(self, name: str, record: Record, loc: Loc) -> Field | None:
         found = record.field(name)
@@ -160,11 +272,6 @@ class _Planner:
             self._file.refuse(loc, f"{name} exists in listings only, not in {self._operation.name}", hint, at_key=True)
             return None
         return found
-
-    def _wire(self, found: Field) -> str:
-        """The name as sent. The assumptions choose between two spellings."""
-        chosen = self._assumptions.history_description
-        return chosen if chosen in found.spellings else found.name
 
     def _demand(self, given: set[str], record: Record, loc: Loc) -> None:
         creates = self._operation.creates
@@ -186,7 +293,8 @@ class _Planner:
                 self._file.refuse(loc, f"{found.name} is an object", "write its fields below it")
                 return None
             nodes = self.fields(value, found.record, context.item, context.path, loc)
-            return _Node(name, _or_nothing(_object(nodes)))
+            make = _object(nodes)
+            return _Node(name, lambda draft: make(draft) or OMIT)
         leaf = plan_leaf(value, context, loc)
         if leaf is None:
             return None
@@ -271,16 +379,15 @@ class _Planner:
             fields = {name: value for name, value in entry.items() if name != "when"}
             before = set(self.lineage)
             nodes = self.fields(fields, record, item, f"{path}[]", here)
-            self._number_entry(before, f"{path}[]", number)
+            for inner in [inner for inner in self.lineage if inner not in before and inner.startswith(f"{path}[]")]:
+                # each entry keeps its own sources
+                self.lineage[f"{path}[{number}]{inner.removeprefix(f'{path}[]')}"] = self.lineage.pop(inner)
             when = entry.get("when")
-            condition = plan_condition(str(when), context, (*here, "when")) if when is not None else None
+            names, condition = context.payload.names, None
+            if when is not None:
+                condition = names.condition_at(str(when), item, path, (*here, "when"))
             made.append((_object(nodes), condition))
         return _entries(made, path)
-
-    def _number_entry(self, before: set[str], pattern: str, number: int) -> None:
-        """Put the entry's number into its paths, so that each entry keeps its own sources."""
-        for path in [path for path in self.lineage if path not in before and path.startswith(pattern)]:
-            self.lineage[f"{pattern[:-2]}[{number}]{path[len(pattern) :]}"] = self.lineage.pop(path)
 
 
 # ---- makers ----
@@ -312,10 +419,6 @@ def _object(fields: Sequence[_Node]) -> Make:
         return record
 
     return make
-
-
-def _or_nothing(make: Make) -> Make:
-    return lambda draft: make(draft) or OMIT
 
 
 def _each_row(make: Make, position: int, children: tuple[int, ...]) -> Make:

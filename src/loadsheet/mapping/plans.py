@@ -1,18 +1,180 @@
-"""The compiled tables of a mapping as values: columns, derived values, keys, and how file rows become table rows.
+"""A compiled mapping as values: cells and rows, the input of expressions, columns, tables, joins.
 
-`tables.py` makes them from the mapping file; `views.py` and `rows.py` bind them to a file.
+Parses, converts and calculates nothing. `expressions.py` makes an `Expression` from a text and a `Scope`. The caller sets the
+attributes of a `Frame` row by row and evaluates. `tables.py` makes the plans from the mapping file; `rows.py` binds them to a file.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.schema import SET, Column
-from loadsheet.mapping.texts import Finish
-from loadsheet.mapping.values import Expression, Fold, Shape, Slot
+from loadsheet.problems import Level
+
+Fold = Literal["error", "first", "second"]
+"""Which of two moments with the same local time to use."""
+
+
+class Type(StrEnum):
+    """The type of a value in expressions and payload fields."""
+
+    TEXT = "a text"
+    NUMBER = "a number"
+    MOMENT = "a date"
+    SPAN = "a time of day"
+    FLAG = "yes or no"
+    CODES = "a row of a code table"
+    ANY = "any value"
+
+
+class CellProblem(NamedTuple):
+    """A refused cell: the problem code, the values of its message, and what to do."""
+
+    code: str
+    values: Mapping[str, Any] = {}
+    hint: str = ""
+    level: Level = "error"
+
+
+class ValueWithWarning(NamedTuple):
+    """A value that is accepted with a warning."""
+
+    value: Any
+    warning: CellProblem
+
+
+CONSEQUENCE = CellProblem("")
+"""Replaces a value that needs a refused one. The problem is reported once, at the refused value."""
+
+
+class SettingError(Exception):
+    """An invalid column setting: its key, what is wrong, and what to do."""
+
+    def __init__(self, key: str, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.key, self.text, self.hint = key, text, hint
+
+
+DEEPEST = 4
+"""How many lists within lists an expression may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns."""
+
+    index: int
+    type: Type
+    blank: bool = False
+    codes: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The values of a table's rows by name, and the `fold` for local times that occur twice."""
+
+    table: str
+    slots: Mapping[str, Slot]
+    fold: Fold = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names an expression may use. Bare names are values of the current row (`here`). `main` is the first row of the main table, under
+    that table's name. `lists` are all rows of a table in the document: name -> (position in Frame.lists, shape).
+    """
+
+    here: Shape
+    main: Shape | None = None
+    lists: Mapping[str, tuple[int, Shape]] = field(default_factory=dict)
+
+
+class Frame:
+    """The input of an expression. Made once for each pass over a file; its attributes are set row by row."""
+
+    __slots__ = ("lists", "main", "now", "outer", "row", "variables")
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self.row: Sequence[Any] = ()
+        self.outer: Sequence[Any] = ()  # the row of the surrounding list
+        self.main: Sequence[Any] = ()
+        self.lists: Sequence[Sequence[Sequence[Any]]] = ()
+        self.variables: list[Any] = [None] * DEEPEST  # current rows of the running comprehensions
+
+
+class Use(NamedTuple):
+    """A value that is read: of the current row, the main table's first row, the row of the surrounding list, or all rows of a table. An
+    empty column means the rows themselves, for example to count them.
+    """
+
+    table: str
+    column: str
+    rows: Literal["here", "first", "around", "all"]
+
+
+Evaluate = Callable[[Frame], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression. `evaluate` gives Decimal, str, bool, aware datetime, timedelta or None."""
+
+    text: str
+    evaluate: Evaluate
+    type: Type
+    blank: bool
+    uses: frozenset[Use]
+
+
+class ExpressionError(Exception):
+    """An expression that cannot be used; a finding about the mapping file, placed by the caller."""
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.text, self.hint = text, hint
+
+
+CALCULATION_ERRORS = (ArithmeticError, TypeError, ValueError, LookupError)
+"""What evaluating may raise: a division by zero, the largest of no values, a blank where a value is needed."""
+
+
+class NoSuchTime(ValueError):
+    """A local time that a clock change skips or repeats."""
+
+
+def reason(error: BaseException) -> str:
+    """Why an evaluation failed, in words for the person who wrote the expression."""
+    if isinstance(error, NoSuchTime):
+        return str(error)
+    if isinstance(error, ZeroDivisionError):
+        return "division by zero"
+    if isinstance(error, TypeError):
+        return "a value is blank or has the wrong type"
+    if isinstance(error, LookupError):
+        return "there are fewer rows than the expression needs"
+    return "no values" if "empty" in str(error) else "the result is not a number"
+
+
+# ---- columns and tables ----
 
 Convert = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Completes a text when its row is read. Pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then
+    calls `finish` with the text and the values of the columns `others`.
+    """
+
+    finish: Callable[[str, Sequence[str]], Any]
+    others: tuple[str, ...] = ()
+    when: str = ""
+    to: int = 0
+    letter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +333,14 @@ class TablePlan:
     def fills(self) -> tuple[ColumnPlan, ...]:
         """The columns whose blank cells are filled from above."""
         return tuple(column for column in self.columns if column.spec.fill_down)
+
+    def columns_behind(self, indexes: Iterable[int]) -> set[int]:
+        """The columns among these values, and those that the derived ones among them are computed from."""
+        made_from = {derived.index: derived.needs for derived in self.derived}
+        found: set[int] = set()
+        for index in indexes:
+            found |= self.columns_behind(made_from[index]) if index in made_from else {index}
+        return found
 
 
 def in_every_set(column: ColumnPlan) -> bool:

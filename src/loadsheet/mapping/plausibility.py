@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import NamedTuple
 
-from loadsheet.mapping.documents import Document, Ignored, Lineage
-from loadsheet.mapping.lineage import locate
-from loadsheet.mapping.quantities import decimal_mark
+from loadsheet.mapping.documents import Document, Ignored, Lineage, locate
+from loadsheet.mapping.notations import decimal_mark
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reading import Native, Table
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Self
 from loadsheet.contract import Assumptions
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import combined_error, examine
-from loadsheet.mapping.sourcing import PLACEHOLDER, match
-from loadsheet.mapping.suggestions import nearest
+from loadsheet.mapping.schema import PLACEHOLDER, match
+from loadsheet.mapping.words import nearest
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where
 
@@ -237,7 +237,7 @@ def route(
         by_shipper.setdefault(mapping.shipper.casefold(), []).append(mapping)
     concerned = {name: by_shipper[_shipper_of(name, by_shipper)] for name in names}
     claims = {
-        name: [claim for mapping in concerned[name] for claim in _claims(name, mapping, fixes.get(name))]
+        name: [claim for mapping in concerned[name] if (claim := _claim_of(name, mapping, fixes.get(name)))]
         for name in names
     }
     blocked = {
@@ -308,15 +308,13 @@ def is_for(mapping: CompiledMapping, name: str, mappings: Sequence[CompiledMappi
     return _shipper_of(name, shippers) == mapping.shipper.casefold()
 
 
-def _claims(name: str, mapping: CompiledMapping, fix: FixOf | None) -> Iterator[_Claim]:
-    """The claim to a file, if there is one."""
+def _claim_of(name: str, mapping: CompiledMapping, fix: FixOf | None) -> _Claim | None:
+    """The mapping's claim to a file, if it has one."""
     original = fix.original if fix is not None else _FIX.sub(r"\1", name)
     claim = None
     if original != name and (fix is None or fix.mapping == mapping.name):
         claim = _claim(original, mapping, fixed=f"drop {fix.drop}" if fix is not None else "yes")
-    claim = claim or _claim(name, mapping)
-    if claim is not None:
-        yield claim
+    return claim or _claim(name, mapping)
 
 
 def _claim(name: str, mapping: CompiledMapping, *, fixed: str = _ORIGINAL) -> _Claim | None:

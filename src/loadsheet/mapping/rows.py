@@ -1,18 +1,266 @@
-"""One row of cells to one row of values: conversion, steps that need the whole row, derived values.
+"""Rows of a file as rows of a table, and their cells as values.
 
-Converted texts are cached, with a limit: each distinct text is converted once. Typed cells are kept apart from texts that look the same. Knows no document and no payload.
+`View` finds the cells of a compiled table in one file: rows of one kind among others, one row for each filled set of columns, cells from
+above. It maps rows back to the file. Where a row of the table differs from the row of the file, cells are appended to it (cells from
+above, cells of the set, the set's word and number). So it can be sorted on disk like any other row, and its problems find their cells.
+
+`RowReader` converts a row: its cells, steps that need the whole row, derived values. Converted texts are cached, with a limit: each
+distinct text is converted once. Typed cells are kept apart from texts that look the same. Knows no document and no payload.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.calculation import CALCULATION_ERRORS, reason
-from loadsheet.mapping.moments import localize
-from loadsheet.mapping.plans import ColumnPlan, DerivedPlan, FinishPlan, TablePlan
-from loadsheet.mapping.values import CONSEQUENCE, CellProblem, Expression, Frame, ValueWithWarning
-from loadsheet.mapping.views import View
-from loadsheet.reading.tables import Native, Row, Table
+from loadsheet.mapping.documents import Ignored, SourceRow
+from loadsheet.mapping.notations import localize
+from loadsheet.mapping.plans import (
+    CALCULATION_ERRORS,
+    CONSEQUENCE,
+    CellProblem,
+    ColumnPlan,
+    DerivedPlan,
+    Expression,
+    FinishPlan,
+    Frame,
+    KindPlan,
+    TablePlan,
+    ValueWithWarning,
+    in_every_set,
+    reason,
+)
+from loadsheet.mapping.schema import SET, part_of
+from loadsheet.mapping.texts import bare
+from loadsheet.mapping.words import some
+from loadsheet.problems import Problem
+from loadsheet.reading.header import fold
+from loadsheet.reading.tables import Native, Row, Table, WantedColumn
+
+_NO_AMOUNT = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
+KIND = "(kind)"
+"""The layout's name for the column with the kind of row."""
+
+
+def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
+    """The headings that a compiled table needs in its file. A required column of the sets is required in the first set only."""
+    found = []
+    for column in plan.columns:
+        if column.spec.whereabouts():
+            continue
+        name, required = f"{plan.prefix}{column.name}", column.spec.required
+        labels = (column.label, *column.spec.aliases)
+        if plan.sets is None or not in_every_set(column):
+            found.append(WantedColumn(name, labels, required))
+            continue
+        for number, (word, _) in enumerate(plan.sets.words):
+            own = tuple(label.replace(SET, word) for label in labels)
+            found.append(WantedColumn(f"{name}#{number}", own, required and not number))
+    if plan.kind is not None and plan.kind.others is not None:
+        found.append(WantedColumn(KIND, (plan.kind.label,)))
+    return found
+
+
+class SetRow(NamedTuple):
+    """A row made from one column set, with the set's number (-1: a refused row, whose sets are not read)."""
+
+    number: int
+    row: Row
+
+
+class UnknownKindRow(NamedTuple):
+    """A row of no known kind, with its problem. It belongs to no record."""
+
+    row: Row
+
+
+class View:
+    """A compiled table bound to a file: `positions` says for each column where its cell is in a row of the table, None if the file
+    has no such column; `constants` are the cells that are the same in every row.
+    """
+
+    def __init__(self, plan: TablePlan, table: Table) -> None:
+        self._plan, self._table = plan, table
+        self._width = len(table.header)
+        above = plan.kind.above if plan.kind is not None else ()
+        self._start = self._width + len(above)
+        self._places = (
+            [
+                [table.columns.get(f"{plan.prefix}{column.name}#{number}") for column in plan.sets.columns]
+                for number in range(len(plan.sets.words))
+            ]
+            if plan.sets is not None
+            else []
+        )
+        self.further = self._places_of_further_set()
+        wholes = {column.name: column for column in plan.columns}
+        self.positions: dict[int, int | None] = {}
+        self.constants: dict[int, str] = {}
+        for column in plan.columns:
+            whole = wholes.get(column.cells, column)  # a part of a split column has the cells of that column
+            self.positions[column.slot.index] = self._position(whole)
+            if whole.spec.file is not None:
+                name = table.first_name or table.file
+                self.constants[column.slot.index] = part_of(name, whole.spec.file, plan.patterns)
+
+    def _position(self, column: ColumnPlan) -> int | None:
+        plan, spec = self._plan, column.spec
+        if spec.place is not None:
+            return spec.place - 1 if spec.place <= self._width else None
+        if spec.above is not None and plan.kind is not None:
+            return self._width + next(i for i, (_, above) in enumerate(plan.kind.above) if above == spec.above)
+        if plan.sets is not None and (spec.from_set or in_every_set(column)):
+            own = [other.name for other in plan.sets.columns]
+            return self._start + (len(own) if spec.from_set else own.index(column.name))
+        return self._table.columns.get(f"{plan.prefix}{column.name}")
+
+    def _places_of_further_set(self) -> tuple[int, ...]:
+        """The columns of the numbered set after the last one: data there would be lost."""
+        sets, table = self._plan.sets, self._table
+        if sets is None or any(word != str(number) for number, (word, _) in enumerate(sets.words, start=1)):
+            return ()
+        labels = (label for column in sets.columns for label in (column.label, *column.spec.aliases))
+        wanted = {fold(label.replace(SET, str(len(sets.words) + 1))) for label in labels if SET in label}
+        used = set(table.columns.values())
+        return tuple(place for place, head in enumerate(table.header) if fold(head) in wanted and place not in used)
+
+    # ---- rows ----
+
+    def rows(self) -> Iterator[Row | UnknownKindRow | Ignored]:
+        """The rows of the file that belong to this table, before sets are expanded; rows of no kind with their problem, or ignored."""
+        return self._table.rows() if self._plan.kind is None else self._of_kind(self._plan.kind)
+
+    def _of_kind(self, kind: KindPlan) -> Iterator[Row | UnknownKindRow | Ignored]:
+        table = self._table
+        place = table.columns[KIND]
+        positions = [table.columns.get(name) for _, name in kind.above]
+        last = [""] * len(kind.above)
+        for row in table.rows():
+            if row.ignored:
+                if kind.others is not None:  # reported once, by the first of the tables that share these rows
+                    yield row
+                continue
+            kind_text = row.cells[place].strip()
+            for number, (kinds, _) in enumerate(kind.above):
+                position = positions[number]
+                if kind_text in kinds and position is not None:
+                    last[number] = row.cells[position]
+            problem = row.problem
+            if problem is not None and problem.code == "R205" and problem.number("cells") <= problem.number("columns"):
+                problem = None  # other kinds of rows are longer
+            if kind_text in kind.own:
+                yield Row(row.number, (*row.cells, *last), problem)
+            elif kind_text not in kind.known and kind.others == "error":
+                values = {"expected": some(kind.known), "column": kind.label}
+                problem = problem or Problem("C306", table.where(row.number, place), kind_text, values)
+                yield UnknownKindRow(Row(row.number, (*row.cells, *last), problem))
+            elif kind_text not in kind.known and kind.others == "ignore":
+                yield Ignored(self.source(row), "others: ignore (unused kind of row)")
+
+    def expand(self, row: Row) -> Iterator[SetRow]:
+        """The rows made from the filled column sets of a row; one blank row for a refused row."""
+        sets = self._plan.sets
+        if sets is None:
+            return
+        if (problem := row.problem or self._in_further_set(row)) is not None:
+            yield SetRow(-1, Row(row.number, (*row.cells, *[""] * len(sets.columns), ""), problem))
+            return
+        for number, places in enumerate(self._places):
+            cells = [row.cells[place] if place is not None else "" for place in places]
+            if any(cells[place].strip() for place in sets.filled_by) or any(
+                not _NO_AMOUNT.fullmatch(cells[place]) for place in sets.required
+            ):
+                yield SetRow(number, Row(row.number, (*row.cells, *cells, sets.words[number][1])))
+
+    def _in_further_set(self, row: Row) -> Problem | None:
+        filled = [place for place in self.further if row.cells[place].strip()]
+        if not filled:
+            return None
+        place, *others = filled
+        where = self._table.where(row.number, place)
+        also = tuple(self._table.where(row.number, other) for other in others)
+        hint = "put it into a row of its own, or have the mapping read more sets"
+        return Problem("C317", where, row.shown[place], {"count": len(self._places)}, hint, also=also)
+
+    # ---- back to the file ----
+
+    def position(self, index: int, row: Row) -> int | None:
+        """The position of a column's cell in the file's row; None if it has none there."""
+        position = self.positions.get(index)
+        if position is None or position < self._width:
+            return position
+        number = set_number(row) if self._plan.sets is not None else -1
+        column = position - self._start
+        return self._places[number][column] if number >= 0 and 0 <= column < len(self._places[number]) else None
+
+    def shown(self, row: Row) -> tuple[str, ...]:
+        """The cells of the file's row as texts, as the shipper sees them."""
+        if self._table.sheet:
+            return row.shown[: self._width]
+        return row.cells if len(row.cells) == self._width else row.cells[: self._width]
+
+    def source(self, row: Row) -> SourceRow:
+        """The file's row, as documents keep it."""
+        table, width = self._table, self._width
+        if not table.sheet:
+            return SourceRow(table.name, row.number, row.cells if len(row.cells) == width else row.cells[:width])
+        natives = tuple([cell for cell in row.natives if cell[0] < width])
+        return SourceRow(table.name, row.number, row.shown[:width], natives)
+
+
+def with_set_number(part: SetRow, count: int) -> Row:
+    """The row with its set's number, and how many rows came before it from the same file row, in an extra cell."""
+    return Row(part.row.number, (*part.row.cells, f"{part.number}/{count}"), part.row.problem)
+
+
+def set_number(row: Row) -> int:
+    """The number of the set that a row was made from."""
+    return int(row.cells[-1].partition("/")[0])
+
+
+def is_first(row: Row) -> bool:
+    """Whether this is the first row made from its file row."""
+    return row.cells[-1].endswith("/0")
+
+
+class FillDown:
+    """Fills blank cells from above: the key always, other columns while the key stays the same. Without a key, all of them always. Create
+    one for each reading of a file.
+    """
+
+    def __init__(self, plan: TablePlan, view: View) -> None:
+        by = plan.columns_behind(plan.key or plan.fills_by)
+        self._always: list[int] = []
+        self._within: list[int] = []
+        for column in plan.columns:
+            place = view.positions[column.slot.index] if column.spec.fill_down else None
+            if place is not None:
+                (self._always if column.slot.index in by or not by else self._within).append(place)
+        self._keys = [place for index in sorted(by) if (place := view.positions[index]) is not None]
+        self._last: dict[int, str] = {}
+        self._key: list[str] = []
+
+    def filled(self, row: Row) -> Row:
+        """The row with its blank cells filled."""
+        cells = list(row.cells)
+        self._fill(cells, self._always)
+        if self._within and self._key == [cells[place].strip() for place in self._keys]:
+            self._fill(cells, self._within)
+        return Row(row.number, tuple(cells), row.problem)
+
+    def _fill(self, cells: list[str], places: Iterable[int]) -> None:
+        for place in places:
+            if not bare(cells[place]):
+                cells[place] = self._last.get(place, "")
+
+    def remember(self, row: Row) -> None:
+        """Remember the cells of this row for the rows below."""
+        for place in (*self._always, *self._within):
+            self._last[place] = row.cells[place]
+        self._key = [row.cells[place].strip() for place in self._keys]
+
+
+# ---- values ----
 
 _REMEMBERED = 4_096  # distinct texts a column
 _SPECIAL = frozenset({CellProblem, ValueWithWarning})
@@ -78,7 +326,6 @@ class RowReader:
         self._derived: list[Any] = [None] * len(plan.derived)
         self._is_typed = bool(table.sheet)  # cells of text files are texts
         self._zoned = tuple(column for column in plan.columns if column.zoned)
-        self._zones: dict[str, ZoneInfo] = {}
 
     def _bind(self, column: ColumnPlan) -> _Cell:
         position = self.view.positions[column.slot.index]
@@ -90,11 +337,14 @@ class RowReader:
         """All values of a row. Problems of refused values are in `refused`; nothing is raised."""
         values, refused, warnings = self._convert(row.cells, self._cells)
         values += self._derived
-        for finish in self.plan.finishes:
-            refused, warnings = self._finish(finish, values, refused, warnings)
-        for derived in self.plan.derived:
-            refused = self._derive(derived, values, refused)
-        return ReadRow(row, values, refused, warnings)
+        found = ReadRow(row, values, refused, warnings)
+        if self.plan.finishes or self.plan.derived:
+            found = ReadRow(row, values, dict(refused), dict(warnings))
+            for finish in self.plan.finishes:
+                self._finish(finish, found)
+            for derived in self.plan.derived:
+                self._derive(derived, found)
+        return found
 
     def some(self, indexes: Iterable[int]) -> Callable[[Row], tuple[list[Any], dict[int, CellProblem]]]:
         """A function that reads only these columns (and the row's time zone); the other values are None."""
@@ -161,15 +411,13 @@ class RowReader:
             )
         refused, warnings = _NOTHING, _NOTHING
         if not _SPECIAL.isdisjoint(map(type, values)):
-            refused = {
-                cell.slot: value for cell, value in zip(cells, values, strict=True) if type(value) is CellProblem
-            }
-            warnings = {
-                cell.slot: value.warning
-                for cell, value in zip(cells, values, strict=True)
-                if type(value) is ValueWithWarning
-            }
-            values = [None if type(value) is CellProblem else _bare(value) for value in values]
+            by_slot = [(cell.slot, value) for cell, value in zip(cells, values, strict=True)]
+            refused = {slot: value for slot, value in by_slot if type(value) is CellProblem}
+            warnings = {slot: value.warning for slot, value in by_slot if type(value) is ValueWithWarning}
+            values = [
+                None if type(value) is CellProblem else value.value if type(value) is ValueWithWarning else value
+                for value in values
+            ]
         if self._zoned:
             refused = self._localize(values, refused, cells)
         return values, refused, warnings
@@ -178,8 +426,9 @@ class RowReader:
         self, values: list[Any], refused: dict[int, CellProblem], cells: Sequence[_Cell]
     ) -> dict[int, CellProblem]:
         """Converts the moments of a row to the time zone in the row's own column."""
-        places = {cell.slot: place for place, cell in enumerate(cells)}
-        zone = self._zone(values[places[self.plan.zone]] if self.plan.zone in places else None)
+        places, found = {cell.slot: place for place, cell in enumerate(cells)}, dict(refused)
+        name = values[places[self.plan.zone]] if self.plan.zone in places else None
+        zone = ZoneInfo(name) if name is not None else self.plan.default_zone or ZoneInfo("UTC")
         for column in self._zoned:
             place = places.get(column.slot.index)
             moment = values[place] if place is not None else None
@@ -187,52 +436,39 @@ class RowReader:
                 continue
             is_date = column.spec.type == "date"
             localized = moment.replace(tzinfo=zone) if is_date else localize(moment, zone, self.plan.fold)
-            values[place] = None if isinstance(localized, CellProblem) else localized
             if isinstance(localized, CellProblem):
-                refused = {**refused, column.slot.index: localized}
-        return refused
+                values[place], found[column.slot.index] = None, localized
+            else:
+                values[place] = localized
+        return found
 
-    def _zone(self, name: str | None) -> ZoneInfo:
-        if name is None:
-            return self.plan.default_zone or ZoneInfo("UTC")
-        zone = self._zones.get(name)
-        if zone is None:
-            zone = self._zones[name] = ZoneInfo(name)
-        return zone
-
-    def _finish(
-        self, plan: FinishPlan, values: list[Any], refused: dict[int, CellProblem], warnings: dict[int, CellProblem]
-    ) -> tuple[dict[int, CellProblem], dict[int, CellProblem]]:
-        index, rule = plan.column.slot.index, plan.column.finish
-        if values[index] is None or rule is None or index in refused:
-            return refused, warnings
-        if refused and not refused.keys().isdisjoint(plan.others):
-            values[index] = None
-            return {**refused, index: CONSEQUENCE}, warnings
-        self._frame.row = values
+    def _finish(self, plan: FinishPlan, row: ReadRow) -> None:
+        index, rule, values = plan.column.slot.index, plan.column.finish, row.values
         text = values[index]
-        if plan.when is not None and plan.needs.isdisjoint(refused) and plan.when.evaluate(self._frame):
+        if text is None or rule is None:
+            return
+        if not row.refused.keys().isdisjoint(plan.others):
+            values[index], row.refused[index] = None, CONSEQUENCE
+            return
+        self._frame.row = values
+        if plan.when is not None and plan.needs.isdisjoint(row.refused) and plan.when.evaluate(self._frame):
             text = text.rjust(rule.to, rule.letter)
         value = rule.finish(text, [values[other] or "" for other in plan.others])
         if isinstance(value, CellProblem):
-            values[index] = None
-            return {**refused, index: value}, warnings
-        if isinstance(value, ValueWithWarning):
-            warnings, value = {**warnings, index: value.warning}, value.value
+            row.refused[index], value = value, None
+        elif isinstance(value, ValueWithWarning):
+            value, row.warnings[index] = value
         values[index] = value
-        return refused, warnings
 
-    def _derive(
-        self, derived: DerivedPlan, values: list[Any], refused: dict[int, CellProblem]
-    ) -> dict[int, CellProblem]:
-        if refused and not derived.needs.isdisjoint(refused):
-            return {**refused, derived.index: CONSEQUENCE}
-        self._frame.row = values
+    def _derive(self, derived: DerivedPlan, row: ReadRow) -> None:
+        if not derived.needs.isdisjoint(row.refused):
+            row.refused[derived.index] = CONSEQUENCE
+            return
+        self._frame.row = row.values
         try:
-            values[derived.index] = derived.expression.evaluate(self._frame)
+            row.values[derived.index] = derived.expression.evaluate(self._frame)
         except CALCULATION_ERRORS as error:
-            return {**refused, derived.index: CellProblem("G407", {"target": derived.name, "reason": reason(error)})}
-        return refused
+            row.refused[derived.index] = CellProblem("G407", {"target": derived.name, "reason": reason(error)})
 
 
 def is_invalid(refused: Mapping[int, CellProblem], index: int) -> bool:
@@ -258,7 +494,3 @@ def _value(cell: str, column: _Cell) -> Any:
             column.typed.clear()
         column.typed[key] = column.texts[""] if isinstance(column.texts, _Absent) else column.convert(cell)
     return column.typed[key]
-
-
-def _bare(value: Any) -> Any:
-    return value.value if type(value) is ValueWithWarning else value

@@ -6,6 +6,7 @@ Knows no file of rows and no field of the interface.
 """
 
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -59,11 +60,9 @@ class Part(BaseModel):
 def _as_sets(value: object) -> object:
     if type(value) is int and 0 < value <= _MOST_SETS:
         return {str(number): str(number) for number in range(1, value + 1)}
-    return {word: word for word in value} if isinstance(value, list) and all(map(_is_text, value)) else value
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return {word: word for word in value}
+    return value
 
 
 _MOST_SETS = 200
@@ -186,34 +185,18 @@ ColumnType = Literal[
     "text", "integer", "decimal", "quantity", "date", "time", "datetime", "country", "currency", "yesno", "timezone"
 ]
 
-_EVERY_TYPE = frozenset(
-    "label aliases type required key default blank control_total example note".split()  # noqa: SIM905 (a list of words)
-) | {"file", "part_of", "from_set", "above", "place", "fill_down"}
-_KEYS_OF_TYPE: dict[str, frozenset[str]] = {
-    "text": frozenset(
-        {
-            "lookup",
-            "lookup_with",
-            "one_of",
-            "ignore_case",
-            "case",
-            "pad_left",
-            "min_length",
-            "max_length",
-            "on_too_long",
-            "pattern",
-            "split",
-        }
-    ),
-    "integer": frozenset({"min", "max", "locale"}),
-    "decimal": frozenset({"min", "max", "places", "locale"}),
-    "quantity": frozenset({"min", "max", "locale", "unit", "from_unit"}),
-    "date": frozenset({"formats", "locale"}),
-    "time": frozenset({"formats", "locale"}),
-    "datetime": frozenset({"formats", "locale"}),
-    "country": frozenset({"locale"}),
-    "currency": frozenset({"locale"}),
-    "yesno": frozenset({"yes", "no", "locale"}),
+_EVERY_TYPE = "label aliases type required key default blank control_total example note file part_of from_set above place fill_down"
+_KEYS_OF_TYPE = {
+    "text": "lookup lookup_with one_of ignore_case case pad_left min_length max_length on_too_long pattern split",
+    "integer": "min max locale",
+    "decimal": "min max places locale",
+    "quantity": "min max locale unit from_unit",
+    "date": "formats locale",
+    "time": "formats locale",
+    "datetime": "formats locale",
+    "country": "locale",
+    "currency": "locale",
+    "yesno": "yes no locale",
 }
 
 
@@ -268,8 +251,7 @@ class Column(Part):
 
     def misplaced(self) -> list[str]:
         """The keys that are set but do not apply to this type."""
-        allowed = _EVERY_TYPE | _KEYS_OF_TYPE.get(self.type, frozenset())
-        return sorted(self.model_fields_set - allowed)
+        return sorted(self.model_fields_set.difference(_EVERY_TYPE.split(), _KEYS_OF_TYPE.get(self.type, "").split()))
 
     def whereabouts(self) -> list[str]:
         """The keys other than `label` that locate its cells."""
@@ -375,3 +357,53 @@ class MappingSpec(Part):
     order: Names = []
     errors: Errors | None = None
     changed: Literal["hold", "update"] = "hold"  # for a create whose record was accepted before with other content
+
+
+# ---- patterns of file names: `acme_*.xlsx`, `nordic/{batch}/orders.csv` ----
+
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PIECE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}|\*\*/|\*|\?|[^*?{]+|\{")
+PARTS = ("name", "stem", "folder")
+"""The parts of every name: the name after the last slash, the same without its ending, and the parent folder."""
+
+
+def match(pattern: str, name: str) -> dict[str, str] | None:
+    """The values of a pattern's placeholders in a name, in lower case; None if the name does not match. A pattern without a slash is
+    compared with the name without its folders. Case is ignored.
+    """
+    found = _found(pattern, name)
+    return {key: value.casefold() for key, value in found.items()} if found is not None else None
+
+
+def placeholders(patterns: Iterable[str]) -> list[str]:
+    """The names of the placeholders that all these patterns have."""
+    each = [PLACEHOLDER.findall(pattern) for pattern in patterns]
+    return [name for name in dict.fromkeys(each[0] if each else []) if all(name in names for names in each)]
+
+
+def part_of(name: str, part: str, patterns: Iterable[str]) -> str:
+    """A part of a file's name (relative to the inbox, with slashes), in its original case; empty if the name has no such part."""
+    folders, _, bare = name.rpartition("/")
+    if part in PARTS:
+        return {"name": bare, "stem": bare.rpartition(".")[0] or bare, "folder": folders.rpartition("/")[2]}[part]
+    for pattern in patterns:
+        if found := _found(pattern, name):
+            return found.get(part, "")
+    return ""
+
+
+def _found(pattern: str, name: str) -> dict[str, str] | None:
+    subject = name if "/" in pattern else name.rsplit("/", 1)[-1]
+    seen: set[str] = set()
+    parts = []
+    for piece in _PIECE.findall(pattern):
+        placeholder = PLACEHOLDER.fullmatch(piece)
+        if placeholder is None:
+            parts.append({"*": "[^/]*", "?": "[^/]", "**/": "(?:.*/)?"}.get(piece) or re.escape(piece))
+        elif placeholder[1] in seen:
+            parts.append(f"(?P={placeholder[1]})")
+        else:
+            seen.add(placeholder[1])
+            parts.append(f"(?P<{placeholder[1]}>[^/]+)")
+    found = re.fullmatch("".join(parts), subject, re.IGNORECASE)
+    return found.groupdict() if found else None

@@ -1,22 +1,44 @@
-"""The tables of a mapping, compiled: columns, derived values, keys, joins, sorting and the rule for rows to leave out.
+"""The tables of a mapping, compiled: columns, derived values, and where the rows come from.
 
-The main table has no join. The key of a record consists of the first of these that exist: the columns of `group.by`, of the join, those
-that fill the record's key, those marked `key: true`. Knows nothing else of the payload.
+Rows come from kinds of rows, column sets, cells without a heading; totals are checked. The main table has no join. Contradictory
+settings are refused. `rows.py` binds the result to a file. Knows nothing of the payload.
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
-from loadsheet.contract import Operation
 from loadsheet.mapping.conversion import Conventions, plan_column
-from loadsheet.mapping.plans import ColumnPlan, DerivedPlan, FinishPlan, TablePlan
-from loadsheet.mapping.schema import Column, Derived, Join, MappingSpec, TableSpec
-from loadsheet.mapping.sourcing import Sourcing, whole_and_parts
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
-from loadsheet.mapping.targets import TargetPlan
-from loadsheet.mapping.values import Expression, ExpressionError, Scope, Shape, Slot, Type
+from loadsheet.mapping.names import compile_or_refuse
+from loadsheet.mapping.plans import (
+    ColumnPlan,
+    DerivedPlan,
+    Expression,
+    FinishPlan,
+    KindPlan,
+    Scope,
+    SetsPlan,
+    Shape,
+    Slot,
+    TablePlan,
+    TotalsPlan,
+    Type,
+    in_every_set,
+)
+from loadsheet.mapping.schema import (
+    PARTS,
+    SET,
+    WHERE_CELLS_ARE,
+    Column,
+    Derived,
+    MappingSpec,
+    TableSpec,
+    Totals,
+    placeholders,
+)
+from loadsheet.mapping.texts import group_names, part_reader
+from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -30,57 +52,44 @@ _DERIVED_TYPES = {
 }
 
 
-def plan_tables(
-    spec: MappingSpec, conventions: Conventions, target: TargetPlan | None, file: YamlFile
-) -> tuple[TablePlan, ...] | None:
-    """The compiled tables, the main one first, or None with the findings."""
-    operation = target.operations[0] if target is not None else None
-    planner = _Planner(spec, conventions, file, chooser=target.column if target is not None else None)
+def plan_tables(spec: MappingSpec, conventions: Conventions, file: YamlFile) -> tuple[TablePlan, ...] | None:
+    """The compiled tables without the keys of their rows, the main one first, or None with the findings."""
+    planner = _Planner(spec, conventions, file)
     order = planner.table_order()
-    if order is None:
-        return None
-    tables = [planner.table(name, position, len(order)) for position, name in enumerate(order)]
-    known = [table for table in tables if table is not None]
-    if len(known) < len(order):
-        return None
-    by_name: dict[str, TablePlan] = {}
-    for table in sorted(known, key=planner.depth):
-        by_name[table.name] = planner.with_keys(table, by_name.get(known[0].name, table), by_name, operation)
-    return tuple(by_name[table.name] for table in known)
+    tables = [planner.table(name, position, order) for position, name in enumerate(order)]
+    return tuple(table for table in tables if table is not None) if order and None not in tables else None
+
+
+_AROUND = frozenset(
+    {"header_rows", "units_row", "comment", "totals", "footer", "stop_at_blank", "hidden_rows", "hidden_columns"}
+)
+_OF_THE_SHEET = (_AROUND - {"totals"}) | {"sheet", "header_row"}
 
 
 class _Planner:
     """Compiles the tables of one mapping."""
 
-    def __init__(self, spec: MappingSpec, conventions: Conventions, file: YamlFile, *, chooser: str | None) -> None:
-        """`chooser` is the column that chooses the operation."""
-        self._chooser = chooser
-        self._sourcing = Sourcing(spec, file, self._expression)
-        self._order: list[str] = []
-        self._spec = spec
-        self._conventions = conventions
-        self._file = file
+    def __init__(self, spec: MappingSpec, conventions: Conventions, file: YamlFile) -> None:
+        self._spec, self._conventions, self._file = spec, conventions, file
+        self._source, self._tables = spec.source, spec.source.tables
 
-    def table_order(self) -> list[str] | None:
-        """The tables' names, the main one first; None if the main table is not clear."""
-        specs, loc = self._spec.source.tables, ("source", "tables")
+    def table_order(self) -> list[str]:
+        """The tables' names, the main one first; empty, with the findings, if the tables cannot be put together."""
+        specs, loc = self._tables, ("source", "tables")
         for name in specs:
             self._check_name(name, (*loc, name))
         mains = [name for name, spec in specs.items() if spec.join is None and spec.from_ is None]
         if len(mains) != 1:
             problem = "every table is joined to another" if not mains else f"{some(mains)} have no join"
             self._file.refuse(loc, f"exactly one table must be the main table, without a join; {problem}", at_key=True)
-            return None
-        if not self._sourcing.check_tables(mains[0]):
-            return None
-        if not all(self._check_join(name, mains[0]) for name in specs):
-            return None
-        self._order = [*mains, *(name for name in specs if name != mains[0])]
-        return self._order
+            return []
+        if not self._check_sets() or not all(self._check_join(name, mains[0]) for name in specs):
+            return []
+        return [*mains, *(name for name in specs if name != mains[0])]
 
     def _check_join(self, name: str, main: str) -> bool:
         """Whether a table is joined to the main table, or to one that is."""
-        specs = self._spec.source.tables
+        specs = self._tables
         join = specs[name].join
         if join is None or join.to == main:
             return True
@@ -99,21 +108,15 @@ class _Planner:
         )
         return False
 
-    def depth(self, table: TablePlan) -> int:
-        """How far a table is from the main one, by its joins."""
-        join = self._spec.source.tables[table.name].join
-        return 0 if not table.position else 1 if join is None or join.to == self._order[0] else 2
-
-    def table(self, name: str, position: int, tables: int) -> TablePlan | None:
-        """One table without its keys."""
-        columns_spec, loc = self._section(self._spec.columns, "columns", name, tables)
+    def table(self, name: str, position: int, order: Sequence[str]) -> TablePlan | None:
+        """One table without its keys. `order` are the names of all tables."""
+        columns_spec, loc = self._section(self._spec.columns, "columns", name)
         columns = self._columns(columns_spec, loc)
         if columns is None:
             return None
-        if any(column.spec.part_of is not None for column in columns):
-            columns = whole_and_parts(columns, self._file, loc)
+        columns = _with_parts(columns, self._file, loc)
         slots = {column.name: column.slot for column in columns}
-        derived = self._derived(name, slots, tables)
+        derived = self._derived(name, slots)
         shape = Shape(name, slots, self._conventions.fold)
         zone = slots.get((self._conventions.zone_column or "").removeprefix(f"{name}."))
         plan = TablePlan(
@@ -121,12 +124,11 @@ class _Planner:
             zone=zone.index if zone is not None else None, default_zone=self._conventions.zone, fold=self._conventions.fold,
         )  # fmt: skip
         self._check_zone(position, plan)
-        plan = self._sourcing.sourced(plan, self._order, loc)
-        return self._with_ignore(plan, self._spec.source.tables[name])
+        return self._with_ignore(self._sourced(plan, order, loc))
 
-    def _section(self, section: Mapping[str, Any], title: str, name: str, tables: int) -> tuple[Any, Loc]:
+    def _section(self, section: Mapping[str, Any], title: str, name: str) -> tuple[Any, Loc]:
         """The entries of a table and their place: directly under the section for one table, under the table's name for several."""
-        if tables > 1 or (list(section) == [name] and not _is_column(section[name])):
+        if len(self._tables) > 1 or (list(section) == [name] and not _is_column(section[name])):
             return section.get(name), (title, name)
         return section, (title,)
 
@@ -139,7 +141,7 @@ class _Planner:
 
     def _columns(self, section: Any, loc: Loc) -> list[ColumnPlan] | None:
         if not isinstance(section, dict) or not section:
-            tables = some(self._spec.source.tables)
+            tables = some(self._tables)
             self._file.refuse(loc, f"columns must be given for each of the tables {tables}", at_key=True)
             return None
         found = []
@@ -162,9 +164,9 @@ class _Planner:
             if low is not None and high is not None and low > high:
                 self._file.refuse((*loc, most), f"{most}: {high} is less than {least}: {low}", "no value fits")
 
-    def _derived(self, table: str, slots: dict[str, Slot], tables: int) -> tuple[DerivedPlan, ...]:
+    def _derived(self, table: str, slots: dict[str, Slot]) -> tuple[DerivedPlan, ...]:
         """The derived values of a table in the order they are written; each may use those before it. Adds their slots."""
-        section, loc = self._section(self._spec.derived, "derived", table, tables)
+        section, loc = self._section(self._spec.derived, "derived", table)
         found = []
         for name, value in (section or {}).items():
             here = (*loc, name)
@@ -190,13 +192,7 @@ class _Planner:
         return tuple(found)
 
     def _expression(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
-        from loadsheet.mapping.expressions import compile_expression
-
-        try:
-            return compile_expression(text, Scope(shape))
-        except ExpressionError as error:
-            self._file.refuse(loc, error.text, error.hint)
-            return None
+        return compile_or_refuse(text, Scope(shape), self._file, loc)
 
     def _finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
         found = []
@@ -240,7 +236,8 @@ class _Planner:
         if plan.zone is None and position == 0 and column.split(".")[0] in (column, plan.name):
             self._file.refuse(loc, f'{plan.name} has no column "{column}"', did_you_mean(column, plan.shape.slots))
 
-    def _with_ignore(self, plan: TablePlan, spec: TableSpec) -> TablePlan:
+    def _with_ignore(self, plan: TablePlan) -> TablePlan:
+        spec = self._tables[plan.name]
         if spec.ignore_rows is None:
             return plan
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
@@ -251,114 +248,231 @@ class _Planner:
         needs = tuple(sorted(columns[use.column].index for use in rule.uses))
         return replace(plan, ignore=rule, ignore_needs=needs)
 
-    # ---- keys ----
+    # ---- where rows come from ----
 
-    def with_keys(
-        self, table: TablePlan, main: TablePlan, known: Mapping[str, TablePlan], operation: Operation | None
-    ) -> TablePlan:
-        """The table with the columns that link its rows to a record. `known` are the tables nearer to the main one."""
-        if table.position == 0:
-            key = self._main_key(main, operation)
-            naming = self._naming(main, operation) if operation is not None else []
-            naming = naming or (self._calculating(main, operation) if operation is not None else [])
-            fills_by = tuple(main.shape.slots[name].index for name in naming)
-            return replace(table, key=key, fills_by=fills_by, order=self._sorting(main))
-        join = self._spec.source.tables[table.name].join
-        theirs = self._join_columns()
-        if join is None or not theirs:
-            return table
-        loc = ("source", "tables", table.name, "join", "on")
-        if join.to != main.name:
-            return self._with_inner_key(table, known[join.to], join, loc)
-        if set(join.on.values()) != set(theirs):
-            self._file.refuse(
-                loc, f"the columns of {main.name} must be {some(theirs)}, as in the other joins and in group.by"
-            )
-            return table
-        by_theirs = {there: here for here, there in join.on.items()}
-        return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in theirs], loc)))
+    def _sourced(self, plan: TablePlan, order: Sequence[str], loc: Loc) -> TablePlan:
+        """The table with the source of its rows; `loc` is the place of its columns."""
+        spec = self._tables[plan.name]
+        here: Loc = ("source", "tables", plan.name)
+        patterns = self._patterns(spec)
+        self._check_columns(plan, spec, patterns, loc)
+        sets = self._sets(plan, spec, here) if spec.sets is not None else None
+        joined_to = order.index(spec.join.to) if spec.join is not None else None
+        plan = replace(
+            plan, source=self._alike(spec.from_ or plan.name)[0], patterns=patterns, sets=sets, joined_to=joined_to
+        )
+        if spec.kind is not None:
+            plan = replace(plan, kind=self._kind(plan, spec, here, loc), prefix=f"{plan.name}.")
+        if spec.from_ is not None:
+            plan = replace(plan, made_of=list(order).index(spec.from_), prefix=f"{plan.name}.")
+        if spec.totals is not None:
+            plan = replace(plan, totals=self._totals(plan, spec, (*here, "totals")))
+        if all(column.spec.whereabouts() for column in plan.columns) and spec.kind is None:
+            self._file.refuse(loc, f"{plan.name} needs a column under a heading of the file", at_key=True)
+        return plan
 
-    def _with_inner_key(self, table: TablePlan, to: TablePlan, join: Join, loc: Loc) -> TablePlan:
-        """The key of a table that is joined to a joined one. It must include the record's key."""
-        wanted = [to.columns[index].name for index in to.key]
-        by_theirs = {there: here for here, there in join.on.items()}
-        missing = [name for name in wanted if name not in by_theirs]
-        self._indexes(to, list(join.on.values()), loc)
-        if missing:
-            self._file.refuse(loc, f"the join must include the record's key: {some(missing)} of {to.name}")
-            return table
-        self._indexes(table, list(join.on), loc)
-        return replace(table, key=tuple(self._indexes(table, [by_theirs[name] for name in wanted], loc)))
+    def _check_sets(self) -> bool:
+        """Whether every `from` names a table of the file."""
+        fine = True
+        for name, spec in self._tables.items():
+            loc: Loc = ("source", "tables", name)
+            of = self._tables.get(spec.from_ or "")
+            if spec.from_ is not None and (of is None or of.from_ is not None or of.sets is not None):
+                known = [other for other, its in self._tables.items() if its.from_ is None and its.sets is None]
+                hint = closest_or_known(spec.from_, known)
+                self._file.refuse((*loc, "from"), f'"{spec.from_}" is not a table whose rows hold sets', hint)
+                fine = False
+            if spec.from_ is not None and spec.sets is None:
+                self._file.refuse(loc, f"{name} takes its rows from {spec.from_} but has no sets", at_key=True)
+                fine = False
+            if spec.from_ is not None:
+                for key in sorted(spec.model_fields_set & {"file", "join", "kind", "totals", *_OF_THE_SHEET}):
+                    self._file.refuse((*loc, key), f"set {key} on {spec.from_}, from which {name} is made", at_key=True)
+            if spec.sets is not None and spec.totals is not None and not spec.totals.begins_with:
+                self._file.refuse((*loc, "totals"), "totals need a table without sets", at_key=True)
+            if spec.filled_by and spec.sets is None:
+                self._file.refuse((*loc, "filled_by"), "filled_by needs sets", at_key=True)
+        return fine
 
-    def _main_key(self, main: TablePlan, operation: Operation | None) -> tuple[int, ...]:
-        group = self._spec.group
-        if group is not None:
-            self._indexes(main, group.one_value, ("group", "one_value"))
-            return (*self._indexes(main, group.by, ("group", "by")), *self._choosing(main))
-        joined = self._join_columns()
-        if joined:
-            tables = self._spec.source.tables
-            first = next(name for name in tables if (join := tables[name].join) is not None and join.to == main.name)
-            return tuple(self._indexes(main, joined, ("source", "tables", first, "join", "on")))
-        if operation is None or operation.repeatable:
-            return ()
-        return (*self._indexes(main, self._naming(main, operation), ("columns",)), *self._choosing(main))
+    def _patterns(self, spec: TableSpec) -> tuple[str, ...]:
+        of = self._tables[spec.from_] if spec.from_ is not None else spec
+        companion = self._source.companions.get(of.file or "")
+        return tuple(self._source.files) if companion is None else (companion,)
 
-    def _naming(self, main: TablePlan, operation: Operation) -> list[str]:
-        """The columns that identify the record: those that fill its key or have `key: true`."""
-        marked = [column.name for column in main.columns if column.spec.key]
-        filling = self._filling(operation, main)
-        return filling if len(filling) == len(operation.record.key) else marked or filling
-
-    def _choosing(self, main: TablePlan) -> list[int]:
-        """The column that chooses the operation is part of the key: one file may create a record and then change it."""
-        slot = main.shape.slots.get(self._chooser or "")
-        return [] if slot is None or self._join_columns() else [slot.index]
-
-    def _filling(self, operation: Operation, main: TablePlan) -> list[str]:
-        """The columns that fill the key fields of the record directly."""
-        leaves = [self._spec.payload.get(name) for name in operation.record.key]
-        columns = [str(leaf["col"]).split(".")[-1] for leaf in leaves if isinstance(leaf, dict) and "col" in leaf]
-        return [name for name in columns if name in main.shape.slots]
-
-    def _calculating(self, main: TablePlan, operation: Operation) -> list[str]:
-        """The values used in the expressions of the record's key fields."""
-        leaves = [self._spec.payload.get(name) for name in operation.record.key]
-        expressions = " ".join(str(leaf["expr"]) for leaf in leaves if isinstance(leaf, dict) and "expr" in leaf)
-        return [name for name in main.shape.slots if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", expressions)]
-
-    def _join_columns(self) -> list[str]:
-        """The columns of the main table that identify records where other tables are joined."""
-        joins: list[Join] = [
-            spec.join
-            for spec in self._spec.source.tables.values()
-            if spec.join is not None and spec.join.to == self._order[0]
+    def _alike(self, name: str) -> list[str]:
+        """The tables with kinds of rows in the same file and sheet as this one, in order."""
+        spec = self._tables[name]
+        if spec.kind is None:
+            return [name]
+        place = (spec.file, tuple(spec.sheet or ()))
+        return [
+            other
+            for other, its in self._tables.items()
+            if its.kind is not None and (its.file, tuple(its.sheet or ())) == place
         ]
-        if self._spec.group is not None and joins:
-            return list(self._spec.group.by)
-        return list(joins[0].on.values()) if joins else []
 
-    def _indexes(self, table: TablePlan, names: Sequence[str], loc: Loc) -> list[int]:
-        found = []
-        for number, name in enumerate(names):
-            slot = table.shape.slots.get(name.removeprefix(f"{table.name}."))
-            if slot is None or slot.index >= len(table.columns):
-                known = [column.name for column in table.columns]
-                hint = closest_or_known(name, known)
-                self._file.refuse((*loc, number), f'{table.name} has no column "{name}"', hint)
-            else:
-                found.append(slot.index)
-        return found
+    # ---- columns ----
 
-    def _sorting(self, main: TablePlan) -> tuple[int, ...]:
-        indexes = self._indexes(main, self._spec.order, ("order",))
-        for number, index in enumerate(indexes):
-            kind = main.columns[index].slot.type
-            if kind not in (Type.TEXT, Type.MOMENT):
+    def _check_columns(self, plan: TablePlan, spec: TableSpec, patterns: tuple[str, ...], loc: Loc) -> None:
+        known = [*PARTS, *placeholders(patterns)]
+        for column in plan.columns:
+            here = (*loc, column.name)
+            if column.spec.file is not None and column.spec.file not in known:
+                hint = closest_or_known(column.spec.file, known)
+                self._file.refuse((*here, "file"), f'a file\'s name has no part "{column.spec.file}"', hint)
+            for key in ("above", "place"):
+                if getattr(column.spec, key) is not None and spec.kind is None:
+                    self._file.refuse((*here, key), f"{key} is for tables with a kind", at_key=True)
+            if spec.sets is None and (column.spec.from_set or SET in (column.spec.label or "")):
+                key = "from_set" if column.spec.from_set else "label"
+                self._file.refuse((*here, key), f"{plan.name} has no sets", "write sets: under source.tables")
+            if column.spec.fill_down and (
+                spec.from_ is not None or in_every_set(column) or set(column.spec.whereabouts()) - {"place"}
+            ):
                 self._file.refuse(
-                    ("order", number), f"only texts and dates can be sorted, {main.label(index)} is {kind.value}"
+                    (*here, "fill_down"), "only cells of the file's own rows are filled from above", at_key=True
                 )
-        return tuple(indexes)
+
+    # ---- sets ----
+
+    def _sets(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> SetsPlan:
+        columns = tuple(column for column in plan.columns if in_every_set(column))
+        names = [column.name for column in columns]
+        if not columns:
+            self._file.refuse(
+                (*loc, "sets"), f"no label of {plan.name} holds {SET}", f'such as label: "Item {SET}"', at_key=True
+            )
+        for number, name in enumerate(spec.filled_by):
+            if name not in names:
+                hint = closest_or_known(name, names)
+                self._file.refuse((*loc, "filled_by", number), f'"{name}" is not a column of the sets', hint)
+        by = tuple(place for place, name in enumerate(names) if not spec.filled_by or name in spec.filled_by)
+        required = tuple(
+            place
+            for place, column in enumerate(columns)
+            if place not in by and column.spec.required and column.spec.default is None
+        )
+        return SetsPlan(tuple((spec.sets or {}).items()), columns, by, required)
+
+    # ---- kinds ----
+
+    def _kind(self, plan: TablePlan, spec: TableSpec, loc: Loc, columns: Loc) -> KindPlan | None:
+        if spec.kind is None:
+            return None
+        same_place = self._alike(plan.name)
+        first = self._tables[same_place[0]].kind
+        if first is not None and spec.kind.label != first.label:
+            self._file.refuse((*loc, "kind", "label"), f'the kind column of {same_place[0]} is "{first.label}"')
+        for other in same_place[: same_place.index(plan.name)]:
+            its = self._tables[other].kind
+            for word in spec.kind.is_ if its is not None else []:
+                if its is not None and word in its.is_:
+                    self._file.refuse((*loc, "kind", "is"), f'"{word}" is already a kind of {other}')
+        known = tuple(word for other in same_place if (its := self._tables[other].kind) is not None for word in its.is_)
+        others: Literal["error", "ignore"] | None = spec.kind.others if same_place[0] == plan.name else None
+        if others is None and "others" in spec.kind.model_fields_set:
+            self._file.refuse((*loc, "kind", "others"), f"set others on {same_place[0]}", at_key=True)
+        for key in sorted(spec.model_fields_set & _AROUND) if others is None else ():
+            if key != "totals" or (spec.totals is not None and spec.totals.begins_with):
+                self._file.refuse((*loc, key), f"set {key} on {same_place[0]}", at_key=True)
+        above = [self._above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
+        found = dict.fromkeys(place for place in above if place is not None)
+        return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, tuple(found))
+
+    def _above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
+        text = column.spec.above
+        if text is None:
+            return None
+        table, _, name = text.partition(".")
+        section = self._spec.columns.get(table)
+        kind = self._tables[table].kind if table in same_place else None
+        if kind is None or not isinstance(section, Mapping) or name not in section:
+            known = [
+                f"{other}.{its}"
+                for other in same_place
+                if isinstance(own := self._spec.columns.get(other), Mapping)
+                for its in own
+            ]
+            hint = closest_or_known(text, known)
+            self._file.refuse(loc, f'"{text}" is not a column of another kind of row', hint)
+            return None
+        spec = section[name]
+        if isinstance(spec, Mapping) and any(key in spec for key in WHERE_CELLS_ARE):
+            self._file.refuse(loc, f"{text} has no heading")
+            return None
+        return frozenset(kind.is_), text
+
+    # ---- totals ----
+
+    def _totals(self, plan: TablePlan, spec: TableSpec, loc: Loc) -> TotalsPlan | None:
+        if spec.totals is None or not self._are_checked(spec.totals, loc):
+            return None
+        columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
+        where = compile_or_refuse(
+            spec.totals.where or "", Scope(Shape(plan.name, columns)), self._file, (*loc, "where")
+        )
+        sums = []
+        for number, name in enumerate(spec.totals.sum):
+            numbers = [known for known, slot in columns.items() if slot.type is Type.NUMBER]
+            if name in numbers:
+                sums.append(columns[name].index)
+            else:
+                hint = closest_or_known(name, numbers)
+                self._file.refuse((*loc, "sum", number), f'"{name}" is not a column of numbers', hint)
+        if where is None:
+            return None
+        needs = tuple(sorted(columns[use.column].index for use in where.uses))
+        return TotalsPlan(where, needs, tuple(sums), spec.totals.over == "block")
+
+    def _are_checked(self, totals: Totals, loc: Loc) -> bool:
+        """Whether totals are found by an expression and checked. Otherwise they are found by their first words and ignored."""
+        set_keys = totals.model_fields_set
+        if "begins_with" in set_keys:
+            for key in sorted(set_keys - {"begins_with"}):
+                self._file.refuse(
+                    (*loc, key),
+                    f"{key} cannot be combined with begins_with",
+                    "write where and sum instead",
+                    at_key=True,
+                )
+            return False
+        for key in ("where", "sum"):
+            if key not in set_keys or getattr(totals, key) is None:
+                hint = "write begins_with to ignore totals, or where and sum to check them"
+                self._file.refuse(loc, f"{key} is missing", hint, at_key=True)
+                return False
+        return True
+
+
+def _with_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[ColumnPlan]:
+    """The columns; a part of a split column is bound to that column."""
+    by_name = {column.name: column for column in columns}
+    found = []
+    for column in columns:
+        part_of = column.spec.part_of
+        whole = by_name.get(part_of or "")
+        if part_of is not None and whole is not None and column.name in _parts_of(whole):
+            convert = part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
+            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
+            continue
+        found.append(column)
+        if part_of is None:
+            continue
+        if whole is None or whole.spec.split is None:
+            splits = [name for name, other in by_name.items() if other.spec.split is not None]
+            hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
+            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
+        else:
+            names = _parts_of(whole)
+            hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
+            file.refuse(
+                (*loc, column.name), f'the split of {whole.name} has no part "{column.name}"', hint, at_key=True
+            )
+    return found
+
+
+def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
+    return group_names(whole.spec.split) if whole.spec.split is not None else ()
 
 
 def _is_column(value: object) -> bool:

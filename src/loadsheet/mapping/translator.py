@@ -14,14 +14,13 @@ from typing import Any
 import msgspec
 
 from loadsheet.mapping import compile as compiled
-from loadsheet.mapping.document_checks import ContractCheck, DocumentProblems, GroupChecks, Rows, join_rows
+from loadsheet.mapping.document_checks import DocumentProblems, GroupChecks, Rows, join_rows
 from loadsheet.mapping.documents import SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
-from loadsheet.mapping.rows import ReadRow, RowReader, is_invalid
-from loadsheet.mapping.targets import Variant
-from loadsheet.mapping.values import CONSEQUENCE, CellProblem
-from loadsheet.mapping.views import is_first, set_number, with_set_number
+from loadsheet.mapping.payload import Variant
+from loadsheet.mapping.plans import CONSEQUENCE, CellProblem
+from loadsheet.mapping.rows import ReadRow, RowReader, is_first, is_invalid, set_number, with_set_number
 from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
 
@@ -84,7 +83,6 @@ class _DocumentBuilder:
         self._problems = DocumentProblems(
             readers, mapping.lineage, draft, self._plan.one_value if self._plan.is_grouped else ()
         )
-        self._contract_check = ContractCheck(readers, self._problems, mapping.lineage, draft)
         self._checks = GroupChecks(self._plan, self._problems, draft)
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._ignores_extra = any(join.extra == "ignore" for _, join in self._plan.inner_joins)
@@ -112,7 +110,6 @@ class _DocumentBuilder:
     def _document(self, group: Group, source: tuple[SourceRow, ...], items: Items, nested: Nested) -> Document:
         draft, problems, checks = self._draft, self._problems, self._checks
         problems.begin(group, source)
-        self._contract_check.begin()
         draft.clear()
         draft.items.update(items)
         draft.nested = nested
@@ -131,7 +128,7 @@ class _DocumentBuilder:
         if not read[0]:
             return self._invalid_document(group, variant, {})
         if self._plan.targets.chooser in draft.main_refused:  # the operation decides which fields may be missing
-            return self._invalid_document(group, variant, variant.payload.make(draft), is_chosen=False)
+            return self._invalid_document(group, variant, variant.make(draft), is_chosen=False)
         checks.run_checks(read)
         payload, instead = self._record(variant)
         if problems.has_errors:
@@ -148,14 +145,14 @@ class _DocumentBuilder:
     def _record(self, variant: Variant) -> tuple[dict[str, Any], Instead | None]:
         """The record and its update form. The problems of both count, because either may be sent."""
         draft, instead = self._draft, None
-        payload = variant.payload.make(draft)
+        payload = variant.make(draft)
         if variant.instead is not None:
-            other = variant.instead.payload.make(draft)
-            self._contract_check.check(variant.instead, other)
+            other = variant.instead.make(draft)
+            self._problems.check_contract(variant.instead, other)
             draft.faults, draft.unlisted, draft.skipped = [], [], []
             instead = _instead(variant.instead, other)
-        self._contract_check.check(variant, payload)
-        self._contract_check.check_complete()
+        self._problems.check_contract(variant, payload)
+        self._problems.check_complete()
         return payload, instead
 
     def _valid_document(self, variant: Variant, payload: dict[str, Any], instead: Instead | None) -> Document:
@@ -168,7 +165,7 @@ class _DocumentBuilder:
             hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest(),
             self._problems.source,
             tuple(self._problems.found),
-            {**self._draft.items, **variant.payload.declared} if variant.payload.ordered else self._draft.items,
+            {**self._draft.items, **variant.declared} if variant.declared else self._draft.items,
             instead,
             variant.ordered,
         )
@@ -176,7 +173,7 @@ class _DocumentBuilder:
     def _invalid_document(
         self, group: Group, variant: Variant, payload: Mapping[str, Any], *, is_chosen: bool = True
     ) -> Document:
-        self._contract_check.check_complete()
+        self._problems.check_complete()
         operation = variant.operation
         key = operation.key_of(payload) or group.shown_key(self._plan.key_shown)
         lane = operation.lane_of(payload if payload and is_chosen else {operation.record.key[0]: key})

@@ -28,7 +28,7 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE
-from loadsheet.mapping.suggestions import closest_or_known, did_you_mean, some
+from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.problems import MappingError
 
 Loc = tuple[str | int, ...]
@@ -90,10 +90,6 @@ class YamlFile:
     def owner(self, loc: Loc) -> Path:
         """The file that a value is from: this one, or the one it extends."""
         return self.owners.get(loc, self.path)
-
-    def sorted_findings(self) -> list[MappingError]:
-        """The findings from top to bottom."""
-        return sorted(self.findings, key=lambda found: (found.file != str(self.path), found.line, found.column))
 
 
 @lru_cache(maxsize=64)
@@ -211,18 +207,10 @@ class _Reader:
         return value
 
 
-def _integer(raw: str) -> int:
-    return int(raw.replace("_", ""), 0)
-
-
-def _decimal(raw: str) -> Decimal:
-    return Decimal(raw.replace("_", "").replace(".inf", "Infinity").replace(".nan", "NaN"))
-
-
 _SCALARS: dict[str, Callable[[str], Any]] = {
     "str": str,
-    "int": _integer,
-    "float": _decimal,
+    "int": lambda raw: int(raw.replace("_", ""), 0),
+    "float": lambda raw: Decimal(raw.replace("_", "").replace(".inf", "Infinity").replace(".nan", "NaN")),
     "bool": lambda raw: raw.lower() == "true",
     "null": lambda _raw: None,
 }
@@ -394,13 +382,11 @@ def _real_steps(found: tuple[int | str, ...], base: Loc, file: YamlFile) -> Loc:
             steps = (*steps, step)
     if found and found[-1] == "[key]":
         return steps[:-1]
-    if len(steps) > len(base) and steps not in file.marks and _is_branch(steps[-1]):
-        return steps[:-1]
+    if len(steps) > len(base) and steps not in file.marks:
+        last = str(steps[-1])
+        is_branch = last in {"str", "constrained-int", "int", "bool"} or "[" in last or "-" in last
+        return steps[:-1] if is_branch and isinstance(steps[-1], str) else steps
     return steps
-
-
-def _is_branch(step: int | str) -> bool:
-    return step in {"str", "constrained-int", "int", "bool"} or (isinstance(step, str) and ("[" in step or "-" in step))
 
 
 def _keys_of(model: type[BaseModel], steps: Loc) -> list[str]:

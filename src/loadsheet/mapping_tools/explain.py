@@ -15,10 +15,10 @@ import msgspec
 from loadsheet.mapping import Document, Place, SourceRow, locate
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import Lineage
-from loadsheet.mapping.lookups import folded, read_lookup
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec
-from loadsheet.mapping.suggestions import did_you_mean, some
+from loadsheet.mapping.texts import folded, read_lookup
+from loadsheet.mapping.words import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Table, fold

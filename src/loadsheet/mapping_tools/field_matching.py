@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
-from loadsheet.mapping.values import CellProblem
+from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_types import CHECK, Guess
+from loadsheet.mapping_tools.column_types import CHECK, Guess, Reading, vocabulary, words_of
 from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
-from loadsheet.mapping_tools.vocabulary import Reading, vocabulary, words_of
 
 _SOFT = frozenset(
     {"code", "current", "customer", "id", "reference", "first", "moment", "company", "early", "count", "milestone"}

@@ -17,7 +17,6 @@ Json = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DEFS = "#/$defs/"
 _TEXTS: Json = {"type": "array", "items": {"type": "string"}}
-UPSERT = ".upsert"
 _SETS: Json = {
     "anyOf": [
         {"type": "integer", "minimum": 1, "maximum": 200},
@@ -42,7 +41,7 @@ def mapping_schema() -> Json:
     defs["Leaf"]["oneOf"] = [{"required": [source]} for source in SOURCES_OF_A_VALUE]
     if "Target" not in defs:
         defs["Target"] = _model(Target, defs)
-    upserts = [f"{operation.subject}{UPSERT}" for operation in WRITES if operation.creates]
+    upserts = [f"{operation.subject}.upsert" for operation in WRITES if operation.creates]
     names = {"type": "string", "enum": [*(operation.name for operation in WRITES), *upserts]}
     properties["target"] = _described("MappingSpec.target", {"anyOf": [names, {"$ref": f"{_DEFS}Target"}]})
     defs["TableSpec"]["properties"]["sets"] = _described("TableSpec.sets", _SETS)
@@ -60,7 +59,7 @@ def mapping_schema() -> Json:
 
 def _branch(operation: Operation, defs: Json) -> Json:
     """The payload of a mapping for one operation, if this file contains it completely."""
-    names = [operation.name, *([f"{operation.subject}{UPSERT}"] if operation.creates else [])]
+    names = [operation.name, *([f"{operation.subject}.upsert"] if operation.creates else [])]
     name = _record(operation.record, defs, creates=operation.creates)
     here = {"properties": {"target": {"enum": names}}, "required": ["target"], "not": {"required": ["extends"]}}
     return {"if": here, "then": {"properties": {"payload": {"$ref": f"{_DEFS}{name}"}}}}
@@ -77,13 +76,14 @@ def _model(model: type[BaseModel], defs: Json) -> Json:
 def _written(schema: Json, owner: str) -> Json:
     """A model's schema without pydantic's titles and defaults, with our descriptions and the allowed short forms."""
     properties = {name: _described(f"{owner}.{name}", _loosened(value)) for name, value in schema["properties"].items()}
-    return {
-        "type": "object",
-        "description": " ".join(schema.get("description", "").split()),
-        "properties": properties,
-        **({"required": schema["required"]} if "required" in schema else {}),
-        "additionalProperties": False,
-    }
+    required = schema.get("required")
+    return _object(properties, required, description=" ".join(schema.get("description", "").split()))
+
+
+def _object(properties: Json, required: list[str] | None = None, **more: Any) -> Json:
+    """The schema of a section with these keys only."""
+    needed = {"required": required} if required is not None else {}
+    return {"type": "object", **more, "properties": properties, **needed, "additionalProperties": False}
 
 
 def _loosened(schema: Json) -> Json:
@@ -135,13 +135,7 @@ def _record(record: Record, defs: Json, *, creates: bool) -> str:
                 required.append(field.name)
             node = _field(field, defs, creates=creates)
             properties |= dict.fromkeys((field.name, *field.spellings), node)
-        defs[name] = {
-            "type": "object",
-            "description": f"The record {record.name} of the exchange.",
-            "properties": properties,
-            "required": required,
-            "additionalProperties": False,
-        }
+        defs[name] = _object(properties, required, description=f"The record {record.name} of the exchange.")
     return name
 
 
@@ -160,32 +154,11 @@ def _list_of(item: Json, record: Record, defs: Json) -> Json:
     when = {"type": "string", "description": "The entry is sent if this condition holds."}
     name = f"payload.{record.name.replace(' ', '')}.entry"
     defs[name] = {**entry, "properties": {"when": when, **entry["properties"]}}
-    each = {
-        "type": "object",
-        "properties": {
-            "each": {"type": "string", "description": "A table: one item for each of its rows."},
-            "ordered": {
-                "type": "boolean",
-                "description": "The order of the rows is content: a different order is a change.",
-            },
-            "item": item,
-        },
-        "required": ["each", "item"],
-        "additionalProperties": False,
-    }
-    entries = {
-        "type": "object",
-        "properties": {"list": {"type": "array", "items": {"$ref": f"{_DEFS}{name}"}}},
-        "required": ["list"],
-        "additionalProperties": False,
-    }
-    none = {
-        "type": "object",
-        "properties": {"value": {"const": []}},
-        "required": ["value"],
-        "additionalProperties": False,
-    }
-    return {"anyOf": [each, entries, none]}
+    ordered = {"type": "boolean", "description": "The order of the rows is content: a different order is a change."}
+    rows = {"type": "string", "description": "A table: one item for each of its rows."}
+    each = _object({"each": rows, "ordered": ordered, "item": item}, ["each", "item"])
+    entries = _object({"list": {"type": "array", "items": {"$ref": f"{_DEFS}{name}"}}}, ["list"])
+    return {"anyOf": [each, entries, _object({"value": {"const": []}}, ["value"])]}
 
 
 # ---- descriptions of the keys ----

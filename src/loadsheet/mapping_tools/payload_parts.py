@@ -4,14 +4,15 @@ Owns: values as YAML on one line, the unused columns about package contents and 
 (`Ladedatum` and `Ladezeit`). Fields and roles are identified by their meaning in the contract.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from loadsheet.contract import Field, Record
+from loadsheet.mapping_tools.column_types import vocabulary
 from loadsheet.mapping_tools.field_matching import best_columns, meaning
 from loadsheet.mapping_tools.suggest import Draft, DraftColumn, DraftTable
-from loadsheet.mapping_tools.vocabulary import vocabulary
 from loadsheet.reading import Native
 
 _Found = list[tuple[Field, DraftColumn]]
@@ -54,13 +55,9 @@ def scalar(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(scalar(inner) for inner in value) + "]"
     text = str(value)
-    if isinstance(value, int):
+    if isinstance(value, int) or _is_plain(text):
         return text
-    return (
-        text
-        if _is_plain(text)
-        else '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\t", " ") + '"'
-    )
+    return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=False)
 
 
 def _is_plain(text: str) -> bool:
@@ -106,7 +103,11 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
     lines = []
     for concept in _ROLES:
         contacts = (drafted for drafted in draft.of_record() if drafted.column.concepts & _CONTACTS)
-        own = [drafted for drafted in contacts if _role(drafted) == concept]
+        own = [
+            drafted
+            for drafted in contacts
+            if concept == next((role for role in _ROLES if role in drafted.column.concepts), _ROLES[-1])
+        ]
         named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
         found = _matched(own, record, frozenset({concept}), draft) if named else []
         if concept == "payer":  # a heading with only the payer concept has names
@@ -120,10 +121,6 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
         texts = [f"{field_.name}: {{col: {draft.ref(drafted)}, unless_blank: true}}" for field_, drafted in found]
         lines += _entry([f"when: '{there}'", f"{role.name}: {{value: {named}}}", *texts], 0)
     return lines
-
-
-def _role(drafted: DraftColumn) -> str:
-    return next((role for role in _ROLES if role in drafted.column.concepts), _ROLES[-1])
 
 
 def _matched(own: Sequence[DraftColumn], record: Record, context: frozenset[str], draft: Draft) -> _Found:

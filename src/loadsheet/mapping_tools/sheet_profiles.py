@@ -13,9 +13,17 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from loadsheet.mapping.quantities import ALIASES
-from loadsheet.mapping_tools.column_types import CHECK, MEASURES, Guess, guess_type, locale_by
-from loadsheet.mapping_tools.vocabulary import Reading, vocabulary, words_of
+from loadsheet.mapping.words import ALIASES
+from loadsheet.mapping_tools.column_types import (
+    CHECK,
+    MEASURES,
+    Guess,
+    Reading,
+    guess_type,
+    locale_by,
+    vocabulary,
+    words_of,
+)
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import SUM_WORDS, Layout, Native, Top, WantedColumn, fold, open_tables
 from loadsheet.reading.header import BETWEEN

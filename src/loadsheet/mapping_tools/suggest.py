@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadsheet.contract import BY_NAME, WRITES, Action, Operation
-from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.column_types import CHECK, vocabulary, words_of
 from loadsheet.mapping_tools.field_matching import Filled, Match, Sets, best_operation, in_sets, match
 from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
-from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
 FILL_IN = "FILL IN"
@@ -208,7 +207,8 @@ def _related(sheets: Sequence[Sheet], found: Match) -> tuple[int, list[int]]:
         if (column := _same_label(sheet, key.column.label)) is not None
     }
     # in the main table each key occurs once
-    main = max(holders, key=lambda number: (_distinct(holders[number]), -number))
+    distinct = {number: len(set(column.filled)) / max(1, len(column.filled)) for number, column in holders.items()}
+    main = max(holders, key=lambda number: (distinct[number], -number))
     others = [
         number for number, column in holders.items() if number != main and _belongs(holders[main].filled, column.filled)
     ]
@@ -241,10 +241,6 @@ def _bare(cells: Sequence[str]) -> set[str]:
 
 def _same_label(sheet: Sheet, label: str) -> Column | None:
     return next((column for column in sheet.columns if fold(column.label) == fold(label)), None)
-
-
-def _distinct(column: Column) -> float:
-    return len(set(column.filled)) / max(1, len(column.filled))
 
 
 def _by_table(found: Match, places: dict[int, DraftTable], main: int) -> Match:

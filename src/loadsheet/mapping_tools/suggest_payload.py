@@ -7,9 +7,9 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping.values import CellProblem
+from loadsheet.mapping.plans import CellProblem
 from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.column_types import CHECK, vocabulary, words_of
 from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.payload_parts import (
     Line,
@@ -22,7 +22,6 @@ from loadsheet.mapping_tools.payload_parts import (
     scalar,
 )
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn
-from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 
 _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
 _ROAD_FACTOR = 333  # kg per cubic metre in road freight

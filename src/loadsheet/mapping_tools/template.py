@@ -1,6 +1,6 @@
 """The workbook that a shipper fills in: headings, lists of choices, notes, an example and a guide, all from the mapping.
 
-Owns: the layout, and the fixed texts in English and German (`mapping.column_guides` describes the columns). Text columns are formatted
+Owns: the layout, and the fixed texts in English and German (`mapping.conversion` describes the columns). Text columns are formatted
 as text to keep leading zeros. Lists are on a hidden sheet, because a list inside a cell is limited to 255 characters. The example is
 on a separate sheet, so that it is never sent.
 """
@@ -17,10 +17,9 @@ from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
 
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.column_guides import MOMENT, Language, expected
-from loadsheet.mapping.plans import ColumnPlan
+from loadsheet.mapping.conversion import MOMENT, Language, expected
+from loadsheet.mapping.plans import CellProblem, ColumnPlan
 from loadsheet.mapping.texts import example_of
-from loadsheet.mapping.values import CellProblem
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
 
@@ -220,7 +219,8 @@ class _Writer:
             self._head(sheet, top, position, heading)
             sheet.set_column(position, position, _width(heading), self._cell_format(heading))
             sheet.set_comments_author("loadsheet")
-            self._validate(sheet, top, position, heading)
+            if rule := self._rule(heading):
+                sheet.data_validation(top + 1, position, top + _ROWS, position, rule)
         sheet.set_landscape()
         sheet.fit_to_pages(1, 0)
         sheet.repeat_rows(top)
@@ -232,13 +232,8 @@ class _Writer:
         sheet.freeze_panes(1, 1)
         sheet.set_row(0, 32)
         for position, heading in enumerate(form.headings):
-            words = f"{heading.text}{' *' if heading.required else ''}"
-            sheet.write_string(
-                0,
-                position,
-                f"e.g. {words}",
-                self._format(bold=True, bg_color=_QUIET, border=1, border_color=_LINE, text_wrap=True, valign="top"),
-            )
+            style = self._format(bold=True, bg_color=_QUIET, border=1, border_color=_LINE, text_wrap=True, valign="top")
+            sheet.write_string(0, position, f"e.g. {heading.text}{' *' if heading.required else ''}", style)
             sheet.set_column(position, position, _width(heading) + 4)
             for row in (1, 2):  # the second row leaves optional cells blank
                 if row == 1 or heading.required:
@@ -254,7 +249,11 @@ class _Writer:
         for position, width in enumerate(_GUIDE_WIDTHS):
             sheet.set_column(position, position, width)
         sheet.write_string(0, 0, words.title, self._format(bold=True, font_size=16, font_color=_REQUIRED))
-        sheet.write_string(1, 0, self._named(), self._format(font_color=_OPTIONAL))
+        mapping = self._mapping
+        named = (
+            f"{mapping.description or mapping.name}  ({mapping.name}, version {mapping.version}, {mapping.hash[:12]})"
+        )
+        sheet.write_string(1, 0, named, self._format(font_color=_OPTIONAL))
         row = 3
         for rule in [*words.rules, *self._grouped(words)]:
             sheet.write_string(row, 0, rule)
@@ -277,24 +276,12 @@ class _Writer:
 
     def _head(self, sheet: Worksheet, row: int, position: int, heading: Heading) -> None:
         color = _REQUIRED if heading.required else _OPTIONAL
-        style = self._format(
-            bold=True,
-            font_color="#FFFFFF",
-            bg_color=color,
-            text_wrap=True,
-            valign="vcenter",
-            border=1,
-            border_color=_LINE,
-        )
+        look = {"bold": True, "font_color": "#FFFFFF", "bg_color": color, "border": 1, "border_color": _LINE}
+        style = self._format(**look, text_wrap=True, valign="vcenter")
         sheet.write_string(row, position, f"{heading.text}{' *' if heading.required else ''}", style)
         text = _note(heading.column, heading.codes, required=heading.required)
         lines = sum(1 + len(line) // 40 for line in text.splitlines())
         sheet.write_comment(row, position, text, {"x_scale": 2.2, "y_scale": max(0.6, 0.24 * lines), "font_size": 9})
-
-    def _validate(self, sheet: Worksheet, top: int, position: int, heading: Heading) -> None:
-        rule = self._rule(heading)
-        if rule:
-            sheet.data_validation(top + 1, position, top + _ROWS, position, rule)
 
     def _rule(self, heading: Heading) -> dict[str, Any]:
         """The validation of a cell during typing. Only lists and whole numbers block input; the mapping checks other types."""
@@ -333,12 +320,6 @@ class _Writer:
             sheet.write_datetime(row, position, value, style)
         else:
             sheet.write_string(row, position, str(value), style)
-
-    def _named(self) -> str:
-        mapping = self._mapping
-        return (
-            f"{mapping.description or mapping.name}  ({mapping.name}, version {mapping.version}, {mapping.hash[:12]})"
-        )
 
     def _grouped(self, words: _Words) -> list[str]:
         plan, main = self._mapping.plan, self._mapping.plan.tables[0]

@@ -30,7 +30,7 @@ from loadsheet.contract import (
 )
 from loadsheet.ledger import Entry, State, Trace
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.lineage import STEP
+from loadsheet.mapping.documents import STEP
 from loadsheet.reconcile.verdicts import Leg
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from loadsheet.ledger import Drop, Entry, Origin, SourceTable, State
-from loadsheet.mapping.documents import SourceRow
-from loadsheet.mapping.lineage import locate
+from loadsheet.mapping.documents import SourceRow, locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.listing_export import text_of

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import TableNotes
-from loadsheet.mapping.moments import format_reader
+from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
-from loadsheet.mapping.suggestions import near
-from loadsheet.mapping.views import View, wanted_columns
+from loadsheet.mapping.rows import View, wanted_columns
+from loadsheet.mapping.words import near
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Literal, NamedTuple
 
 from loadsheet.ledger import Entry, Origin
-from loadsheet.mapping.lineage import Trace, trace
+from loadsheet.mapping.documents import Trace, trace
 from loadsheet.problems import Where
 from loadsheet.reports.document_details import payload_values
 

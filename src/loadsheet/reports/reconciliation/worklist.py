@@ -30,7 +30,7 @@ from loadsheet.annotation_sheet import (
 from loadsheet.contract import BY_NAME, Difference, Scale, amounts, measures_of
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.lineage import locate
+from loadsheet.mapping.documents import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
 from loadsheet.reports.book import Kind, Tone
