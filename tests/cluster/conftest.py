@@ -3,7 +3,7 @@ import pytest
 from worker_processes import asking, house
 
 from loadsheet.cluster import job_queue
-from loadsheet.ledger.opening import forget_engines
+from loadsheet.ledger.ledger_opening import forget_engines
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from killed_steps import dies_at
 from sqlalchemy import create_engine, inspect
 
 from loadsheet.ledger import State, Waits, open_ledger, read_ledger
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, metadata
 from loadsheet.ledger.migrations import STEPS, step
 from loadsheet.ledger.moving import restore
-from loadsheet.ledger.schema import SCHEMA_VERSION, metadata
 from loadsheet.problems import LedgerError
 
 # As the first version made it, and never to be changed.

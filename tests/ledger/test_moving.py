@@ -24,8 +24,8 @@ from loadsheet.ledger import (
     open_ledger,
     read_ledger,
 )
+from loadsheet.ledger.ledger_tables import metadata
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.schema import metadata
 from loadsheet.problems import LedgerBusy, LedgerError, LoadsheetError, SettingsError
 
 CLOCK = ledgers.Ticking

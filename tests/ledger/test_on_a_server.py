@@ -13,10 +13,10 @@ from ready_entries import Settlement
 from sqlalchemy import select, update
 
 from loadsheet.ledger import State, open_ledger, read_ledger
+from loadsheet.ledger.ledger_opening import forget_engines
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.ledger.migrations import step
-from loadsheet.ledger.opening import forget_engines
 from loadsheet.ledger.postgres import address_of, ledger_engine, make_schema, without_password
-from loadsheet.ledger.schema import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
 
 

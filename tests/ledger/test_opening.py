@@ -12,7 +12,7 @@ import pytest
 import ready_entries
 
 from loadsheet.ledger import State, open_ledger, read_ledger
-from loadsheet.ledger.schema import SCHEMA_VERSION
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 SRC = Path(__file__).parents[2] / "src"

@@ -9,7 +9,7 @@ import pytest
 import ready_entries
 
 from loadsheet.ledger import Opening, open_ledger, read_ledger
-from loadsheet.ledger.opening import who
+from loadsheet.ledger.ledger_opening import who
 from loadsheet.ledger.postgres import address_of, ledger_engine
 from loadsheet.problems import LedgerBusy, LedgerGone, Superseded
 

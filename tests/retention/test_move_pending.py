@@ -6,7 +6,7 @@ from month_of_runs import Month
 from orders import order_id
 
 from loadsheet.cli import COMMANDS, invoke
-from loadsheet.ledger.opening import make
+from loadsheet.ledger.ledger_opening import make
 from loadsheet.settings import Settings
 
 STATE = "disk/state"

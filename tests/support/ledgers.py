@@ -21,9 +21,9 @@ from loadsheet.ledger import (
     State,
     open_ledger,
 )
+from loadsheet.ledger.ledger_tables import tenures
 from loadsheet.ledger.location import Surroundings
-from loadsheet.ledger.schema import tenures
-from loadsheet.ledger.tenure import Fence
+from loadsheet.ledger.postgres import Fence
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
 from loadsheet.problems import Problem, Where
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from databases import database
 from sqlalchemy import insert, text
 
-from loadsheet.ledger import clock
+from loadsheet.ledger import ledger_tables as tables
 from loadsheet.ledger.shared import leases, open_shared
-from loadsheet.ledger.shared import schema as tables
+from loadsheet.ledger.shared.cluster_status import ClusterStatus, QueueStatus, Takeover, Worker
 from loadsheet.ledger.shared.leases import Ask, PaceStatus
-from loadsheet.ledger.shared.workers import ClusterStatus, QueueStatus, Takeover, Worker
+from loadsheet.ledger.statements import database_time
 from loadsheet.settings import Settings
 
 _numbers = itertools.count(1)
@@ -65,7 +65,7 @@ class Fleet:
         self.connection = connection
 
     def ago(self, seconds):
-        return clock.now(self.connection) - seconds
+        return database_time(self.connection) - seconds
 
     def put(self, table, **values):
         self.connection.execute(insert(getattr(tables, table)).values(values))

@@ -1,6 +1,6 @@
 """The job queue (Procrastinate) of a worker: fetches jobs, runs each in a thread, and survives database outages.
 
-Owns: what happens to a failed job, and to the queue during an outage. Procrastinate's own workers would end; ours wait. `housekeeping`
+Owns: what happens to a failed job, and to the queue during an outage. Procrastinate's own workers would end; ours wait. `Housekeeping`
 sends the heartbeats on a connection of its own. A job that was reassigned because this worker seemed dead is left alone.
 """
 
@@ -103,7 +103,7 @@ class Queue:
         failed: FailureHandler,
     ) -> None:
         self._address, self._places, self._queues, self._handler = address, places, queues, do
-        self._outage, self._failed = outage, failed
+        self.outage, self._failed = outage, failed
         self._loop: asyncio.AbstractEventLoop | None = None
         self._manager: _ResilientJobManager
         self._stopping = threading.Event()
@@ -180,7 +180,7 @@ class Queue:
             timeout=_POOL_TIMEOUT_S,
         )
         app = App(connector=connector)
-        app.job_manager = self._manager = _ResilientJobManager(connector, self._outage, self._finished, self._places)
+        app.job_manager = self._manager = _ResilientJobManager(connector, self.outage, self._finished, self._places)
         strategy = _RetryStrategy(self._failed, self._manager.uncounted.add)
         app.task(name=TASK, pass_context=True, retry=strategy)(self._do)
         return app
@@ -204,7 +204,7 @@ class Queue:
             try:
                 await self._worker.run()  # type: ignore[no-untyped-call]
             except ConnectorException as error:
-                self._outage.begins(_reason(error))
+                self.outage.begins(_reason(error))
             finally:
                 self._worker = None
             if time.monotonic() - began > WAIT_MAX_S:
@@ -324,7 +324,7 @@ class _ResilientJobManager(JobManager):
                 await super().unregister_worker(worker_id)
 
     async def update_heartbeat(self, worker_id: int) -> None:
-        """Do nothing: see `housekeeping`."""
+        """Do nothing: see `worker_process.Housekeeping`."""
 
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 (Procrastinate's)
         """Do nothing: see `jobs.reap`."""

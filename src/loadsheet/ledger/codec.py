@@ -1,6 +1,6 @@
-"""Encodes values for the ledger's columns and decodes them: JSON for lists and objects, plain text for times."""
+"""Encodes values for the ledger's columns and decodes them: JSON for lists and objects, plain text for times; and the clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,9 +26,22 @@ NOTHING = "{}"
 """An empty JSON object."""
 
 
-def stamp(moment: datetime) -> str:
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The current time, aware, in UTC. Every run outside tests uses this clock."""
+    return datetime.now(UTC)
+
+
+def moment(seconds: float) -> datetime:
+    """A number of seconds since 1970 as an aware datetime in UTC."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def stamp(when: datetime) -> str:
     """An aware datetime as ISO 8601 UTC text with milliseconds, sortable as text."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def encode(value: object) -> str:

@@ -20,8 +20,7 @@ from sqlalchemy import Column, Connection, Select, func, or_, select, update
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
 from loadsheet.ledger.decisions import FORGET, chain
-from loadsheet.ledger.maintenance import GONE, empty
-from loadsheet.ledger.schema import (
+from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
     drops,
@@ -37,6 +36,7 @@ from loadsheet.ledger.schema import (
     seen,
     tables,
 )
+from loadsheet.ledger.maintenance import GONE, empty
 from loadsheet.ledger.statements import chunks, streamed_within
 from loadsheet.ledger.states import Decision, Settlement, State
 from loadsheet.ledger.transitions import Transaction, change

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, desc, func, insert, or_, select, update
 from loadsheet.annotation_sheet import OPEN, WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import drops, exceptions, remarks, runs
+from loadsheet.ledger.ledger_tables import drops, exceptions, remarks, runs
 from loadsheet.ledger.statements import FETCH, Statement, store_value, stored_value
 from loadsheet.ledger.states import Run
 

@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import CompoundSelect, Connection, Select, and_, func, insert, or_, select, union
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
-from loadsheet.ledger.schema import (
+from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
     drops,
@@ -30,6 +29,7 @@ from loadsheet.ledger.schema import (
     seen,
     tables,
 )
+from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
 from loadsheet.ledger.statements import streamed_within
 from loadsheet.ledger.states import Run
 

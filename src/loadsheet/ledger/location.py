@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, insert, select
 
-from loadsheet.ledger.schema import meta
+from loadsheet.ledger.ledger_tables import meta
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 RESERVE_BYTES = 4 * 1024 * 1024

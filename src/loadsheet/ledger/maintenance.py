@@ -1,4 +1,4 @@
-"""Maintenance of the ledger: removal of old contents, and disk space.
+"""Maintenance of the ledger: removal of old contents, disk space, and the check of the whole ledger.
 
 Owns: which entries lose their contents by rule (payloads, cells, answers), and the transactions of the removal. Each is small, and
 the next one continues after a kill. Hashes, keys, states, events and the figures for totals stay, so old runs still balance and the
@@ -18,8 +18,9 @@ from sqlalchemy import Connection, Engine, func, or_, select, update
 
 from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import codec
+from loadsheet.ledger.decisions import first_broken_decision
 from loadsheet.ledger.exporting import Export
-from loadsheet.ledger.schema import (
+from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
     drops,
@@ -34,7 +35,7 @@ from loadsheet.ledger.schema import (
     tables,
 )
 from loadsheet.ledger.statements import Statement, at_one_moment, chunks, store_value, stored_value, streamed
-from loadsheet.ledger.states import State
+from loadsheet.ledger.states import Decision, State
 from loadsheet.problems import LedgerError, Problem
 from loadsheet.settings.places import shown as place_shown
 
@@ -42,6 +43,7 @@ GONE = "…"
 """The text in place of a removed value."""
 
 KEPT = "kept"
+FAULTS_SHOWN = 5
 REFUSED_BEFORE = "refused; the exchange's answer has been removed"
 ENTRIES_AT_ONCE = 500
 
@@ -206,9 +208,9 @@ class Maintenance:
         as the database. Raises LedgerUnwritable without it, and LedgerError if another program reads the ledger and keeps old pages.
         """
         with self._bare("vacuum") as connection:
-            before = _size(connection)
+            before = size_of(connection)
             connection.exec_driver_sql("vacuum")
-            after = _size(connection)
+            after = size_of(connection)
         if not self.empty_log():
             raise LedgerError(
                 "another program reads the ledger, so its old pages still exist; close that program and try again"
@@ -238,7 +240,8 @@ def _overwrite(connection: Connection, *, wanted: bool) -> None:
         connection.exec_driver_sql(f"pragma secure_delete={'ON' if wanted else 'OFF'}").all()
 
 
-def _size(connection: Connection) -> int:
+def size_of(connection: Connection) -> int:
+    """The size of a SQLite database in bytes."""
     pages, size = (connection.exec_driver_sql(f"pragma {name}").scalar() or 0 for name in ("page_count", "page_size"))
     return int(pages) * int(size)
 
@@ -309,6 +312,29 @@ def _without_values(problem: Problem) -> Problem:
     return replace(problem, found=GONE if problem.found else "", values=dict.fromkeys(problem.values, GONE), hint="")
 
 
+def faults_in(connection: Connection) -> Iterator[str]:
+    """All faults of the ledger, in words. Nothing if it is sound. Reads all of it."""
+    if connection.dialect.name == "sqlite":  # PostgreSQL checks its pages and keys itself
+        lines = list(connection.exec_driver_sql(f"pragma integrity_check({FAULTS_SHOWN})").scalars())
+        if lines != ["ok"]:
+            yield from (f"the database is damaged: {line}" for line in lines)
+            return  # further checks of a damaged database mean nothing
+        for row in connection.exec_driver_sql("pragma foreign_key_check").fetchmany(FAULTS_SHOWN):
+            yield f"a row of {row[0]} belongs to a row of {row[2]} that does not exist"
+    for row in _STATE_DIFFERS.rows(connection, most=FAULTS_SHOWN):
+        yield f"the state of entry {row.id} does not match its last event"
+    for row in _ATTEMPTS_DIFFER.rows(connection, most=FAULTS_SHOWN):
+        yield f"the attempt count of entry {row.id} does not match its recorded attempts"
+    for row in _CONTENTS_LEFT.rows(connection, most=FAULTS_SHOWN):
+        yield f"entry {row.id} has a payload although it is marked as removed"
+    columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
+    broken = first_broken_decision(
+        Decision(*row) for row in connection.execute(select(*columns).order_by(decisions.c.id))
+    )
+    if broken is not None:
+        yield f"the decision of {broken.who} of {broken.at} on entry {broken.entry} was altered, or one before it is missing"
+
+
 _REMOVABLE = Statement(
     """
     select id from entries
@@ -340,4 +366,17 @@ _EMPTY = Statement(
         figures = :figures, instead = null
     where id = :entry
     """
+)
+_STATE_DIFFERS = Statement(
+    """
+    select id from entries
+    where state <> coalesce((select after from events where entry_id = entries.id order by events.id desc limit 1), '')
+    limit :most
+    """
+)
+_ATTEMPTS_DIFFER = Statement(
+    "select id from entries where attempts <> (select count(*) from attempts where entry_id = entries.id) limit :most"
+)
+_CONTENTS_LEFT = Statement(
+    "select id from entries where removed <> '' and (length(payload) > 0 or instead is not null) limit :most"
 )

@@ -22,8 +22,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, func, insert, select, text
 
-from loadsheet.ledger import run_queries, versions
+from loadsheet.ledger import run_queries
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, metadata, runs, tenures
 from loadsheet.ledger.location import (
     Arriving,
     Note,
@@ -36,10 +38,9 @@ from loadsheet.ledger.location import (
     this_host,
     write_note,
 )
-from loadsheet.ledger.opening import Opening, file_of, locked, open_ledger, open_on_server
+from loadsheet.ledger.maintenance import faults_in
 from loadsheet.ledger.postgres import Address, address_of, copy_in
-from loadsheet.ledger.schema import SCHEMA_VERSION, entries, meta, metadata, runs, tenures
-from loadsheet.ledger.shared import fires
+from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
 from loadsheet.ledger.statements import store_value, stored_value, streamed_within
 from loadsheet.ledger.store import Ledger
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
@@ -131,7 +132,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
         for row in connection.execute(kept):
             new.execute(insert(meta).values(name=row.name, value=row.value))
         for name, done in run_queries.schedules_done(connection).items():
-            fires.begin(new, fires.ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
+            begin_schedule(new, ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
         begin_arrival(new, of)
     return _compared(held, new)
@@ -167,7 +168,7 @@ def _compared(old: _Held, new: Connection) -> dict[str, int]:
     if differs or old.sums != copied.sums:
         message = f"different numbers of rows in {', '.join(differs)}" if differs else "the sums of entries differ"
         raise LedgerError(f"the copy differs from the ledger ({message}); nothing was moved")
-    if faults := list(versions.faults_in(new)):
+    if faults := list(faults_in(new)):
         raise LedgerError(f"the copy is not sound ({faults[0]}); nothing was moved")
     return old.counts
 

@@ -11,11 +11,11 @@ from sqlalchemy import Connection, Select, and_, case, func, or_, select
 from loadsheet import exit_codes
 from loadsheet.fix_marks import SURPLUS_ROW_CODES, FixedEntry
 from loadsheet.ledger import codec, exceptions
+from loadsheet.ledger.ledger_tables import attempts, decisions, drops, entries, events, findings, runs
+from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import ALREADY, waits_as
 from loadsheet.ledger.queue import canary_candidates
 from loadsheet.ledger.run_queries import RunQueries
-from loadsheet.ledger.schema import attempts, decisions, drops, entries, events, findings, runs
-from loadsheet.ledger.schema import exceptions as exceptions_table
 from loadsheet.ledger.statements import FETCH, Statement, chunks, streamed
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace
 from loadsheet.mapping.documents import FIX_OF

@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
+from loadsheet.ledger.ledger_tables import drops, files, mappings, runs, tables
 from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, parent_exists, recognized
-from loadsheet.ledger.schema import drops, files, mappings, runs, tables
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events

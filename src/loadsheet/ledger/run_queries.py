@@ -19,7 +19,18 @@ from sqlalchemy import Connection, Engine, desc, func, or_, select, update
 
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import drops, entries, events, files, findings, ignored, looks, mappings, runs, tables
+from loadsheet.ledger.ledger_tables import (
+    drops,
+    entries,
+    events,
+    files,
+    findings,
+    ignored,
+    looks,
+    mappings,
+    runs,
+    tables,
+)
 from loadsheet.ledger.statements import at_one_moment, chunks, stored_value, streamed
 from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile
 

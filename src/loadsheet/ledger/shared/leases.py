@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
-from loadsheet.ledger import clock
-from loadsheet.ledger.shared.schema import paces
-from loadsheet.ledger.statements import Statement
+from loadsheet.ledger.ledger_tables import paces
+from loadsheet.ledger.statements import DATABASE_TIME, Statement, database_time
 from loadsheet.problems import LedgerError
 
 TERM_S = 1.5
@@ -233,7 +232,7 @@ class PaceStatus(NamedTuple):
 
 def read_paces(connection: Connection) -> list[PaceStatus]:
     """The current status of all paces, by exchange."""
-    now = clock.now(connection)
+    now = database_time(connection)
     statuses = []
     for row in connection.execute(select(paces).order_by(paces.c.exchange, paces.c.name)):
         terms = _terms(row)
@@ -297,7 +296,7 @@ def _records_of(connection: Connection, name: str) -> list[LeaseRecord]:
 
 
 # The time is read before the row is locked: waiting for the lock makes the lease shorter, never longer.
-_HOLD = select(paces, clock.NOW.label("now")).where(paces.c.name == bindparam("name")).with_for_update()
+_HOLD = select(paces, DATABASE_TIME.label("now")).where(paces.c.name == bindparam("name")).with_for_update()
 _BEGIN = Statement(
     """
     insert into paces (name, exchange, per_second, connections, share, paused_until, setback_at, reason)
