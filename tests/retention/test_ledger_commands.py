@@ -333,7 +333,7 @@ def test_an_export_takes_bounded_memory(state, tmp_path):
     """A hundred times the rows do not take a hundred times the memory."""
     code = (
         "import resource, sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; from ledgers import ledger_in\n"
-        "from loadsheet.operations.retention.table_export import export\n"
+        "from loadsheet.operations.retention.ledger_copies import export\n"
         "with ledger_in(Path(sys.argv[1])) as ledger:\n"
         "    export(ledger, Path(sys.argv[1]) / 'out', 'parquet', payloads=True)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"

@@ -24,7 +24,7 @@ from loadsheet.ledger.erasure import (
     without_name,
 )
 from loadsheet.operations.retention import abridge_snapshots, remove_folders, renew_index, strange_files
-from loadsheet.operations.retention.backups import copies, copies_elsewhere
+from loadsheet.operations.retention.ledger_copies import copies, copies_elsewhere
 from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import address_of, shown
