@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from loadsheet.ledger.states import Entry, SourceTable, State, Waits
+from loadsheet.ledger.states import Entry, SourceFile, SourceTable, State, Waits
 from loadsheet.mapping.documents import ColumnGuide, Instead, Lineage, Source, SourceRow
 from loadsheet.problems import Problem
 
@@ -142,6 +142,12 @@ def entry(row: Any) -> Entry:
         removed,
         figures or b"",
     )
+
+
+def file(row: Any) -> SourceFile:
+    """A source file from a row of the files table."""
+    problems = decode_problems(row.problems)
+    return SourceFile(row.role, row.name, row.sha256, row.size, row.arrived, row.kept_as, problems)
 
 
 def table(row: Any) -> SourceTable:

@@ -29,7 +29,7 @@ from loadsheet.ledger.ledger_tables import (
     seen,
     tables,
 )
-from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
+from loadsheet.ledger.run_queries import FIXES, RunQueries, with_adopted_runs
 from loadsheet.ledger.statements import streamed_within
 from loadsheet.ledger.states import Run
 
@@ -298,7 +298,7 @@ def _touched_by(connection: Connection, wanted: Sequence[int]) -> set[int]:
 
 def _drops_for(connection: Connection, run: Run, touched: Sequence[int]) -> tuple[set[int], set[int], set[int]]:
     """The drops of the slice; among them those with all their entries, and those with their exceptions only."""
-    fixes = {row.id: row.fixes for row in connection.execute(_FIXES)}
+    fixes = {row.id: row.fixes for row in connection.execute(FIXES)}
     with_open = select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id).where(_is_open(run))
     begun = {*touched, *connection.scalars(with_open.distinct())}
     whole = {drop for drop in fixes if not begun.isdisjoint(_chain(drop, fixes))} | set(touched)
@@ -348,6 +348,3 @@ def _entries_for(
         select(remarks.c.entry_id).where(remarks.c.id.in_(named.group_by(remarks.c.value))),
         select(entries.c.id).where(entries.c.id == before),
     )
-
-
-_FIXES = select(drops.c.id, drops.c.fixes).where(drops.c.fixes < drops.c.id)

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, func, or_, select, update
 
 from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import codec
-from loadsheet.ledger.decisions import first_broken_decision
+from loadsheet.ledger.decisions import all_decisions, first_broken_decision
 from loadsheet.ledger.exporting import Export
 from loadsheet.ledger.ledger_tables import (
     attempts,
@@ -35,7 +35,7 @@ from loadsheet.ledger.ledger_tables import (
     tables,
 )
 from loadsheet.ledger.statements import Statement, at_one_moment, chunks, store_value, stored_value, streamed
-from loadsheet.ledger.states import Decision, State
+from loadsheet.ledger.states import State
 from loadsheet.problems import LedgerError, Problem
 from loadsheet.settings.places import shown as place_shown
 
@@ -327,10 +327,7 @@ def faults_in(connection: Connection) -> Iterator[str]:
         yield f"the attempt count of entry {row.id} does not match its recorded attempts"
     for row in _CONTENTS_LEFT.rows(connection, most=FAULTS_SHOWN):
         yield f"entry {row.id} has a payload although it is marked as removed"
-    columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
-    broken = first_broken_decision(
-        Decision(*row) for row in connection.execute(select(*columns).order_by(decisions.c.id))
-    )
+    broken = first_broken_decision(all_decisions(connection))
     if broken is not None:
         yield f"the decision of {broken.who} of {broken.at} on entry {broken.entry} was altered, or one before it is missing"
 

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Table, delete, func, insert, select, text
 
-from loadsheet.ledger import run_queries
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
 from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, metadata, runs, tenures
@@ -131,7 +130,7 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
         kept = select(meta.c.name, meta.c.value).where(meta.c.name.not_in(_STAYS))
         for row in connection.execute(kept):
             new.execute(insert(meta).values(name=row.name, value=row.value))
-        for name, done in run_queries.schedules_done(connection).items():
+        for name, done in old.queries.schedules_done().items():
             begin_schedule(new, ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
         begin_arrival(new, of)

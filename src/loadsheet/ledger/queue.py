@@ -1,4 +1,4 @@
-"""The queue: which ready entries may be sent (oldest first, in order per key), which drops start with a canary, and what waits.
+"""The queue: which ready entries may be sent (oldest first, in order per key), and what waits.
 
 The `lane` of an entry is its key together with its kind of record. Owns: the queries of the queue, and when a waiting entry is held
 or released. A child is ready but waits while its create is being sent. It is held if the run ends without that create. A held entry
@@ -65,37 +65,6 @@ def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Par
     else:
         rows = _READY_OF_PART.rows(connection, **given, drop=part[0], operation=part[1])
     return [Submission._make(row) for row in rows]
-
-
-def canary_candidates(connection: Connection) -> list[Part]:
-    """The drops and operations with ready entries whose first entries are sent alone (see `dispatch.canary`). No entry of their
-    mapping and operation, or none from their inbox folder, was ever accepted. Excludes drops that a person released after a
-    failed canary.
-    """
-    known_folders: dict[str, bool] = {}
-    return [
-        (drop, operation)
-        for drop, operation in _READY_PARTS.rows(connection)
-        if not _CANARY_RELEASED.rows(connection, drop=drop, reason=CANARY_FAILED)
-        if not _MAPPING_ACCEPTED.rows(connection, drop=drop, operation=operation)
-        or not _is_from_known_folder(connection, drop, known_folders)
-    ]
-
-
-def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:
-    """Whether an entry from this drop's inbox folder was ever accepted. True for a fix file, which may come from any folder.
-    Results are cached in `known_folders`.
-    """
-    (first,) = _FIRST_FILE.rows(connection, drop=drop)
-    if first.fixes is not None:
-        return True
-    folder, slash, _ = first.name.partition("/")
-    place = folder + slash if slash else ""
-    if place not in known_folders:
-        accepted = _FOLDER_ACCEPTED if place else _TOP_ACCEPTED
-        given = {"folder": place, "length": len(place)} if place else {}
-        known_folders[place] = bool(accepted.rows(connection, **given))
-    return known_folders[place]
 
 
 # waiting entries
@@ -390,38 +359,6 @@ _OF_PART = """
 """
 _READY = Statement(_MAY_BE_SENT + _NOT_LEFT_OUT)
 _READY_OF_PART = Statement(_MAY_BE_SENT + _OF_PART)
-_READY_PARTS = Statement("select distinct drop_id, operation from entries where state = 'ready'")
-_CANARY_RELEASED = Statement(
-    """
-    select 1 from events join entries on entries.id = events.entry_id
-    where entries.drop_id = :drop and events.after = 'held' and events.reason = :reason limit 1
-    """
-)
-_MAPPING_ACCEPTED = Statement(
-    """
-    select 1 from entries join drops on drops.id = entries.drop_id
-    where drops.mapping_hash = (select mapping_hash from drops where id = :drop)
-    and entries.operation = :operation and entries.state = 'accepted' limit 1
-    """
-)
-_FIRST_FILE = Statement(
-    """
-    select files.name, drops.fixes from files join drops on drops.id = files.drop_id
-    where drops.id = :drop order by files.id limit 1
-    """
-)
-_FOLDER_ACCEPTED = Statement(
-    """
-    select 1 from entries join files on files.drop_id = entries.drop_id
-    where entries.state = 'accepted' and substr(files.name, 1, :length) = :folder limit 1
-    """
-)
-_TOP_ACCEPTED = Statement(
-    """
-    select 1 from entries join files on files.drop_id = entries.drop_id
-    where entries.state = 'accepted' and replace(files.name, '/', '') = files.name limit 1
-    """
-)
 _WAITING = Statement(
     """
     select id, drop_id, operation, key, lane, state, payload, content_hash, problems, receipt, waits, instead
