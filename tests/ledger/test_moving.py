@@ -127,7 +127,7 @@ def test_all_of_it_is_there_and_goes_on(file, url):
 
 def test_the_file_is_counted_before_the_copy_begins(file, url, monkeypatch):
     """The server ends a transaction in which nothing comes for some seconds, and a big file takes longer."""
-    counted, sums = [], moving._sums
+    counted, sums = [], moving._held
     address = address_of(url)
     engine = shared_engine(address)
 
@@ -137,7 +137,7 @@ def test_the_file_is_counted_before_the_copy_begins(file, url, monkeypatch):
                 counted.append(beside.scalar(WRITERS, {"schema": address.schema}))
         return sums(connection)
 
-    monkeypatch.setattr(moving, "_sums", count)
+    monkeypatch.setattr(moving, "_held", count)
     moved(file, url)
     engine.dispose()
     assert counted == [0]

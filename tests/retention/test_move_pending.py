@@ -80,7 +80,7 @@ def test_every_command_names_the_one_that_moves_the_ledger_and_that_moves_it(tmp
     monkeypatch.chdir(tmp_path)
     make(Settings.load().database_url)
     all_name_the_move(house, FEW)  # somebody made the tables, and nobody ran
-    in_the_way = tmp_path / STATE / "ledger.db.moving"
+    in_the_way = tmp_path / STATE / "ledger.db.moved.new"
     in_the_way.mkdir()
     done = at(house, "ledger", "move", "--yes")
     assert (done.exit_code, "ledger.db.moved cannot be written" in done.err) == (75, True), done

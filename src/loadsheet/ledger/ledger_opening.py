@@ -30,6 +30,7 @@ from loadsheet.ledger.location import (
     arrive,
     back_up,
     check_arrived,
+    compact,
     network_kind,
     refuse_beside_a_file,
     refuse_moved,
@@ -455,9 +456,8 @@ def upgrade(engine: Engine, path: Path, now: str) -> None:
         version = _version(connection, path)
     if version >= SCHEMA_VERSION:
         return
-    stamp = now[:19].replace("-", "").replace(":", "")
     with engine.connect() as connection:
-        back_up(connection, path.with_name(f"{path.name}.schema-{version}.{stamp}Z.backup"))
+        back_up(connection, path.with_name(f"{path.name}.schema-{version}.{compact(now)}.backup"))
     for number in range(version, SCHEMA_VERSION):
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             _step(connection, number)
