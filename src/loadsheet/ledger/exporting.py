@@ -5,11 +5,11 @@ owns which rows determine a run's decisions and reports: its drops with their en
 of that time, fixes, earlier drops of the same bytes and earlier runs belong to them too. `put_in` inserts a slice into an empty ledger.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import CompoundSelect, Connection, Select, and_, func, insert, or_, select, union
+from sqlalchemy import CompoundSelect, Connection, Select, Table, and_, func, insert, or_, select, union
 
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import (
@@ -36,133 +36,103 @@ from loadsheet.ledger.states import Run
 Kind = Literal["text", "whole", "moment"]
 
 
+_WHOLE = frozenset({"entry", "drop", "attempts", "exit_code", "number", "status", "duration_ms"})
+
+
 class Column(NamedTuple):
     """A column: its name, and whether it contains texts, integers or times (ISO 8601 UTC texts)."""
 
     name: str
-    kind: Kind = "text"
+    kind: Kind
 
 
 class Export(NamedTuple):
-    """A table: its name, its columns, and the query for its rows. None represents an empty value."""
+    """A table: its name, and the query for its rows. None represents an empty value."""
 
     name: str
-    columns: tuple[Column, ...]
     query: Select[Any]
 
-    def values_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """The values of a row of the query, in the order of the columns."""
-        values: list[Any] = []
-        for column, value in zip(self.columns, row, strict=True):
-            if column.name == "problems":
-                values.append(_codes(value))
-            elif column.kind == "moment":
-                values.append(value or None)
-            else:
-                values.append(value.decode() if isinstance(value, bytes) else value)
-        return tuple(values)
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, in the order of the query."""
+        return tuple(
+            Column(name, "moment" if name.endswith("_at") else "whole" if name in _WHOLE else "text")
+            for name in self.query.selected_columns.keys()  # noqa: SIM118 (not a dict)
+        )
+
+    def values(self, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        """The values of the rows of the query, in the order of the columns."""
+        columns = self.columns
+        for row in rows:
+            values: list[Any] = []
+            for column, value in zip(columns, row, strict=True):
+                if column.name == "problems":
+                    values.append(_codes(value))
+                elif column.kind == "moment":
+                    values.append(value or None)
+                else:
+                    values.append(value.decode() if isinstance(value, bytes) else value)
+            yield tuple(values)
 
 
 def exports(*, since: str = "", payloads: bool = False) -> tuple[Export, ...]:
     """All tables, for runs that began at `since` or later (ISO 8601 UTC; empty: all) and their entries. `payloads` adds payloads."""
-    return (_runs(since), _entries(since, payloads=payloads), _attempts(since), _exceptions(since))
-
-
-def _runs(since: str) -> Export:
-    columns = (
-        Column("run"),
-        Column("started_at", "moment"),
-        Column("finished_at", "moment"),
-        Column("exit_code", "whole"),
-        Column("summary"),
+    run, closed_run = runs.c.name.label("run"), runs.alias()
+    recent = runs.c.started_at >= since
+    every_run = select(run, *(runs.c[name] for name in ("started_at", "finished_at", "exit_code", "summary")))
+    return (
+        Export("runs", every_run.where(recent).order_by(runs.c.id)),
+        Export("entries", _entries(payloads=payloads).where(recent)),
+        Export(
+            "attempts",
+            select(attempts.c.entry_id.label("entry"), attempts.c.number, run, *_columns(attempts, _ATTEMPT))
+            .join(runs, runs.c.id == attempts.c.run_id)
+            .where(recent)
+            .order_by(attempts.c.entry_id, attempts.c.number),
+        ),
+        Export(
+            "exceptions",
+            select(exceptions.c.entry_id.label("entry"), entries.c.key, run, exceptions.c.opened_at)
+            .add_columns(exceptions.c.verdict, closed_run.c.name.label("closed_run"))
+            .add_columns(exceptions.c.closed_at, exceptions.c.closed_because)
+            .join(entries, entries.c.id == exceptions.c.entry_id)
+            .join(runs, runs.c.id == exceptions.c.run_id)
+            .outerjoin(closed_run, closed_run.c.id == exceptions.c.closed_run_id)
+            .where(recent)
+            .order_by(exceptions.c.entry_id),
+        ),
     )
-    query = select(runs.c.name, runs.c.started_at, runs.c.finished_at, runs.c.exit_code, runs.c.summary)
-    return Export("runs", columns, query.where(runs.c.started_at >= since).order_by(runs.c.id))
 
 
-def _entries(since: str, *, payloads: bool) -> Export:
+_ATTEMPT = ("started_at", "request_hash", "outcome", "status", "detail", "duration_ms")
+
+
+def _columns(table: Table, names: Sequence[str]) -> list[Any]:
+    return [table.c[name] for name in names]
+
+
+def _entries(*, payloads: bool) -> Select[Any]:
     first = select(func.min(files.c.name)).where(files.c.drop_id == entries.c.drop_id).scalar_subquery()
-    named: list[tuple[Column, Any]] = [
-        (Column("entry", "whole"), entries.c.id),
-        (Column("run"), runs.c.name),
-        (Column("drop", "whole"), entries.c.drop_id),
-        (Column("file"), first),
-        (Column("mapping"), mappings.c.name),
-        (Column("operation"), entries.c.operation),
-        (Column("key"), entries.c.key),
-        (Column("lane"), entries.c.lane),
-        (Column("state"), entries.c.state),
-        (Column("reason"), entries.c.reason),
-        (Column("waits"), entries.c.waits),
-        (Column("problems"), entries.c.problems),
-        (Column("exception"), exceptions.c.verdict),
-        (Column("service_order"), entries.c.receipt),
-        (Column("attempts", "whole"), entries.c.attempts),
-        (Column("content_hash"), entries.c.content_hash),
-        (Column("created_at", "moment"), entries.c.created_at),
-        (Column("changed_at", "moment"), entries.c.changed_at),
-        (Column("removed_at", "moment"), entries.c.removed),
-    ]
-    if payloads:
-        named.append((Column("payload"), entries.c.payload))
-    query = (
-        select(*(value for _, value in named))
-        .join(drops, drops.c.id == entries.c.drop_id)
+    query = select(
+        entries.c.id.label("entry"),
+        runs.c.name.label("run"),
+        entries.c.drop_id.label("drop"),
+        first.label("file"),
+        mappings.c.name.label("mapping"),
+        *_columns(entries, ("operation", "key", "lane", "state", "reason", "waits", "problems")),
+        exceptions.c.verdict.label("exception"),
+        entries.c.receipt.label("service_order"),
+        *_columns(entries, ("attempts", "content_hash", "created_at", "changed_at")),
+        entries.c.removed.label("removed_at"),
+        *_columns(entries, ("payload",) if payloads else ()),
+    )
+    return (
+        query.join(drops, drops.c.id == entries.c.drop_id)
         .join(runs, runs.c.id == drops.c.run_id)
         .join(mappings, mappings.c.hash == drops.c.mapping_hash)
         .outerjoin(exceptions, exceptions.c.entry_id == entries.c.id)
-        .where(runs.c.started_at >= since)
         .order_by(entries.c.id)
     )
-    return Export("entries", tuple(column for column, _ in named), query)
-
-
-def _attempts(since: str) -> Export:
-    columns = (
-        Column("entry", "whole"),
-        Column("number", "whole"),
-        Column("run"),
-        Column("started_at", "moment"),
-        Column("request_hash"),
-        Column("outcome"),
-        Column("status", "whole"),
-        Column("detail"),
-        Column("duration_ms", "whole"),
-    )
-    names = ("started_at", "request_hash", "outcome", "status", "detail", "duration_ms")
-    query = select(attempts.c.entry_id, attempts.c.number, runs.c.name, *(attempts.c[name] for name in names))
-    query = query.join(runs, runs.c.id == attempts.c.run_id).where(runs.c.started_at >= since)
-    return Export("attempts", columns, query.order_by(attempts.c.entry_id, attempts.c.number))
-
-
-def _exceptions(since: str) -> Export:
-    first, last = runs.alias(), runs.alias()
-    columns = (
-        Column("entry", "whole"),
-        Column("key"),
-        Column("run"),
-        Column("opened_at", "moment"),
-        Column("verdict"),
-        Column("closed_run"),
-        Column("closed_at", "moment"),
-        Column("closed_because"),
-    )
-    others = (
-        exceptions.c.opened_at,
-        exceptions.c.verdict,
-        last.c.name,
-        exceptions.c.closed_at,
-        exceptions.c.closed_because,
-    )
-    query = (
-        select(exceptions.c.entry_id, entries.c.key, first.c.name, *others)
-        .join(entries, entries.c.id == exceptions.c.entry_id)
-        .join(first, first.c.id == exceptions.c.run_id)
-        .outerjoin(last, last.c.id == exceptions.c.closed_run_id)
-        .where(first.c.started_at >= since)
-        .order_by(exceptions.c.entry_id)
-    )
-    return Export("exceptions", columns, query)
 
 
 def _codes(stored: str) -> str:

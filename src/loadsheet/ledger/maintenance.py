@@ -165,7 +165,7 @@ class Maintenance:
 
     def rows_of(self, table: Export) -> Iterator[tuple[Any, ...]]:
         """The rows of an exported table, in the order of its columns."""
-        return map(table.values_of, streamed(self._engine, table.query))
+        return table.values(streamed(self._engine, table.query))
 
     # removal statistics and disk space
 

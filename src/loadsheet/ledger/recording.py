@@ -86,7 +86,7 @@ def record_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> None
     """Record the mapping of a drop, or fill in the columns that an earlier schema did not have."""
     explained = {
         "language": drop.language,
-        "guide": codec.encode_guide(drop.guide),
+        "guide": codec.encode(drop.guide),
         "source": codec.encode(drop.source),
     }
     source = connection.scalar(select(mappings.c.source).where(mappings.c.hash == drop.mapping_hash))
@@ -108,33 +108,17 @@ def record_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> None
 
 def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
     """Record a drop with its files and tables. Returns its id."""
-    row = {"run_id": run.id, "mapping_hash": drop.mapping_hash or None, "fixes": drop.fixes}
+    row: dict[str, Any] = {"run_id": run.id, "mapping_hash": drop.mapping_hash or None, "fixes": drop.fixes}
     key = connection.execute(insert(drops).values(row)).inserted_primary_key
     identity = int(key[0]) if key else 0
     for file in drop.files:
-        values = {
-            "drop_id": identity,
-            "role": file.role,
-            "name": file.name,
-            "sha256": file.sha256,
-            "size": file.size,
-            "arrived": file.arrived,
-            "kept_as": file.kept_as,
-            "problems": codec.encode_problems(file.problems),
-        }
-        connection.execute(insert(files).values(values))
+        plain = {name: getattr(file, name) for name in ("role", "name", "sha256", "size", "arrived", "kept_as")}
+        row = {"drop_id": identity, **plain, "problems": codec.encode_problems(file.problems)}
+        connection.execute(insert(files).values(row))
     for table in drop.tables:
-        values = {
-            "drop_id": identity,
-            "name": table.name,
-            "file": table.file,
-            "sheet": table.sheet,
-            "header": codec.encode(table.header),
-            "header_row": table.header_row,
-            "found": codec.encode(table.found),
-            "rows": table.rows,
-        }
-        connection.execute(insert(tables).values(values))
+        plain = {name: getattr(table, name) for name in ("name", "file", "sheet", "header_row", "rows")}
+        row = {"drop_id": identity, **plain, "header": codec.encode(table.header), "found": codec.encode(table.found)}
+        connection.execute(insert(tables).values(row))
     return identity
 
 
