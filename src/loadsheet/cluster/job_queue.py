@@ -23,7 +23,7 @@ from procrastinate.worker import Worker
 
 from loadsheet import run_log
 from loadsheet.backoff import Backoff
-from loadsheet.ledger.postgres import Address
+from loadsheet.ledger.postgres import CONNECTION, Address
 from loadsheet.ledger.shared import jobs
 from loadsheet.ledger.shared.jobs import TASK
 from loadsheet.problems import RunKilled
@@ -39,14 +39,6 @@ _POOL_TIMEOUT_S = 3.0  # for a connection
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.25, 10.0  # the pauses during a database outage
 _NEVER_S = 1e9
 _ISOLATION = "read\\ committed"
-_CONNECTION = {
-    "application_name": "loadsheet",
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
 
 
 class Outage:
@@ -173,7 +165,7 @@ class Queue:
     def _app(self) -> App:
         connector = PsycopgConnector(
             conninfo=self._address.url.set(drivername="postgresql").render_as_string(hide_password=False),
-            kwargs=_CONNECTION
+            kwargs=CONNECTION
             | {"options": f"-c search_path={self._address.shared} -c default_transaction_isolation={_ISOLATION}"},
             min_size=0,  # opening does not wait for a connection
             max_size=_CONNECTIONS,

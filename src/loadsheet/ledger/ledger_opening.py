@@ -59,13 +59,8 @@ _PRAGMAS = {
     "journal_size_limit": "67108864",  # a write-ahead log that grew during a long read is truncated to this
     "case_sensitive_like": "ON",  # as on PostgreSQL: prefixes of keys are compared case-sensitively
 }
-_READ_BACK = {
-    "journal_mode": "wal",
-    "synchronous": "2",  # FULL
-    "foreign_keys": "1",
-    "busy_timeout": "10000",
-    "journal_size_limit": "67108864",
-}
+_AS_READ = {"WAL": "wal", "FULL": "2", "ON": "1"}
+_READ_BACK = {name: _AS_READ.get(value, value) for name, value in _PRAGMAS.items() if name != "case_sensitive_like"}
 _LOCAL = "put it on a local disk"
 _UNWRITABLE = ("full", "readonly", "unable to open")
 _FAILED = "disk i/o"

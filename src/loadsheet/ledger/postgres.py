@@ -42,7 +42,15 @@ from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwrit
 
 DRIVER = "postgresql+psycopg"
 FLEET = "fleet"
-CONNECT_TIMEOUT_S = 10
+CONNECTION: dict[str, Any] = {
+    "application_name": "loadsheet",
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""Parameters of every connection. Times are in seconds, except `tcp_user_timeout` in milliseconds."""
 IDLE_WRITING_S = 15
 """Seconds after which the server ends an idle writing transaction, which blocks the other writers of its ledger."""
 IDLE_SHARED_S = 5
@@ -174,15 +182,7 @@ def _engine(address: Address, search_path: str, *, writes: bool, idle_s: int) ->
         "default_transaction_read_only": "off" if writes else "on",
         "timezone": "UTC",
     }
-    arguments = {
-        "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 30_000,
-        "application_name": "loadsheet",
-    }
+    arguments = CONNECTION | {"options": " ".join(f"-c {name}={value}" for name, value in options.items())}
     engine = create_engine(address.url, connect_args=arguments, hide_parameters=True, **_POOL)
     event.listen(engine, "connect", _durable)
     event.listen(engine, "handle_error", partial(_raise_translated, str(address)))

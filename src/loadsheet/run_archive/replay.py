@@ -38,10 +38,10 @@ from loadsheet.run_archive.contents import (
     DropKept,
     Manifest,
     MappingKept,
+    beside,
     mapping_member,
     read_manifest,
     rows_of,
-    with_events,
 )
 from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
 from loadsheet.run_archive.verify import check_archive
@@ -324,7 +324,7 @@ class _PriorState:
         return bool(row["entry_id"] < self._first_entry and row["id"] < self._cut)
 
     def _entries(self, rows: Iterator[Row]) -> Iterator[Row]:
-        for row, events in with_events(rows, rows_of(self._members, "events")):
+        for row, events in beside(rows, rows_of(self._members, "events")):
             if self._first_entry is not None and row["id"] >= self._first_entry:
                 return
             if row["drop_id"] < min(self._own):

@@ -7,7 +7,7 @@ At the end the database is rewritten, so that no page and no log contains remove
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,11 +152,10 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
     inbox.remove_fetched(settings)
     ledger.maintenance.record_originals_removed([Path(original.kept_as) for original in originals])
     rename_originals(settings, ledger, names)
+    for path in (*(traces.capsules if request.reports else ()), *(traces.copies if request.backups else ())):
+        _remove(path)
     if request.reports:
-        _remove(traces.capsules)
         remove_folders(settings, ledger, [folder.name for folder in traces.reports])
-    if request.backups:
-        _remove(traces.copies)
     rename_in_texts(settings, ledger, names)
     erasure = ErasureRequest(traces.key, request.who, request.because, request.with_key, tuple(names))
     ledger.forget(run, erasure)
@@ -198,17 +197,15 @@ def _is_there(folder: Path) -> bool:
     return bool(object_storage.names_in(address)) if address else folder.is_dir()
 
 
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if address := address_of(path):
-            object_storage.remove([address])
-            continue
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise FolderError(
-                f"{path} cannot be removed ({error.strerror}); nothing was forgotten in the ledger yet: try again"
-            ) from error
+def _remove(path: Path | str) -> None:
+    """Remove a file or an object. Raises FolderError."""
+    if address := address_of(path):
+        object_storage.remove([address])
+        return
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise _refused(Path(path), error) from error
 
 
 def _elsewhere(settings: Settings) -> str:
@@ -329,16 +326,9 @@ def _remove_left(old: Path, place: str) -> None:
 
 def remove_original(settings: Settings, place: str) -> None:
     """Remove an original and the folders that become empty. Raises FolderError."""
-    if address := address_of(place):
-        object_storage.remove([address])
-        return
-    path = Path(place)
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise _refused(path, error) from error
-    if _is_archived(settings, place):
-        inbox.remove_empty_folders(path.parent, settings.archive_place)
+    _remove(place)
+    if not address_of(place) and _is_archived(settings, place):
+        inbox.remove_empty_folders(Path(place).parent, settings.archive_place)
 
 
 def _folder_of(settings: Settings, file: KeptFile) -> Path:
