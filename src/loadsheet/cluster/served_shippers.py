@@ -18,7 +18,13 @@ Say = Callable[[str], None]
 
 
 class ServedShippers:
-    """The shippers of a worker: those of the settings file, or those in `only`. Raises SettingsError if none can be served."""
+    """The shippers of a worker: those of the settings file, or those in `only`. `by_shipper` holds the settings by shipper name,
+    which is empty where no shippers are declared; `addresses` those of the ledgers by their schema. Raises SettingsError if none
+    can be served.
+    """
+
+    by_shipper: Mapping[str, Settings]
+    addresses: Mapping[str, Address]
 
     def __init__(self, config: Path | None, only: Sequence[str], say: Say) -> None:
         self._config, self._only, self._say = config, tuple(only), say
@@ -27,28 +33,13 @@ class ServedShippers:
         self._apply(self._read())
 
     @property
-    def by_ledger(self) -> Mapping[str, Settings]:
-        """The settings of the shippers by the schema of their ledger."""
-        return self._by_ledger
-
-    @property
-    def by_shipper(self) -> Mapping[str, Settings]:
-        """The settings by shipper name; the name is empty where no shippers are declared."""
-        return {settings.shipper: settings for settings in self._by_ledger.values()}
-
-    @property
-    def addresses(self) -> Mapping[str, Address]:
-        """The addresses of the ledgers by their schema."""
-        return self._addresses
-
-    @property
     def address(self) -> Address:
         """The address of the shared database. Its schema is that of one of the ledgers."""
-        return next(iter(self._addresses.values()))
+        return next(iter(self.addresses.values()))
 
     def queues(self) -> Sequence[str]:
         """The queues of these ledgers."""
-        return [jobs.queue_of(ledger) for ledger in self._by_ledger]
+        return [jobs.queue_of(ledger) for ledger in self.addresses]
 
     def is_stale(self) -> bool:
         """Whether the settings file changed since it was read."""
@@ -91,8 +82,8 @@ class ServedShippers:
             )
         for name in loaded.keys() - shared.keys():
             self._say_once(f"{name}: its ledger is in a file and needs no worker")
-        self._by_ledger = {settings.ledger_schema: settings for settings in shared.values()}
-        self._addresses = addresses
+        self.by_shipper = {settings.shipper: settings for settings in shared.values()}
+        self.addresses = addresses
 
     def _signature(self) -> tuple[int, int, int] | None:
         file = find(self._config)

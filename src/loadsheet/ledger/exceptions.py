@@ -89,7 +89,11 @@ def record_exceptions(connection: Connection, run: Run, statuses: Iterable[Excep
     while some := list(islice(stream, FETCH)):
         kept = statuses_of(connection, [status.entry for status in some])
         new = [status for status in some if status.entry not in kept]
-        changed = [status for status in some if status.entry in kept and _differs(status, kept[status.entry])]
+        changed = [
+            status
+            for status in some
+            if (before := kept.get(status.entry)) and (status.finding, status.closed) != (before.finding, before.closed)
+        ]
         if new:
             connection.execute(insert(exceptions), [_row(run, status, now) for status in new])
         for status in changed:
@@ -168,10 +172,6 @@ def _status(row: Any) -> ExceptionStatus:
     return ExceptionStatus(
         row.entry_id, row.run, row.opened_at, row.verdict, found, row.closed_because, row.closed_run or ""
     )
-
-
-def _differs(status: ExceptionStatus, kept: ExceptionStatus) -> bool:
-    return (status.finding, status.closed) != (kept.finding, kept.closed)
 
 
 def _row(run: Run, status: ExceptionStatus, now: str) -> dict[str, Any]:

@@ -166,7 +166,8 @@ class Slice:
 
     def __init__(self, connection: Connection, run: Run) -> None:
         self._connection, self._run = connection, run
-        self.own = _planned_by(connection, run)
+        planned = select(drops.c.id).where(drops.c.run_id == run.id).order_by(drops.c.id)
+        self.own = list(connection.scalars(planned))
         self._touched = sorted(_touched_by(connection, with_adopted_runs(connection, [run])))
         self._drops, whole, fixed = _drops_for(connection, run, self._touched)
         self._entries = _entries_for(run, self._touched, whole, fixed, _entry_before(connection, self.own))
@@ -182,33 +183,23 @@ class Slice:
             yield row._asdict()
 
     def _query(self, table: str) -> Select[Any]:
-        rows = _TABLES[table]
-        all_of = select(rows)
-        if table == "entries":
-            return all_of.where(entries.c.id.in_(self._entries)).order_by(entries.c.id)
-        if table in ("attempts", "events", "findings", "decisions", "remarks", "exceptions"):
-            mine = rows.c.entry_id.in_(self._entries)
-            order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]
-            return all_of.where(mine).order_by(*order)
-        if table == "ignored":
-            return all_of.where(ignored.c.drop_id.in_(self._touched)).order_by(ignored.c.id)
-        if table == "looks":
-            return all_of.where(looks.c.run_id == self._run.id)
-        if table == "seen":
-            return all_of.where(seen.c.lane.in_(self._lanes())).order_by(seen.c.lane)
-        return self._of_drops(table)
-
-    def _of_drops(self, table: str) -> Select[Any]:
-        mine = drops.c.id.in_(self._drop_ids())
-        if table == "drops":
-            return select(drops).where(mine).order_by(drops.c.id)
-        if table in ("files", "tables"):
-            rows = _TABLES[table]
-            return select(rows).where(rows.c.drop_id.in_(self._drop_ids())).order_by(rows.c.id)
-        if table == "mappings":
-            used = select(drops.c.mapping_hash).where(mine, drops.c.mapping_hash.is_not(None))
-            return select(mappings).where(mappings.c.hash.in_(used)).order_by(mappings.c.hash)
-        return select(runs).where(runs.c.id.in_(self._run_ids())).order_by(runs.c.id)
+        rows, mine = _TABLES[table], drops.c.id.in_(self._drop_ids())
+        used = select(drops.c.mapping_hash).where(mine, drops.c.mapping_hash.is_not(None))
+        conditions: dict[str, Any] = {
+            "runs": runs.c.id.in_(self._run_ids()),
+            "mappings": mappings.c.hash.in_(used),
+            "drops": mine,
+            "files": files.c.drop_id.in_(self._drop_ids()),
+            "tables": tables.c.drop_id.in_(self._drop_ids()),
+            "entries": entries.c.id.in_(self._entries),
+            "ignored": ignored.c.drop_id.in_(self._touched),
+            "looks": looks.c.run_id == self._run.id,
+            "seen": seen.c.lane.in_(self._lanes()),
+        }
+        if table in conditions:
+            return select(rows).where(conditions[table]).order_by(*rows.primary_key.columns)
+        order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]
+        return select(rows).where(rows.c.entry_id.in_(self._entries)).order_by(*order)
 
     def _drop_ids(self) -> CompoundSelect[Any]:
         of_entries = select(entries.c.drop_id).where(entries.c.id.in_(self._entries))
@@ -251,10 +242,6 @@ def put_in(connection: Connection, table: str, rows: Iterator[Row]) -> None:
             some = []
     if some:
         connection.execute(statement, some)
-
-
-def _planned_by(connection: Connection, run: Run) -> list[int]:
-    return list(connection.scalars(select(drops.c.id).where(drops.c.run_id == run.id).order_by(drops.c.id)))
 
 
 def _touched_by(connection: Connection, wanted: Sequence[int]) -> set[int]:

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -235,11 +236,8 @@ def _file_engine(url: str, place: Place, *, writes: bool) -> Engine:
         if not writes:
             connection.execute("pragma query_only=ON")
 
-    def raise_advised(context: ExceptionContext) -> None:
-        _raise_advised(place, context.original_exception)
-
     engine = create_engine(url)
-    event.listen(engine, "handle_error", raise_advised)
+    event.listen(engine, "handle_error", partial(_raise_advised, place))
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin)
     return engine
@@ -282,8 +280,9 @@ def _check_file(engine: Engine, path: Path) -> None:
             raise LedgerError(f"the ledger {path} cannot be made durable (journal {journal} when reopened); {_LOCAL}")
 
 
-def _raise_advised(place: Place, error: BaseException) -> None:
+def _raise_advised(place: Place, context: ExceptionContext) -> None:
     """Raise the database's error with advice. The statement recorded nothing."""
+    error = context.original_exception
     error_text = str(error) or "out of memory"  # Python raises this without a message
     known = next((advice for words, advice in _ADVICE.items() if words in error_text.lower()), "")
     kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError
@@ -354,7 +353,10 @@ def _prepare_server(engine: Engine, address: Address, place: Surroundings | None
         check_server(connection, str(address))
         make_schema(connection, address.schema)
         make_if_new(connection)
-        upgrade_within(connection, str(address))
+        for number in range(
+            _version(connection, str(address)), SCHEMA_VERSION
+        ):  # all steps or none; the server backs up
+            _step(connection, number)
         check_version(connection, str(address))
         if place is None:
             return False
@@ -432,14 +434,6 @@ def check_version(connection: Connection, path: Path | str) -> None:
         message = f"the ledger {path} has schema version {version}, this program knows version {SCHEMA_VERSION}"
         newer = version > SCHEMA_VERSION
         raise LedgerError(message, todo="use the program that wrote it, or a newer one" if newer else OLDER)
-
-
-def upgrade_within(connection: Connection, place: str) -> None:
-    """Upgrade an older ledger on a server to the current schema in the connection's transaction: all steps or none. Makes no
-    backup, which is the server's task.
-    """
-    for number in range(_version(connection, place), SCHEMA_VERSION):
-        _step(connection, number)
 
 
 def upgrade(engine: Engine, path: Path, now: str) -> None:

@@ -36,7 +36,7 @@ from loadsheet.ledger.ledger_tables import (
 )
 from loadsheet.ledger.statements import Statement, at_one_moment, chunks, store_value, stored_value, streamed
 from loadsheet.ledger.states import State
-from loadsheet.problems import LedgerError, Problem
+from loadsheet.problems import LedgerError
 from loadsheet.settings.places import shown as place_shown
 
 GONE = "…"
@@ -84,12 +84,14 @@ class Maintenance:
 
     def empty(self, drop: int, before: str) -> int:
         """Remove the contents of a drop's entries that were settled before a time and are no longer needed, a few hundred per
-        transaction. Returns their number.
+        transaction. Returns their number. Excludes open exceptions, entries whose record may still be sent or looked up, and
+        invalid and refused entries without a closed exception.
         """
         removed = 0
         while True:
             with self.writing() as connection:
-                some = _removable(connection, drop, before)
+                rows = _REMOVABLE.rows(connection, drop=drop, before=before, most=ENTRIES_AT_ONCE)
+                some = [row.id for row in rows]
                 removed += empty(connection, some, self._now())
                 if not some:
                     _close_drop(connection, drop, self._now())
@@ -246,13 +248,6 @@ def size_of(connection: Connection) -> int:
     return int(pages) * int(size)
 
 
-def _removable(connection: Connection, drop: int, before: str) -> list[int]:
-    """Some entries of a drop that were settled before a time and are no longer needed. Excludes open exceptions, entries whose
-    record may still be sent or looked up, and invalid and refused entries without a closed exception.
-    """
-    return [row.id for row in _REMOVABLE.rows(connection, drop=drop, before=before, most=ENTRIES_AT_ONCE)]
-
-
 def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
     """Remove the contents of these entries and the values in answers, findings and problems about them. Returns their number."""
     changes = [
@@ -260,7 +255,9 @@ def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
             "entry": row.id,
             "reason": REFUSED_BEFORE if row.state == State.REFUSED else row.reason,
             "payload": b"",
-            "rows": _without_cells(row.rows),
+            "rows": codec.encode_rows(
+                [source._replace(cells=(), natives=()) for source in codec.decode_rows(row.rows)]
+            ),
             "problems": _without_stored_values(row.problems),
             "now": now,
             "figures": row.figures or figures_of(row.operation, row.payload),
@@ -298,18 +295,14 @@ def figures_of(operation: str, payload: bytes) -> bytes:
     return _encode(figures) if figures else b""
 
 
-def _without_cells(rows: bytes) -> bytes:
-    """The stored rows of an entry without their cells."""
-    return codec.encode_rows([row._replace(cells=(), natives=()) for row in codec.decode_rows(rows)])
-
-
 def _without_stored_values(problems: str) -> str:
     """The stored problems of an entry without the values in them."""
-    return codec.encode_problems([_without_values(problem) for problem in codec.decode_problems(problems)])
-
-
-def _without_values(problem: Problem) -> Problem:
-    return replace(problem, found=GONE if problem.found else "", values=dict.fromkeys(problem.values, GONE), hint="")
+    return codec.encode_problems(
+        [
+            replace(problem, found=GONE if problem.found else "", values=dict.fromkeys(problem.values, GONE), hint="")
+            for problem in codec.decode_problems(problems)
+        ]
+    )
 
 
 def faults_in(connection: Connection) -> Iterator[str]:

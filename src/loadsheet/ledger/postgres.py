@@ -302,7 +302,9 @@ def _faults(connection: Connection, address: Address) -> list[str]:
         faults.append(
             f"this user may not create the schema {' or '.join(missing)}: grant create on the database, or create it"
         )
-    barred = [name for name in (address.shared, address.schema) if name in known and not _may_use(connection, name)]
+    may_use = text("select has_schema_privilege(:schema, 'usage, create')")
+    wanted = [name for name in (address.shared, address.schema) if name in known]
+    barred = [name for name in wanted if not connection.scalar(may_use, {"schema": name})]
     if barred:
         faults.append(
             f"this user may not create tables in the schema {' or '.join(barred)}: grant usage and create on it"
@@ -310,10 +312,6 @@ def _faults(connection: Connection, address: Address) -> list[str]:
     if find_spec("procrastinate") is None:
         faults.append("the extra `fleet` is not installed: pip install 'loadsheet[fleet]'")
     return faults
-
-
-def _may_use(connection: Connection, schema: str) -> bool:
-    return bool(connection.scalar(text("select has_schema_privilege(:schema, 'usage, create')"), {"schema": schema}))
 
 
 def _holder(connection: Connection, takeover_s: float) -> str:
@@ -365,14 +363,18 @@ def held_tenure(engine: Engine, address: Address, holder: str, takeover_s: float
         with heartbeat("tenure", partial(_renew_tenure, engine, fence), takeover_s):
             yield fence
     finally:
-        with suppress(LedgerError):  # it expires by itself
-            _give_tenure_back(engine, fence)
+        with (
+            suppress(LedgerError),  # it expires by itself
+            engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
+            connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(holder=""))
 
 
 def take_tenure(connection: Connection, address: Address, holder: str, takeover_s: float) -> Fence:
     """Take the tenure in a transaction that holds the ledger's lock. Raises LedgerBusy if a live process holds it."""
     row = connection.execute(select(tenures.c.epoch, tenures.c.holder, tenures.c.since, tenures.c.seen_at)).first()
-    now = _now_as_text(connection)
+    now = str(connection.scalar(select(_NOW_AS_TEXT)))
     if row is None:
         connection.execute(insert(tenures).values(id=_TENURE_ROW, epoch=1, holder=holder, since=now, seen_at=now))
         return Fence(1)
@@ -416,16 +418,6 @@ def _renew_tenure(engine: Engine, fence: Fence) -> None:
     alone = engine.execution_options(isolation_level="AUTOCOMMIT")
     with alone.connect() as connection:
         connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(seen_at=_NOW_AS_TEXT))
-
-
-def _give_tenure_back(engine: Engine, fence: Fence) -> None:
-    with engine.connect().execution_options(writes=True) as connection, connection.begin():
-        connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(holder=""))
-
-
-def _now_as_text(connection: Connection) -> str:
-    """Seconds since 1970 by the database's clock, as text."""
-    return str(connection.scalar(select(_NOW_AS_TEXT)))
 
 
 _NOW_AS_TEXT = cast(DATABASE_TIME, Text)

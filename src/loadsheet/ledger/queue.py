@@ -95,7 +95,11 @@ def follow(transaction: Transaction, before: Mapping[int, PreviousState], settle
     creates = {settlement.lane: settlement.id for settlement in stopped if settlement.operation in CREATES}
     ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(deletes)) if row.operation in CREATES]
     _hold_behind(transaction, deletes, ready, "delete")
-    ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(creates)) if _is_upsert(row)]
+    ready = [
+        row
+        for row in _READY_ON_LANES.rows_of(transaction.connection, list(creates))
+        if row.instead is not None and row.operation not in CREATES
+    ]  # an upsert as an update
     _hold_behind(transaction, creates, ready, "create")
 
 
@@ -108,7 +112,11 @@ def _release_ready_children(connection: Connection, accepted: Sequence[PreviousS
     children = [
         entry for entry in _READY_ON_LANES.rows_of(connection, [*created, *deleted]) if entry.operation not in CREATES
     ]
-    go = [{"entry": entry.id} for entry in children if entry.waits and _may_go(entry, created)]
+    go = [
+        {"entry": entry.id}
+        for entry in children
+        if entry.waits and entry.lane in created and (entry.operation not in DELETES or entry.id > created[entry.lane])
+    ]
     back = [
         {"entry": entry.id} for entry in children if not entry.waits and entry.id > deleted.get(entry.lane, entry.id)
     ]
@@ -122,15 +130,6 @@ def _hold_behind(transaction: Transaction, stopped: Mapping[str, int], ready: Se
     """Hold the entries that were planned after a failed create or delete (by lane), to be judged again."""
     behind = [row for row in ready if row.id > stopped[row.lane]]
     change(transaction, [_held_for_earlier(row, f"the {word} before it did not take place") for row in behind])
-
-
-def _is_upsert(row: Any) -> bool:
-    """Whether a ready entry is an update that would be a create if its record did not exist."""
-    return row.instead is not None and row.operation not in CREATES
-
-
-def _may_go(child: Any, created: dict[str, int]) -> bool:
-    return child.lane in created and (child.operation not in DELETES or child.id > created[child.lane])
 
 
 def release(transaction: Transaction, *, orphans: bool, updating: Collection[str] = ()) -> int:
@@ -197,7 +196,9 @@ def _release_children(transaction: Transaction, *, orphans: bool) -> int:
             for row in rows:
                 if _is_overtaken(row, parents[row.lane]):
                     continue
-                family = _of_child(row, parents[row.lane])
+                family: Sequence[Parent] = parents[row.lane]
+                if row.operation in DELETES:  # planned before the create, it must not delete the created record
+                    family = [parent for parent in family if parent.id < row.id]
                 there = parent_exists(((parent.operation, parent.state) for parent in family), seen=row.lane in shown)
                 if there or orphans:
                     go.append({"entry": row.id})
@@ -228,11 +229,6 @@ def _is_overtaken(row: Any, parents: Sequence[Parent]) -> bool:
     )
 
 
-def _of_child(row: Any, parents: Sequence[Parent]) -> Sequence[Parent]:
-    # A delete that was planned before the create must not delete the created record.
-    return [parent for parent in parents if parent.id < row.id] if row.operation in DELETES else parents
-
-
 def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
     connection, judged = transaction.connection, 0
     policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, list(updating))}
@@ -260,7 +256,9 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             )
             settlements.append(_judged(row, verdict))
             if document.operation != row.operation:
-                updates.append({"entry": row.id, **sent_as, "instead": _previous_form(row)})
+                previous = Instead(row.operation, row.payload, row.content_hash)  # in case it changes back
+                instead = None if row.instead is None else codec.encode_instead(previous)
+                updates.append({"entry": row.id, **sent_as, "instead": instead})
         if updates:
             _SEND_AS.run(connection, updates)
         change(transaction, settlements)
@@ -283,13 +281,6 @@ def _document(row: Any) -> Document:
     if BY_NAME[row.operation].creates:
         return replace(document, instead=other)
     return replace(document, **other._asdict(), instead=Instead(row.operation, row.payload, row.content_hash))
-
-
-def _previous_form(row: Any) -> bytes | None:
-    """The previous form of an upsert that now has its other form, in case it changes back."""
-    if row.instead is None:
-        return None
-    return codec.encode_instead(Instead(row.operation, row.payload, row.content_hash))
 
 
 def _held_for_parent(row: Any, parents: Sequence[Parent]) -> Settlement:

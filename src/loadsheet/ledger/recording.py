@@ -57,8 +57,8 @@ def record_plan(
     identity = record_drop(connection, run, drop)
     rows: Counter[str] = Counter()
     fates: Counter[State] = Counter()
-    statistics = _Statistics(connection)
     totals, stream = ReadTotals(), iter(items)
+    analyze_at = _ANALYZE_AFTER
     while chunk := list(islice(stream, CHUNK)):
         ignored = [item for item in chunk if isinstance(item, Ignored)]
         documents = [item for item in chunk if isinstance(item, Document)]
@@ -67,8 +67,11 @@ def record_plan(
         rows.update(row.table for document in documents for row in document.own_rows)
         _record_ignored(connection, identity, ignored)
         fates.update(record_entries(transaction, identity, documents, rules.changed))
-        statistics.added(len(documents))
-    statistics.complete()
+        if fates.total() >= analyze_at:
+            analyze_at = fates.total() * _ANALYZE_FACTOR
+            _analyze(connection)
+    if analyze_at > _ANALYZE_AFTER:
+        _analyze(connection)
     read = Counter(totals.rows)
     if +read != +rows:
         counts = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
@@ -222,29 +225,12 @@ def _is_coming(earlier: EarlierEntry) -> bool:
     return earlier.state is State.READY and BY_NAME[earlier.operation].creates
 
 
-class _Statistics:
-    """Updates the server's statistics while a plan adds many entries. Otherwise the server assumes an empty table until the
+def _analyze(connection: Connection) -> None:
+    """Update the server's statistics while a plan adds many entries. Otherwise the server assumes an empty table until the
     transaction ends, and scans it for every query. SQLite does not need this.
     """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._added, self._due = connection, 0, _ANALYZE_AFTER
-
-    def added(self, count: int) -> None:
-        """Count recorded entries."""
-        self._added += count
-        if self._added >= self._due:
-            self._due = self._added * _ANALYZE_FACTOR
-            self._analyze()
-
-    def complete(self) -> None:
-        """Update the statistics after the last entry."""
-        if self._due > _ANALYZE_AFTER:
-            self._analyze()
-
-    def _analyze(self) -> None:
-        if self._connection.dialect.name == "postgresql":
-            self._connection.exec_driver_sql("analyze entries")
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("analyze entries")
 
 
 def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str, list[EarlierEntry]]:
@@ -336,8 +322,11 @@ def stop_reasons(
     high, or there are `doubts`, problems that concern all of them.
     """
     invalid, count = fates.get(State.INVALID, 0), sum(fates.values())
-    errors = (_too_many_errors(name, invalid, count, share_max),) if invalid > share_max * count else ()
-    return (*errors, *doubts)
+    if invalid <= share_max * count:
+        return tuple(doubts)
+    hint = f"correct the file and drop it again, or send only its valid rows: loadsheet retry --file {name}"
+    values = {"invalid": invalid, "count": count, "limit": f"{share_max * 100:.4g} %"}
+    return (Problem("L611", Where(name), name, values, hint), *doubts)
 
 
 def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Sequence[Problem]) -> Counter[State]:
@@ -346,13 +335,6 @@ def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Seque
     while rows := _READY_OF_DROP.rows(transaction.connection, drop=drop, most=CHUNK):
         change(transaction, [Settlement(row.id, State.HELD, STOPPED, problems=problems) for row in rows])
     return +(fates - Counter({State.READY: ready}) + Counter({State.HELD: ready}))
-
-
-def _too_many_errors(name: str, invalid: int, count: int, share_max: float) -> Problem:
-    """The problem of a drop with too many invalid documents."""
-    hint = f"correct the file and drop it again, or send only its valid rows: loadsheet retry --file {name}"
-    values = {"invalid": invalid, "count": count, "limit": f"{share_max * 100:.4g} %"}
-    return Problem("L611", Where(name), name, values, hint)
 
 
 _VERSIONS = frozenset(write.name for write in WRITES if write.action in (Action.CREATE, Action.UPDATE))

@@ -260,11 +260,6 @@ class _Versioned(msgspec.Struct):
     format: int
 
 
-def write_manifest(manifest: Manifest) -> bytes:
-    """A manifest as the bytes of a member."""
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
-
-
 def read_manifest(members: CapsuleReader) -> Manifest:
     """The manifest of a capsule. Raises CannotOpen if a newer program made it."""
     text = members.read(MANIFEST)

@@ -166,7 +166,10 @@ def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
     now = database_time(connection)
     if not has_shared_tables(connection):
         return ClusterStatus(moment(now))
-    recent_takeovers = [_takeover(row) for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})]
+    recent_takeovers = [
+        Takeover(moment(row.at), row.shipper, row.before, row.after)
+        for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})
+    ]
     listed = [_worker(row, now, silent_s) for row in connection.execute(select(workers))]
     listed.sort(key=lambda worker: (not worker.alive, worker.host, worker.since, worker.name))
     return ClusterStatus(
@@ -212,10 +215,6 @@ def _texts(stored: str) -> tuple[str, ...]:
 
 def _values(item: Any) -> Sequence[Any]:
     return list(item.values()) if isinstance(item, Mapping) else item if isinstance(item, list) else [item]
-
-
-def _takeover(row: Any) -> Takeover:
-    return Takeover(moment(row.at), row.shipper, row.before, row.after)
 
 
 _MADE = text("select to_regclass('workers')")

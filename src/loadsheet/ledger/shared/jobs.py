@@ -97,15 +97,10 @@ def make_tables(engine: Engine, address: Address) -> None:
         connection.exec_driver_sql(f'set local search_path to "{address.shared}"')
         if not inspect(connection).has_table(shared_meta.name, schema=address.shared):
             shared_metadata.create_all(connection)
-        _upgrade(connection)
+        if connection.execute(_UPGRADED, {"name": _TABLES}).rowcount:  # 0.5.0 recorded takeovers of batches
+            takeovers.drop(connection)
+            takeovers.create(connection)
         _make_queue(connection)
-
-
-def _upgrade(connection: Connection) -> None:
-    """Upgrade tables made by 0.5.0, whose takeovers were takeovers of batches."""
-    if connection.execute(_UPGRADED, {"name": _TABLES}).rowcount:
-        takeovers.drop(connection)
-        takeovers.create(connection)
 
 
 def _make_queue(connection: Connection) -> None:

@@ -231,9 +231,8 @@ def unmovable_file(settings: Settings, file_name: FileName, going: Sequence[str]
 
 def rename_originals(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
     """Rename originals with these names to their pseudonyms. Raises FolderError."""
-    for file_name in names:
-        for file in file_name.files:
-            _rename(settings, ledger, file_name, file)
+    for file_name, file in ((name, file) for name in names for file in name.files if file.kept_as):
+        _rename(settings, ledger, file_name, file)
 
 
 def rename_in_texts(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
@@ -264,10 +263,8 @@ def _rename_in(path: Path, names: Sequence[FileName]) -> None:
 
 def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptFile) -> None:
     before = file.kept_as
-    if not before:
-        return
     is_renamed = Path(before).name.partition("~")[0].partition(".")[0] == file_name.pseudonym.partition(".")[0]
-    folder = _folder_of(settings, file)
+    folder = settings.archive_place / file.run[:10].replace("-", "/") / file.run
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
         ledger.maintenance.record_original_at(file.number, place)
@@ -329,10 +326,6 @@ def remove_original(settings: Settings, place: str) -> None:
     _remove(place)
     if not address_of(place) and _is_archived(settings, place):
         inbox.remove_empty_folders(Path(place).parent, settings.archive_place)
-
-
-def _folder_of(settings: Settings, file: KeptFile) -> Path:
-    return settings.archive_place / file.run[:10].replace("-", "/") / file.run
 
 
 def _is_archived(settings: Settings, place: str) -> bool:
