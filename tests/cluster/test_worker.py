@@ -19,13 +19,6 @@ from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 STATES = "select status::text from procrastinate_jobs order by id"
 
 
-@pytest.fixture
-def engine(acme):
-    found = shared_engine(address_of(acme.database_url))
-    yield found
-    found.dispose()
-
-
 def serve_once(folder, *only):
     with working(folder, *only, once=True) as worker:
         assert worker.ended() == 0

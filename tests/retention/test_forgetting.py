@@ -24,24 +24,6 @@ from loadsheet.problems import LedgerError
 OTHER = "Herr Anderer"
 
 
-@pytest.fixture
-def kind():
-    return "sqlite"
-
-
-@pytest.fixture
-def house(tmp_path, kind):
-    with house_in(tmp_path, kind=kind, reports=False) as opened:
-        yield opened
-
-
-@pytest.fixture
-def reporting(tmp_path, kind):
-    """A house whose nights end with reports."""
-    with house_in(tmp_path, kind=kind) as opened:
-        yield opened
-
-
 def files_with(house, text):
     """The files around the ledger in which this text stands."""
     paths = [path for path in house.place.iterdir() if path.is_file()]
