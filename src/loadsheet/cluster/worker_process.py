@@ -3,6 +3,9 @@
 Owns: its threads (job queue, heartbeats, housekeeping), the order in which they start and end, and how often each chore is done. It
 can be killed at any time: its jobs go to other workers, and the next run looks up what the killed run was sending. Heartbeats and
 chores have threads and connections of their own, so runs cannot delay them. An error in one is logged once and the chore is retried.
+
+Also owns which shippers a worker serves. Their ledgers must be in one database, because they share one queue. Wrong settings of one
+shipper are reported and do not stop the others.
 """
 
 import os
@@ -11,7 +14,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -24,17 +27,18 @@ from loadsheet import exit_codes, run_log
 from loadsheet.backoff import Backoff
 from loadsheet.cluster import timetable
 from loadsheet.cluster.job_queue import Outage, Queue, Requeue
-from loadsheet.cluster.served_shippers import ServedShippers
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import unique
-from loadsheet.ledger.postgres import BEATS, address_of, shared_engine
+from loadsheet.ledger.postgres import BEATS, Address, address_of, shared_engine
 from loadsheet.ledger.shared import Engine, cluster_status, jobs
 from loadsheet.ledger.shared.cluster_status import WorkerInfo
 from loadsheet.ledger.shared.mutual_exclusion import forget_fires
 from loadsheet.operations.expected_files import local_text, zone_of
-from loadsheet.problems import LedgerError, LedgerGone, LoadsheetError, RunKilled
-from loadsheet.settings import Settings
+from loadsheet.problems import LedgerError, LedgerGone, LoadsheetError, RunKilled, SettingsError
+from loadsheet.settings import Settings, shippers_in
 from loadsheet.settings.operations import ClusterSettings
+from loadsheet.settings.shippers import chosen
+from loadsheet.settings.sources import find
 
 POLL_S = 0.2
 STUCK_S = 60.0
@@ -80,14 +84,7 @@ class Worker:
         places = places or settings.cluster.worker_places
         self._info = WorkerInfo(unique(), socket.gethostname(), os.getpid(), version("loadsheet"), (), places)
         self._engine = shared_engine(self._served.address)
-        self._queue = Queue(
-            self._served.address,
-            places,
-            queues=self._served.queues,
-            do=self._do,
-            outage=Outage(say),
-            failed=self._failed,
-        )
+        self._queue = Queue(self._served.address, places, self._served.queues, self, Outage(say))
         self._housekeeping = Housekeeping(self._engine, self._served, self._queue, self._info, settings.cluster)
 
     def serve(
@@ -120,6 +117,38 @@ class Worker:
             self._engine.dispose()
         self._say("stopped; other workers or the next start do the remaining runs")
         return 0
+
+    def do(self, arguments: Mapping[str, Any]) -> None:
+        """Do a run. If another process holds the ledger, retry soon: that process may have missed the newest files."""
+        settings = self._served.by_shipper.get(arguments["shipper"])
+        if settings is None:  # this worker no longer serves the shipper: leave the job to others for a while
+            self._say_once(f"{arguments['shipper']}: this worker no longer has its settings; other workers do its runs")
+            raise Requeue(self._takeover_s)
+        with self._engine.connect() as connection:
+            address = self._served.addresses[settings.ledger_schema]
+            if held_s := jobs.seconds_until_free(connection, address, settings.cluster.takeover_s):
+                raise Requeue(min(held_s, BUSY_RETRY_S))
+        due = datetime.fromisoformat(arguments["due"])
+        try:
+            self._run(settings, due, self._stopping)
+        except RunKilled:  # retried when its ledger is free, a limited number of times
+            raise
+        except LoadsheetError as error:
+            self._requeue_if_in_time(settings, due, error)
+            raise
+        self._pauses.pop(settings.shipper, None)
+
+    def failed(self, arguments: Mapping[str, Any], error: BaseException, after_s: float | None) -> None:
+        """Report a failed run with its error, and the seconds until it is retried (None: it is given up)."""
+        shipper = arguments.get("shipper", "")
+        run_of = f"the run of {shipper}" if shipper else "the run"
+        again = "it is not retried" if after_s is None else f"it is retried in {after_s:g} s"
+        if isinstance(error, LoadsheetError):
+            self._say_once(f"{run_of}: {error}; {again}", f"{shipper} {error} {after_s is None}")
+            return
+        with tempfile.NamedTemporaryFile("w", prefix="loadsheet-", suffix=".traceback.txt", delete=False) as file:
+            file.write("".join(traceback.format_exception(error)))
+        self._say(f"{run_of}: an internal error ({type(error).__name__}), the traceback is in {file.name}; {again}")
 
     @contextmanager
     def _working(self) -> Iterator[ThreadPoolExecutor]:
@@ -171,26 +200,6 @@ class Worker:
             mine = jobs.count_due(connection, self._served.queues())
             return not mine and not (worker_id is not None and jobs.running_jobs(connection, worker_id))
 
-    def _do(self, _job_id: int, arguments: Mapping[str, Any]) -> None:
-        """Do a run. If another process holds the ledger, retry soon: that process may have missed the newest files."""
-        settings = self._served.by_shipper.get(arguments["shipper"])
-        if settings is None:  # this worker no longer serves the shipper: leave the job to others for a while
-            self._say_once(f"{arguments['shipper']}: this worker no longer has its settings; other workers do its runs")
-            raise Requeue(self._takeover_s)
-        with self._engine.connect() as connection:
-            address = self._served.addresses[settings.ledger_schema]
-            if held_s := jobs.seconds_until_free(connection, address, settings.cluster.takeover_s):
-                raise Requeue(min(held_s, BUSY_RETRY_S))
-        due = datetime.fromisoformat(arguments["due"])
-        try:
-            self._run(settings, due, self._stopping)
-        except RunKilled:  # retried when its ledger is free, a limited number of times
-            raise
-        except LoadsheetError as error:
-            self._requeue_if_in_time(settings, due, error)
-            raise
-        self._pauses.pop(settings.shipper, None)
-
     def _requeue_if_in_time(self, settings: Settings, due: datetime, error: LoadsheetError) -> None:
         """Requeue a run that may succeed later, while it would still be caught up (`schedules.catch_up_s`)."""
         if error.exit_code != exit_codes.TRY_AGAIN or datetime.now(UTC) - due > settings.schedules.catch_up:
@@ -204,23 +213,94 @@ class Worker:
         pauses = self._pauses.setdefault(settings.shipper, Backoff(settings.watch.retry_s, RUN_AGAIN_MAX_S))
         raise Requeue(pauses.next()) from error
 
-    def _failed(self, arguments: Mapping[str, Any], error: BaseException, after_s: float | None) -> None:
-        shipper = arguments.get("shipper", "")
-        run_of = f"the run of {shipper}" if shipper else "the run"
-        again = "it is not retried" if after_s is None else f"it is retried in {after_s:g} s"
-        if isinstance(error, LoadsheetError):
-            self._say_once(f"{run_of}: {error}; {again}", f"{shipper} {error} {after_s is None}")
-            return
-        with tempfile.NamedTemporaryFile("w", prefix="loadsheet-", suffix=".traceback.txt", delete=False) as file:
-            file.write("".join(traceback.format_exception(error)))
-        self._say(f"{run_of}: an internal error ({type(error).__name__}), the traceback is in {file.name}; {again}")
-
     def _say_once(self, text: str, about: str = "") -> None:
         """Report something, unless the same subject was reported within `REPEAT_S`."""
         now, about = time.monotonic(), about or text
         self._reported_at = {key: at for key, at in self._reported_at.items() if now - at < REPEAT_S}
         if about not in self._reported_at:
             self._reported_at[about] = now
+            self._say(text)
+
+
+class ServedShippers:
+    """The shippers of a worker: those of the settings file, or those in `only`. `by_shipper` holds the settings by shipper name,
+    which is empty where no shippers are declared; `addresses` those of the ledgers by their schema. Raises SettingsError if none
+    can be served.
+    """
+
+    by_shipper: Mapping[str, Settings]
+    addresses: Mapping[str, Address]
+
+    def __init__(self, config: Path | None, only: Sequence[str], say: Say) -> None:
+        self._config, self._only, self._say = config, tuple(only), say
+        self._reported: set[str] = set()
+        self._file = self._signature()
+        self._apply(self._read())
+
+    @property
+    def address(self) -> Address:
+        """The address of the shared database. Its schema is that of one of the ledgers."""
+        return next(iter(self.addresses.values()))
+
+    def queues(self) -> Sequence[str]:
+        """The queues of these ledgers."""
+        return [jobs.queue_of(ledger) for ledger in self.addresses]
+
+    def is_stale(self) -> bool:
+        """Whether the settings file changed since it was read."""
+        return self._signature() != self._file
+
+    def reload(self) -> None:
+        """Reload the settings. Wrong settings are reported and the previous ones stay in force."""
+        self._file = self._signature()
+        try:
+            self._apply(self._read())
+        except SettingsError as error:
+            self._say_once(f"{error}; the previous settings stay in force")
+
+    def _read(self) -> Mapping[str, Settings]:
+        declared = shippers_in(self._config)
+        names = tuple(chosen(declared, name, find(self._config)) for name in self._only) or declared or ("",)
+        loaded: dict[str, Settings] = {}
+        for name in names:
+            try:
+                loaded[name] = Settings.load(self._config, shipper=name)
+            except SettingsError as error:
+                if len(names) == 1:
+                    raise
+                self._say_once(f"{name}: {error}; this worker does not serve the shipper")
+        return loaded
+
+    def _apply(self, loaded: Mapping[str, Settings]) -> None:
+        shared = {name: settings for name, settings in loaded.items() if settings.is_shared}
+        if not shared:
+            raise SettingsError(
+                "database: a worker needs a ledger on PostgreSQL. A ledger in a file needs only `loadsheet run` or"
+                ' `loadsheet watch`. For several machines write database = "postgresql://USER@HOST/NAME"'
+            )
+        addresses = {settings.ledger_schema: address_of(settings.database_url) for settings in shared.values()}
+        if len({(address.url, address.shared) for address in addresses.values()}) > 1:
+            names = ", ".join(shared)
+            raise SettingsError(
+                f"database: the ledgers of {names} are in several databases, each with a queue of its own; start a worker for each"
+                " database with --only"
+            )
+        for name in loaded.keys() - shared.keys():
+            self._say_once(f"{name}: its ledger is in a file and needs no worker")
+        self.by_shipper = {settings.shipper: settings for settings in shared.values()}
+        self.addresses = addresses
+
+    def _signature(self) -> tuple[int, int, int] | None:
+        file = find(self._config)
+        try:
+            status = file.stat() if file else None
+        except OSError:
+            return None
+        return (status.st_mtime_ns, status.st_size, status.st_ino) if status else None
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
             self._say(text)
 
 
