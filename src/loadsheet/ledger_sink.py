@@ -54,7 +54,7 @@ def _claims(settings: Settings) -> Iterator[inbox.Claims]:
     if not (settings.is_shared and settings.inbox_address):
         yield inbox.SINGLE_PROCESS
         return
-    from loadsheet.ledger.shared.claims import held_claims
+    from loadsheet.ledger.shared.mutual_exclusion import held_claims
 
     shared = held_claims(settings.database_url, settings.cluster.takeover_s)
     with shared as claims:

@@ -14,7 +14,7 @@ from month_of_runs import ORDERS, Month
 from orders import PACKAGES_EACH, order_id
 from small_disk import small_disk
 
-from loadsheet.ledger.schema import SCHEMA_VERSION
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION
 
 pytestmark = pytest.mark.journey
 ROWS_EACH = 1 + PACKAGES_EACH  # rows of an order

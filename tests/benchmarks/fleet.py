@@ -28,7 +28,7 @@ from postgres import running_server
 from tests.benchmarks.sink import sink
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.opening import forget_engines, make
+from loadsheet.ledger.ledger_opening import forget_engines, make
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import profiles

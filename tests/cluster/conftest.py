@@ -3,7 +3,8 @@ import pytest
 from worker_processes import asking, house
 
 from loadsheet.cluster import job_queue
-from loadsheet.ledger.opening import forget_engines
+from loadsheet.ledger.ledger_opening import forget_engines
+from loadsheet.ledger.postgres import address_of, shared_engine
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,14 @@ def database_url(made_before):
 def acme(tmp_path, database_url):
     """The settings of the one shipper of a fleet whose settings file is in `tmp_path`."""
     return house(tmp_path, database_url, "acme")["acme"]
+
+
+@pytest.fixture
+def engine(acme):
+    """An engine for the tables that the fleet shares."""
+    found = shared_engine(address_of(acme.database_url))
+    yield found
+    found.dispose()
 
 
 @pytest.fixture

@@ -9,20 +9,13 @@ from sqlalchemy import text
 from worker_processes import house, until, want, working
 
 from loadsheet.cluster.job_queue import Requeue
-from loadsheet.ledger.postgres import address_of, shared_engine
+from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs
 
 EARLIER, NOW = "2026-11-23T08:00:00.000Z", "2026-11-23T09:00:00.000Z"
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
 STATES = "select status::text, args ->> 'due' from procrastinate_jobs order by id"
 LOST = text("update procrastinate_jobs set status = 'doing', worker_id = null")
-
-
-@pytest.fixture
-def engine(acme):
-    found = shared_engine(address_of(acme.database_url))
-    yield found
-    found.dispose()
 
 
 @pytest.fixture

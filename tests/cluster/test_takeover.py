@@ -15,7 +15,7 @@ from fleet_processes import TOKEN, exchange, until
 from orders import MAPPINGS, write_orders
 
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.opening import forget_engines, make
+from loadsheet.ledger.ledger_opening import forget_engines, make
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs, open_shared
 from loadsheet.settings import profiles

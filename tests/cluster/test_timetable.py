@@ -19,11 +19,11 @@ from sqlalchemy import update
 from watch_process import watching
 
 from loadsheet.cluster.timetable import SharedTimetable, Timetable
-from loadsheet.ledger import clock as database_clock
 from loadsheet.ledger import open_ledger
-from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.shared import fires
-from loadsheet.ledger.shared.schema import shared_meta
+from loadsheet.ledger.codec import moment, stamp
+from loadsheet.ledger.ledger_tables import shared_meta
+from loadsheet.ledger.shared import mutual_exclusion
+from loadsheet.ledger.statements import database_time
 from loadsheet.problems import ExchangeUnreachable
 from loadsheet.settings import Settings
 from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
@@ -122,7 +122,7 @@ def test_of_several_watches_of_a_shared_ledger_one_runs():
         assert watches[0].due_s() == 0, "until it ran"
         watches[0].record_run(datetime.now(UTC))
         assert watches[0].due_s() > 0
-        assert [fire.by for fire in fires.last(connection).values()] == ["a"]
+        assert [fire.by for fire in mutual_exclusion.last_fires(connection).values()] == ["a"]
 
 
 def test_a_watch_of_a_shared_ledger_goes_on_while_that_is_away(tmp_path):
@@ -132,7 +132,7 @@ def test_a_watch_of_a_shared_ledger_goes_on_while_that_is_away(tmp_path):
 
 
 def clock_of_the_database(connection):
-    return database_clock.moment(database_clock.now(connection))
+    return moment(database_time(connection))
 
 
 def test_a_watch_runs_when_it_is_time_and_tries_again_what_could_not_go_on(tmp_path, clock):
@@ -191,12 +191,14 @@ def test_the_command_runs_by_schedule_where_the_ledger_is_shared(tmp_path):
     )
     with joined(settings) as connection:
         two_days = clock_of_the_database(connection) - timedelta(days=2)
-        fires.begin(connection, fires.ScheduleKey("", settings.schedules.timetable[0].name), two_days)
+        mutual_exclusion.begin_schedule(
+            connection, mutual_exclusion.ScheduleKey("", settings.schedules.timetable[0].name), two_days
+        )
         with exchange(tmp_path / "exchange.db") as there, watching(tmp_path, "--exchange", there.url) as watch:
             watch.until(lambda: len(watch.out) == 1)
             assert watch.says("catching up: 0 0 * * * UTC was due ")
             assert watch.stop() == 0
-        ((known, fire),) = fires.last(connection).items()
+        ((known, fire),) = mutual_exclusion.last_fires(connection).items()
     assert (known.shipper, fire.by.partition(" ")[0]) == ("", "process")
     assert "exit code 0" in watch.out[0]
 

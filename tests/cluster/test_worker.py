@@ -8,23 +8,15 @@ import databases
 import pytest
 from worker_processes import began, house, until, want, working
 
-from loadsheet.cluster.housekeeping import Housekeeping
-from loadsheet.cluster.job_queue import Outage
+from loadsheet.cluster.worker_process import Housekeeping
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared import fires, jobs, workers
-from loadsheet.ledger.shared.fires import ScheduleKey
+from loadsheet.ledger.shared import cluster_status, jobs, mutual_exclusion
+from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 STATES = "select status::text from procrastinate_jobs order by id"
-
-
-@pytest.fixture
-def engine(acme):
-    found = shared_engine(address_of(acme.database_url))
-    yield found
-    found.dispose()
 
 
 def serve_once(folder, *only):
@@ -186,7 +178,7 @@ def test_ledgers_in_two_databases_are_refused(tmp_path, acme):
 def test_a_worker_stands_in_the_register_while_it_lives(tmp_path, database_url, ask, engine):
     def living(shipper):
         with engine.connect() as connection:
-            return workers.alive_workers(connection, 60.0, shipper)
+            return cluster_status.alive_workers(connection, 60.0, shipper)
 
     acme = house(tmp_path, database_url, "acme", takeover_s=2.0)["acme"]  # a sign of life each half second
     (tmp_path / "hold").touch()
@@ -210,7 +202,9 @@ def scheduled(tmp_path, database_url):
     acme = house(tmp_path, database_url, "acme", **{"schedules.cron": f"{then.minute} {then.hour} * * *"})["acme"]
     engine = shared_engine(address_of(acme.database_url))
     with engine.begin() as connection:
-        fires.begin(connection, ScheduleKey("acme", acme.schedules.timetable[0].name), then - timedelta(hours=1))
+        mutual_exclusion.begin_schedule(
+            connection, ScheduleKey("acme", acme.schedules.timetable[0].name), then - timedelta(hours=1)
+        )
     engine.dispose()
     return acme, then
 
@@ -219,8 +213,8 @@ def test_settings_that_are_read_again_while_schedules_are_looked_at_do_no_harm(t
     acme, _ = scheduled(tmp_path, database_url)
     changing = SimpleNamespace(by_shipper={"acme": acme}, addresses={})  # acme is served no more, since just now
     engine = shared_engine(address_of(acme.database_url))
-    me = workers.WorkerInfo("me", "here", 1, "1", (), 1)
-    kept = Housekeeping(engine, changing, None, Outage(print), enrolled=lambda: me, takeover_s=1.0, jobs_days=1)
+    me = cluster_status.WorkerInfo("me", "here", 1, "1", (), 1)
+    kept = Housekeeping(engine, changing, None, me, acme.cluster)
     kept._tick()
     engine.dispose()
     assert ask("select args ->> 'shipper' from procrastinate_jobs") == [("acme",)]
@@ -231,7 +225,7 @@ def test_a_run_that_is_due_is_started_once_by_one_of_the_workers(tmp_path, datab
     ran = []
 
     def run(settings, moment, stopping):
-        ran.append((settings.shipper, moment, bool(stopping)))
+        ran.append((settings.shipper, moment, stopping.is_set()))
 
     with working(tmp_path, run=run) as one, working(tmp_path, run=run) as other:
         until(lambda: ran, worker=one)

@@ -8,7 +8,7 @@ import pytest
 from postgres import running_server
 from worker_processes import asking, began, house, process, until, want, working
 
-from loadsheet.ledger.opening import forget_engines
+from loadsheet.ledger.ledger_opening import forget_engines
 
 STATES = "select status::text from procrastinate_jobs order by id"
 

@@ -163,7 +163,7 @@ HOMES = {  # each third-party library and the only places that import it
     "olefile": {"loadsheet.reading.xls"},
     "xlsxwriter": {"loadsheet.reports", "loadsheet.mapping_tools.template"},
     "sqlalchemy": {"loadsheet.ledger", "loadsheet.exchange"},
-    "duckdb": {"loadsheet.mapping", "loadsheet.operations.retention.table_export"},
+    "duckdb": {"loadsheet.mapping", "loadsheet.operations.retention.ledger_copies"},
     "rule_engine": {"loadsheet.mapping.expressions"},
     "re2": {"loadsheet.mapping.texts"},
     "ruamel": {"loadsheet.mapping", "loadsheet.exchange_profile"},

@@ -19,7 +19,7 @@ from loadsheet import inbox, object_storage
 from loadsheet.cli import invoke
 from loadsheet.inbox import claim, fetch_objects, give_back, is_unchanged, peek, quick_scan, scan
 from loadsheet.ledger import Opening, State, open_ledger
-from loadsheet.ledger.shared.claims import held_claims
+from loadsheet.ledger.shared.mutual_exclusion import held_claims
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.problems import FolderError, LedgerBusy, SettingsError
 from loadsheet.settings import Settings

@@ -7,7 +7,7 @@ import pytest
 from databases import new_url
 
 from loadsheet.ledger.shared import open_shared
-from loadsheet.ledger.shared.claims import held_claims
+from loadsheet.ledger.shared.mutual_exclusion import held_claims
 
 PLACE = "s3://bucket/inbox"
 

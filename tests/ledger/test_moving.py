@@ -11,6 +11,7 @@ import databases
 import ledgers
 import pytest
 from effects import EVERY
+from ledgers import refusal
 from sqlalchemy import Engine, event, select, text
 
 from loadsheet.ledger import (
@@ -24,8 +25,8 @@ from loadsheet.ledger import (
     open_ledger,
     read_ledger,
 )
+from loadsheet.ledger.ledger_tables import metadata
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.schema import metadata
 from loadsheet.problems import LedgerBusy, LedgerError, LoadsheetError, SettingsError
 
 CLOCK = ledgers.Ticking
@@ -127,7 +128,7 @@ def test_all_of_it_is_there_and_goes_on(file, url):
 
 def test_the_file_is_counted_before_the_copy_begins(file, url, monkeypatch):
     """The server ends a transaction in which nothing comes for some seconds, and a big file takes longer."""
-    counted, sums = [], moving._sums
+    counted, sums = [], moving._held
     address = address_of(url)
     engine = shared_engine(address)
 
@@ -137,7 +138,7 @@ def test_the_file_is_counted_before_the_copy_begins(file, url, monkeypatch):
                 counted.append(beside.scalar(WRITERS, {"schema": address.schema}))
         return sums(connection)
 
-    monkeypatch.setattr(moving, "_sums", count)
+    monkeypatch.setattr(moving, "_held", count)
     moved(file, url)
     engine.dispose()
     assert counted == [0]
@@ -150,11 +151,7 @@ def one_more(number):
 def test_the_old_place_says_where_it_went(file, url):
     done = moved(file, url)
     for opening in (open_ledger, read_ledger):
-        with (
-            pytest.raises(SettingsError, match=r"was moved to postgresql://.*set `database` to that"),
-            opening(f"sqlite:///{file}"),
-        ):
-            pass
+        refusal(opening(f"sqlite:///{file}"), SettingsError, r"was moved to postgresql://.*set `database` to that")
     assert moved(file, url) == done._replace(counts={})  # said once more, nothing is done
     elsewhere = databases.new_url("postgresql", file.parent)
     with pytest.raises(SettingsError, match=r"was moved to .*, and cannot be moved to"):
@@ -167,8 +164,7 @@ def test_the_mark_of_the_last_run_goes_along(file, url):
     assert b"2026-03-04-02" in mark.read_bytes()
     empty = databases.new_url("postgresql", file.parent)
     mark.rename(mark.with_name(f"last_run_of_{empty.split('schema=')[1].split('&')[0]}.json"))
-    with pytest.raises(LedgerError, match="does not know run 2026-03-04-02"), opened(empty, file):
-        pass
+    refusal(opened(empty, file), match="does not know run 2026-03-04-02")
 
 
 def test_nothing_goes_where_something_is(file, url):
@@ -202,8 +198,7 @@ def test_what_is_not_there_cannot_be_moved(tmp_path, url):
 
 
 def test_an_empty_ledger_is_not_begun_beside_a_file_that_knows_what_was_sent(file, url):
-    with pytest.raises(SettingsError, match="move it there with `loadsheet ledger move`"), opened(url, file):
-        pass
+    refusal(opened(url, file), SettingsError, "move it there with `loadsheet ledger move`")
 
 
 # killed anywhere

@@ -8,15 +8,16 @@ import databases
 import ledgers
 import pytest
 import ready_entries
+from ledgers import refusal
 from postgres import running_server
 from ready_entries import Settlement
 from sqlalchemy import select, update
 
 from loadsheet.ledger import State, open_ledger, read_ledger
+from loadsheet.ledger.ledger_opening import forget_engines
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.ledger.migrations import step
-from loadsheet.ledger.opening import forget_engines
 from loadsheet.ledger.postgres import address_of, ledger_engine, make_schema, without_password
-from loadsheet.ledger.schema import SCHEMA_VERSION, entries, meta, runs
 from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
 
 
@@ -185,13 +186,18 @@ def fragile():
         forget_engines()
 
 
+@pytest.fixture
+def url(fragile):
+    """A ledger on it that is not there yet."""
+    return fragile.new_database() + "&schema=s"
+
+
 def configure(server, statement):
     databases.ask(statement, url=server.url("postgres"))
     databases.ask("select pg_reload_conf()", url=server.url("postgres"))
 
 
-def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile):
-    url = fragile.new_database() + "&schema=s"
+def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile, url):
     with ledgers.ledger_at(url) as ledger:
         run = ledger.begin_run()
         drop = ready_entries.orders(ledger, run, 2)
@@ -208,8 +214,7 @@ def test_a_restart_ends_what_is_under_way_with_75_and_the_next_goes_on(fragile):
         assert ledger.check() == []
 
 
-def test_a_server_that_may_not_write_says_so(fragile):
-    url = fragile.new_database() + "&schema=s"
+def test_a_server_that_may_not_write_says_so(fragile, url):
     with ledgers.ledger_at(url) as ledger:
         run = ledger.begin_run()
         with ledger._engine.connect() as connection:
@@ -219,26 +224,22 @@ def test_a_server_that_may_not_write_says_so(fragile):
             ledger.end_run(run, exit_code=0, summary={})
 
 
-def test_a_server_that_loses_commits_is_refused(fragile):
-    url = fragile.new_database() + "&schema=s"
+def test_a_server_that_loses_commits_is_refused(fragile, url):
     configure(fragile, "alter system set fsync = off")
     try:
         forget_engines()
-        with pytest.raises(LedgerError, match=r"\(fsync off\); it needs fsync on"), ledgers.ledger_at(url):
-            pass
+        refusal(ledgers.ledger_at(url), match=r"\(fsync off\); it needs fsync on")
     finally:
         configure(fragile, "alter system reset fsync")
 
 
-def test_commits_wait_for_the_disk_whatever_the_server_says(fragile):
-    url = fragile.new_database() + "&schema=s"
+def test_commits_wait_for_the_disk_whatever_the_server_says(fragile, url):
     configure(fragile, f"alter database {url.partition('@/')[2].partition('?')[0]} set synchronous_commit = off")
     with ledgers.ledger_at(url) as ledger, ledger._engine.connect() as connection:
         assert connection.exec_driver_sql("show synchronous_commit").scalar() == "on"
 
 
-def test_a_transaction_that_failed_is_not_taken_for_committed(fragile):
-    url = fragile.new_database() + "&schema=s"
+def test_a_transaction_that_failed_is_not_taken_for_committed(fragile, url):
     with ledgers.ledger_at(url) as ledger:
         run = ledger.begin_run()
 
@@ -267,24 +268,21 @@ def test_a_transaction_that_failed_is_not_taken_for_committed(fragile):
     ],
 )
 def test_a_password_is_never_told(url):
-    with pytest.raises((LedgerError, SettingsError)) as caught, open_ledger(url):
-        pass
-    assert "s3cret" not in str(caught.value)
+    caught = refusal(open_ledger(url), (LedgerError, SettingsError))
+    assert "s3cret" not in str(caught)
     assert "s3cret" not in without_password(url)
 
 
 def test_who_is_not_let_in_is_told_where_to_look():
     url = databases.server().url("nowhere")
-    with pytest.raises(LedgerGone, match="check `database`: user, password, name"), open_ledger(url):
-        pass
+    refusal(open_ledger(url), LedgerGone, "check `database`: user, password, name")
 
 
 # schemas
 
 
 def test_a_ledger_that_is_not_there_is_not_made_for_who_reads(ledger_url):
-    with pytest.raises(LedgerError, match=r"there is no ledger at .* yet"), read_ledger(ledger_url):
-        pass
+    refusal(read_ledger(ledger_url), match=r"there is no ledger at .* yet")
 
 
 def test_an_older_schema_is_upgraded_when_somebody_runs(ledger_url):
@@ -299,8 +297,7 @@ def test_an_older_schema_is_upgraded_when_somebody_runs(ledger_url):
             "insert into runs (name, started_at, finished_at, summary) values ('2026-03-01-01', '2026-03-01T02:00:00.000Z', '', '')"
         )
     engine.dispose()
-    with pytest.raises(LedgerError, match="`loadsheet run` upgrades it"), read_ledger(ledger_url):
-        pass
+    refusal(read_ledger(ledger_url), match="`loadsheet run` upgrades it")
     with ledgers.ledger_at(ledger_url) as ledger:
         run = ledger.begin_run()
         drop = ready_entries.orders(ledger, run, 2)

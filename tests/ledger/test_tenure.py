@@ -7,9 +7,10 @@ import databases
 import ledgers
 import pytest
 import ready_entries
+from ledgers import refusal
 
 from loadsheet.ledger import Opening, open_ledger, read_ledger
-from loadsheet.ledger.opening import who
+from loadsheet.ledger.ledger_opening import who
 from loadsheet.ledger.postgres import address_of, ledger_engine
 from loadsheet.problems import LedgerBusy, LedgerGone, Superseded
 
@@ -29,12 +30,8 @@ def silence(url):
 
 
 def test_a_second_one_is_told_who_holds_it(ledger, ledger_url):
-    with (
-        pytest.raises(LedgerBusy, match=rf"is held by {who()} \(last heartbeat \d s ago\)") as caught,
-        held(ledger_url),
-    ):
-        pass
-    assert "30 s after it died (cluster.takeover_s)" in str(caught.value)
+    caught = refusal(held(ledger_url), LedgerBusy, rf"is held by {who()} \(last heartbeat \d s ago\)")
+    assert "30 s after it died (cluster.takeover_s)" in str(caught)
     with read_ledger(ledger_url) as reader:
         assert reader.queries.runs() == []
 
@@ -73,8 +70,7 @@ def test_the_former_holder_gives_nothing_away_when_it_ends(ledger_url):
             silence(ledger_url)
             mine = stack.enter_context(held(ledger_url))
         mine.begin_run()  # it is mine still
-        with pytest.raises(LedgerBusy), held(ledger_url):
-            pass
+        refusal(held(ledger_url), LedgerBusy)
 
 
 def test_a_heartbeat_keeps_it(ledger_url):
@@ -105,5 +101,4 @@ def test_it_is_not_lost_while_the_server_cannot_be_reached(ledger, ledger_url):
         ledger.begin_run()
     except LedgerGone:
         ledger.begin_run()
-    with pytest.raises(LedgerBusy), held(ledger_url):
-        pass
+    refusal(held(ledger_url), LedgerBusy)

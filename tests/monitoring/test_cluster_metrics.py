@@ -7,7 +7,7 @@ import pytest
 from monitored_runs import samples
 from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
-from loadsheet.ledger.shared.workers import cluster_status
+from loadsheet.ledger.shared.cluster_status import cluster_status
 from loadsheet.operations.monitoring import WatchStatus, serve_status
 from loadsheet.operations.monitoring.cluster_metrics import (
     CACHE_S,

@@ -12,8 +12,8 @@ from reported_runs import House, create
 from sqlalchemy import create_engine
 
 from loadsheet.ledger import Settlement, State, open_ledger
-from loadsheet.ledger.queries import call_times, calls_by_outcome, ledger_figures
-from loadsheet.ledger.schema import metadata
+from loadsheet.ledger.ledger_tables import metadata
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.monitoring import WatchStatus
 from loadsheet.operations.monitoring.metrics import collect_metrics, exposition, metrics_path
 from loadsheet.problems import LedgerBusy
@@ -141,10 +141,9 @@ def settled(submission, outcome, duration_ms):
 def test_postgresql_answers_the_same_questions():
     engine = create_engine(server().new_database().replace("postgresql://", "postgresql+psycopg://"))
     metadata.create_all(engine)
-    with engine.connect() as connection:
-        assert ledger_figures(connection, ["2026-03-04T02:15:00.000Z"]).opened_by == (0,)
-        assert calls_by_outcome(connection, "2026-03-04-01") == {}
-        assert call_times(connection, "2026-03-04-01", [0.1, 1.0]) == []
+    queries = LedgerQueries(engine)
+    assert queries.figures(["2026-03-04T02:15:00.000Z"]).opened_by == (0,)
+    assert queries.calls_in("2026-03-04-01", [0.1, 1.0]) == ({}, [])
     engine.dispose()
 
 

@@ -17,29 +17,11 @@ from sqlalchemy import select
 from loadsheet.cli import invoke
 from loadsheet.inbox import InboxFile, find_archived_copy
 from loadsheet.ledger import Choice, ReadTotals, Remark, Settlement, State, first_broken_decision, read_ledger
-from loadsheet.ledger.schema import metadata
+from loadsheet.ledger.ledger_tables import metadata
 from loadsheet.operations.retention.key_erasure import Request, find, forget, plan
 from loadsheet.problems import LedgerError
 
 OTHER = "Herr Anderer"
-
-
-@pytest.fixture
-def kind():
-    return "sqlite"
-
-
-@pytest.fixture
-def house(tmp_path, kind):
-    with house_in(tmp_path, kind=kind, reports=False) as opened:
-        yield opened
-
-
-@pytest.fixture
-def reporting(tmp_path, kind):
-    """A house whose nights end with reports."""
-    with house_in(tmp_path, kind=kind) as opened:
-        yield opened
 
 
 def files_with(house, text):

@@ -17,13 +17,12 @@ import pandas as pd
 import pytest
 from command import environment
 from killed_steps import dies_at
-from ledgers import Ticking, drop_of, ledger_in, plan, refused, unknown
+from ledgers import Ticking, drop_of, ledger_in, plan, refusal, refused, unknown
 from retention_runs import PERSON, house_in, orders, records
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
 from loadsheet.ledger.moving import restore
-from loadsheet.problems import LedgerError
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +144,7 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
     assert str(replaced) in out
     with closing(sqlite3.connect(replaced)) as old:
         assert old.execute("select count(*) from runs").fetchone() == (3,)
-    with pytest.raises(LedgerError, match="does not know run 2026-03-04-03"), ledger_in(state):
-        pass
+    refusal(ledger_in(state), match="does not know run 2026-03-04-03")
     clock = Ticking()
     with open_ledger(f"sqlite:///{state / 'ledger.db'}", Opening(accept_older=True), clock=clock) as ledger:
         ledger.begin_run()
@@ -212,8 +210,7 @@ def test_a_backup_that_is_damaged_or_none_or_newer_is_refused_and_nothing_is_tou
 def test_a_ledger_that_is_gone_is_put_back(command, state):
     copy = backed_up(command, state)
     (state / "ledger.db").unlink()
-    with pytest.raises(LedgerError, match="gone or empty"), ledger_in(state):
-        pass
+    refusal(ledger_in(state), match="gone or empty")
     assert command("restore", copy, "--yes")[0] == 0
     with ledger_in(state) as ledger:
         assert ledger.check() == []
@@ -333,7 +330,7 @@ def test_an_export_takes_bounded_memory(state, tmp_path):
     """A hundred times the rows do not take a hundred times the memory."""
     code = (
         "import resource, sys; sys.path.insert(0, sys.argv[2]); from pathlib import Path; from ledgers import ledger_in\n"
-        "from loadsheet.operations.retention.table_export import export\n"
+        "from loadsheet.operations.retention.ledger_copies import export\n"
         "with ledger_in(Path(sys.argv[1])) as ledger:\n"
         "    export(ledger, Path(sys.argv[1]) / 'out', 'parquet', payloads=True)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"

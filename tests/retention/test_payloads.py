@@ -5,7 +5,7 @@ import csv
 import databases
 import pytest
 from ledgers import document, drop_of, left_out, listing, plan, refused, tender, unknown, weight_problem
-from retention_runs import PERSON, House, house_in, orders, records
+from retention_runs import PERSON, House, orders, records
 
 from loadsheet import reconcile
 from loadsheet.dispatch.unknown_rules import content_before
@@ -14,17 +14,6 @@ from loadsheet.ledger.decisions import judge_retry
 from loadsheet.ledger.maintenance import figures_of
 from loadsheet.ledger.planning import NOT_KEPT
 from loadsheet.problems import LedgerError
-
-
-@pytest.fixture
-def kind():
-    return "sqlite"
-
-
-@pytest.fixture
-def house(tmp_path, kind):
-    with house_in(tmp_path, kind=kind, reports=False) as opened:
-        yield opened
 
 
 def invalid(number):

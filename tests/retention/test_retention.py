@@ -16,19 +16,6 @@ from loadsheet.cli import invoke
 from loadsheet.ledger import read_ledger
 
 
-@pytest.fixture
-def house(tmp_path):
-    with house_in(tmp_path, reports=False) as opened:
-        yield opened
-
-
-@pytest.fixture
-def reporting(tmp_path):
-    """A house whose nights end with reports."""
-    with house_in(tmp_path) as opened:
-        yield opened
-
-
 def original(house, drop, name, text="x"):
     """Put the original of a drop where a run archives it."""
     day = drop.run[:10].replace("-", "/")

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from postgres import running_server
 
-from loadsheet.ledger.opening import forget_engines
+from loadsheet.ledger.ledger_opening import forget_engines
 
 KINDS = ("sqlite", "postgresql")
 ON_BOTH = pytest.mark.parametrize("kind", KINDS)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import msgspec
+import pytest
 from sqlalchemy import insert, select, update
 
 from loadsheet.contract import BY_NAME, Listing
@@ -21,11 +22,11 @@ from loadsheet.ledger import (
     State,
     open_ledger,
 )
+from loadsheet.ledger.ledger_tables import tenures
 from loadsheet.ledger.location import Surroundings
-from loadsheet.ledger.schema import tenures
-from loadsheet.ledger.tenure import Fence
+from loadsheet.ledger.postgres import Fence
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow
-from loadsheet.problems import Problem, Where
+from loadsheet.problems import LedgerError, Problem, Where
 
 HEADER = ("Auftrag", "Empfänger", "PLZ", "Gewicht", "Wert")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -53,6 +54,13 @@ def ledger_at(url, clock=None):
 
 def ledger_in(folder, clock=None):
     return ledger_at(f"sqlite:///{folder / 'ledger.db'}", clock)
+
+
+def refusal(opening, error=LedgerError, match=None):
+    """The error with which a ledger is not opened."""
+    with pytest.raises(error, match=match) as caught, opening:
+        pytest.fail("it was opened")
+    return caught.value
 
 
 def taken_over(ledger):

@@ -20,7 +20,7 @@ _ROOMS = (
     "exchange.server",
     "mapping.expressions",
     "mapping_tools",
-    "cluster.worker",
+    "cluster.worker_process",
     "cluster.rate",
 )
 _LIBRARIES = ("pandas", "structlog", "psycopg", "procrastinate")  # else each command would load them again

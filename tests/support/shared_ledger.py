@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from databases import database
 from sqlalchemy import insert, text
 
-from loadsheet.ledger import clock
-from loadsheet.ledger.shared import leases, open_shared
-from loadsheet.ledger.shared import schema as tables
-from loadsheet.ledger.shared.leases import Ask, PaceStatus
-from loadsheet.ledger.shared.workers import ClusterStatus, QueueStatus, Takeover, Worker
+from loadsheet.ledger import ledger_tables as tables
+from loadsheet.ledger.shared import open_shared
+from loadsheet.ledger.shared.cluster_status import ClusterStatus, QueueStatus, Takeover, Worker
+from loadsheet.ledger.shared.leases import Ask, PaceStatus, SharedPace
+from loadsheet.ledger.statements import database_time
 from loadsheet.settings import Settings
 
 _numbers = itertools.count(1)
@@ -65,7 +65,7 @@ class Fleet:
         self.connection = connection
 
     def ago(self, seconds):
-        return clock.now(self.connection) - seconds
+        return database_time(self.connection) - seconds
 
     def put(self, table, **values):
         self.connection.execute(insert(getattr(tables, table)).values(values))
@@ -85,15 +85,14 @@ class Fleet:
         self, exchange="https://exchange.example", token="t", *, per_second=50, connections=8, wants=(), setback=None
     ):
         """A pace with the leases of these workers, each of whom wants so many calls a second and connections."""
-        name = leases.pace_name(exchange, token)
-        leases.begin(self.connection, name, exchange, per_second, connections)
+        engine = self.connection.engine
+        pace = SharedPace(engine, exchange, token, "")
+        pace.begin(per_second, connections)
         for worker, wanted, wanted_connections in wants:
-            with self.connection.engine.begin() as connection:
-                leases.renew(connection, name, worker, Ask(wanted, wanted_connections))
+            SharedPace(engine, exchange, token, worker).renew(Ask(wanted, wanted_connections))
         if setback:
-            with self.connection.engine.begin() as connection:
-                leases.setback(connection, name, 0.0, *setback)
-        return name
+            pace.setback(0.0, *setback)
+        return pace.name
 
     def job(self, shipper, reason="files", *, status="todo", age=0):
         """A job as `ledger.shared.jobs` announces it."""

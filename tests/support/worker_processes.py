@@ -17,7 +17,7 @@ import psycopg
 from command import environment
 
 from loadsheet.cluster.job_queue import Requeue
-from loadsheet.cluster.worker import serve
+from loadsheet.cluster.worker_process import Worker
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of
@@ -75,7 +75,7 @@ def labor(folder):
         with (folder / "began").open("a", encoding="utf-8") as file:
             file.write(f"{settings.shipper} {os.getpid()}-{threading.get_native_id()}\n")
         while (folder / "hold").exists():
-            if stopping:
+            if stopping.is_set():
                 raise Requeue
             time.sleep(0.02)
 
@@ -95,15 +95,9 @@ class Within:
     def __init__(self, folder, only=(), *, places=2, once=False, run=None):
         self.said, self.stopping, self.reread = [], threading.Event(), threading.Event()
         self.code, self.broke = None, None
-        self._call = lambda: serve(
-            folder / "loadsheet.toml",
-            tuple(only),
-            places=places,
-            say=self.said.append,
-            stopping=self.stopping,
-            once=once,
-            reread=self.reread,
-            run=run or labor(folder),
+        config, run = folder / "loadsheet.toml", run or labor(folder)
+        self._call = lambda: Worker(config, tuple(only), run, self.said.append, places).serve(
+            self.stopping, once=once, reread=self.reread
         )
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -168,7 +162,7 @@ def _main():
     def say(text):
         print(text, file=sys.stderr, flush=True)
 
-    serve(folder / "loadsheet.toml", (), places=int(sys.argv[2]), say=say, stopping=stopping, run=labor(folder))
+    Worker(folder / "loadsheet.toml", (), labor(folder), say, int(sys.argv[2])).serve(stopping)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from workspace import copy_mappings
 
 from loadsheet import run_log, translation
 from loadsheet.contract import Assumptions
-from loadsheet.ledger.schema import drops, entries, events, files, ignored, mappings, tables
+from loadsheet.ledger.ledger_tables import drops, entries, events, files, ignored, mappings, tables
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder, route
 from loadsheet.mapping.documents import Document

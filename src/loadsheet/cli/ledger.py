@@ -24,15 +24,15 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import confirm, print_json, print_lines, say
 from loadsheet.ledger import Ledger
+from loadsheet.ledger.ledger_opening import file_of
 from loadsheet.ledger.moving import Destination
 from loadsheet.ledger.moving import move as move_all
 from loadsheet.ledger.moving import restore as restore_copy
-from loadsheet.ledger.opening import file_of
-from loadsheet.operations.retention.backups import BY_THE_SERVER, backup_folder, make_backup, note_copy
-from loadsheet.operations.retention.backups import check as check_all
 from loadsheet.operations.retention.key_erasure import ErasurePlan, Request, Traces, find, plan
 from loadsheet.operations.retention.key_erasure import forget as forget_all
-from loadsheet.operations.retention.table_export import export as export_tables
+from loadsheet.operations.retention.ledger_copies import BY_THE_SERVER, backup_folder, make_backup, note_copy
+from loadsheet.operations.retention.ledger_copies import check as check_all
+from loadsheet.operations.retention.ledger_copies import export as export_tables
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
 from loadsheet.settings import Settings
 

@@ -10,7 +10,7 @@ import click
 
 from loadsheet import run_log
 from loadsheet.ledger import Clock, Ledger, Opening, open_ledger, read_ledger, utc_now
-from loadsheet.ledger.opening import file_of
+from loadsheet.ledger.ledger_opening import file_of
 from loadsheet.settings import Settings
 
 

@@ -42,8 +42,8 @@ from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import Ledger, State, open_ledger
+from loadsheet.ledger.ledger_opening import is_there
 from loadsheet.ledger.location import refuse_beside_a_file
-from loadsheet.ledger.opening import is_there
 from loadsheet.mapping import load_folder
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused

@@ -33,13 +33,12 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_lines, say
 from loadsheet.cli.run_end import RunEnd
-from loadsheet.cluster import enqueue
-from loadsheet.cluster.timetable import SharedTimetable, Timetable
+from loadsheet.cluster.timetable import SharedTimetable, Timetable, enqueue_run, is_run_pending
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.internal_errors import fault_summary
 from loadsheet.ledger import Ledger, State
-from loadsheet.ledger.opening import make, who
+from loadsheet.ledger.ledger_opening import make, who
 from loadsheet.mapping import load_folder
 from loadsheet.operations import monitoring
 from loadsheet.operations.expected_files import next_due
@@ -180,7 +179,7 @@ def _watch(held: _HeldShipper, context: _WatchContext) -> Watch:
         close,
         partial(_due_s, settings, ledger),
         timetable.due_s,
-        partial(enqueue.is_run_pending, settings) if settings.is_shared else lambda: False,
+        partial(is_run_pending, settings) if settings.is_shared else lambda: False,
     )
 
 
@@ -204,7 +203,7 @@ def _run_isolated(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
 def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
     settings = held.settings
     status, began = context.status, clock()()
-    if settings.is_shared and enqueue.enqueue_run(settings, began):
+    if settings.is_shared and enqueue_run(settings, began):
         held.timetable.record_run(began)
         return WatchedRun(0, None, queued=True)
     if late := held.timetable.late():

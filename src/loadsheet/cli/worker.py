@@ -45,7 +45,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     names = only or tuple(filter(None, (shipper_given(),)))
     try:
         from loadsheet.cluster.runs import keep_fork_server, run_due
-        from loadsheet.cluster.worker import serve
+        from loadsheet.cluster.worker_process import Worker
     except ModuleNotFoundError as missing:
         message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(message) from None
@@ -56,17 +56,8 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
                 keep_fork_server()
             status.checked()
 
-        code = serve(
-            config,
-            names,
-            places=places,
-            say=say,
-            stopping=requests.stopping,
-            once=once,
-            reread=requests.reread,
-            on_turn=turn,
-            run=partial(run_due, command=invoke),
-        )
+        served = Worker(config, names, partial(run_due, command=invoke), say, places)
+        code = served.serve(requests.stopping, once=once, reread=requests.reread, on_turn=turn)
     if requests.signal:
         return exit_codes.TERMINATED if requests.signal == signal.SIGTERM else exit_codes.INTERRUPTED
     return code

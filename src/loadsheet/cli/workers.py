@@ -11,10 +11,10 @@ from loadsheet.cli.options import CONFIG, JSON, load_each, settings_or_raise, to
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.cluster.timetable import ScheduleStatus, schedule_statuses
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.shared import cluster_status as overview
 from loadsheet.ledger.shared import open_shared
-from loadsheet.ledger.shared import workers as overview
+from loadsheet.ledger.shared.cluster_status import ClusterStatus, QueueStatus, Takeover, Worker
 from loadsheet.ledger.shared.leases import PaceStatus
-from loadsheet.ledger.shared.workers import ClusterStatus, QueueStatus, Takeover, Worker
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 

@@ -1,6 +1,6 @@
 """The job queue (Procrastinate) of a worker: fetches jobs, runs each in a thread, and survives database outages.
 
-Owns: what happens to a failed job, and to the queue during an outage. Procrastinate's own workers would end; ours wait. `housekeeping`
+Owns: what happens to a failed job, and to the queue during an outage. Procrastinate's own workers would end; ours wait. `Housekeeping`
 sends the heartbeats on a connection of its own. A job that was reassigned because this worker seemed dead is left alone.
 """
 
@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
 from procrastinate.exceptions import ConnectorException, UniqueViolation
@@ -23,7 +23,7 @@ from procrastinate.worker import Worker
 
 from loadsheet import run_log
 from loadsheet.backoff import Backoff
-from loadsheet.ledger.postgres import Address
+from loadsheet.ledger.postgres import CONNECTION, Address
 from loadsheet.ledger.shared import jobs
 from loadsheet.ledger.shared.jobs import TASK
 from loadsheet.problems import RunKilled
@@ -39,14 +39,6 @@ _POOL_TIMEOUT_S = 3.0  # for a connection
 _BACKOFF_FIRST_S, _BACKOFF_MAX_S = 0.25, 10.0  # the pauses during a database outage
 _NEVER_S = 1e9
 _ISOLATION = "read\\ committed"
-_CONNECTION = {
-    "application_name": "loadsheet",
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
 
 
 class Outage:
@@ -81,10 +73,14 @@ class Requeue(Exception):
         self.after_s = after_s
 
 
-JobHandler = Callable[[int, Mapping[str, Any]], None]
-"""Does a job, given its id and arguments, in a thread. After an exception other than Requeue, the job has failed and is retried."""
-FailureHandler = Callable[[Mapping[str, Any], BaseException, float | None], None]
-"""Called for a failed job with its arguments, the exception, and the seconds until the retry (None: the job is given up)."""
+class JobHandler(Protocol):
+    """Does the jobs of a queue."""
+
+    def do(self, arguments: Mapping[str, Any]) -> None:
+        """Do a job in a thread. After an exception other than Requeue, the job has failed and is retried."""
+
+    def failed(self, arguments: Mapping[str, Any], error: BaseException, after_s: float | None) -> None:
+        """Report a failed job with its exception, and the seconds until the retry (None: the job is given up)."""
 
 
 class Queue:
@@ -96,14 +92,12 @@ class Queue:
         self,
         address: Address,
         places: int,
-        *,
         queues: Callable[[], Sequence[str]],
-        do: JobHandler,
+        handler: JobHandler,
         outage: Outage,
-        failed: FailureHandler,
     ) -> None:
-        self._address, self._places, self._queues, self._handler = address, places, queues, do
-        self._outage, self._failed = outage, failed
+        self._address, self._places, self._queues = address, places, queues
+        self._handler, self.outage = handler, outage
         self._loop: asyncio.AbstractEventLoop | None = None
         self._manager: _ResilientJobManager
         self._stopping = threading.Event()
@@ -160,7 +154,11 @@ class Queue:
     async def _main(self) -> None:
         _silence_loggers()
         self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(_log_loop_error)
+        self._loop.set_exception_handler(
+            lambda _, context: run_log.debug(
+                "the queue's loop", reason=str(context.get("message", "")), error=repr(context.get("exception"))
+            )
+        )
         self._loop.set_default_executor(ThreadPoolExecutor(self._places + 3, thread_name_prefix="run"))
         app = self._app()
         async with app.open_async():
@@ -173,15 +171,15 @@ class Queue:
     def _app(self) -> App:
         connector = PsycopgConnector(
             conninfo=self._address.url.set(drivername="postgresql").render_as_string(hide_password=False),
-            kwargs=_CONNECTION
+            kwargs=CONNECTION
             | {"options": f"-c search_path={self._address.shared} -c default_transaction_isolation={_ISOLATION}"},
             min_size=0,  # opening does not wait for a connection
             max_size=_CONNECTIONS,
             timeout=_POOL_TIMEOUT_S,
         )
         app = App(connector=connector)
-        app.job_manager = self._manager = _ResilientJobManager(connector, self._outage, self._finished, self._places)
-        strategy = _RetryStrategy(self._failed, self._manager.uncounted.add)
+        app.job_manager = self._manager = _ResilientJobManager(connector, self.outage, self._finished, self._places)
+        strategy = _RetryStrategy(self._handler, self._manager.uncounted)
         app.task(name=TASK, pass_context=True, retry=strategy)(self._do)
         return app
 
@@ -199,12 +197,12 @@ class Queue:
                 delete_jobs=DeleteJobCondition.NEVER,
                 install_signal_handlers=False,
             )
-            self._manager.forget_taken()
+            self._manager.taken.clear()  # a new worker: all places are free
             began = time.monotonic()
             try:
                 await self._worker.run()  # type: ignore[no-untyped-call]
             except ConnectorException as error:
-                self._outage.begins(_reason(error))
+                self.outage.begins(_reason(error))
             finally:
                 self._worker = None
             if time.monotonic() - began > WAIT_MAX_S:
@@ -216,7 +214,7 @@ class Queue:
         job_id = context.job.id or 0
         with self._lock:
             self._running[job_id] = arguments
-        self._handler(job_id, arguments)
+        self._handler.do(arguments)
 
     def _finished(self, job: Job, status: Status) -> None:
         with self._lock:
@@ -252,7 +250,8 @@ class _ResilientJobManager(JobManager):
     ) -> None:
         super().__init__(connector)
         self._outage, self._on_finished, self._places = outage, finished, places
-        self._taken: set[int | None] = set()  # ids of fetched jobs that have not ended
+        self.taken: set[int | None] = set()
+        """Ids of fetched jobs that have not ended."""
         self._wakes = 0
         self._callbacks: list[NotificationCallback] = []
         self._listener: asyncio.Task[None] | None = None
@@ -272,23 +271,19 @@ class _ResilientJobManager(JobManager):
                 return None
         self._outage.ends()
         if job is not None:
-            self._taken.add(job.id)
+            self.taken.add(job.id)
         return job
 
     async def _fetch(self, queues: list[str], worker_id: int) -> Job | None:
-        if len(self._taken) >= self._places:
+        if len(self.taken) >= self._places:
             rows = await self.connector.execute_query_all_async(jobs.URGENT, queues=queues)
             queues = [row["queue_name"] for row in rows]
             if not queues:
                 return None
         return await super().fetch_job(queues, worker_id)
 
-    def forget_taken(self) -> None:
-        """Mark all places as free, because a new Procrastinate worker starts."""
-        self._taken.clear()
-
     def _finished(self, job: Job, status: Status) -> None:
-        self._taken.discard(job.id)
+        self.taken.discard(job.id)
         self._on_finished(job, status)
         self.wake()  # a place is free, and another job of this ledger may wait
 
@@ -324,7 +319,7 @@ class _ResilientJobManager(JobManager):
                 await super().unregister_worker(worker_id)
 
     async def update_heartbeat(self, worker_id: int) -> None:
-        """Do nothing: see `housekeeping`."""
+        """Do nothing: see `worker_process.Housekeeping`."""
 
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:  # noqa: ARG002 (Procrastinate's)
         """Do nothing: see `jobs.reap`."""
@@ -386,18 +381,18 @@ class _ResilientJobManager(JobManager):
 class _RetryStrategy(BaseRetryStrategy):
     """Decides when a failed job is retried."""
 
-    def __init__(self, failed: FailureHandler, uncount: Callable[[int | None], None]) -> None:
-        self._failed, self._uncount = failed, uncount
+    def __init__(self, handler: JobHandler, uncounted: set[int | None]) -> None:
+        self._handler, self._uncounted = handler, uncounted
 
     def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
         """Retry with growing pauses, at most `ATTEMPTS` times. A requeued job is always retried. A killed run goes first, like the
         jobs of a dead worker.
         """
         if isinstance(exception, Requeue):
-            self._uncount(job.id)
+            self._uncounted.add(job.id)
             return _retry_in(exception.after_s)
         after_s = min(2.0**job.attempts, WAIT_MAX_S) if job.attempts + 1 < ATTEMPTS else None
-        self._failed(job.task_kwargs, exception, after_s)
+        self._handler.failed(job.task_kwargs, exception, after_s)
         return None if after_s is None else _retry_in(after_s, _FIRST if isinstance(exception, RunKilled) else None)
 
 
@@ -409,10 +404,6 @@ def _retry_in(seconds: float, priority: int | None = None) -> RetryDecision:
 def _reason(error: BaseException) -> str:
     text = str(error.__cause__ or error).strip()
     return text.splitlines()[0] if text else type(error).__name__
-
-
-def _log_loop_error(_loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-    run_log.debug("the queue's loop", reason=str(context.get("message", "")), error=repr(context.get("exception")))
 
 
 def _silence_loggers() -> None:

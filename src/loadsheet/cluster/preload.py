@@ -14,7 +14,7 @@ _MODULES = (
     "loadsheet.cluster.rate",
     "loadsheet.cluster.runs",
     "loadsheet.ledger.migrations",
-    "loadsheet.ledger.shared.workers",
+    "loadsheet.ledger.shared.cluster_status",
     "loadsheet.mapping.expressions",
     "loadsheet.pipeline",
     "loadsheet.reports",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from loadsheet.credentials import required_token
 from loadsheet.dispatch import SharedRate
-from loadsheet.ledger.opening import unique
+from loadsheet.ledger.ledger_opening import unique
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.leases import Figures, SharedPace
 from loadsheet.settings import Settings

@@ -7,10 +7,11 @@ already loaded the modules of a run (`preload`): loading takes two CPU seconds. 
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from multiprocessing import forkserver, get_context
 from pathlib import Path
+from threading import Event
 
 from loadsheet import exit_codes, run_log
 from loadsheet.cluster.job_queue import Requeue
@@ -29,7 +30,7 @@ def keep_fork_server() -> None:
     forkserver.ensure_running()
 
 
-def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, command: Command) -> int:
+def run_due(settings: Settings, due: datetime, stopping: Event, *, command: Command) -> int:
     """Run the ledger of a shipper, due since `due` (aware), through the command line in another process. Returns the exit code.
 
     Raises LedgerBusy on exit code 75 (try again later), RunKilled if a signal ended the process, and Requeue if the worker has to
@@ -42,12 +43,12 @@ def run_due(settings: Settings, due: datetime, stopping: Sequence[int], *, comma
     stop_requested = False
     while process.is_alive():
         process.join(_POLL_S)
-        if stopping and not stop_requested:
+        if stopping.is_set() and not stop_requested:
             process.terminate()
             stop_requested = True
     code = process.exitcode
     run_log.info("a run ended", shipper=settings.shipper, exit_code=code)
-    if stop_requested or (stopping and code):  # Ctrl-C reaches the run before we can ask it
+    if stop_requested or (stopping.is_set() and code):  # Ctrl-C reaches the run before we can ask it
         raise Requeue
     if code == exit_codes.TRY_AGAIN:
         raise LedgerBusy(f"the run of {settings.shipper or 'the ledger'} could not continue (exit code 75)")
@@ -66,8 +67,4 @@ def arguments(settings: Settings) -> list[str]:
     """The command line of a run with these settings, after `loadsheet`."""
     config = settings.file
     named = ["--config", str(Path(config).absolute())] if config and Path(config).is_file() else []
-    return ["run", "--quiet", *named, *_shipper(settings)]
-
-
-def _shipper(settings: Settings) -> list[str]:
-    return ["--shipper", settings.shipper] if settings.shipper else []
+    return ["run", "--quiet", *named, *(["--shipper", settings.shipper] if settings.shipper else [])]

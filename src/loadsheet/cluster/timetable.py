@@ -1,7 +1,8 @@
 """The timetable: which scheduled runs are due, for all shippers of a fleet or for the one ledger of a watch.
 
 Owns: which runs a process starts. In a fleet, `tick` records each due time in the shared tables, and the first machine wins. A worker
-then queues the run; a watch does it. A watch with a ledger of its own records completed runs there, so a killed run is caught up.
+then queues the run; a watch does it, or queues it while a worker that serves the ledger is alive. A watch with a ledger of its own
+records completed runs there, so a killed run is caught up.
 """
 
 import time
@@ -10,10 +11,22 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from loadsheet.ledger import Ledger, clock
-from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.shared import Connection, fires, open_shared
-from loadsheet.ledger.shared.fires import DueMoment, Fire, ScheduleKey
+from loadsheet.ledger import Ledger
+from loadsheet.ledger.codec import moment, stamp
+from loadsheet.ledger.postgres import address_of
+from loadsheet.ledger.shared import Connection, jobs, open_shared
+from loadsheet.ledger.shared.cluster_status import alive_workers
+from loadsheet.ledger.shared.mutual_exclusion import (
+    DueMoment,
+    Fire,
+    ScheduleKey,
+    begin_schedule,
+    done_until,
+    fire,
+    last_fires,
+    record_schedules,
+)
+from loadsheet.ledger.statements import database_time
 from loadsheet.operations.expected_files import local_text, zone_of
 from loadsheet.problems import LedgerError
 from loadsheet.schedules import PUNCTUAL, Due, Schedule
@@ -42,7 +55,7 @@ class ScheduleStatus(NamedTuple):
 
 def schedule_statuses(connection: Connection, profiles: Mapping[str, Settings]) -> list[ScheduleStatus]:
     """The status of every schedule of these shippers. `connection` leads to the shared tables."""
-    now, last = clock.moment(clock.now(connection)), fires.last(connection)
+    now, last = moment(database_time(connection)), last_fires(connection)
     return [
         ScheduleStatus(shipper, schedule, last.get(ScheduleKey(shipper, schedule.name)), schedule.next_after(now))
         for shipper, settings in profiles.items()
@@ -54,8 +67,8 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
     """The runs that are due now by the database's clock and that no other process starts. `by` names this process. All changes are
     part of the caller's transaction, in which it queues the runs. A new or restored schedule begins now.
     """
-    now = clock.moment(clock.now(connection))
-    fires.record_schedules(
+    now = moment(database_time(connection))
+    record_schedules(
         connection,
         {
             shipper: [schedule.name for schedule in settings.schedules.timetable]
@@ -63,14 +76,14 @@ def tick(connection: Connection, profiles: Mapping[str, Settings], by: str) -> l
         },
         now,
     )
-    done, fired = fires.done_until(connection), []
+    done, fired = done_until(connection), []
     for shipper, settings in sorted(profiles.items()):  # the same order everywhere prevents deadlocks
         for schedule in sorted(settings.schedules.timetable, key=lambda schedule: schedule.name):
             key = ScheduleKey(shipper, schedule.name)
             if key not in done:
-                fires.begin(connection, key, now)
+                begin_schedule(connection, key, now)
             elif due := schedule.due(done[key], now, catch_up=settings.schedules.catch_up):
-                mine = fires.fire(connection, key, DueMoment(due.moment, done[key], due.caught_up), by)
+                mine = fire(connection, key, DueMoment(due.moment, done[key], due.caught_up), by)
                 fired += [Fired(shipper, schedule, due)] * mine
     return fired
 
@@ -105,13 +118,7 @@ class Timetable:
             return None
         if self.due():
             return 0.0
-        now = self._clock()
-        nexts = [
-            moment
-            for schedule in self._settings.schedules.timetable
-            if (moment := schedule.next_after(now)) is not None
-        ]
-        return (min(nexts) - now).total_seconds() if nexts else None
+        return _seconds_to_next(self._settings, self._clock())
 
     def record_run(self, began: datetime) -> None:
         """Record a completed run that began at `began` (aware): everything due by then is done."""
@@ -165,15 +172,17 @@ class SharedTimetable:
         ):  # checked again soon
             with engine.begin() as connection:
                 fired = tick(connection, {self._settings.shipper: self._settings}, self._by)
-                self._now = clock.moment(clock.now(connection))
+                self._now = moment(database_time(connection))
             self._ours = {run.schedule: run.due for run in fired}
-            nexts = [
-                moment
-                for schedule in self._settings.schedules.timetable
-                if (moment := schedule.next_after(self._now)) is not None
-            ]
-            wait_s = min([_POLL_S, *((moment - self._now).total_seconds() for moment in nexts)])
+            next_s = _seconds_to_next(self._settings, self._now)
+            wait_s = _POLL_S if next_s is None else min(_POLL_S, next_s)
         self._look_at = self._clock() + wait_s
+
+
+def _seconds_to_next(settings: Settings, now: datetime) -> float | None:
+    """Seconds until the next run of any schedule. None if there will be none."""
+    nexts = [schedule.next_after(now) for schedule in settings.schedules.timetable]
+    return min(((when - now).total_seconds() for when in nexts if when is not None), default=None)
 
 
 def _describe_late(due: Mapping[Schedule, Due], now: datetime) -> str:
@@ -183,3 +192,26 @@ def _describe_late(due: Mapping[Schedule, Due], now: datetime) -> str:
             more = f" ({run.caught_up:,} missed before it)" if run.caught_up else ""
             texts.append(f"{schedule.name} was due {local_text(run.moment, zone_of(schedule.zone))}{more}")
     return "; ".join(texts)
+
+
+# a watch and the workers
+
+
+def enqueue_run(settings: Settings, now: datetime) -> bool:
+    """Queue a run of this ledger. Returns False and does nothing if no live worker serves it. Raises LedgerGone."""
+    with open_shared(settings.database_url) as engine, engine.begin() as connection:
+        if not _is_served(connection, settings):
+            return False
+        jobs.request_run(connection, address_of(settings.database_url), jobs.FILES, stamp(now))
+        return True
+
+
+def is_run_pending(settings: Settings) -> bool:
+    """Whether a run of this ledger is queued or in progress, and a worker that serves it is alive. Raises LedgerGone."""
+    with open_shared(settings.database_url) as engine, engine.connect() as connection:
+        is_open = jobs.open_job(connection, address_of(settings.database_url)) is not None
+        return is_open and _is_served(connection, settings)
+
+
+def _is_served(connection: Connection, settings: Settings) -> bool:
+    return bool(alive_workers(connection, settings.cluster.takeover_s, settings.shipper))

@@ -4,10 +4,10 @@ Stages before it never touch the network. Stages after it never touch the source
 Open a ledger with `open_ledger` or `read_ledger`, change it with `Ledger`, read it with `Ledger.queries`.
 """
 
-from loadsheet.ledger.clock import Clock, utc_now
+from loadsheet.ledger.codec import Clock, utc_now
 from loadsheet.ledger.decisions import Choice, first_broken_decision
 from loadsheet.ledger.exceptions import ExceptionStatus, Remark, WorkbookRead
-from loadsheet.ledger.opening import Opening, open_ledger, read_ledger
+from loadsheet.ledger.ledger_opening import Opening, open_ledger, read_ledger
 from loadsheet.ledger.queue import Submission
 from loadsheet.ledger.recording import PlanningRules, ReadTotals
 from loadsheet.ledger.run_queries import MissingRecords, reported_by

@@ -1,23 +1,33 @@
-"""Encodes values for the ledger's columns and decodes them: JSON for lists and objects, plain text for times."""
+"""Encodes values for the ledger's columns and decodes them: JSON for lists and objects, plain text for times; and the clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from loadsheet.ledger.states import Entry, SourceTable, State, Waits
+from loadsheet.ledger.states import Entry, SourceFile, SourceTable, State, Waits
 from loadsheet.mapping.documents import ColumnGuide, Instead, Lineage, Source, SourceRow
 from loadsheet.problems import Problem
 
 _encode = msgspec.json.Encoder().encode
-_rows = msgspec.json.Decoder(tuple[SourceRow, ...])
-_items = msgspec.json.Decoder(dict[str, tuple[int, ...]])
-_texts_by_name = msgspec.json.Decoder(dict[str, str])
-_text_list = msgspec.json.Decoder(tuple[str, ...])
-_guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]])
-_instead = msgspec.json.Decoder(tuple[str, str, msgspec.Raw])
-_lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]])
+_instead = msgspec.json.Decoder(tuple[str, str, msgspec.Raw]).decode
+_lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]]).decode
+
+decode_rows = msgspec.json.Decoder(tuple[SourceRow, ...]).decode
+"""The source rows that `encode_rows` of this or an earlier version wrote."""
+
+decode_items = msgspec.json.Decoder(dict[str, tuple[int, ...]]).decode
+"""The `items` of an entry."""
+
+decode_cells = msgspec.json.Decoder(tuple[str, ...]).decode
+"""A JSON list of strings."""
+
+decode_texts_by_name = msgspec.json.Decoder(dict[str, str]).decode
+"""A JSON object whose values are strings."""
+
+decode_guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]]).decode
+"""The column descriptions for senders: by table and label."""
 
 _STATES = {state.value: state for state in State}
 _WAITS = {waits.value: waits for waits in Waits}
@@ -25,10 +35,22 @@ _WAITS = {waits.value: waits for waits in Waits}
 NOTHING = "{}"
 """An empty JSON object."""
 
+Clock = Callable[[], datetime]
 
-def stamp(moment: datetime) -> str:
+
+def utc_now() -> datetime:
+    """The current time, aware, in UTC. Every run outside tests uses this clock."""
+    return datetime.now(UTC)
+
+
+def moment(seconds: float) -> datetime:
+    """A number of seconds since 1970 as an aware datetime in UTC."""
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def stamp(when: datetime) -> str:
     """An aware datetime as ISO 8601 UTC text with milliseconds, sortable as text."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return when.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def encode(value: object) -> str:
@@ -39,11 +61,6 @@ def encode(value: object) -> str:
 def encode_rows(rows: Sequence[SourceRow]) -> bytes:
     """The source rows of an entry as JSON: [[table, number, [cells]], ...]. Typed cells, if any, follow the cells."""
     return _encode([tuple(row) if row.natives else row[:3] for row in rows])
-
-
-def decode_rows(stored: bytes) -> tuple[SourceRow, ...]:
-    """The source rows that `encode_rows` of this or an earlier version wrote."""
-    return _rows.decode(stored)
 
 
 def encode_problems(problems: Sequence[Problem]) -> str:
@@ -65,33 +82,8 @@ def encode_instead(instead: Instead | None) -> bytes | None:
 
 def decode_instead(stored: bytes) -> Instead:
     """The form that `encode_instead` wrote."""
-    operation, content_hash, payload = _instead.decode(stored)
+    operation, content_hash, payload = _instead(stored)
     return Instead(operation, bytes(payload), content_hash)
-
-
-def decode_cells(stored: str) -> tuple[str, ...]:
-    """A JSON list of strings."""
-    return _text_list.decode(stored)
-
-
-def decode_texts_by_name(stored: str) -> dict[str, str]:
-    """A JSON object whose values are strings."""
-    return _texts_by_name.decode(stored)
-
-
-def decode_items(stored: str) -> dict[str, tuple[int, ...]]:
-    """The `items` of an entry."""
-    return _items.decode(stored)
-
-
-def encode_guide(guide: Mapping[str, Mapping[str, ColumnGuide]]) -> str:
-    """The column descriptions for senders as JSON text. `decode_guide` reads it back."""
-    return encode(guide)
-
-
-def decode_guide(stored: str) -> dict[str, dict[str, ColumnGuide]]:
-    """The guide that `encode_guide` wrote."""
-    return _guide.decode(stored)
 
 
 def encode_lineage(lineage: Lineage) -> str:
@@ -101,7 +93,7 @@ def encode_lineage(lineage: Lineage) -> str:
 
 def decode_lineage(stored: str) -> Lineage:
     """The lineage that `encode_lineage` wrote."""
-    return {path: tuple(Source(*source) for source in sources) for path, sources in _lineage.decode(stored).items()}  # type: ignore[arg-type]
+    return {path: tuple(Source(*source) for source in sources) for path, sources in _lineage(stored).items()}  # type: ignore[arg-type]
 
 
 def entry(row: Any) -> Entry:
@@ -118,8 +110,8 @@ def entry(row: Any) -> Entry:
         reason,
         payload,
         content_hash,
-        _rows.decode(rows),
-        {} if items == NOTHING else _items.decode(items),
+        decode_rows(rows),
+        {} if items == NOTHING else decode_items(items),
         () if problems == "[]" else decode_problems(problems),
         receipt,
         attempts,
@@ -131,15 +123,21 @@ def entry(row: Any) -> Entry:
     )
 
 
+def file(row: Any) -> SourceFile:
+    """A source file from a row of the files table."""
+    problems = decode_problems(row.problems)
+    return SourceFile(row.role, row.name, row.sha256, row.size, row.arrived, row.kept_as, problems)
+
+
 def table(row: Any) -> SourceTable:
     """A source table from a row of the tables table."""
     return SourceTable(
         row.name,
         row.file,
         row.sheet,
-        _text_list.decode(row.header),
+        decode_cells(row.header),
         row.header_row,
         row.rows,
-        _texts_by_name.decode(row.found),
+        decode_texts_by_name(row.found),
         decode_problems(row.problems),
     )

@@ -7,15 +7,16 @@ update of the created record. Opens no transaction: the methods of `Ledger` do.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from loadsheet.contract import BY_NAME, Action, update_of
 from loadsheet.ledger import codec
-from loadsheet.ledger.statements import Statement
+from loadsheet.ledger.ledger_tables import decisions
+from loadsheet.ledger.statements import Statement, streamed_within
 from loadsheet.ledger.states import Attempt, Decision, Entry, Finding, Run, Settlement, State, Trace, Waits
 from loadsheet.ledger.transitions import PreviousState, Transaction, change
 from loadsheet.problems import LedgerError
@@ -77,6 +78,12 @@ def chain(connection: Connection, decided: Sequence[Decision]) -> None:
         row = {"entry": made.entry, "at": made.at, "who": made.who, "choice": made.choice}
         row |= {"comment": made.comment, "evidence": made.evidence, "hash": before}
         _INSERT_DECISION.run(connection, [row])
+
+
+def all_decisions(connection: Connection) -> Iterator[Decision]:
+    """All decisions of people, oldest first."""
+    columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
+    return (Decision(*row) for row in streamed_within(connection, select(*columns).order_by(decisions.c.id)))
 
 
 def chained(before: str, decision: Decision) -> str:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Column, Connection, Select, func, or_, select, update
@@ -20,8 +20,7 @@ from sqlalchemy import Column, Connection, Select, func, or_, select, update
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
 from loadsheet.ledger.decisions import FORGET, chain
-from loadsheet.ledger.maintenance import GONE, empty
-from loadsheet.ledger.schema import (
+from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
     drops,
@@ -37,6 +36,7 @@ from loadsheet.ledger.schema import (
     seen,
     tables,
 )
+from loadsheet.ledger.maintenance import GONE, empty
 from loadsheet.ledger.statements import chunks, streamed_within
 from loadsheet.ledger.states import Decision, Settlement, State
 from loadsheet.ledger.transitions import Transaction, change
@@ -80,6 +80,11 @@ class FileName(NamedTuple):
     pseudonym: str
     because: str
     files: tuple[KeptFile, ...]
+
+    @property
+    def stem(self) -> str:
+        """The name without folders and ending."""
+        return _KNOWN_ENDING.sub("", self.name.rpartition("/")[2], count=1)
 
 
 def _names_of(connection: Connection, key: str, own: set[int]) -> list[FileName]:
@@ -138,8 +143,7 @@ def _rename(connection: Connection, names: Sequence[FileName]) -> None:
 def _mentions(file_name: FileName) -> re.Pattern[str]:
     """A pattern for a name in a text: with or without folders, as in JSON, and in the names of files made from this file."""
     folder, _, bare = file_name.name.rpartition("/")
-    ending = _KNOWN_ENDING.search(bare)
-    stem = bare[: ending.start()] if ending else bare
+    stem = file_name.stem
     folders = f"(?:{_spelled(f'{folder}/')})?" if folder else ""
     after = f"(?:{re.escape(bare[len(stem) :])}(?!\\w)|(?=\\.(?:fix|results|ack)\\.))"
     return re.compile(rf"(?<![\w~-]){folders}{_spelled(stem)}(?P<number>~\d+)?{after}")
@@ -226,18 +230,19 @@ def _folded(text: str) -> str:
 
 def _spelled(text: str) -> str:
     """A pattern for a text as it is or as JSON writes it."""
-    spellings = dict.fromkeys((text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]))
-    return f"(?:{'|'.join(map(re.escape, spellings))})"
+    return f"(?:{'|'.join(map(re.escape, _spellings(text)))})"
+
+
+def _spellings(text: str) -> list[str]:
+    """A text as it is and as JSON writes it, each once."""
+    return list(dict.fromkeys((text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])))
 
 
 def _replace(connection: Connection, column: Column[str], file_name: FileName) -> None:
     table = column.table
     keys = list(table.primary_key.columns)
-    bare = file_name.name.rpartition("/")[2]
-    ending = _KNOWN_ENDING.search(bare)
-    stem = bare[: ending.start()] if ending else bare
-    spelled = {stem, json.dumps(stem, ensure_ascii=False)[1:-1], json.dumps(stem)[1:-1]}
-    query = select(*keys, column).where(or_(*(column.contains(text, autoescape=True) for text in sorted(spelled))))
+    spelled = _spellings(file_name.stem)
+    query = select(*keys, column).where(or_(*(column.contains(text, autoescape=True) for text in spelled)))
     for *key, text in connection.execute(query).all():
         after = without_name(text, file_name)
         if after != text:
@@ -298,9 +303,7 @@ def _entries_of_key(connection: Connection, key: str) -> list[KeyEntry]:
     lanes = [lane for lane in connection.scalars(select(entries.c.lane).where(named).distinct()) if lane[-1:] != ":"]
     query = select(*(entries.c["drop_id" if name == "drop" else name] for name in KeyEntry._fields))
     rows = connection.execute(query.where(or_(named, entries.c.lane.in_(lanes))).order_by(entries.c.id))
-    return [
-        KeyEntry(row.id, row.drop_id, row.operation, row.key, row.lane, State(row.state), row.removed) for row in rows
-    ]
+    return [KeyEntry._make(row)._replace(state=State(row.state)) for row in rows]
 
 
 def _originals_of(connection: Connection, mine: Sequence[KeyEntry]) -> list[Original]:
@@ -428,9 +431,7 @@ def _replace_key(connection: Connection, mine: Sequence[KeyEntry], key: str) -> 
     for entry in mine:
         lane = f"{entry.lane.partition(':')[0]}:{name}"
         connection.execute(update(entries).where(entries.c.id == entry.id).values(key=name, lane=lane))
-    lanes: Collection[str] = {entry.lane for entry in mine}
-    for lane in lanes:
-        still = select(seen.c.lane).where(seen.c.lane == f"{lane.partition(':')[0]}:{name}")
-        if connection.scalar(still) is None:
-            moved = update(seen).where(seen.c.lane == lane)
-            connection.execute(moved.values(lane=f"{lane.partition(':')[0]}:{name}"))
+    for lane in {entry.lane for entry in mine}:
+        new = f"{lane.partition(':')[0]}:{name}"
+        if connection.scalar(select(seen.c.lane).where(seen.c.lane == new)) is None:
+            connection.execute(update(seen).where(seen.c.lane == lane).values(lane=new))

@@ -9,12 +9,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, desc, func, insert, or_, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 
 from loadsheet.annotation_sheet import OPEN, WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import drops, exceptions, remarks, runs
+from loadsheet.ledger.ledger_tables import exceptions, remarks, runs
 from loadsheet.ledger.statements import FETCH, Statement, store_value, stored_value
 from loadsheet.ledger.states import Run
 
@@ -83,31 +83,17 @@ def latest_remarks(connection: Connection, wanted: Sequence[int]) -> dict[int, d
     return latest
 
 
-def origins_of(connection: Connection, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """For each entry, its drop and the original drop that it fixes, directly or through other fixes (itself if it is no fix)."""
-    fixed = {row.id: row.fixes for row in connection.execute(_FIXES)}
-
-    def root(drop: int) -> int:
-        while drop in fixed:
-            drop = fixed[drop]
-        return drop
-
-    return {row.id: (row.drop_id, root(row.drop_id)) for row in _DROPS.rows_of(connection, wanted)}
-
-
-def owners(connection: Connection) -> list[str]:
-    """All owners ever named, the latest first."""
-    named = select(remarks.c.value).where(remarks.c.name == "owner", remarks.c.value != "")
-    return list(connection.scalars(named.group_by(remarks.c.value).order_by(desc(func.max(remarks.c.id)))))
-
-
 def record_exceptions(connection: Connection, run: Run, statuses: Iterable[ExceptionStatus], now: str) -> None:
     """Record the status of exceptions after a run. If an exception differs from what the analyst closed, it is open again."""
     stream = iter(statuses)
     while some := list(islice(stream, FETCH)):
         kept = statuses_of(connection, [status.entry for status in some])
         new = [status for status in some if status.entry not in kept]
-        changed = [status for status in some if status.entry in kept and _differs(status, kept[status.entry])]
+        changed = [
+            status
+            for status in some
+            if (before := kept.get(status.entry)) and (status.finding, status.closed) != (before.finding, before.closed)
+        ]
         if new:
             connection.execute(insert(exceptions), [_row(run, status, now) for status in new])
         for status in changed:
@@ -178,8 +164,6 @@ _STATUSES_OF = Statement(
     where exceptions.entry_id in (:wanted)
     """
 )
-_DROPS = Statement("select id, drop_id from entries where id in (:wanted)")
-_FIXES = select(drops.c.id, drops.c.fixes).where(drops.c.fixes < drops.c.id)
 _REMARKS = Statement("select id, entry_id, name, value, who, at from remarks where entry_id in (:wanted)")
 
 
@@ -188,10 +172,6 @@ def _status(row: Any) -> ExceptionStatus:
     return ExceptionStatus(
         row.entry_id, row.run, row.opened_at, row.verdict, found, row.closed_because, row.closed_run or ""
     )
-
-
-def _differs(status: ExceptionStatus, kept: ExceptionStatus) -> bool:
-    return (status.finding, status.closed) != (kept.finding, kept.closed)
 
 
 def _row(run: Run, status: ExceptionStatus, now: str) -> dict[str, Any]:

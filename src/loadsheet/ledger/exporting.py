@@ -5,15 +5,14 @@ owns which rows determine a run's decisions and reports: its drops with their en
 of that time, fixes, earlier drops of the same bytes and earlier runs belong to them too. `put_in` inserts a slice into an empty ledger.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import CompoundSelect, Connection, Select, and_, func, insert, or_, select, union
+from sqlalchemy import CompoundSelect, Connection, Select, Table, and_, func, insert, or_, select, union
 
 from loadsheet.ledger import codec
-from loadsheet.ledger.run_queries import RunQueries, with_adopted_runs
-from loadsheet.ledger.schema import (
+from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
     drops,
@@ -30,139 +29,110 @@ from loadsheet.ledger.schema import (
     seen,
     tables,
 )
+from loadsheet.ledger.run_queries import FIXES, RunQueries, with_adopted_runs
 from loadsheet.ledger.statements import streamed_within
 from loadsheet.ledger.states import Run
 
 Kind = Literal["text", "whole", "moment"]
 
 
+_WHOLE = frozenset({"entry", "drop", "attempts", "exit_code", "number", "status", "duration_ms"})
+
+
 class Column(NamedTuple):
     """A column: its name, and whether it contains texts, integers or times (ISO 8601 UTC texts)."""
 
     name: str
-    kind: Kind = "text"
+    kind: Kind
 
 
 class Export(NamedTuple):
-    """A table: its name, its columns, and the query for its rows. None represents an empty value."""
+    """A table: its name, and the query for its rows. None represents an empty value."""
 
     name: str
-    columns: tuple[Column, ...]
     query: Select[Any]
 
-    def values_of(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """The values of a row of the query, in the order of the columns."""
-        values: list[Any] = []
-        for column, value in zip(self.columns, row, strict=True):
-            if column.name == "problems":
-                values.append(_codes(value))
-            elif column.kind == "moment":
-                values.append(value or None)
-            else:
-                values.append(value.decode() if isinstance(value, bytes) else value)
-        return tuple(values)
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns, in the order of the query."""
+        return tuple(
+            Column(name, "moment" if name.endswith("_at") else "whole" if name in _WHOLE else "text")
+            for name in self.query.selected_columns.keys()  # noqa: SIM118 (not a dict)
+        )
+
+    def values(self, rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        """The values of the rows of the query, in the order of the columns."""
+        columns = self.columns
+        for row in rows:
+            values: list[Any] = []
+            for column, value in zip(columns, row, strict=True):
+                if column.name == "problems":
+                    values.append(_codes(value))
+                elif column.kind == "moment":
+                    values.append(value or None)
+                else:
+                    values.append(value.decode() if isinstance(value, bytes) else value)
+            yield tuple(values)
 
 
 def exports(*, since: str = "", payloads: bool = False) -> tuple[Export, ...]:
     """All tables, for runs that began at `since` or later (ISO 8601 UTC; empty: all) and their entries. `payloads` adds payloads."""
-    return (_runs(since), _entries(since, payloads=payloads), _attempts(since), _exceptions(since))
-
-
-def _runs(since: str) -> Export:
-    columns = (
-        Column("run"),
-        Column("started_at", "moment"),
-        Column("finished_at", "moment"),
-        Column("exit_code", "whole"),
-        Column("summary"),
+    run, closed_run = runs.c.name.label("run"), runs.alias()
+    recent = runs.c.started_at >= since
+    every_run = select(run, *(runs.c[name] for name in ("started_at", "finished_at", "exit_code", "summary")))
+    return (
+        Export("runs", every_run.where(recent).order_by(runs.c.id)),
+        Export("entries", _entries(payloads=payloads).where(recent)),
+        Export(
+            "attempts",
+            select(attempts.c.entry_id.label("entry"), attempts.c.number, run, *_columns(attempts, _ATTEMPT))
+            .join(runs, runs.c.id == attempts.c.run_id)
+            .where(recent)
+            .order_by(attempts.c.entry_id, attempts.c.number),
+        ),
+        Export(
+            "exceptions",
+            select(exceptions.c.entry_id.label("entry"), entries.c.key, run, exceptions.c.opened_at)
+            .add_columns(exceptions.c.verdict, closed_run.c.name.label("closed_run"))
+            .add_columns(exceptions.c.closed_at, exceptions.c.closed_because)
+            .join(entries, entries.c.id == exceptions.c.entry_id)
+            .join(runs, runs.c.id == exceptions.c.run_id)
+            .outerjoin(closed_run, closed_run.c.id == exceptions.c.closed_run_id)
+            .where(recent)
+            .order_by(exceptions.c.entry_id),
+        ),
     )
-    query = select(runs.c.name, runs.c.started_at, runs.c.finished_at, runs.c.exit_code, runs.c.summary)
-    return Export("runs", columns, query.where(runs.c.started_at >= since).order_by(runs.c.id))
 
 
-def _entries(since: str, *, payloads: bool) -> Export:
+_ATTEMPT = ("started_at", "request_hash", "outcome", "status", "detail", "duration_ms")
+
+
+def _columns(table: Table, names: Sequence[str]) -> list[Any]:
+    return [table.c[name] for name in names]
+
+
+def _entries(*, payloads: bool) -> Select[Any]:
     first = select(func.min(files.c.name)).where(files.c.drop_id == entries.c.drop_id).scalar_subquery()
-    named: list[tuple[Column, Any]] = [
-        (Column("entry", "whole"), entries.c.id),
-        (Column("run"), runs.c.name),
-        (Column("drop", "whole"), entries.c.drop_id),
-        (Column("file"), first),
-        (Column("mapping"), mappings.c.name),
-        (Column("operation"), entries.c.operation),
-        (Column("key"), entries.c.key),
-        (Column("lane"), entries.c.lane),
-        (Column("state"), entries.c.state),
-        (Column("reason"), entries.c.reason),
-        (Column("waits"), entries.c.waits),
-        (Column("problems"), entries.c.problems),
-        (Column("exception"), exceptions.c.verdict),
-        (Column("service_order"), entries.c.receipt),
-        (Column("attempts", "whole"), entries.c.attempts),
-        (Column("content_hash"), entries.c.content_hash),
-        (Column("created_at", "moment"), entries.c.created_at),
-        (Column("changed_at", "moment"), entries.c.changed_at),
-        (Column("removed_at", "moment"), entries.c.removed),
-    ]
-    if payloads:
-        named.append((Column("payload"), entries.c.payload))
-    query = (
-        select(*(value for _, value in named))
-        .join(drops, drops.c.id == entries.c.drop_id)
+    query = select(
+        entries.c.id.label("entry"),
+        runs.c.name.label("run"),
+        entries.c.drop_id.label("drop"),
+        first.label("file"),
+        mappings.c.name.label("mapping"),
+        *_columns(entries, ("operation", "key", "lane", "state", "reason", "waits", "problems")),
+        exceptions.c.verdict.label("exception"),
+        entries.c.receipt.label("service_order"),
+        *_columns(entries, ("attempts", "content_hash", "created_at", "changed_at")),
+        entries.c.removed.label("removed_at"),
+        *_columns(entries, ("payload",) if payloads else ()),
+    )
+    return (
+        query.join(drops, drops.c.id == entries.c.drop_id)
         .join(runs, runs.c.id == drops.c.run_id)
         .join(mappings, mappings.c.hash == drops.c.mapping_hash)
         .outerjoin(exceptions, exceptions.c.entry_id == entries.c.id)
-        .where(runs.c.started_at >= since)
         .order_by(entries.c.id)
     )
-    return Export("entries", tuple(column for column, _ in named), query)
-
-
-def _attempts(since: str) -> Export:
-    columns = (
-        Column("entry", "whole"),
-        Column("number", "whole"),
-        Column("run"),
-        Column("started_at", "moment"),
-        Column("request_hash"),
-        Column("outcome"),
-        Column("status", "whole"),
-        Column("detail"),
-        Column("duration_ms", "whole"),
-    )
-    names = ("started_at", "request_hash", "outcome", "status", "detail", "duration_ms")
-    query = select(attempts.c.entry_id, attempts.c.number, runs.c.name, *(attempts.c[name] for name in names))
-    query = query.join(runs, runs.c.id == attempts.c.run_id).where(runs.c.started_at >= since)
-    return Export("attempts", columns, query.order_by(attempts.c.entry_id, attempts.c.number))
-
-
-def _exceptions(since: str) -> Export:
-    first, last = runs.alias(), runs.alias()
-    columns = (
-        Column("entry", "whole"),
-        Column("key"),
-        Column("run"),
-        Column("opened_at", "moment"),
-        Column("verdict"),
-        Column("closed_run"),
-        Column("closed_at", "moment"),
-        Column("closed_because"),
-    )
-    others = (
-        exceptions.c.opened_at,
-        exceptions.c.verdict,
-        last.c.name,
-        exceptions.c.closed_at,
-        exceptions.c.closed_because,
-    )
-    query = (
-        select(exceptions.c.entry_id, entries.c.key, first.c.name, *others)
-        .join(entries, entries.c.id == exceptions.c.entry_id)
-        .join(first, first.c.id == exceptions.c.run_id)
-        .outerjoin(last, last.c.id == exceptions.c.closed_run_id)
-        .where(first.c.started_at >= since)
-        .order_by(exceptions.c.entry_id)
-    )
-    return Export("exceptions", columns, query)
 
 
 def _codes(stored: str) -> str:
@@ -196,7 +166,8 @@ class Slice:
 
     def __init__(self, connection: Connection, run: Run) -> None:
         self._connection, self._run = connection, run
-        self.own = _planned_by(connection, run)
+        planned = select(drops.c.id).where(drops.c.run_id == run.id).order_by(drops.c.id)
+        self.own = list(connection.scalars(planned))
         self._touched = sorted(_touched_by(connection, with_adopted_runs(connection, [run])))
         self._drops, whole, fixed = _drops_for(connection, run, self._touched)
         self._entries = _entries_for(run, self._touched, whole, fixed, _entry_before(connection, self.own))
@@ -212,33 +183,23 @@ class Slice:
             yield row._asdict()
 
     def _query(self, table: str) -> Select[Any]:
-        rows = _TABLES[table]
-        all_of = select(rows)
-        if table == "entries":
-            return all_of.where(entries.c.id.in_(self._entries)).order_by(entries.c.id)
-        if table in ("attempts", "events", "findings", "decisions", "remarks", "exceptions"):
-            mine = rows.c.entry_id.in_(self._entries)
-            order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]
-            return all_of.where(mine).order_by(*order)
-        if table == "ignored":
-            return all_of.where(ignored.c.drop_id.in_(self._touched)).order_by(ignored.c.id)
-        if table == "looks":
-            return all_of.where(looks.c.run_id == self._run.id)
-        if table == "seen":
-            return all_of.where(seen.c.lane.in_(self._lanes())).order_by(seen.c.lane)
-        return self._of_drops(table)
-
-    def _of_drops(self, table: str) -> Select[Any]:
-        mine = drops.c.id.in_(self._drop_ids())
-        if table == "drops":
-            return select(drops).where(mine).order_by(drops.c.id)
-        if table in ("files", "tables"):
-            rows = _TABLES[table]
-            return select(rows).where(rows.c.drop_id.in_(self._drop_ids())).order_by(rows.c.id)
-        if table == "mappings":
-            used = select(drops.c.mapping_hash).where(mine, drops.c.mapping_hash.is_not(None))
-            return select(mappings).where(mappings.c.hash.in_(used)).order_by(mappings.c.hash)
-        return select(runs).where(runs.c.id.in_(self._run_ids())).order_by(runs.c.id)
+        rows, mine = _TABLES[table], drops.c.id.in_(self._drop_ids())
+        used = select(drops.c.mapping_hash).where(mine, drops.c.mapping_hash.is_not(None))
+        conditions: dict[str, Any] = {
+            "runs": runs.c.id.in_(self._run_ids()),
+            "mappings": mappings.c.hash.in_(used),
+            "drops": mine,
+            "files": files.c.drop_id.in_(self._drop_ids()),
+            "tables": tables.c.drop_id.in_(self._drop_ids()),
+            "entries": entries.c.id.in_(self._entries),
+            "ignored": ignored.c.drop_id.in_(self._touched),
+            "looks": looks.c.run_id == self._run.id,
+            "seen": seen.c.lane.in_(self._lanes()),
+        }
+        if table in conditions:
+            return select(rows).where(conditions[table]).order_by(*rows.primary_key.columns)
+        order = [rows.c.entry_id, *(rows.c[name] for name in ("number", "id") if name in rows.c)]
+        return select(rows).where(rows.c.entry_id.in_(self._entries)).order_by(*order)
 
     def _drop_ids(self) -> CompoundSelect[Any]:
         of_entries = select(entries.c.drop_id).where(entries.c.id.in_(self._entries))
@@ -283,10 +244,6 @@ def put_in(connection: Connection, table: str, rows: Iterator[Row]) -> None:
         connection.execute(statement, some)
 
 
-def _planned_by(connection: Connection, run: Run) -> list[int]:
-    return list(connection.scalars(select(drops.c.id).where(drops.c.run_id == run.id).order_by(drops.c.id)))
-
-
 def _touched_by(connection: Connection, wanted: Sequence[int]) -> set[int]:
     planned = select(drops.c.id).where(drops.c.run_id.in_(wanted))
     touched = [
@@ -298,7 +255,7 @@ def _touched_by(connection: Connection, wanted: Sequence[int]) -> set[int]:
 
 def _drops_for(connection: Connection, run: Run, touched: Sequence[int]) -> tuple[set[int], set[int], set[int]]:
     """The drops of the slice; among them those with all their entries, and those with their exceptions only."""
-    fixes = {row.id: row.fixes for row in connection.execute(_FIXES)}
+    fixes = {row.id: row.fixes for row in connection.execute(FIXES)}
     with_open = select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id).where(_is_open(run))
     begun = {*touched, *connection.scalars(with_open.distinct())}
     whole = {drop for drop in fixes if not begun.isdisjoint(_chain(drop, fixes))} | set(touched)
@@ -348,6 +305,3 @@ def _entries_for(
         select(remarks.c.entry_id).where(remarks.c.id.in_(named.group_by(remarks.c.value))),
         select(entries.c.id).where(entries.c.id == before),
     )
-
-
-_FIXES = select(drops.c.id, drops.c.fixes).where(drops.c.fixes < drops.c.id)

@@ -7,42 +7,32 @@ before it exists beside the file, the file is the ledger; from then on the copy 
 
 import os
 import shlex
-import socket
 import sqlite3
 import sys
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete
 
-from loadsheet.ledger.schema import meta
+from loadsheet.ledger.ledger_tables import meta
+from loadsheet.ledger.statements import store_value, stored_value
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
 
 RESERVE_BYTES = 4 * 1024 * 1024
 """Reserved space for the outcomes of calls already made: a window of entries with their pages and indexes."""
 
-NETWORK_KINDS = frozenset(
-    {
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb3",
-        "smbfs",
-        "afs",
-        "ncpfs",
-        "fuse.sshfs",
-        "fuse.smbnetfs",
-        "fuse.glusterfs",
-        "ceph",
-        "lustre",
-    }
-)
+NETWORK_KINDS = {
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ncpfs", "ceph", "lustre"),
+    *("fuse.sshfs", "fuse.smbnetfs", "fuse.glusterfs"),
+}
 """File systems on which SQLite's locks and write-ahead log are unreliable, by their names in Linux."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
+
+Stored = TypeVar("Stored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +74,9 @@ class Surroundings:
         """Write the record of the last run, durably. Raises LedgerUnwritable."""
         if self.last_run_path is None:
             return
-        new = self.last_run_path.with_name(f"{self.last_run_path.name}.new")
         try:
             self.last_run_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(last))
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(self.last_run_path)
-            sync_folder(self.last_run_path.parent)
+            _write_durably(self.last_run_path, last)
         except OSError as error:
             raise LedgerUnwritable(
                 f"{self.last_run_path} cannot be written ({error.strerror}); nothing was sent"
@@ -102,13 +86,8 @@ class Surroundings:
         """The last run, or None if none was recorded. Raises LedgerError if the record cannot be read."""
         if self.last_run_path is None:
             return None
-        try:
-            return msgspec.json.decode(self.last_run_path.read_bytes(), type=LastRun)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError) as error:
-            message = f"{self.last_run_path}, the record of the ledger's last run, cannot be read ({error})"
-            raise LedgerError(f"{message}; remove it if you are sure that this is the newest ledger") from error
+        todo = "remove it if you are sure that this is the newest ledger"
+        return _read(self.last_run_path, LastRun, "the record of the ledger's last run", todo)
 
 
 class Place(Surroundings):
@@ -158,7 +137,10 @@ class Place(Surroundings):
         try:
             reserve = os.open(self.reserve_path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                _allocate(reserve)
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(reserve, 0, RESERVE_BYTES)
+                else:
+                    os.write(reserve, b"\0" * RESERVE_BYTES)
             finally:
                 os.close(reserve)
         except OSError as error:
@@ -190,6 +172,32 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def _write_durably(path: Path, value: object) -> None:
+    """Replace a private file with a value as JSON, durably and atomically. Raises OSError."""
+    new = path.with_name(f"{path.name}.new")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(value))
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    sync_folder(path.parent)
+
+
+def _read(path: Path, kind: type[Stored], what: str, todo: str) -> Stored | None:
+    """The value in a file of JSON. None if there is no file. Raises LedgerError with `what` and `todo` if it cannot be read."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise LedgerError(f"{path}, {what}, cannot be read ({error}); {todo}") from error
+
+
+def compact(now: str) -> str:
+    """An ISO 8601 UTC time as part of a file name: `20260304T021500Z`."""
+    return f"{now[:19].replace('-', '').replace(':', '')}Z"
+
+
 def network_kind(path: Path, mounts: str | None = None) -> str:
     """The kind of network file system of a path. Empty for a local or undetectable one.
 
@@ -207,13 +215,6 @@ def network_kind(path: Path, mounts: str | None = None) -> str:
         if point is not None and resolved.is_relative_to(point) and len(point.parts) >= len(where.parts):
             where, kind = point, after.split(" ", 1)[0]
     return kind if kind in NETWORK_KINDS else ""
-
-
-def _allocate(file: int) -> None:
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, RESERVE_BYTES)
-    else:
-        os.write(file, b"\0" * RESERVE_BYTES)
 
 
 def back_up(connection: Connection, target: Path) -> None:
@@ -265,25 +266,13 @@ def note_path(path: Path) -> Path:
 
 def read_note(path: Path) -> Note | None:
     """The note beside a ledger file. None if it was not moved. Raises LedgerError if the note cannot be read."""
-    try:
-        return msgspec.json.decode(note_path(path).read_bytes(), type=Note)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        message = f"{note_path(path)}, the note with the ledger's new address, cannot be read ({error})"
-        raise LedgerError(f"{message}; nothing was sent") from error
+    return _read(note_path(path), Note, "the note with the ledger's new address", "nothing was sent")
 
 
 def write_note(path: Path, note: Note) -> None:
     """Write the note beside a ledger file, durably and atomically. Raises LedgerUnwritable."""
-    new = path.with_name(f"{path.name}.moving")
     try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(note))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(note_path(path))
-        sync_folder(path.parent)
+        _write_durably(note_path(path), note)
     except OSError as error:
         raise LedgerUnwritable(f"{note_path(path)} cannot be written ({error.strerror}); nothing was moved") from error
 
@@ -298,14 +287,13 @@ def refuse_moved(path: Path) -> None:
 
 def arriving(connection: Connection) -> Arriving | None:
     """The source of a ledger whose move is not complete. None for a ledger in use."""
-    stored = connection.scalar(select(meta.c.value).where(meta.c.name == _ARRIVING))
-    return None if stored is None else msgspec.json.decode(stored, type=Arriving)
+    stored = stored_value(connection, _ARRIVING)
+    return msgspec.json.decode(stored, type=Arriving) if stored else None
 
 
 def begin_arrival(connection: Connection, of: Arriving) -> None:
     """Record in a copy that the file is still the ledger."""
-    encoded = msgspec.json.encode(of).decode()
-    connection.execute(insert(meta).values(name=_ARRIVING, value=encoded))
+    store_value(connection, _ARRIVING, msgspec.json.encode(of).decode())
 
 
 def check_arrived(connection: Connection, place: str) -> None:
@@ -337,11 +325,6 @@ def refuse_beside_a_file(state: Path, place: str) -> None:
         raise SettingsError(
             f"{message}: move it there with `loadsheet ledger move`; or, to start over, move that file away"
         )
-
-
-def this_host() -> str:
-    """The name of this machine."""
-    return socket.gethostname()
 
 
 def _has_left(source: Arriving) -> bool:

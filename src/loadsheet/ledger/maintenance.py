@@ -1,4 +1,4 @@
-"""Maintenance of the ledger: removal of old contents, and disk space.
+"""Maintenance of the ledger: removal of old contents, disk space, and the check of the whole ledger.
 
 Owns: which entries lose their contents by rule (payloads, cells, answers), and the transactions of the removal. Each is small, and
 the next one continues after a kill. Hashes, keys, states, events and the figures for totals stay, so old runs still balance and the
@@ -18,8 +18,9 @@ from sqlalchemy import Connection, Engine, func, or_, select, update
 
 from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import codec
+from loadsheet.ledger.decisions import all_decisions, first_broken_decision
 from loadsheet.ledger.exporting import Export
-from loadsheet.ledger.schema import (
+from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
     drops,
@@ -35,13 +36,14 @@ from loadsheet.ledger.schema import (
 )
 from loadsheet.ledger.statements import Statement, at_one_moment, chunks, store_value, stored_value, streamed
 from loadsheet.ledger.states import State
-from loadsheet.problems import LedgerError, Problem
+from loadsheet.problems import LedgerError
 from loadsheet.settings.places import shown as place_shown
 
 GONE = "…"
 """The text in place of a removed value."""
 
 KEPT = "kept"
+FAULTS_SHOWN = 5
 REFUSED_BEFORE = "refused; the exchange's answer has been removed"
 ENTRIES_AT_ONCE = 500
 
@@ -82,12 +84,14 @@ class Maintenance:
 
     def empty(self, drop: int, before: str) -> int:
         """Remove the contents of a drop's entries that were settled before a time and are no longer needed, a few hundred per
-        transaction. Returns their number.
+        transaction. Returns their number. Excludes open exceptions, entries whose record may still be sent or looked up, and
+        invalid and refused entries without a closed exception.
         """
         removed = 0
         while True:
             with self.writing() as connection:
-                some = _removable(connection, drop, before)
+                rows = _REMOVABLE.rows(connection, drop=drop, before=before, most=ENTRIES_AT_ONCE)
+                some = [row.id for row in rows]
                 removed += empty(connection, some, self._now())
                 if not some:
                     _close_drop(connection, drop, self._now())
@@ -163,7 +167,7 @@ class Maintenance:
 
     def rows_of(self, table: Export) -> Iterator[tuple[Any, ...]]:
         """The rows of an exported table, in the order of its columns."""
-        return map(table.values_of, streamed(self._engine, table.query))
+        return table.values(streamed(self._engine, table.query))
 
     # removal statistics and disk space
 
@@ -206,9 +210,9 @@ class Maintenance:
         as the database. Raises LedgerUnwritable without it, and LedgerError if another program reads the ledger and keeps old pages.
         """
         with self._bare("vacuum") as connection:
-            before = _size(connection)
+            before = size_of(connection)
             connection.exec_driver_sql("vacuum")
-            after = _size(connection)
+            after = size_of(connection)
         if not self.empty_log():
             raise LedgerError(
                 "another program reads the ledger, so its old pages still exist; close that program and try again"
@@ -238,16 +242,10 @@ def _overwrite(connection: Connection, *, wanted: bool) -> None:
         connection.exec_driver_sql(f"pragma secure_delete={'ON' if wanted else 'OFF'}").all()
 
 
-def _size(connection: Connection) -> int:
+def size_of(connection: Connection) -> int:
+    """The size of a SQLite database in bytes."""
     pages, size = (connection.exec_driver_sql(f"pragma {name}").scalar() or 0 for name in ("page_count", "page_size"))
     return int(pages) * int(size)
-
-
-def _removable(connection: Connection, drop: int, before: str) -> list[int]:
-    """Some entries of a drop that were settled before a time and are no longer needed. Excludes open exceptions, entries whose
-    record may still be sent or looked up, and invalid and refused entries without a closed exception.
-    """
-    return [row.id for row in _REMOVABLE.rows(connection, drop=drop, before=before, most=ENTRIES_AT_ONCE)]
 
 
 def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
@@ -257,7 +255,9 @@ def empty(connection: Connection, wanted: Sequence[int], now: str) -> int:
             "entry": row.id,
             "reason": REFUSED_BEFORE if row.state == State.REFUSED else row.reason,
             "payload": b"",
-            "rows": _without_cells(row.rows),
+            "rows": codec.encode_rows(
+                [source._replace(cells=(), natives=()) for source in codec.decode_rows(row.rows)]
+            ),
             "problems": _without_stored_values(row.problems),
             "now": now,
             "figures": row.figures or figures_of(row.operation, row.payload),
@@ -295,18 +295,34 @@ def figures_of(operation: str, payload: bytes) -> bytes:
     return _encode(figures) if figures else b""
 
 
-def _without_cells(rows: bytes) -> bytes:
-    """The stored rows of an entry without their cells."""
-    return codec.encode_rows([row._replace(cells=(), natives=()) for row in codec.decode_rows(rows)])
-
-
 def _without_stored_values(problems: str) -> str:
     """The stored problems of an entry without the values in them."""
-    return codec.encode_problems([_without_values(problem) for problem in codec.decode_problems(problems)])
+    return codec.encode_problems(
+        [
+            replace(problem, found=GONE if problem.found else "", values=dict.fromkeys(problem.values, GONE), hint="")
+            for problem in codec.decode_problems(problems)
+        ]
+    )
 
 
-def _without_values(problem: Problem) -> Problem:
-    return replace(problem, found=GONE if problem.found else "", values=dict.fromkeys(problem.values, GONE), hint="")
+def faults_in(connection: Connection) -> Iterator[str]:
+    """All faults of the ledger, in words. Nothing if it is sound. Reads all of it."""
+    if connection.dialect.name == "sqlite":  # PostgreSQL checks its pages and keys itself
+        lines = list(connection.exec_driver_sql(f"pragma integrity_check({FAULTS_SHOWN})").scalars())
+        if lines != ["ok"]:
+            yield from (f"the database is damaged: {line}" for line in lines)
+            return  # further checks of a damaged database mean nothing
+        for row in connection.exec_driver_sql("pragma foreign_key_check").fetchmany(FAULTS_SHOWN):
+            yield f"a row of {row[0]} belongs to a row of {row[2]} that does not exist"
+    for row in _STATE_DIFFERS.rows(connection, most=FAULTS_SHOWN):
+        yield f"the state of entry {row.id} does not match its last event"
+    for row in _ATTEMPTS_DIFFER.rows(connection, most=FAULTS_SHOWN):
+        yield f"the attempt count of entry {row.id} does not match its recorded attempts"
+    for row in _CONTENTS_LEFT.rows(connection, most=FAULTS_SHOWN):
+        yield f"entry {row.id} has a payload although it is marked as removed"
+    broken = first_broken_decision(all_decisions(connection))
+    if broken is not None:
+        yield f"the decision of {broken.who} of {broken.at} on entry {broken.entry} was altered, or one before it is missing"
 
 
 _REMOVABLE = Statement(
@@ -340,4 +356,17 @@ _EMPTY = Statement(
         figures = :figures, instead = null
     where id = :entry
     """
+)
+_STATE_DIFFERS = Statement(
+    """
+    select id from entries
+    where state <> coalesce((select after from events where entry_id = entries.id order by events.id desc limit 1), '')
+    limit :most
+    """
+)
+_ATTEMPTS_DIFFER = Statement(
+    "select id from entries where attempts <> (select count(*) from attempts where entry_id = entries.id) limit :most"
+)
+_CONTENTS_LEFT = Statement(
+    "select id from entries where removed <> '' and (length(payload) > 0 or instead is not null) limit :most"
 )

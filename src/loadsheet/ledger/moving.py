@@ -12,6 +12,7 @@ old ledger, the new one, or none with a record of the last run that reveals this
 import os
 import secrets
 import shutil
+import socket
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -20,26 +21,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, text
+from sqlalchemy import Connection, delete, func, insert, select, text
 
-from loadsheet.ledger import run_queries, versions
 from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.ledger_opening import Opening, file_of, locked, open_ledger, open_on_server
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, entries, meta, metadata, runs, tenures
 from loadsheet.ledger.location import (
     Arriving,
     Note,
     Place,
     arriving,
     begin_arrival,
+    compact,
     read_note,
     refuse_moved,
     sync_folder,
-    this_host,
     write_note,
 )
-from loadsheet.ledger.opening import Opening, file_of, locked, open_ledger, open_on_server
+from loadsheet.ledger.maintenance import faults_in
 from loadsheet.ledger.postgres import Address, address_of, copy_in
-from loadsheet.ledger.schema import SCHEMA_VERSION, entries, meta, metadata, runs, tenures
-from loadsheet.ledger.shared import fires
+from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
 from loadsheet.ledger.statements import store_value, stored_value, streamed_within
 from loadsheet.ledger.store import Ledger
 from loadsheet.problems import LedgerError, LedgerUnwritable, SettingsError
@@ -83,10 +84,11 @@ def move(path: Path, to: Destination, clock: Callable[[], datetime], *, allow_ne
             raise SettingsError(f"there is no ledger {path} to move")
         source = open_ledger(f"sqlite:///{path}", Opening(allow_network=allow_network), clock=clock)
         with source as old, open_on_server(to.url, Opening(takeover_s=to.takeover_s), clock, arrives=True) as new:
-            note = Note(str(address), stamp(clock()), _name(old), str(_kept(path, stamp(clock()))))
+            now = stamp(clock())
+            note = Note(str(address), now, _name(old), str(path.with_name(f"{path.name}.moved-{compact(now)}")))
             if faults := old.check():
                 raise LedgerError(f"the ledger {path} is not sound, so it was not moved: {faults[0]}")
-            of = Arriving(str(path), this_host(), note.move, Place(path).read_last_run())
+            of = Arriving(str(path), socket.gethostname(), note.move, Place(path).read_last_run())
             with old.queries.at_one_moment() as connection:
                 held = _held(connection)  # before the copy: the server ends a transaction that is idle for long
             counts = new.change_all(partial(_copy, old, of, address, held))
@@ -130,8 +132,8 @@ def _copy(old: Ledger, of: Arriving, address: Address, held: "_Held", new: Conne
         kept = select(meta.c.name, meta.c.value).where(meta.c.name.not_in(_STAYS))
         for row in connection.execute(kept):
             new.execute(insert(meta).values(name=row.name, value=row.value))
-        for name, done in run_queries.schedules_done(connection).items():
-            fires.begin(new, fires.ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
+        for name, done in old.queries.schedules_done().items():
+            begin_schedule(new, ScheduleKey(address.shipper, name), datetime.fromisoformat(done).astimezone(UTC))
         _count_on(new)
         begin_arrival(new, of)
     return _compared(held, new)
@@ -150,14 +152,18 @@ def _count_on(new: Connection) -> None:
 
 
 class _Held(NamedTuple):
-    """The compared figures of a ledger: rows by table, and the sums over entries."""
+    """The compared figures of a ledger: rows by table, and the number, attempts and bytes of contents of entries by state."""
 
     counts: dict[str, int]
     sums: Sequence[Any]
 
 
 def _held(connection: Connection) -> _Held:
-    return _Held({table.name: _count(connection, table) for table in _TABLES}, _sums(connection))
+    counts = {table.name: connection.scalar(select(func.count()).select_from(table)) or 0 for table in _TABLES}
+    lengths = [func.sum(func.length(entries.c[name])) for name in ("payload", "rows", "problems", "instead")]
+    query = select(entries.c.state, func.count(), func.sum(entries.c.attempts), *lengths)
+    sums = connection.execute(query.group_by(entries.c.state).order_by(entries.c.state))
+    return _Held(counts, [tuple(row) for row in sums])
 
 
 def _compared(old: _Held, new: Connection) -> dict[str, int]:
@@ -167,24 +173,9 @@ def _compared(old: _Held, new: Connection) -> dict[str, int]:
     if differs or old.sums != copied.sums:
         message = f"different numbers of rows in {', '.join(differs)}" if differs else "the sums of entries differ"
         raise LedgerError(f"the copy differs from the ledger ({message}); nothing was moved")
-    if faults := list(versions.faults_in(new)):
+    if faults := list(faults_in(new)):
         raise LedgerError(f"the copy is not sound ({faults[0]}); nothing was moved")
     return old.counts
-
-
-def _count(connection: Connection, table: Table) -> int:
-    return connection.scalar(select(func.count()).select_from(table)) or 0
-
-
-def _sums(connection: Connection) -> Sequence[Any]:
-    """Entries, their attempts and the bytes of their contents, by state."""
-    lengths = [func.sum(func.length(entries.c[name])) for name in ("payload", "rows", "problems", "instead")]
-    query = select(entries.c.state, func.count(), func.sum(entries.c.attempts), *lengths)
-    return [tuple(row) for row in connection.execute(query.group_by(entries.c.state).order_by(entries.c.state))]
-
-
-def _kept(path: Path, now: str) -> Path:
-    return path.with_name(f"{path.name}.moved-{now[:19].replace('-', '').replace(':', '')}Z")
 
 
 def _put_away(path: Path, kept_as: Path, clock: Callable[[], datetime]) -> None:
@@ -195,15 +186,20 @@ def _put_away(path: Path, kept_as: Path, clock: Callable[[], datetime]) -> None:
         try:
             with closing(sqlite3.connect(path)) as old:
                 old.execute("pragma wal_checkpoint(truncate)").fetchall()
-            for end in (*_LOG_FILES, ""):
-                beside = path.with_name(path.name + end)
-                if beside.exists():
-                    beside.replace(kept_as.with_name(kept_as.name + end))
+            _rename(path, kept_as)
             sync_folder(path.parent)
         except (OSError, sqlite3.Error) as error:
             raise LedgerUnwritable(
                 f"{path} was moved, but cannot be renamed ({error}); run the command again"
             ) from error
+
+
+def _rename(path: Path, target: Path) -> None:
+    """Rename a database with its log files."""
+    for end in (*_LOG_FILES, ""):
+        beside = path.with_name(path.name + end)
+        if beside.exists():
+            beside.replace(target.with_name(target.name + end))
 
 
 class Restored(NamedTuple):
@@ -285,15 +281,9 @@ def _put_aside(path: Path, now: str) -> Path | None:
         return None
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as old:
         old.execute("pragma wal_checkpoint(truncate)").fetchall()
-    when = now[:19].replace("-", "").replace(":", "")
-    kept = path.with_name(f"{path.name}.replaced-{when}Z")
-    number = 1
+    kept, number = path.with_name(f"{path.name}.replaced-{compact(now)}"), 1
     while kept.exists():
         number += 1
-        kept = path.with_name(f"{path.name}.replaced-{when}Z-{number}")
-    for end in _LOG_FILES:
-        beside = path.with_name(path.name + end)
-        if beside.exists():
-            beside.replace(kept.with_name(kept.name + end))
-    path.replace(kept)
+        kept = path.with_name(f"{path.name}.replaced-{compact(now)}-{number}")
+    _rename(path, kept)
     return kept

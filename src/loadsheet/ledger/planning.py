@@ -158,10 +158,14 @@ def chosen(document: Document, lane: Sequence[EarlierEntry]) -> Document:
     """The document with the operation of its upsert: update if the record exists, else create. If the content equals the record's
     last change, it keeps that change's operation, so that it counts as unchanged.
     """
-    standing = (
-        [earlier for earlier in _since_delete(lane) if _exists_by(earlier)] if document.instead is not None else []
-    )
-    if document.instead is None or not standing:
+    if document.instead is None:
+        return document
+    standing = [
+        earlier
+        for earlier in _since_delete(lane)
+        if earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in (Action.CREATE, Action.UPDATE)
+    ]
+    if not standing:
         return document
     last = standing[-1]
     if (last.operation, last.content_hash) == (document.operation, document.content_hash):
@@ -215,10 +219,6 @@ def _judge(document: Document, lane: Sequence[EarlierEntry]) -> Verdict:
     if operation.action in _REPLACING:
         return _judge_latest(document, [earlier for earlier in lane if BY_NAME[earlier.operation].action in _REPLACING])
     return _judge_latest(document, _same(document, lane))
-
-
-def _exists_by(earlier: EarlierEntry) -> bool:
-    return earlier.state is not State.REFUSED and BY_NAME[earlier.operation].action in (Action.CREATE, Action.UPDATE)
 
 
 def _same(document: Document, lane: Sequence[EarlierEntry]) -> list[EarlierEntry]:

@@ -1,26 +1,56 @@
-"""PostgreSQL: engines and the state of a server. Each ledger has a schema of its own; the shared tables are in another schema.
+"""PostgreSQL: engines, the state of a server, and the tenure, the lease that allows one process at a time to change a ledger.
 
-Owns: the guarantees of a connection, and the meaning of the server's errors. Commits are durable and READ COMMITTED. A ledger has
-one writer at a time. A process that stops in a transaction does not block others. A URL names the schema as `?schema=NAME`.
+Each ledger has a schema of its own; the shared tables are in another schema. A URL names the schema as `?schema=NAME`. Owns: the
+guarantees of a connection, and the meaning of the server's errors. Commits are durable and READ COMMITTED. A ledger has one writer
+at a time. A process that stops in a transaction does not block others.
+
+Also owns when a holder counts as dead (its heartbeat is older than `takeover_s`, by the database's clock), and the fence. Each new
+holder raises the epoch, and every change checks the epoch in its own transaction: a replaced holder can record nothing more. A wrong
+takeover therefore interrupts a run but loses no record. A ledger in a file needs no fence: its lock ends with its holder.
 """
 
 import re
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple, NoReturn
 
-from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event, inspect, make_url, select, text
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    ExceptionContext,
+    Text,
+    cast,
+    create_engine,
+    event,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import ArgumentError
 
-from loadsheet.ledger import clock
-from loadsheet.ledger.schema import tenures
-from loadsheet.problems import LedgerError, LedgerGone, LedgerUnwritable, SettingsError
+from loadsheet.ledger.ledger_tables import takeovers, tenures
+from loadsheet.ledger.statements import DATABASE_TIME, Statement, database_time
+from loadsheet.problems import LedgerBusy, LedgerError, LedgerGone, LedgerUnwritable, SettingsError, Superseded
 
 DRIVER = "postgresql+psycopg"
 FLEET = "fleet"
-CONNECT_TIMEOUT_S = 10
+CONNECTION: dict[str, Any] = {
+    "application_name": "loadsheet",
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""Parameters of every connection. Times are in seconds, except `tcp_user_timeout` in milliseconds."""
 IDLE_WRITING_S = 15
 """Seconds after which the server ends an idle writing transaction, which blocks the other writers of its ledger."""
 IDLE_SHARED_S = 5
@@ -152,15 +182,7 @@ def _engine(address: Address, search_path: str, *, writes: bool, idle_s: int) ->
         "default_transaction_read_only": "off" if writes else "on",
         "timezone": "UTC",
     }
-    arguments = {
-        "options": " ".join(f"-c {name}={value}" for name, value in options.items()),
-        "connect_timeout": CONNECT_TIMEOUT_S,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "tcp_user_timeout": 30_000,
-        "application_name": "loadsheet",
-    }
+    arguments = CONNECTION | {"options": " ".join(f"-c {name}={value}" for name, value in options.items())}
     engine = create_engine(address.url, connect_args=arguments, hide_parameters=True, **_POOL)
     event.listen(engine, "connect", _durable)
     event.listen(engine, "handle_error", partial(_raise_translated, str(address)))
@@ -280,7 +302,9 @@ def _faults(connection: Connection, address: Address) -> list[str]:
         faults.append(
             f"this user may not create the schema {' or '.join(missing)}: grant create on the database, or create it"
         )
-    barred = [name for name in (address.shared, address.schema) if name in known and not _may_use(connection, name)]
+    may_use = text("select has_schema_privilege(:schema, 'usage, create')")
+    wanted = [name for name in (address.shared, address.schema) if name in known]
+    barred = [name for name in wanted if not connection.scalar(may_use, {"schema": name})]
     if barred:
         faults.append(
             f"this user may not create tables in the schema {' or '.join(barred)}: grant usage and create on it"
@@ -290,20 +314,16 @@ def _faults(connection: Connection, address: Address) -> list[str]:
     return faults
 
 
-def _may_use(connection: Connection, schema: str) -> bool:
-    return bool(connection.scalar(text("select has_schema_privilege(:schema, 'usage, create')"), {"schema": schema}))
-
-
 def _holder(connection: Connection, takeover_s: float) -> str:
     row = connection.execute(select(tenures.c.holder, tenures.c.seen_at)).first()
-    now = clock.now(connection)
+    now = database_time(connection)
     return row.holder if row is not None and now - float(row.seen_at) < takeover_s else ""
 
 
 def _ahead(connection: Connection) -> float:
     """The least number of seconds by which the server's clock is ahead of ours (negative: behind)."""
     began = time.time()
-    theirs = clock.now(connection)
+    theirs = database_time(connection)
     ended = time.time()
     return theirs - ended if theirs > ended else min(theirs - began, 0.0)
 
@@ -313,3 +333,92 @@ _SIZE = text(
     "select sum(pg_total_relation_size(c.oid)) from pg_class c join pg_namespace n on n.oid = c.relnamespace"
     " where n.nspname = :schema and c.relkind = 'r'"
 )
+
+
+# the tenure
+
+BEATS = 4
+"""Heartbeats within `takeover_s`."""
+
+_TENURE_ROW = 1
+
+
+class Fence(NamedTuple):
+    """The epoch that this process holds."""
+
+    epoch: int
+
+    def check(self, connection: Connection) -> None:
+        """Raise Superseded if another process has taken over. The transaction holds the ledger's lock: no takeover before its end."""
+        if not _HAS_EPOCH.rows(connection, epoch=self.epoch):
+            raise Superseded("another process has taken this ledger over; nothing was recorded")
+
+
+@contextmanager
+def held_tenure(engine: Engine, address: Address, holder: str, takeover_s: float) -> Iterator[Fence]:
+    """Hold the tenure of a ledger for the `with` block. Raises LedgerBusy naming the current holder."""
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        fence = take_tenure(connection, address, holder, takeover_s)
+    try:
+        with heartbeat("tenure", partial(_renew_tenure, engine, fence), takeover_s):
+            yield fence
+    finally:
+        with (
+            suppress(LedgerError),  # it expires by itself
+            engine.connect().execution_options(writes=True) as connection,
+            connection.begin(),
+        ):
+            connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(holder=""))
+
+
+def take_tenure(connection: Connection, address: Address, holder: str, takeover_s: float) -> Fence:
+    """Take the tenure in a transaction that holds the ledger's lock. Raises LedgerBusy if a live process holds it."""
+    row = connection.execute(select(tenures.c.epoch, tenures.c.holder, tenures.c.since, tenures.c.seen_at)).first()
+    now = str(connection.scalar(select(_NOW_AS_TEXT)))
+    if row is None:
+        connection.execute(insert(tenures).values(id=_TENURE_ROW, epoch=1, holder=holder, since=now, seen_at=now))
+        return Fence(1)
+    silent = float(now) - float(row.seen_at)
+    if row.holder and silent < takeover_s:
+        message = f"the ledger {address} is held by {row.holder} (last heartbeat {silent:.0f} s ago)"
+        raise LedgerBusy(
+            f"{message}; try again when it has finished, or {takeover_s:g} s after it died (cluster.takeover_s)"
+        )
+    if row.holder:
+        takeover = {"shipper": address.shipper, "before": row.holder, "after": holder, "at": float(now)}
+        connection.execute(insert(takeovers).values(takeover))
+    values = {"epoch": row.epoch + 1, "holder": holder, "since": now, "seen_at": now}
+    connection.execute(update(tenures).values(values))
+    return Fence(row.epoch + 1)
+
+
+@contextmanager
+def heartbeat(name: str, beat: Callable[[], None], takeover_s: float) -> Iterator[None]:
+    """Call `beat` from a thread named `name` for the `with` block, `BEATS` times in `takeover_s`. A LedgerError is ignored until
+    the next call.
+    """
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(takeover_s / BEATS):
+            with suppress(LedgerError):
+                beat()
+
+    thread = threading.Thread(target=run, daemon=True, name=name)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _renew_tenure(engine: Engine, fence: Fence) -> None:
+    # One statement in autocommit: a process that is paused here locks no row that a successor needs.
+    alone = engine.execution_options(isolation_level="AUTOCOMMIT")
+    with alone.connect() as connection:
+        connection.execute(update(tenures).where(tenures.c.epoch == fence.epoch).values(seen_at=_NOW_AS_TEXT))
+
+
+_NOW_AS_TEXT = cast(DATABASE_TIME, Text)
+_HAS_EPOCH = Statement("select id from tenures where epoch = :epoch")

@@ -6,18 +6,19 @@ Owns: every query about entries that is not part of a change. Streams rows, so m
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, and_, case, func, or_, select
+from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
 from loadsheet.fix_marks import SURPLUS_ROW_CODES, FixedEntry
 from loadsheet.ledger import codec, exceptions
+from loadsheet.ledger.decisions import all_decisions
+from loadsheet.ledger.ledger_tables import attempts, drops, entries, events, findings, remarks, runs
+from loadsheet.ledger.ledger_tables import exceptions as exceptions_table
 from loadsheet.ledger.planning import ALREADY, waits_as
-from loadsheet.ledger.queue import canary_candidates
-from loadsheet.ledger.run_queries import RunQueries
-from loadsheet.ledger.schema import attempts, decisions, drops, entries, events, findings, runs
-from loadsheet.ledger.schema import exceptions as exceptions_table
+from loadsheet.ledger.queue import CANARY_FAILED, Part
+from loadsheet.ledger.run_queries import FIXES, RunQueries
 from loadsheet.ledger.statements import FETCH, Statement, chunks, streamed
-from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace
+from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
 from loadsheet.mapping.documents import FIX_OF
 
 INTERRUPTED = "the process ended while this was being sent"
@@ -56,8 +57,7 @@ class LedgerQueries(RunQueries):
         """The entries among these that a fix file of their drop replaced with an accepted or already sent document. The key may
         differ, if the key itself was wrong. Reads the fixes of each drop once.
         """
-        with self._engine.connect() as connection:
-            drop_of = {row.id: row.drop_id for row in _DROPS.rows_of(connection, wanted)}
+        drop_of = {row.id: row.drop_id for row in self._rows_of(_DROPS_OF, wanted)}
         mended: dict[int, frozenset[int]] = {}
         for drop in sorted({*drop_of.values()}):
             if drop not in mended:
@@ -69,7 +69,7 @@ class LedgerQueries(RunQueries):
         own: set[int] = set()
         by_drop: dict[int, frozenset[int]] = {}
         unfinished: dict[int, dict[int, tuple[int, ...]]] = {}
-        for row in self._stream(_FIXING.where(drops.c.fixes == drop)):
+        for row in streamed(self._engine, _FIXING.where(drops.c.fixes == drop)):
             mends = codec.decode_items(row.items).get(FIX_OF, ())
             if row.state == State.ACCEPTED or (row.state == State.UNCHANGED and row.reason.startswith(ALREADY)):
                 own.update(mends)
@@ -102,19 +102,15 @@ class LedgerQueries(RunQueries):
 
     def keys_of(self, wanted: Sequence[int]) -> dict[int, str]:
         """The keys of these entries, without empty ones."""
-        with self._engine.connect() as connection:
-            return {row.id: row.key for row in _KEYS.rows_of(connection, wanted) if row.key}
+        return {row.id: row.key for row in self._rows_of(_KEYS, wanted) if row.key}
 
     def fixed_entries(self, wanted: Sequence[int]) -> dict[int, FixedEntry]:
         """The data that a fix file needs about these entries, for those that exist."""
-        with self._engine.connect() as connection:
-            return {
-                row.id: FixedEntry(
-                    row.key or "",
-                    any(problem.code in SURPLUS_ROW_CODES for problem in codec.decode_problems(row.problems)),
-                )
-                for row in _FIXED.rows_of(connection, wanted)
-            }
+        fixed = {}
+        for row in self._rows_of(_KEYS, wanted):
+            is_surplus = any(problem.code in SURPLUS_ROW_CODES for problem in codec.decode_problems(row.problems))
+            fixed[row.id] = FixedEntry(row.key or "", is_surplus)
+        return fixed
 
     def entries_of(self, drop: int, *states: State) -> Iterator[Entry]:
         """All entries of a drop, or those in these states, in planning order."""
@@ -127,20 +123,26 @@ class LedgerQueries(RunQueries):
 
     def count_in(self, *states: State) -> int:
         """The number of entries in these states."""
-        query = select(func.count()).select_from(entries).where(entries.c.state.in_(states))
-        with self._engine.connect() as connection:
-            return connection.scalar(query) or 0
+        return int(self._value(select(func.count()).select_from(entries).where(entries.c.state.in_(states))))
 
     def count_unanswered(self) -> int:
         """The number of entries that are unknown because a call had no clear answer, not because one of our processes ended."""
         unanswered = (entries.c.state == State.UNKNOWN) & (entries.c.reason != INTERRUPTED)
-        with self._engine.connect() as connection:
-            return connection.scalar(select(func.count()).select_from(entries).where(unanswered)) or 0
+        return int(self._value(select(func.count()).select_from(entries).where(unanswered)))
 
-    def canary_candidates(self) -> list[tuple[int, str]]:
-        """The drops and operations whose first entries are sent alone, as a canary; see `queue.canary_candidates`."""
+    def canary_candidates(self) -> list[Part]:
+        """The drops and operations with ready entries whose first entries are sent alone, as a canary. No entry of their mapping and
+        operation, or none from their inbox folder, was ever accepted. Excludes drops that a person released after a failed canary.
+        """
+        known_folders: dict[str, bool] = {}
         with self._engine.connect() as connection:
-            return canary_candidates(connection)
+            return [
+                (drop, operation)
+                for drop, operation in _READY_PARTS.rows(connection)
+                if not _CANARY_RELEASED.rows(connection, drop=drop, reason=CANARY_FAILED)
+                if not _MAPPING_ACCEPTED.rows(connection, drop=drop, operation=operation)
+                or not _is_from_known_folder(connection, drop, known_folders)
+            ]
 
     def traces_of(self, drop: int) -> Iterator[Trace]:
         """The traces of all entries of a drop, in planning order."""
@@ -176,32 +178,26 @@ class LedgerQueries(RunQueries):
 
     def waiting_lanes(self) -> list[str]:
         """The lanes of all entries that wait for their order or tender."""
-        with self._engine.connect() as connection:
-            return [row.lane for row in _WAITING_LANES.rows(connection)]
+        waiting = (entries.c.waits == Waits.PARENT) & entries.c.state.in_((State.READY, State.HELD))
+        return [row.lane for row in self._all(select(entries.c.lane).where(waiting).distinct())]
 
     def still_waiting(self, run: Run) -> tuple[int, str, str]:
         """The number of entries of earlier runs that are held for their order or tender, and the oldest one's key and time."""
         with self._engine.connect() as connection:
-            (count,) = _HELD_CHILDREN.rows(connection, run=run.id)
-            oldest = _OLDEST_HELD_CHILD.rows(connection, run=run.id)
-            return (count.number, oldest[0].key, oldest[0].created_at) if oldest else (0, "", "")
+            oldest = _HELD_CHILDREN.rows(connection, run=run.id)
+        return next((tuple(row) for row in oldest), (0, "", ""))
 
     def findings_of(self, entry: int) -> list[Finding]:
         """The findings of listings about an entry, oldest first."""
         columns = [findings.c[name] for name in ("at", "shown", "counts", "text")]
         query = select(runs.c.name, *columns).join(runs, runs.c.id == findings.c.run_id)
         query = query.where(findings.c.entry_id == entry).order_by(findings.c.id)
-        with self._engine.connect() as connection:
-            return [
-                Finding(entry, run, at, shown, bool(counts), text)
-                for run, at, shown, counts, text in connection.execute(query)
-            ]
+        return [Finding(entry, run, at, shown, bool(counts), text) for run, at, shown, counts, text in self._all(query)]
 
     def decisions(self) -> Iterator[Decision]:
         """All decisions of people, oldest first."""
-        columns = [decisions.c[name] for name in ("entry_id", "at", "who", "choice", "comment", "evidence", "hash")]
-        for row in self._stream(select(*columns).order_by(decisions.c.id)):
-            yield Decision(*row)
+        with self._engine.connect() as connection:
+            yield from all_decisions(connection)
 
     def witnesses(self, makes: Sequence[str], ends: Sequence[str], limit: int) -> list[tuple[str, str]]:
         """The latest entries that an answer of the exchange accepted, newest first: key and time of acceptance (ISO 8601 UTC).
@@ -233,13 +229,19 @@ class LedgerQueries(RunQueries):
 
     def origins_of(self, wanted: Sequence[int]) -> dict[int, tuple[int, int]]:
         """For each entry, its drop and the original drop that it fixes, directly or through other fixes (itself if it is no fix)."""
-        with self._engine.connect() as connection:
-            return exceptions.origins_of(connection, wanted)
+        fixed = {row.id: row.fixes for row in self._all(FIXES)}
+
+        def original(drop: int) -> int:
+            while drop in fixed:
+                drop = fixed[drop]
+            return drop
+
+        return {row.id: (row.drop_id, original(row.drop_id)) for row in self._rows_of(_DROPS_OF, wanted)}
 
     def owners(self) -> list[str]:
         """All owners of exceptions that the analyst ever named, the latest first."""
-        with self._engine.connect() as connection:
-            return exceptions.owners(connection)
+        named = select(remarks.c.value).where(remarks.c.name == "owner", remarks.c.value != "")
+        return [row.value for row in self._all(named.group_by(remarks.c.value).order_by(desc(func.max(remarks.c.id))))]
 
     def workbooks_read(self) -> dict[str, exceptions.WorkbookRead]:
         """The workbooks from which remarks were read, by name, as they were then."""
@@ -248,82 +250,75 @@ class LedgerQueries(RunQueries):
 
     def events_of(self, entry: int) -> list[Event]:
         """Every change of an entry's state, oldest first."""
-        columns = (events.c.at, runs.c.name, events.c.before, events.c.after, events.c.reason)
-        query = (
-            select(*columns)
-            .join(runs, runs.c.id == events.c.run_id)
-            .where(events.c.entry_id == entry)
-            .order_by(events.c.id)
-        )
-        with self._engine.connect() as connection:
-            return [Event(*row) for row in connection.execute(query)]
+        query = select(events.c.at, runs.c.name, events.c.before, events.c.after, events.c.reason)
+        query = query.join(runs, runs.c.id == events.c.run_id).where(events.c.entry_id == entry)
+        return [Event(*row) for row in self._all(query.order_by(events.c.id))]
 
     def attempts_of(self, entry: int) -> list[Attempt]:
         """Every attempt to send an entry, oldest first."""
-        names = ("number", "started_at", "request_hash", "outcome", "status", "detail", "duration_ms")
-        columns = [attempts.c[name] for name in names]
-        query = select(runs.c.name.label("run"), *columns).join(runs, runs.c.id == attempts.c.run_id)
-        query = query.where(attempts.c.entry_id == entry).order_by(attempts.c.number)
-        with self._engine.connect() as connection:
-            return [Attempt(**row._mapping) for row in connection.execute(query)]  # noqa: SLF001 (public name in SQLAlchemy)
+        names = ("started_at", "request_hash", "outcome", "status", "detail", "duration_ms")
+        query = select(attempts.c.number, runs.c.name, *(attempts.c[name] for name in names))
+        query = query.join(runs, runs.c.id == attempts.c.run_id).where(attempts.c.entry_id == entry)
+        return [Attempt(*row) for row in self._all(query.order_by(attempts.c.number))]
 
     def figures(self, moments: Sequence[str]) -> LedgerFigures:
         """Figures about the ledger, with the number of open exceptions opened by each of these times (ISO 8601 UTC)."""
+        successful = runs.c.exit_code.in_((exit_codes.DONE, exit_codes.NEEDS_SOMEONE))
+        opened = [func.sum(case((exceptions_table.c.opened_at <= moment, 1), else_=0)) for moment in moments]
+        unsent = entries.c.state.in_((State.READY, State.SENDING))
         with self._engine.connect() as connection:
-            return ledger_figures(connection, moments)
+            counted = connection.execute(select(func.count(), *opened).where(exceptions_table.c.closed_at == "")).one()
+            return LedgerFigures(
+                last_success=connection.scalar(select(func.max(runs.c.finished_at)).where(successful)) or "",
+                opened_by=tuple(count or 0 for count in counted[1:]),
+                open=counted[0],
+                oldest_unsent=connection.scalar(select(func.min(entries.c.created_at)).where(unsent)) or "",
+                unknown=connection.scalar(select(func.count()).where(entries.c.state == State.UNKNOWN)) or 0,
+            )
 
     def calls_in(self, run: str, limits_s: Sequence[float]) -> tuple[dict[tuple[str, str], int], list[CallTimes]]:
-        """The calls of the run with this name by operation and outcome, and their durations against these limits in seconds."""
-        with self._engine.connect() as connection:
-            return calls_by_outcome(connection, run), call_times(connection, run, limits_s)
+        """The calls of the run with this name by operation and outcome (empty: unknown), and their durations against these limits
+        in seconds. A call whose records have different outcomes counts once for each outcome.
+        """
+        calls = _calls(run, attempts.c.outcome).subquery()
+        outcomes = select(calls.c.operation, calls.c.outcome, func.count()).group_by(calls.c.operation, calls.c.outcome)
+        once = _calls(run).subquery()
+        took = once.c.duration_ms
+        within = [func.sum(case((took <= round(limit * 1000), 1), else_=0)) for limit in limits_s]
+        times = select(once.c.operation, func.count(), func.sum(took), *within).where(took.is_not(None))
+        return (
+            {(operation, outcome): count for operation, outcome, count in self._all(outcomes)},
+            [
+                CallTimes(operation, made, float(total) / 1000, tuple(limits))
+                for operation, made, total, *limits in self._all(
+                    times.group_by(once.c.operation).order_by(once.c.operation)
+                )
+            ],
+        )
 
     def _entries(self, query: Select[Any]) -> Iterator[Entry]:
-        return map(codec.entry, self._stream(query))
+        return map(codec.entry, streamed(self._engine, query))
 
     def _traces(self, query: Select[Any]) -> Iterator[Trace]:
-        for row in self._stream(query):
+        for row in streamed(self._engine, query):
             identity, operation, key, lane, state, content_hash = row
             yield Trace(identity, operation, key, lane, _STATES[state], content_hash)
 
-    def _stream(self, query: Select[Any]) -> Iterator[Any]:
-        return streamed(self._engine, query)
 
-
-def ledger_figures(connection: Connection, moments: Sequence[str]) -> LedgerFigures:
-    """Figures about the ledger. `moments` are ISO 8601 UTC."""
-    success = select(func.max(runs.c.finished_at)).where(
-        runs.c.exit_code.in_((exit_codes.DONE, exit_codes.NEEDS_SOMEONE))
-    )
-    opened = [func.sum(case((exceptions_table.c.opened_at <= moment, 1), else_=0)) for moment in moments]
-    counted = connection.execute(select(func.count(), *opened).where(exceptions_table.c.closed_at == "")).one()
-    unsent = select(func.min(entries.c.created_at)).where(entries.c.state.in_((State.READY, State.SENDING)))
-    unknown = select(func.count()).select_from(entries).where(entries.c.state == State.UNKNOWN)
-    return LedgerFigures(
-        last_success=connection.scalar(success) or "",
-        opened_by=tuple(count or 0 for count in counted[1:]),
-        open=counted[0],
-        oldest_unsent=connection.scalar(unsent) or "",
-        unknown=connection.scalar(unknown) or 0,
-    )
-
-
-def calls_by_outcome(connection: Connection, run: str) -> dict[tuple[str, str], int]:
-    """The number of calls of the run with this name by operation and outcome (empty: unknown). A call whose records have
-    different outcomes counts once for each outcome.
+def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:
+    """Whether an entry from this drop's inbox folder was ever accepted. True for a fix file, which may come from any folder.
+    Results are cached in `known_folders`.
     """
-    calls = _calls(run, attempts.c.outcome).subquery()
-    query = select(calls.c.operation, calls.c.outcome, func.count()).group_by(calls.c.operation, calls.c.outcome)
-    return {(operation, outcome): count for operation, outcome, count in connection.execute(query)}
-
-
-def call_times(connection: Connection, run: str, limits_s: Sequence[float]) -> list[CallTimes]:
-    """The durations of the calls of the run with this name, by operation."""
-    calls = _calls(run).subquery()
-    took = calls.c.duration_ms
-    within = [func.sum(case((took <= round(limit * 1000), 1), else_=0)) for limit in limits_s]
-    query = select(calls.c.operation, func.count(), func.sum(took), *within).where(took.is_not(None))
-    rows = connection.execute(query.group_by(calls.c.operation).order_by(calls.c.operation))
-    return [CallTimes(row[0], row[1], float(row[2]) / 1000, tuple(row[3:])) for row in rows]
+    (first,) = _FIRST_FILE.rows(connection, drop=drop)
+    if first.fixes is not None:
+        return True
+    folder, slash, _ = first.name.partition("/")
+    place = folder + slash if slash else ""
+    if place not in known_folders:
+        accepted = _FOLDER_ACCEPTED if place else _TOP_ACCEPTED
+        given = {"folder": place, "length": len(place)} if place else {}
+        known_folders[place] = bool(accepted.rows(connection, **given))
+    return known_folders[place]
 
 
 def _calls(run: str, *more: Any) -> Select[Any]:
@@ -339,23 +334,15 @@ def _calls(run: str, *more: Any) -> Select[Any]:
     return query.where(runs.c.name == run).distinct()
 
 
-_DROPS = Statement("select id, drop_id from entries where id in (:wanted)")
 _STATES_OF = Statement("select id, state, reason from entries where id in (:wanted)")
-_KEYS = Statement("select id, key from entries where id in (:wanted)")
-_FIXED = Statement("select id, key, problems from entries where id in (:wanted)")
+_DROPS_OF = Statement("select id, drop_id from entries where id in (:wanted)")
+_KEYS = Statement("select id, key, problems from entries where id in (:wanted)")
 _FIXING = select(
     *(entries.c[name] for name in ("id", "drop_id", "state", "reason", "items")),
 ).join(drops, drops.c.id == entries.c.drop_id)
-_WAITING_LANES = Statement("select distinct lane from entries where waits = 'parent' and state in ('ready', 'held')")
 _HELD_CHILDREN = Statement(
     """
-    select count(*) as number from entries join drops on drops.id = entries.drop_id
-    where entries.waits = 'parent' and entries.state = 'held' and drops.run_id < :run
-    """
-)
-_OLDEST_HELD_CHILD = Statement(
-    """
-    select entries.key, entries.created_at from entries join drops on drops.id = entries.drop_id
+    select count(*) over (), entries.key, entries.created_at from entries join drops on drops.id = entries.drop_id
     where entries.waits = 'parent' and entries.state = 'held' and drops.run_id < :run
     order by entries.id limit 1
     """
@@ -371,5 +358,37 @@ _WITNESSES = Statement(
         and later.state in ('accepted', 'unknown', 'sending') and later.operation in (:ends)
     )
     order by id desc limit :most
+    """
+)
+_READY_PARTS = Statement("select distinct drop_id, operation from entries where state = 'ready'")
+_CANARY_RELEASED = Statement(
+    """
+    select 1 from events join entries on entries.id = events.entry_id
+    where entries.drop_id = :drop and events.after = 'held' and events.reason = :reason limit 1
+    """
+)
+_MAPPING_ACCEPTED = Statement(
+    """
+    select 1 from entries join drops on drops.id = entries.drop_id
+    where drops.mapping_hash = (select mapping_hash from drops where id = :drop)
+    and entries.operation = :operation and entries.state = 'accepted' limit 1
+    """
+)
+_FIRST_FILE = Statement(
+    """
+    select files.name, drops.fixes from files join drops on drops.id = files.drop_id
+    where drops.id = :drop order by files.id limit 1
+    """
+)
+_FOLDER_ACCEPTED = Statement(
+    """
+    select 1 from entries join files on files.drop_id = entries.drop_id
+    where entries.state = 'accepted' and substr(files.name, 1, :length) = :folder limit 1
+    """
+)
+_TOP_ACCEPTED = Statement(
+    """
+    select 1 from entries join files on files.drop_id = entries.drop_id
+    where entries.state = 'accepted' and replace(files.name, '/', '') = files.name limit 1
     """
 )

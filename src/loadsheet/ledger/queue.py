@@ -1,4 +1,4 @@
-"""The queue: which ready entries may be sent (oldest first, in order per key), which drops start with a canary, and what waits.
+"""The queue: which ready entries may be sent (oldest first, in order per key), and what waits.
 
 The `lane` of an entry is its key together with its kind of record. Owns: the queries of the queue, and when a waiting entry is held
 or released. A child is ready but waits while its create is being sent. It is held if the run ends without that create. A held entry
@@ -67,37 +67,6 @@ def submissions(connection: Connection, limit: int, left_out: LeftOut, part: Par
     return [Submission._make(row) for row in rows]
 
 
-def canary_candidates(connection: Connection) -> list[Part]:
-    """The drops and operations with ready entries whose first entries are sent alone (see `dispatch.canary`). No entry of their
-    mapping and operation, or none from their inbox folder, was ever accepted. Excludes drops that a person released after a
-    failed canary.
-    """
-    known_folders: dict[str, bool] = {}
-    return [
-        (drop, operation)
-        for drop, operation in _READY_PARTS.rows(connection)
-        if not _CANARY_RELEASED.rows(connection, drop=drop, reason=CANARY_FAILED)
-        if not _MAPPING_ACCEPTED.rows(connection, drop=drop, operation=operation)
-        or not _is_from_known_folder(connection, drop, known_folders)
-    ]
-
-
-def _is_from_known_folder(connection: Connection, drop: int, known_folders: dict[str, bool]) -> bool:
-    """Whether an entry from this drop's inbox folder was ever accepted. True for a fix file, which may come from any folder.
-    Results are cached in `known_folders`.
-    """
-    (first,) = _FIRST_FILE.rows(connection, drop=drop)
-    if first.fixes is not None:
-        return True
-    folder, slash, _ = first.name.partition("/")
-    place = folder + slash if slash else ""
-    if place not in known_folders:
-        accepted = _FOLDER_ACCEPTED if place else _TOP_ACCEPTED
-        given = {"folder": place, "length": len(place)} if place else {}
-        known_folders[place] = bool(accepted.rows(connection, **given))
-    return known_folders[place]
-
-
 # waiting entries
 
 
@@ -126,7 +95,11 @@ def follow(transaction: Transaction, before: Mapping[int, PreviousState], settle
     creates = {settlement.lane: settlement.id for settlement in stopped if settlement.operation in CREATES}
     ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(deletes)) if row.operation in CREATES]
     _hold_behind(transaction, deletes, ready, "delete")
-    ready = [row for row in _READY_ON_LANES.rows_of(transaction.connection, list(creates)) if _is_upsert(row)]
+    ready = [
+        row
+        for row in _READY_ON_LANES.rows_of(transaction.connection, list(creates))
+        if row.instead is not None and row.operation not in CREATES
+    ]  # an upsert as an update
     _hold_behind(transaction, creates, ready, "create")
 
 
@@ -139,7 +112,11 @@ def _release_ready_children(connection: Connection, accepted: Sequence[PreviousS
     children = [
         entry for entry in _READY_ON_LANES.rows_of(connection, [*created, *deleted]) if entry.operation not in CREATES
     ]
-    go = [{"entry": entry.id} for entry in children if entry.waits and _may_go(entry, created)]
+    go = [
+        {"entry": entry.id}
+        for entry in children
+        if entry.waits and entry.lane in created and (entry.operation not in DELETES or entry.id > created[entry.lane])
+    ]
     back = [
         {"entry": entry.id} for entry in children if not entry.waits and entry.id > deleted.get(entry.lane, entry.id)
     ]
@@ -153,15 +130,6 @@ def _hold_behind(transaction: Transaction, stopped: Mapping[str, int], ready: Se
     """Hold the entries that were planned after a failed create or delete (by lane), to be judged again."""
     behind = [row for row in ready if row.id > stopped[row.lane]]
     change(transaction, [_held_for_earlier(row, f"the {word} before it did not take place") for row in behind])
-
-
-def _is_upsert(row: Any) -> bool:
-    """Whether a ready entry is an update that would be a create if its record did not exist."""
-    return row.instead is not None and row.operation not in CREATES
-
-
-def _may_go(child: Any, created: dict[str, int]) -> bool:
-    return child.lane in created and (child.operation not in DELETES or child.id > created[child.lane])
 
 
 def release(transaction: Transaction, *, orphans: bool, updating: Collection[str] = ()) -> int:
@@ -228,7 +196,9 @@ def _release_children(transaction: Transaction, *, orphans: bool) -> int:
             for row in rows:
                 if _is_overtaken(row, parents[row.lane]):
                     continue
-                family = _of_child(row, parents[row.lane])
+                family: Sequence[Parent] = parents[row.lane]
+                if row.operation in DELETES:  # planned before the create, it must not delete the created record
+                    family = [parent for parent in family if parent.id < row.id]
                 there = parent_exists(((parent.operation, parent.state) for parent in family), seen=row.lane in shown)
                 if there or orphans:
                     go.append({"entry": row.id})
@@ -259,11 +229,6 @@ def _is_overtaken(row: Any, parents: Sequence[Parent]) -> bool:
     )
 
 
-def _of_child(row: Any, parents: Sequence[Parent]) -> Sequence[Parent]:
-    # A delete that was planned before the create must not delete the created record.
-    return [parent for parent in parents if parent.id < row.id] if row.operation in DELETES else parents
-
-
 def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
     connection, judged = transaction.connection, 0
     policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, list(updating))}
@@ -291,7 +256,9 @@ def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans
             )
             settlements.append(_judged(row, verdict))
             if document.operation != row.operation:
-                updates.append({"entry": row.id, **sent_as, "instead": _previous_form(row)})
+                previous = Instead(row.operation, row.payload, row.content_hash)  # in case it changes back
+                instead = None if row.instead is None else codec.encode_instead(previous)
+                updates.append({"entry": row.id, **sent_as, "instead": instead})
         if updates:
             _SEND_AS.run(connection, updates)
         change(transaction, settlements)
@@ -314,13 +281,6 @@ def _document(row: Any) -> Document:
     if BY_NAME[row.operation].creates:
         return replace(document, instead=other)
     return replace(document, **other._asdict(), instead=Instead(row.operation, row.payload, row.content_hash))
-
-
-def _previous_form(row: Any) -> bytes | None:
-    """The previous form of an upsert that now has its other form, in case it changes back."""
-    if row.instead is None:
-        return None
-    return codec.encode_instead(Instead(row.operation, row.payload, row.content_hash))
 
 
 def _held_for_parent(row: Any, parents: Sequence[Parent]) -> Settlement:
@@ -390,38 +350,6 @@ _OF_PART = """
 """
 _READY = Statement(_MAY_BE_SENT + _NOT_LEFT_OUT)
 _READY_OF_PART = Statement(_MAY_BE_SENT + _OF_PART)
-_READY_PARTS = Statement("select distinct drop_id, operation from entries where state = 'ready'")
-_CANARY_RELEASED = Statement(
-    """
-    select 1 from events join entries on entries.id = events.entry_id
-    where entries.drop_id = :drop and events.after = 'held' and events.reason = :reason limit 1
-    """
-)
-_MAPPING_ACCEPTED = Statement(
-    """
-    select 1 from entries join drops on drops.id = entries.drop_id
-    where drops.mapping_hash = (select mapping_hash from drops where id = :drop)
-    and entries.operation = :operation and entries.state = 'accepted' limit 1
-    """
-)
-_FIRST_FILE = Statement(
-    """
-    select files.name, drops.fixes from files join drops on drops.id = files.drop_id
-    where drops.id = :drop order by files.id limit 1
-    """
-)
-_FOLDER_ACCEPTED = Statement(
-    """
-    select 1 from entries join files on files.drop_id = entries.drop_id
-    where entries.state = 'accepted' and substr(files.name, 1, :length) = :folder limit 1
-    """
-)
-_TOP_ACCEPTED = Statement(
-    """
-    select 1 from entries join files on files.drop_id = entries.drop_id
-    where entries.state = 'accepted' and replace(files.name, '/', '') = files.name limit 1
-    """
-)
 _WAITING = Statement(
     """
     select id, drop_id, operation, key, lane, state, payload, content_hash, problems, receipt, waits, instead

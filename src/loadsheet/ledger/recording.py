@@ -13,8 +13,8 @@ from sqlalchemy import Connection, Engine, insert, select, update
 
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
+from loadsheet.ledger.ledger_tables import drops, files, mappings, runs, tables
 from loadsheet.ledger.planning import Changed, Decision, EarlierEntry, Verdict, decide, parent_exists, recognized
-from loadsheet.ledger.schema import drops, files, mappings, runs, tables
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import BLANK_ROWS, UNUSED, Drop, Run, Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, Transaction, change, record_events
@@ -57,8 +57,8 @@ def record_plan(
     identity = record_drop(connection, run, drop)
     rows: Counter[str] = Counter()
     fates: Counter[State] = Counter()
-    statistics = _Statistics(connection)
     totals, stream = ReadTotals(), iter(items)
+    analyze_at = _ANALYZE_AFTER
     while chunk := list(islice(stream, CHUNK)):
         ignored = [item for item in chunk if isinstance(item, Ignored)]
         documents = [item for item in chunk if isinstance(item, Document)]
@@ -67,8 +67,11 @@ def record_plan(
         rows.update(row.table for document in documents for row in document.own_rows)
         _record_ignored(connection, identity, ignored)
         fates.update(record_entries(transaction, identity, documents, rules.changed))
-        statistics.added(len(documents))
-    statistics.complete()
+        if fates.total() >= analyze_at:
+            analyze_at = fates.total() * _ANALYZE_FACTOR
+            _analyze(connection)
+    if analyze_at > _ANALYZE_AFTER:
+        _analyze(connection)
     read = Counter(totals.rows)
     if +read != +rows:
         counts = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
@@ -86,7 +89,7 @@ def record_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> None
     """Record the mapping of a drop, or fill in the columns that an earlier schema did not have."""
     explained = {
         "language": drop.language,
-        "guide": codec.encode_guide(drop.guide),
+        "guide": codec.encode(drop.guide),
         "source": codec.encode(drop.source),
     }
     source = connection.scalar(select(mappings.c.source).where(mappings.c.hash == drop.mapping_hash))
@@ -108,33 +111,17 @@ def record_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> None
 
 def record_drop(connection: Connection, run: Run, drop: Drop) -> int:
     """Record a drop with its files and tables. Returns its id."""
-    row = {"run_id": run.id, "mapping_hash": drop.mapping_hash or None, "fixes": drop.fixes}
+    row: dict[str, Any] = {"run_id": run.id, "mapping_hash": drop.mapping_hash or None, "fixes": drop.fixes}
     key = connection.execute(insert(drops).values(row)).inserted_primary_key
     identity = int(key[0]) if key else 0
     for file in drop.files:
-        values = {
-            "drop_id": identity,
-            "role": file.role,
-            "name": file.name,
-            "sha256": file.sha256,
-            "size": file.size,
-            "arrived": file.arrived,
-            "kept_as": file.kept_as,
-            "problems": codec.encode_problems(file.problems),
-        }
-        connection.execute(insert(files).values(values))
+        plain = {name: getattr(file, name) for name in ("role", "name", "sha256", "size", "arrived", "kept_as")}
+        row = {"drop_id": identity, **plain, "problems": codec.encode_problems(file.problems)}
+        connection.execute(insert(files).values(row))
     for table in drop.tables:
-        values = {
-            "drop_id": identity,
-            "name": table.name,
-            "file": table.file,
-            "sheet": table.sheet,
-            "header": codec.encode(table.header),
-            "header_row": table.header_row,
-            "found": codec.encode(table.found),
-            "rows": table.rows,
-        }
-        connection.execute(insert(tables).values(values))
+        plain = {name: getattr(table, name) for name in ("name", "file", "sheet", "header_row", "rows")}
+        row = {"drop_id": identity, **plain, "header": codec.encode(table.header), "found": codec.encode(table.found)}
+        connection.execute(insert(tables).values(row))
     return identity
 
 
@@ -238,29 +225,12 @@ def _is_coming(earlier: EarlierEntry) -> bool:
     return earlier.state is State.READY and BY_NAME[earlier.operation].creates
 
 
-class _Statistics:
-    """Updates the server's statistics while a plan adds many entries. Otherwise the server assumes an empty table until the
+def _analyze(connection: Connection) -> None:
+    """Update the server's statistics while a plan adds many entries. Otherwise the server assumes an empty table until the
     transaction ends, and scans it for every query. SQLite does not need this.
     """
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._added, self._due = connection, 0, _ANALYZE_AFTER
-
-    def added(self, count: int) -> None:
-        """Count recorded entries."""
-        self._added += count
-        if self._added >= self._due:
-            self._due = self._added * _ANALYZE_FACTOR
-            self._analyze()
-
-    def complete(self) -> None:
-        """Update the statistics after the last entry."""
-        if self._due > _ANALYZE_AFTER:
-            self._analyze()
-
-    def _analyze(self) -> None:
-        if self._connection.dialect.name == "postgresql":
-            self._connection.exec_driver_sql("analyze entries")
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("analyze entries")
 
 
 def earlier_entries(connection: Connection, wanted: Collection[str]) -> dict[str, list[EarlierEntry]]:
@@ -352,8 +322,11 @@ def stop_reasons(
     high, or there are `doubts`, problems that concern all of them.
     """
     invalid, count = fates.get(State.INVALID, 0), sum(fates.values())
-    errors = (_too_many_errors(name, invalid, count, share_max),) if invalid > share_max * count else ()
-    return (*errors, *doubts)
+    if invalid <= share_max * count:
+        return tuple(doubts)
+    hint = f"correct the file and drop it again, or send only its valid rows: loadsheet retry --file {name}"
+    values = {"invalid": invalid, "count": count, "limit": f"{share_max * 100:.4g} %"}
+    return (Problem("L611", Where(name), name, values, hint), *doubts)
 
 
 def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Sequence[Problem]) -> Counter[State]:
@@ -362,13 +335,6 @@ def _stop(transaction: Transaction, drop: int, fates: Counter[State], why: Seque
     while rows := _READY_OF_DROP.rows(transaction.connection, drop=drop, most=CHUNK):
         change(transaction, [Settlement(row.id, State.HELD, STOPPED, problems=problems) for row in rows])
     return +(fates - Counter({State.READY: ready}) + Counter({State.HELD: ready}))
-
-
-def _too_many_errors(name: str, invalid: int, count: int, share_max: float) -> Problem:
-    """The problem of a drop with too many invalid documents."""
-    hint = f"correct the file and drop it again, or send only its valid rows: loadsheet retry --file {name}"
-    values = {"invalid": invalid, "count": count, "limit": f"{share_max * 100:.4g} %"}
-    return Problem("L611", Where(name), name, values, hint)
 
 
 _VERSIONS = frozenset(write.name for write in WRITES if write.action in (Action.CREATE, Action.UPDATE))

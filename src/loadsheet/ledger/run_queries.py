@@ -15,13 +15,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Engine, desc, func, or_, select, update
+from sqlalchemy import Connection, Engine, Select, desc, func, or_, select, update
 
 from loadsheet import exit_codes
 from loadsheet.ledger import codec
-from loadsheet.ledger.schema import drops, entries, events, files, findings, ignored, looks, mappings, runs, tables
-from loadsheet.ledger.statements import at_one_moment, chunks, stored_value, streamed
-from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run, SourceFile
+from loadsheet.ledger.ledger_tables import (
+    drops,
+    entries,
+    events,
+    files,
+    findings,
+    ignored,
+    looks,
+    mappings,
+    runs,
+    tables,
+)
+from loadsheet.ledger.statements import Statement, at_one_moment, chunks, stored_value, streamed
+from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run
 
 SCHEDULES = "schedules"
 """The name of the stored value of `RunQueries.schedules_done`."""
@@ -68,56 +79,75 @@ class RunQueries:
     def __init__(self, engine: Engine) -> None:
         self._engine = at_one_moment(engine)
 
+    def _all(self, query: Select[Any]) -> Sequence[Any]:
+        """All rows of a query with few rows."""
+        with self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+    def _value(self, query: Select[Any]) -> Any:
+        """The first value of the first row of a query. None if it has no rows."""
+        with self._engine.connect() as connection:
+            return connection.scalar(query)
+
+    def _rows_of(self, statement: Statement, wanted: Sequence[Any]) -> list[Any]:
+        """The rows of a statement for the list `wanted`."""
+        with self._engine.connect() as connection:
+            return statement.rows_of(connection, wanted)
+
     def runs(self, limit: int = 20) -> list[Run]:
         """The latest runs, newest first."""
-        query = select(runs).order_by(desc(runs.c.id)).limit(limit)
-        with self._engine.connect() as connection:
-            return [_run(row) for row in connection.execute(query)]
+        return [_run(row) for row in self._all(select(runs).order_by(desc(runs.c.id)).limit(limit))]
 
     def runs_with_reports_missing(self, before: Run | None = None, limit: int = 10) -> list[Run]:
         """The latest runs (earlier than `before`, if given) that ended without some of their reports, oldest first."""
         query = select(runs).where(runs.c.finished_at != "", runs.c.summary.contains('"missing"', autoescape=True))
         query = query if before is None else query.where(runs.c.id < before.id)
-        with self._engine.connect() as connection:
-            rows = connection.execute(query.order_by(desc(runs.c.id)).limit(limit))
-            return [_run(row) for row in rows][::-1]
+        return [_run(row) for row in self._all(query.order_by(desc(runs.c.id)).limit(limit))][::-1]
 
     def runs_named(self, name: str) -> list[Run]:
         """The run of this name, or all runs of this day (`2026-03-04`), oldest first. Empty if there are none."""
         matching = or_(runs.c.name == name, runs.c.name.startswith(f"{name}-", autoescape=True))
-        with self._engine.connect() as connection:
-            return [_run(row) for row in connection.execute(select(runs).where(matching).order_by(runs.c.id))]
+        return [_run(row) for row in self._all(select(runs).where(matching).order_by(runs.c.id))]
 
     def runs_by_id(self, wanted: Sequence[int]) -> list[Run]:
         """These runs, oldest first."""
-        with self._engine.connect() as connection:
-            return [
-                _run(row) for row in connection.execute(select(runs).where(runs.c.id.in_(wanted)).order_by(runs.c.id))
-            ]
+        return [_run(row) for row in self._all(select(runs).where(runs.c.id.in_(wanted)).order_by(runs.c.id))]
 
     def arrivals(self, since: str, *, counted: bool = True) -> list[Arrival]:
-        """The files taken by runs that began at `since` (ISO 8601 UTC) or later, in the order of arrival. `counted`: include the
-        numbers of records.
+        """The files taken by runs that began at `since` (ISO 8601 UTC) or later, in the order of arrival. Without `counted` the
+        numbers of records are 0, which saves a slow query.
         """
+        recent = runs.c.started_at >= since
         with self._engine.connect() as connection:
-            return _arrivals(connection, since, counted=counted)
+            times = list(connection.scalars(_LOOKS.where(recent)))
+            counts = {row.drop_id: row.records for row in connection.execute(_COUNTS.where(recent))} if counted else {}
+            arrivals = [
+                Arrival(
+                    row.name,
+                    _came(row.arrived, row.started_at, times),
+                    row.run,
+                    row.mapping or "",
+                    row.role if row.mapping else "",
+                    counts.get(row.drop_id, 0),
+                    row.drop_id,
+                )
+                for row in connection.execute(_ARRIVALS.where(recent))
+            ]
+        return sorted(arrivals, key=lambda arrival: (arrival.came, arrival.name))
 
     def first_and_last_start(self) -> tuple[str, str]:
         """The starts of the first and last finished runs (ISO 8601 UTC). Both empty if there was none."""
         query = select(func.min(runs.c.started_at), func.max(runs.c.started_at)).where(runs.c.finished_at != "")
-        with self._engine.connect() as connection:
-            first, last = connection.execute(query).one()
-            return first or "", last or ""
+        ((first, last),) = self._all(query)
+        return first or "", last or ""
 
     def begun_before(self, when: str) -> str:
         """The start of the last run before `when` (both ISO 8601 UTC). Empty if there was none."""
-        with self._engine.connect() as connection:
-            return connection.scalar(select(func.max(runs.c.started_at)).where(runs.c.started_at < when)) or ""
+        return self._value(select(func.max(runs.c.started_at)).where(runs.c.started_at < when)) or ""
 
     def listing_snapshot(self, run: Run) -> bytes:
         """A run's snapshot of the listings, as passed to `Ledger.end_run`. Empty if there is none."""
-        with self._engine.connect() as connection:
-            return connection.scalar(select(looks.c.shown).where(looks.c.run_id == run.id)) or b""
+        return self._value(select(looks.c.shown).where(looks.c.run_id == run.id)) or b""
 
     @contextmanager
     def at_one_moment(self) -> Iterator[Connection]:
@@ -128,20 +158,17 @@ class RunQueries:
     def drop(self, identity: int) -> Drop:
         """One drop with its files and tables."""
         with self._engine.connect() as connection:
-            return self._drop(connection, identity)
+            return _drop(connection, identity)
 
     def drop_of_run(self, run: str, identity: int) -> Drop | None:
         """The drop with this number if the run of this name planned it. None if this ledger has no such drop."""
         query = select(drops.c.id).join(runs, runs.c.id == drops.c.run_id)
         query = query.where(drops.c.id == identity, runs.c.name == run, drops.c.mapping_hash.is_not(None))
-        with self._engine.connect() as connection:
-            return self._drop(connection, identity) if connection.scalar(query) is not None else None
+        return next(iter(self._drops(query)), None)
 
     def drop_of_entry(self, entry: int) -> Drop | None:
         """The drop of an entry. None if there is no such entry."""
-        with self._engine.connect() as connection:
-            identity = connection.scalar(select(entries.c.drop_id).where(entries.c.id == entry))
-            return self._drop(connection, identity) if identity is not None else None
+        return next(iter(self._drops(select(entries.c.drop_id).where(entries.c.id == entry))), None)
 
     def drops_of(self, *of: Run) -> list[Drop]:
         """The drops of these runs, oldest first: those they planned, earlier ones with an entry that they changed or looked up, and
@@ -149,20 +176,24 @@ class RunQueries:
         """
         with self._engine.connect() as connection:
             wanted = with_adopted_runs(connection, of)
-            touched = [
-                select(entries.c.drop_id)
-                .join(table, table.c.entry_id == entries.c.id)
-                .where(table.c.run_id.in_(wanted))
-                for table in (events, findings)
-            ]
-            mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched))
-            query = select(drops.c.id).where(mine).order_by(drops.c.id)
-            return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
+        touched = [
+            select(entries.c.drop_id).join(table, table.c.entry_id == entries.c.id).where(table.c.run_id.in_(wanted))
+            for table in (events, findings)
+        ]
+        mine = or_(drops.c.run_id.in_(wanted), *(drops.c.id.in_(some) for some in touched))
+        return self._drops(select(drops.c.id).where(mine).order_by(drops.c.id))
 
     def missing_records(self, read: Sequence[Drop]) -> dict[int, MissingRecords]:
         """By drop, the records of its file's last version that it lacks. All drops must be of one run."""
+        usable = [drop for drop in read if _names(drop) and drop.fixes is None and not drop.set_aside]
+        by_drop = {}
         with self._engine.connect() as connection:
-            return _missing_records(connection, read)
+            last = _latest(connection, usable) if usable else {}
+            for drop in usable:
+                identity = last.get((drop.mapping, drop.files[0].name))
+                if identity is not None and _is_other_version(connection, identity, drop):
+                    by_drop[drop.id] = _missing(connection, identity, drop.id)
+        return {drop: missing for drop, missing in by_drop.items() if missing is not None}
 
     def runs_changing(self, drop: int) -> list[str]:
         """The names of the runs that planned a drop or changed one of its entries, oldest first. An unfinished run is replaced by
@@ -171,27 +202,27 @@ class RunQueries:
         changing = select(events.c.run_id).join(entries, entries.c.id == events.c.entry_id)
         planned = select(drops.c.run_id).where(drops.c.id == drop)
         mine = or_(runs.c.id.in_(planned), runs.c.id.in_(changing.where(entries.c.drop_id == drop)))
-        with self._engine.connect() as connection:
-            return reporting_runs(connection, connection.scalars(select(runs.c.name).where(mine)).all())
+        planning = self._all(select(runs.c.name, runs.c.finished_at, runs.c.summary).where(mine))
+        reporting = {row.name if row.finished_at else _reporter(row.summary) or row.name for row in planning}
+        ordered = self._all(select(runs.c.name).where(runs.c.name.in_(reporting)).order_by(runs.c.id))
+        return [row.name for row in ordered]
 
     def first_with(self, sha256: str, before: int) -> Drop | None:
         """The first drop before this one that has a file with these bytes, if any."""
-        query = select(func.min(files.c.drop_id)).where(files.c.sha256 == sha256, files.c.drop_id < before)
-        with self._engine.connect() as connection:
-            first = connection.scalar(query)
-            return None if first is None else self._drop(connection, first)
+        query = select(files.c.drop_id).where(files.c.sha256 == sha256, files.c.drop_id < before)
+        return next(iter(self._drops(query.order_by(files.c.drop_id).limit(1))), None)
 
     def drops_named(self, name: str) -> list[int]:
         """The drops that have a file of this name, with or without folders, oldest first."""
         named = or_(files.c.name == name, files.c.name.endswith(f"/{name}", autoescape=True))
-        with self._engine.connect() as connection:
-            return list(connection.scalars(select(files.c.drop_id).where(named).distinct().order_by(files.c.drop_id)))
+        query = select(files.c.drop_id).where(named).distinct().order_by(files.c.drop_id)
+        return [row.drop_id for row in self._all(query)]
 
     def unfiled(self, work: str) -> list[Drop]:
         """The drops with a file that, by the ledger, is still in this folder, the work area of killed runs."""
-        query = select(files.c.drop_id).where(files.c.kept_as.startswith(f"{work}/", autoescape=True)).distinct()
-        with self._engine.connect() as connection:
-            return [self._drop(connection, identity) for identity in connection.scalars(query).all()]
+        return self._drops(
+            select(files.c.drop_id).where(files.c.kept_as.startswith(f"{work}/", autoescape=True)).distinct()
+        )
 
     def ignored_of(self, drop: int) -> Iterator[IgnoredRow]:
         """The rows of a drop that rules excluded, in reading order."""
@@ -204,62 +235,56 @@ class RunQueries:
         query = (
             select(mappings.c.lineage).join(drops, drops.c.mapping_hash == mappings.c.hash).where(drops.c.id == drop)
         )
-        with self._engine.connect() as connection:
-            lineage = codec.decode_lineage(connection.scalar(query) or "{}")
-            return Origin({table.name: table for table in self._drop(connection, drop).tables}, lineage)
+        lineage = codec.decode_lineage(self._value(query) or codec.NOTHING)
+        return Origin({table.name: table for table in self.drop(drop).tables}, lineage)
 
     def mapping_source(self, digest: str) -> dict[str, str]:
         """The files of the mapping version with this hash (or prefix of a hash), by path relative to its folder, the mapping first.
         Empty if it was never used or its files were not kept.
         """
         query = select(mappings.c.source).where(mappings.c.hash.startswith(digest, autoescape=True))
-        with self._engine.connect() as connection:
-            return codec.decode_texts_by_name(connection.scalar(query) or codec.NOTHING)
+        return codec.decode_texts_by_name(self._value(query) or codec.NOTHING)
 
     def schedules_done(self) -> dict[str, str]:
         """The time (ISO 8601 UTC) up to which each schedule is done, by name, as `Ledger.keep_schedules_done` stored it."""
         with self._engine.connect() as connection:
-            return schedules_done(connection)
+            return codec.decode_texts_by_name(stored_value(connection, SCHEDULES) or codec.NOTHING)
 
-    def _drop(self, connection: Connection, identity: int) -> Drop:
-        query = (
-            select(runs.c.name.label("run"), mappings, drops.c.fixes)
-            .select_from(drops)
-            .join(runs, runs.c.id == drops.c.run_id)
-            .outerjoin(mappings, mappings.c.hash == drops.c.mapping_hash)
-            .where(drops.c.id == identity)
-        )
-        row = connection.execute(query).one()
-        file_rows = connection.execute(select(files).where(files.c.drop_id == identity).order_by(files.c.id))
-        table_rows = connection.execute(select(tables).where(tables.c.drop_id == identity).order_by(tables.c.id))
-        return Drop(
-            id=identity,
-            run=row.run,
-            files=tuple(_file(file) for file in file_rows),
-            tables=tuple(codec.table(table) for table in table_rows),
-            mapping=row.name or "",
-            mapping_version=row.version or "",
-            mapping_hash=row.hash or "",
-            operation=row.operation or "",
-            batch_size=row.batch_size,
-            language=row.language or "",
-            guide=codec.decode_guide(row.guide or codec.NOTHING),
-            fixes=row.fixes,
-        )
+    def _drops(self, wanted: Select[Any]) -> list[Drop]:
+        """The drops whose ids this query selects, in its order."""
+        with self._engine.connect() as connection:
+            return [_drop(connection, identity) for identity in connection.scalars(wanted).all()]
+
+
+def _drop(connection: Connection, identity: int) -> Drop:
+    query = (
+        select(runs.c.name.label("run"), mappings, drops.c.fixes)
+        .select_from(drops)
+        .join(runs, runs.c.id == drops.c.run_id)
+        .outerjoin(mappings, mappings.c.hash == drops.c.mapping_hash)
+        .where(drops.c.id == identity)
+    )
+    row = connection.execute(query).one()
+    file_rows = connection.execute(select(files).where(files.c.drop_id == identity).order_by(files.c.id))
+    table_rows = connection.execute(select(tables).where(tables.c.drop_id == identity).order_by(tables.c.id))
+    return Drop(
+        id=identity,
+        run=row.run,
+        files=tuple(codec.file(file) for file in file_rows),
+        tables=tuple(codec.table(table) for table in table_rows),
+        mapping=row.name or "",
+        mapping_version=row.version or "",
+        mapping_hash=row.hash or "",
+        operation=row.operation or "",
+        batch_size=row.batch_size,
+        language=row.language or "",
+        guide=codec.decode_guide(row.guide or codec.NOTHING),
+        fixes=row.fixes,
+    )
 
 
 def _run(row: Any) -> Run:
     return Run(row.id, row.name, row.started_at, row.finished_at, row.exit_code, row.summary)
-
-
-def _file(row: Any) -> SourceFile:
-    problems = codec.decode_problems(row.problems)
-    return SourceFile(row.role, row.name, row.sha256, row.size, row.arrived, row.kept_as, problems)
-
-
-def schedules_done(connection: Connection) -> dict[str, str]:
-    """The time (ISO 8601 UTC) up to which each schedule is done, by its name."""
-    return codec.decode_texts_by_name(stored_value(connection, SCHEDULES) or codec.NOTHING)
 
 
 class _Summary(msgspec.Struct):
@@ -305,42 +330,12 @@ def with_adopted_runs(connection: Connection, reporting: Sequence[Run]) -> list[
     return [*(run.id for run in reporting), *connection.scalars(adopted)]
 
 
-def reporting_runs(connection: Connection, names: Sequence[str]) -> list[str]:
-    """The names of the runs that report the work of these runs, oldest first: the runs themselves, or those that adopted them."""
-    query = select(runs.c.name, runs.c.finished_at, runs.c.summary).where(runs.c.name.in_(names))
-    rows = connection.execute(query)
-    reporting = {row.name if row.finished_at else _reporter(row.summary) or row.name for row in rows}
-    return list(connection.scalars(select(runs.c.name).where(runs.c.name.in_(reporting)).order_by(runs.c.id)))
-
-
 def _reporter(summary: str) -> str:
     return _read_summary(summary).told_by if summary else ""
 
 
 def _reported_by(name: str) -> str:
     return codec.encode({"told_by": name})
-
-
-def _arrivals(connection: Connection, since: str, *, counted: bool) -> list[Arrival]:
-    """The files of the runs that began at `since` (ISO 8601 UTC) or later, in the order of arrival. Without `counted` the numbers
-    of records are 0, which saves a slow query.
-    """
-    recent = runs.c.started_at >= since
-    times = list(connection.scalars(_LOOKS.where(recent)))
-    counts = {row.drop_id: row.records for row in connection.execute(_COUNTS.where(recent))} if counted else {}
-    arrivals = [
-        Arrival(
-            row.name,
-            _came(row.arrived, row.started_at, times),
-            row.run,
-            row.mapping or "",
-            row.role if row.mapping else "",
-            counts.get(row.drop_id, 0),
-            row.drop_id,
-        )
-        for row in connection.execute(_ARRIVALS.where(recent))
-    ]
-    return sorted(arrivals, key=lambda arrival: (arrival.came, arrival.name))
 
 
 def _came(arrived: str, taken: str, looked: list[str]) -> datetime:
@@ -354,6 +349,9 @@ def _came(arrived: str, taken: str, looked: list[str]) -> datetime:
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
+
+FIXES = select(drops.c.id, drops.c.fixes).where(drops.c.fixes < drops.c.id)
+"""The query for the fix workbooks: each drop with the earlier drop that it corrects."""
 
 _LOOKS = select(runs.c.started_at).where(runs.c.exit_code.in_(exit_codes.WORK_DONE)).order_by(runs.c.id)
 _ARRIVALS = (
@@ -377,22 +375,6 @@ _COUNTS = (
     .join(runs, runs.c.id == drops.c.run_id)
     .group_by(entries.c.drop_id)
 )
-
-
-def _missing_records(connection: Connection, read: Sequence[Drop]) -> dict[int, MissingRecords]:
-    """The missing records of these drops, all of one run, by drop. The last version is the latest earlier drop with the same mapping
-    and file names.
-    """
-    usable = [drop for drop in read if _names(drop) and drop.fixes is None and not drop.set_aside]
-    last = _latest(connection, usable) if usable else {}
-    by_drop = {}
-    for drop in usable:
-        identity = last.get((drop.mapping, drop.files[0].name))
-        if identity is None or not _is_other_version(connection, identity, drop):
-            continue
-        if missing := _missing(connection, identity, drop.id):
-            by_drop[drop.id] = missing
-    return by_drop
 
 
 def _names(drop: Drop) -> list[tuple[str, str]]:

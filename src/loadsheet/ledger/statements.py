@@ -1,4 +1,4 @@
-"""SQL statements, each written once for both databases; streams of rows; the named values of the table `meta`.
+"""SQL statements, each written once for both databases; streams of rows; the named values of the table `meta`; the database's clock.
 
 Owns: how values and lists of values are written in a statement. Does not know the purpose of any statement.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Select
+from sqlalchemy import Connection, Engine, Select, func, select
 
 FETCH = 500
 """The number of rows read at once, and of values in a list."""
@@ -102,6 +102,15 @@ def chunks(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
     """A list in parts that are small enough for one query."""
     for start in range(0, len(wanted), FETCH):
         yield wanted[start : start + FETCH]
+
+
+DATABASE_TIME = func.extract("epoch", func.clock_timestamp())
+"""The current time of PostgreSQL's clock as an SQL expression, in seconds since 1970. It advances within a transaction."""
+
+
+def database_time(connection: Connection) -> float:
+    """The current time of PostgreSQL's clock, on which several machines agree, in seconds since 1970."""
+    return float(connection.scalar(select(DATABASE_TIME)) or 0.0)
 
 
 def stored_value(connection: Connection, name: str) -> str:

@@ -17,11 +17,13 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
-from loadsheet.ledger import codec, decisions, erasure, exceptions, queue, run_queries, versions
+from loadsheet.ledger import codec, decisions, erasure, exceptions, queue, run_queries
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.exporting import Row, put_in
+from loadsheet.ledger.ledger_tables import files, looks, runs
 from loadsheet.ledger.location import LastRun, Surroundings, back_up
-from loadsheet.ledger.maintenance import Maintenance, Writing
+from loadsheet.ledger.maintenance import Maintenance, Writing, faults_in
+from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LeftOut, Part, Submission, submissions
 from loadsheet.ledger.recording import (
@@ -34,10 +36,8 @@ from loadsheet.ledger.recording import (
     record_mapping,
     record_plan,
 )
-from loadsheet.ledger.schema import files, looks, runs
 from loadsheet.ledger.statements import at_one_moment, store_value, stored_value
 from loadsheet.ledger.states import Decision, Drop, Finding, Run, Settlement, SourceFile, State
-from loadsheet.ledger.tenure import Fence
 from loadsheet.ledger.transitions import (
     CHUNK,
     Intent,
@@ -403,7 +403,7 @@ class Ledger:
     def check(self) -> list[str]:
         """All faults of the ledger, in words. Empty if it is sound. Reads everything: minutes for millions of rows."""
         with at_one_moment(self._engine).connect() as connection:
-            return list(versions.faults_in(connection))
+            return list(faults_in(connection))
 
     def back_up(self, target: Path) -> None:
         """Copy the ledger to a new file, durably. Raises LedgerUnwritable if that cannot be written."""

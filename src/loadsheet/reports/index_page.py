@@ -28,7 +28,7 @@ from loadsheet.reports.run_page import CODES, PAGE, run_verdict
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
-    from loadsheet.ledger.shared.workers import ClusterStatus, Worker
+    from loadsheet.ledger.shared.cluster_status import ClusterStatus, Worker
 
 INDEX = "index.html"
 WORKERS_SHOWN = 25
@@ -67,7 +67,7 @@ def fleet_status(settings: Settings) -> FleetStatus | None:
     """The fleet as this shipper's page shows it; None if the ledger is not shared or the fleet cannot be read."""
     if not settings.is_shared:
         return None
-    from loadsheet.ledger.shared.workers import cluster_status
+    from loadsheet.ledger.shared.cluster_status import cluster_status
 
     try:
         fleet = cluster_status(settings)

@@ -11,6 +11,7 @@ import base64
 import gzip
 import hashlib
 import re
+import shutil
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,8 +91,7 @@ class CapsuleWriter:
     def copy(self, name: str, path: Path) -> str:
         """Add a file as a member. Returns its SHA-256 (hex). Raises OSError."""
         with path.open("rb") as source, self.member(name) as opened:
-            while piece := source.read(AT_ONCE):
-                opened.write(piece)
+            shutil.copyfileobj(source, opened, AT_ONCE)
         return self.links[-1].sha256
 
     def lines(self, name: str, values: Iterable[Any]) -> int:
@@ -149,8 +149,7 @@ class CapsuleReader:
         """Copy a member to a file. Raises OSError."""
         target.parent.mkdir(parents=True, exist_ok=True)
         with self._opened(name) as opened, target.open("wb") as written:
-            while piece := opened.read(AT_ONCE):
-                written.write(piece)
+            shutil.copyfileobj(opened, written, AT_ONCE)
 
     @contextmanager
     def _opened(self, name: str) -> Iterator[IO[bytes]]:
@@ -261,11 +260,6 @@ class _Versioned(msgspec.Struct):
     format: int
 
 
-def write_manifest(manifest: Manifest) -> bytes:
-    """A manifest as the bytes of a member."""
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
-
-
 def read_manifest(members: CapsuleReader) -> Manifest:
     """The manifest of a capsule. Raises CannotOpen if a newer program made it."""
     text = members.read(MANIFEST)
@@ -312,11 +306,6 @@ def rows_of(members: CapsuleReader, table: str) -> Iterator[dict[str, Any]]:
         for name in _PACKED & row.keys():
             row[name] = base64.b64decode(row[name]) if row[name] is not None else None
         yield row
-
-
-def with_events(entries: Iterable[Row], events: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
-    """Entries, each with its events, oldest first. Both inputs are ordered by entry."""
-    yield from ((entry, rows) for entry, rows in beside(entries, events))
 
 
 def beside(entries: Iterable[Row], *others: Iterable[Row]) -> Iterator[tuple[Any, ...]]:

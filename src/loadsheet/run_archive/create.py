@@ -15,6 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from loadsheet import object_storage
 from loadsheet.ledger import Drop, Run, SourceFile
 from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
@@ -84,7 +86,7 @@ class _Making:
         mappings = tuple(self._mappings())
         counts = {table: self._rows(table) for table in TABLES}
         manifest = self._manifest(drops, mappings, counts)
-        self._writer.put(contents.MANIFEST, contents.write_manifest(manifest))
+        self._writer.put(contents.MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
         return Made(Path(), self._writer.finish(), manifest, tuple(self._remarks))
 
     def _drop(self, drop: Drop) -> DropKept:

@@ -38,10 +38,10 @@ from loadsheet.run_archive.contents import (
     DropKept,
     Manifest,
     MappingKept,
+    beside,
     mapping_member,
     read_manifest,
     rows_of,
-    with_events,
 )
 from loadsheet.run_archive.replay_diff import Calls, Different, Side, compare_entries, compare_rows, unexplained
 from loadsheet.run_archive.verify import check_archive
@@ -303,44 +303,28 @@ class _PriorState:
     def rows(self, table: str) -> Iterator[Row]:
         """The rows of a table that existed then. None of attempts, exceptions and similar tables: planning does not use them."""
         rows = rows_of(self._members, table)
-        kept = self._RULES.get(table)
+        first_drop, run_id = min(self._own), self._manifest.run_id
+        rules: dict[str, Callable[[Row], bool]] = {
+            "runs": lambda row: row["id"] <= run_id,
+            "mappings": lambda _: True,
+            "drops": lambda row: row["id"] < first_drop,
+            "files": lambda row: row["drop_id"] < first_drop,
+            "tables": lambda row: row["drop_id"] < first_drop,
+            "seen": lambda row: row["run_id"] <= run_id and row["at"] < self._at,
+            "events": self._is_earlier_event,  # they name the run that accepted an earlier version
+        }
         if table == "entries":
             yield from self._entries(rows)
-        elif kept is not None:
-            yield from (row for row in rows if kept(self, row))
-
-    def _is_earlier_drop(self, row: Row) -> bool:
-        return bool(row["id"] < min(self._own))
-
-    def _is_of_earlier_drop(self, row: Row) -> bool:
-        return bool(row["drop_id"] < min(self._own))
-
-    def _is_seen(self, row: Row) -> bool:
-        return bool(row["run_id"] <= self._manifest.run_id and row["at"] < self._at)
+        elif table in rules:
+            yield from filter(rules[table], rows)
 
     def _is_earlier_event(self, row: Row) -> bool:
         if self._first_entry is None or self._cut is None:
             return False  # no planned entry depends on them
         return bool(row["entry_id"] < self._first_entry and row["id"] < self._cut)
 
-    def _is_begun(self, row: Row) -> bool:
-        return bool(row["id"] <= self._manifest.run_id)
-
-    def _all(self, _: Row) -> bool:
-        return True
-
-    _RULES: dict[str, Callable[["_PriorState", Row], bool]] = {  # noqa: RUF012 (never changed)
-        "runs": _is_begun,
-        "mappings": _all,
-        "drops": _is_earlier_drop,
-        "files": _is_of_earlier_drop,
-        "tables": _is_of_earlier_drop,
-        "seen": _is_seen,
-        "events": _is_earlier_event,  # they name the run that accepted an earlier version
-    }
-
     def _entries(self, rows: Iterator[Row]) -> Iterator[Row]:
-        for row, events in with_events(rows, rows_of(self._members, "events")):
+        for row, events in beside(rows, rows_of(self._members, "events")):
             if self._first_entry is not None and row["id"] >= self._first_entry:
                 return
             if row["drop_id"] < min(self._own):

@@ -19,7 +19,7 @@ from loadsheet.ledger.exporting import Row
 from loadsheet.ledger.planning import differences
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import INITIAL
-from loadsheet.run_archive.contents import beside, with_events
+from loadsheet.run_archive.contents import beside
 
 MADE = ("operation", "key", "lane", "payload", "content_hash", "rows", "items")
 """Columns that translation fills, whatever happens to the entry later."""
@@ -51,7 +51,7 @@ class Side(NamedTuple):
 
 def compare_entries(kept: Side, replayed: Side) -> Iterator[Different]:
     """The differences between two versions of the same drops, by entry. Both inputs are ordered by entry."""
-    sides = (with_events(*kept), with_events(*replayed))
+    sides = (beside(*kept), beside(*replayed))
     for one, other in zip_longest(*sides):
         if other is None:
             yield Different(named(one[0]), "entry", "there", "missing")
@@ -129,7 +129,7 @@ class Calls:
     def check(self, entries: Iterable[Row], attempts: Iterable[Row]) -> Iterator[Different]:
         """The requests that do not follow from the payloads. Entries and attempts are ordered by entry."""
         mine = (one for one in attempts if one["run_id"] == self._run)
-        for entry, tried in with_events(entries, mine):
+        for entry, tried in beside(entries, mine):
             if not tried or entry["removed"]:
                 continue
             self.count += len(tried)

@@ -7,11 +7,12 @@ reveals it.
 
 import hashlib
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -233,18 +234,9 @@ def _is_as_written(path: Path, links: Sequence[Link]) -> bool:
         with zipfile.ZipFile(path) as archive, CapsuleWriter(again) as writer:
             for link in links:
                 with archive.open(link.name) as opened, writer.member(link.name) as copied:
-                    while piece := opened.read(AT_ONCE):
-                        copied.write(piece)
+                    shutil.copyfileobj(opened, copied, AT_ONCE)
             writer.finish()
         again.seek(0)
         with path.open("rb") as original:
-            return _are_equal(again, original)
-
-
-def _are_equal(one: IO[bytes], other: IO[bytes]) -> bool:
-    while True:
-        pieces = one.read(AT_ONCE), other.read(AT_ONCE)
-        if pieces[0] != pieces[1]:
-            return False
-        if not pieces[0]:
-            return True
+            digests = [hashlib.file_digest(file, "sha256").digest() for file in (again, original)]
+    return digests[0] == digests[1]

@@ -14,11 +14,8 @@ from loadsheet.ledger.shared.leases import (
     TERM_S,
     Ask,
     SharedPace,
-    begin,
     pace_name,
     read_paces,
-    renew,
-    setback,
 )
 from loadsheet.problems import LedgerError
 
@@ -37,21 +34,21 @@ def engine(tmp_path_factory):
 
 @pytest.fixture
 def pace(engine):
-    """The name of a pace of 100 calls a second and 10 connections."""
-    name = pace_name("https://exchange.example/api", next(_tokens))
-    with engine.begin() as connection:
-        begin(connection, name, "https://exchange.example/api", 100, 10)
-    return name
+    """A pace of 100 calls a second and 10 connections."""
+    made = SharedPace(engine, "https://exchange.example/api", next(_tokens), "w1")
+    made.begin(100, 10)
+    return made
 
 
 def ask(engine, pace, worker, wanted=ALL):
-    with engine.begin() as connection:
-        return renew(connection, pace, worker, wanted)
+    mine = SharedPace(engine, "", "", worker)
+    mine.name = pace.name
+    return mine.renew(wanted)
 
 
 def standing(engine, pace):
     with engine.begin() as connection:
-        return next(one for one in read_paces(connection) if one.name == pace)
+        return next(one for one in read_paces(connection) if one.name == pace.name)
 
 
 def renewals(engine, pace, worker, seconds, held):
@@ -107,9 +104,8 @@ def test_the_tables_show_neither_token_nor_path(engine):
 
 def test_a_protest_against_one_reaches_all_at_their_next_lease(engine, pace):
     ask(engine, pace, "w1")
-    with engine.begin() as connection:
-        setback(connection, pace, 0.2, 30.0, "the exchange is busy: status 429")
-        setback(connection, pace, 0.3, 10.0, "another that left with it")
+    pace.setback(0.2, 30.0, "the exchange is busy: status 429")
+    pace.setback(0.3, 10.0, "another that left with it")
     for worker in ("w1", "w2"):
         lease = ask(engine, pace, worker)
         assert 29 < lease.paused_s <= 30
@@ -125,14 +121,14 @@ def test_who_wants_nothing_leaves_no_row_and_the_dead_are_removed(engine, pace):
     ask(engine, pace, "w1", Ask(0, 0))
     with engine.begin() as connection:
         connection.exec_driver_sql(
-            f"update leases set until = until - {FORGOTTEN_S + TERM_S + 1} where pace = '{pace}' and worker = 'w2'"
+            f"update leases set until = until - {FORGOTTEN_S + TERM_S + 1} where pace = '{pace.name}' and worker = 'w2'"
         )
     ask(engine, pace, "w3")
     with engine.begin() as connection:
-        left = connection.exec_driver_sql(f"select worker from leases where pace = '{pace}'").scalars().all()
+        left = connection.exec_driver_sql(f"select worker from leases where pace = '{pace.name}'").scalars().all()
     assert left == ["w3"]
 
 
 def test_a_pace_that_nobody_began_is_an_error(engine):
-    with engine.begin() as connection, pytest.raises(LedgerError, match="is not in the shared tables"):
-        renew(connection, pace_name("http://nowhere", "x"), "w1", ALL)
+    with pytest.raises(LedgerError, match="is not in the shared tables"):
+        SharedPace(engine, "http://nowhere", "x", "w1").renew(ALL)

@@ -17,10 +17,9 @@ from loadsheet import exit_codes, reports
 from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
 from loadsheet.cli.ledger_access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.ledger import Ledger, Run, State
+from loadsheet.ledger.ledger_opening import OLDER, surroundings_on
 from loadsheet.ledger.location import refuse_beside_a_file
-from loadsheet.ledger.opening import surroundings_on
 from loadsheet.ledger.postgres import look
-from loadsheet.ledger.versions import OLDER
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files
 from loadsheet.problems import LedgerBusy, LedgerError

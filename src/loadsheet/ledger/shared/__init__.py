@@ -1,6 +1,6 @@
 """The state that all ledgers of one PostgreSQL database share: workers, rate limit, object claims, fired schedules, job queue.
 
-Each shipper's ledger is in a schema of its own; see `loadsheet.ledger.opening`.
+Each shipper's ledger is in a schema of its own; see `loadsheet.ledger.ledger_opening`.
 """
 
 from collections.abc import Iterator

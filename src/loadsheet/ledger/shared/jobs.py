@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, CursorResult, Engine, TextClause, bindparam, insert, inspect, select, text, update
 from sqlalchemy.types import ARRAY, BigInteger, Text
 
+from loadsheet.ledger.ledger_tables import shared_meta, shared_metadata, takeovers
 from loadsheet.ledger.postgres import Address, make_schema
-from loadsheet.ledger.shared import schema
 from loadsheet.problems import LedgerError, SettingsError
 
 TASK = "run"
@@ -95,35 +95,30 @@ def make_tables(engine: Engine, address: Address) -> None:
     with engine.connect() as connection, connection.begin():
         make_schema(connection, address.shared)
         connection.exec_driver_sql(f'set local search_path to "{address.shared}"')
-        if not inspect(connection).has_table(schema.shared_meta.name, schema=address.shared):
-            schema.metadata.create_all(connection)
-        _upgrade(connection)
+        if not inspect(connection).has_table(shared_meta.name, schema=address.shared):
+            shared_metadata.create_all(connection)
+        if connection.execute(_UPGRADED, {"name": _TABLES}).rowcount:  # 0.5.0 recorded takeovers of batches
+            takeovers.drop(connection)
+            takeovers.create(connection)
         _make_queue(connection)
-
-
-def _upgrade(connection: Connection) -> None:
-    """Upgrade tables made by 0.5.0, whose takeovers were takeovers of batches."""
-    if connection.execute(_UPGRADED, {"name": _TABLES}).rowcount:
-        schema.takeovers.drop(connection)
-        schema.takeovers.create(connection)
 
 
 def _make_queue(connection: Connection) -> None:
     from procrastinate import __version__ as newest
     from procrastinate.schema import SchemaManager, migrations_path
 
-    known = connection.scalar(select(schema.shared_meta.c.value).where(schema.shared_meta.c.name == _VERSION))
+    known = connection.scalar(select(shared_meta.c.value).where(shared_meta.c.name == _VERSION))
     if known == newest:
         return
     if known is None:
         _run(connection, SchemaManager.get_schema())
-        connection.execute(insert(schema.shared_meta).values(name=_VERSION, value=newest))
+        connection.execute(insert(shared_meta).values(name=_VERSION, value=newest))
         return
     for script in sorted(Path(str(migrations_path)).glob("*.sql")):
         if _parts(known) < _parts(script.name.split("_")[0]) <= _parts(newest):
             _run(connection, script.read_text(encoding="utf-8"))
     if _parts(newest) > _parts(known):
-        connection.execute(update(schema.shared_meta).where(schema.shared_meta.c.name == _VERSION).values(value=newest))
+        connection.execute(update(shared_meta).where(shared_meta.c.name == _VERSION).values(value=newest))
 
 
 def _run(connection: Connection, script: str) -> None:

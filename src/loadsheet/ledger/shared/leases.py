@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, Engine, Row, bindparam, select, update
 
-from loadsheet.ledger import clock
-from loadsheet.ledger.shared.schema import paces
-from loadsheet.ledger.statements import Statement
+from loadsheet.ledger.ledger_tables import paces
+from loadsheet.ledger.statements import DATABASE_TIME, Statement, database_time
 from loadsheet.problems import LedgerError
 
 TERM_S = 1.5
@@ -171,51 +170,6 @@ def pace_name(exchange: str, token: str) -> str:
     return hashlib.sha256(f"loadsheet pace\0{exchange.rstrip('/')}\0{token}".encode()).hexdigest()[:32]
 
 
-def begin(connection: Connection, name: str, exchange: str, per_second: int, connections: int) -> Figures | None:
-    """Set the limits of a pace (rate 0: no limit) and return the previous ones. Only the origin of the exchange's URL is stored."""
-    row = connection.execute(select(paces.c.per_second, paces.c.connections).where(paces.c.name == name)).first()
-    parts = urlsplit(exchange)
-    origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    pace = {"name": name, "exchange": origin, "per_second": per_second, "connections": connections}
-    _BEGIN.run(connection, [pace])
-    return None if row is None else Figures(*row)
-
-
-def renew(connection: Connection, name: str, worker: str, ask: Ask) -> Lease:
-    """Give `worker` a new lease of a pace. An ask for nothing returns the lease. Raises LedgerError for an unknown pace."""
-    terms, _, now = _held(connection, name)
-    records = _records_of(connection, name)
-    mine, short = grant(terms, records, worker, ask, now)
-    if mine.wanted or mine.charged or mine.charged_connections:
-        _PUT.run(connection, [{"pace": name, **mine._asdict()}])
-    else:
-        _DROP.run(connection, [{"pace": name, "worker": worker}])
-    for dead in records:
-        if dead.until < now - FORGOTTEN_S:
-            _DROP.run(connection, [{"pace": name, "worker": dead.worker}])
-    return Lease(
-        mine.number,
-        mine.per_second,
-        mine.connections,
-        mine.until,
-        mine.until - now,
-        max(0.0, terms.paused_until - now),
-        terms.share_at(now),
-        short,
-    )
-
-
-def setback(connection: Connection, name: str, age_s: float, pause_s: float, reason: str) -> Terms:
-    """Slow down all processes: the exchange protested against a call that left `age_s` ago, and asked for a pause."""
-    terms, before, now = _held(connection, name)
-    after = terms.setback(now - age_s, pause_s, now)
-    changed = {"share": after.share, "paused_until": after.paused_until, "setback_at": after.setback_at}
-    if after.setback_at != terms.setback_at or not before:
-        before = reason
-    connection.execute(update(paces).where(paces.c.name == name).values(**changed, reason=before))
-    return after
-
-
 class PaceStatus(NamedTuple):
     """A pace for display: its limits, the share left, and what is leased to how many processes."""
 
@@ -233,7 +187,7 @@ class PaceStatus(NamedTuple):
 
 def read_paces(connection: Connection) -> list[PaceStatus]:
     """The current status of all paces, by exchange."""
-    now = clock.now(connection)
+    now = database_time(connection)
     statuses = []
     for row in connection.execute(select(paces).order_by(paces.c.exchange, paces.c.name)):
         terms = _terms(row)
@@ -265,27 +219,56 @@ class SharedPace:
         self.name = pace_name(exchange, token)
 
     def begin(self, per_second: int, connections: int) -> Figures | None:
-        """Set the limits and return the previous ones."""
+        """Set the limits (rate 0: no limit) and return the previous ones. Only the origin of the exchange's URL is stored."""
+        parts = urlsplit(self._exchange)
+        origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        pace = {"name": self.name, "exchange": origin, "per_second": per_second, "connections": connections}
+        query = select(paces.c.per_second, paces.c.connections).where(paces.c.name == self.name)
         with self._engine.begin() as connection:
-            return begin(connection, self.name, self._exchange, per_second, connections)
+            row = connection.execute(query).first()
+            _BEGIN.run(connection, [pace])
+        return None if row is None else Figures(*row)
 
     def renew(self, ask: Ask) -> Lease:
-        """A new lease. An ask for nothing returns the lease."""
+        """A new lease. An ask for nothing returns the lease. Raises LedgerError for a pace that was never begun."""
         with self._engine.begin() as connection:
-            return renew(connection, self.name, self._worker, ask)
+            terms, _, now = self._held(connection)
+            records = _records_of(connection, self.name)
+            mine, short = grant(terms, records, self._worker, ask, now)
+            gone = [record.worker for record in records if record.until < now - FORGOTTEN_S]
+            if mine.wanted or mine.charged or mine.charged_connections:
+                _PUT.run(connection, [{"pace": self.name, **mine._asdict()}])
+            else:
+                gone.append(self._worker)
+            if gone:
+                _DROP.run(connection, [{"pace": self.name, "worker": worker} for worker in gone])
+        return Lease(
+            mine.number,
+            mine.per_second,
+            mine.connections,
+            mine.until,
+            mine.until - now,
+            max(0.0, terms.paused_until - now),
+            terms.share_at(now),
+            short,
+        )
 
     def setback(self, age_s: float, pause_s: float, reason: str) -> None:
-        """Record that the exchange protested against a call that left `age_s` ago."""
+        """Slow down all processes: the exchange protested against a call that left `age_s` ago, and asked for a pause."""
         with self._engine.begin() as connection:
-            setback(connection, self.name, age_s, pause_s, reason)
+            terms, before, now = self._held(connection)
+            after = terms.setback(now - age_s, pause_s, now)
+            changed = {"share": after.share, "paused_until": after.paused_until, "setback_at": after.setback_at}
+            if after.setback_at != terms.setback_at or not before:
+                before = reason
+            connection.execute(update(paces).where(paces.c.name == self.name).values(**changed, reason=before))
 
-
-def _held(connection: Connection, name: str) -> tuple[Terms, str, float]:
-    """A pace, the reason of its last setback, and the current time. Locks the row until the transaction ends."""
-    row = connection.execute(_HOLD, {"name": name}).one_or_none()
-    if row is None:
-        raise LedgerError(f"pace {name} is not in the shared tables; the first run that sends creates it")
-    return _terms(row), row.reason, float(row.now)
+    def _held(self, connection: Connection) -> tuple[Terms, str, float]:
+        """The pace, the reason of its last setback, and the current time. Locks the row until the transaction ends."""
+        row = connection.execute(_HOLD, {"name": self.name}).one_or_none()
+        if row is None:
+            raise LedgerError(f"pace {self.name} is not in the shared tables; the first run that sends creates it")
+        return _terms(row), row.reason, float(row.now)
 
 
 def _terms(row: Row[tuple[object, ...]]) -> Terms:
@@ -297,7 +280,7 @@ def _records_of(connection: Connection, name: str) -> list[LeaseRecord]:
 
 
 # The time is read before the row is locked: waiting for the lock makes the lease shorter, never longer.
-_HOLD = select(paces, clock.NOW.label("now")).where(paces.c.name == bindparam("name")).with_for_update()
+_HOLD = select(paces, DATABASE_TIME.label("now")).where(paces.c.name == bindparam("name")).with_for_update()
 _BEGIN = Statement(
     """
     insert into paces (name, exchange, per_second, connections, share, paused_until, setback_at, reason)

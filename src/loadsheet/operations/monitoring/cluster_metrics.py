@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from loadsheet.ledger.shared.workers import ClusterStatus, cluster_status
+from loadsheet.ledger.shared.cluster_status import ClusterStatus, cluster_status
 from loadsheet.operations.monitoring import metrics
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings

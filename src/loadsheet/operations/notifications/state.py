@@ -21,7 +21,7 @@ from loadsheet.problems import LedgerError, SettingsError
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
-    from loadsheet.ledger.shared.claims import NoticeMemory
+    from loadsheet.ledger.shared.mutual_exclusion import NoticeMemory
 
 NAME = "notices.json"
 LOCK_TIMEOUT_S = 60.0
@@ -284,11 +284,11 @@ class TableStore:
 @contextmanager
 def _table_store(settings: Settings, say: Say) -> Iterator[TableStore | None]:
     """The shipper's row, with this machine's own file merged in. Raises LedgerError and SettingsError."""
-    from loadsheet.ledger.shared import claims, open_shared
+    from loadsheet.ledger.shared import mutual_exclusion, open_shared
 
     with (
         open_shared(settings.database_url, makes=True) as engine,
-        claims.held_notices(engine, settings.shipper, LOCK_TIMEOUT_S) as row,
+        mutual_exclusion.held_notices(engine, settings.shipper, LOCK_TIMEOUT_S) as row,
     ):
         if row is None:
             _say_busy(say)

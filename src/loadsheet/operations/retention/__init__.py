@@ -18,7 +18,7 @@ from loadsheet import inbox, object_storage, reports, run_log
 from loadsheet.annotations import unread_workbooks
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.codec import stamp
-from loadsheet.operations.retention.backups import BY_THE_SERVER, back_up_daily
+from loadsheet.operations.retention.ledger_copies import BY_THE_SERVER, back_up_daily
 from loadsheet.problems import FolderError, LoadsheetError
 from loadsheet.reconcile import Exceptions
 from loadsheet.reconcile.listings import abridged, entries_with_contents

@@ -7,7 +7,7 @@ At the end the database is rewritten, so that no page and no log contains remove
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from loadsheet.ledger.erasure import (
     without_name,
 )
 from loadsheet.operations.retention import abridge_snapshots, remove_folders, renew_index, strange_files
-from loadsheet.operations.retention.backups import copies, copies_elsewhere
+from loadsheet.operations.retention.ledger_copies import copies, copies_elsewhere
 from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import address_of, shown
@@ -152,11 +152,10 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
     inbox.remove_fetched(settings)
     ledger.maintenance.record_originals_removed([Path(original.kept_as) for original in originals])
     rename_originals(settings, ledger, names)
+    for path in (*(traces.capsules if request.reports else ()), *(traces.copies if request.backups else ())):
+        _remove(path)
     if request.reports:
-        _remove(traces.capsules)
         remove_folders(settings, ledger, [folder.name for folder in traces.reports])
-    if request.backups:
-        _remove(traces.copies)
     rename_in_texts(settings, ledger, names)
     erasure = ErasureRequest(traces.key, request.who, request.because, request.with_key, tuple(names))
     ledger.forget(run, erasure)
@@ -198,17 +197,15 @@ def _is_there(folder: Path) -> bool:
     return bool(object_storage.names_in(address)) if address else folder.is_dir()
 
 
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        if address := address_of(path):
-            object_storage.remove([address])
-            continue
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise FolderError(
-                f"{path} cannot be removed ({error.strerror}); nothing was forgotten in the ledger yet: try again"
-            ) from error
+def _remove(path: Path | str) -> None:
+    """Remove a file or an object. Raises FolderError."""
+    if address := address_of(path):
+        object_storage.remove([address])
+        return
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise _refused(Path(path), error) from error
 
 
 def _elsewhere(settings: Settings) -> str:
@@ -234,9 +231,8 @@ def unmovable_file(settings: Settings, file_name: FileName, going: Sequence[str]
 
 def rename_originals(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
     """Rename originals with these names to their pseudonyms. Raises FolderError."""
-    for file_name in names:
-        for file in file_name.files:
-            _rename(settings, ledger, file_name, file)
+    for file_name, file in ((name, file) for name in names for file in name.files if file.kept_as):
+        _rename(settings, ledger, file_name, file)
 
 
 def rename_in_texts(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
@@ -267,10 +263,8 @@ def _rename_in(path: Path, names: Sequence[FileName]) -> None:
 
 def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptFile) -> None:
     before = file.kept_as
-    if not before:
-        return
     is_renamed = Path(before).name.partition("~")[0].partition(".")[0] == file_name.pseudonym.partition(".")[0]
-    folder = _folder_of(settings, file)
+    folder = settings.archive_place / file.run[:10].replace("-", "/") / file.run
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
         ledger.maintenance.record_original_at(file.number, place)
@@ -329,20 +323,9 @@ def _remove_left(old: Path, place: str) -> None:
 
 def remove_original(settings: Settings, place: str) -> None:
     """Remove an original and the folders that become empty. Raises FolderError."""
-    if address := address_of(place):
-        object_storage.remove([address])
-        return
-    path = Path(place)
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise _refused(path, error) from error
-    if _is_archived(settings, place):
-        inbox.remove_empty_folders(path.parent, settings.archive_place)
-
-
-def _folder_of(settings: Settings, file: KeptFile) -> Path:
-    return settings.archive_place / file.run[:10].replace("-", "/") / file.run
+    _remove(place)
+    if not address_of(place) and _is_archived(settings, place):
+        inbox.remove_empty_folders(Path(place).parent, settings.archive_place)
 
 
 def _is_archived(settings: Settings, place: str) -> bool:

@@ -1,7 +1,9 @@
 """Opens the ledger: for one process at a time, durably, with the right schema.
 
-A lock protects a ledger file, the tenure (see `tenure`) a ledger on PostgreSQL. Owns: the order of the steps of opening, the cache
-of server engines (a watch serves hundreds of ledgers over few connections), and the meaning of SQLite's errors.
+A lock protects a ledger file, the tenure (see `postgres`) a ledger on PostgreSQL. Owns: the order of the steps of opening, the cache
+of server engines (a watch serves hundreds of ledgers over few connections), and the meaning of SQLite's errors. Also owns when an
+upgrade step runs: after a backup, in one transaction per step, so a killed upgrade leaves the schema before or after a step; and when
+a quick check is due: once a day while the file is small, and after a run that did not end.
 """
 
 import os
@@ -12,46 +14,42 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event, make_url, select
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, desc, event, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError
 
-from loadsheet.ledger import tenure
-from loadsheet.ledger.clock import Clock, utc_now
-from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.codec import Clock, stamp, utc_now
+from loadsheet.ledger.ledger_tables import SCHEMA_VERSION, meta, metadata, runs
 from loadsheet.ledger.location import (
     Place,
     Surroundings,
     arrive,
+    back_up,
     check_arrived,
+    compact,
     network_kind,
     refuse_beside_a_file,
     refuse_moved,
 )
+from loadsheet.ledger.maintenance import FAULTS_SHOWN, size_of
 from loadsheet.ledger.postgres import (
     Address,
     address_of,
     check_server,
+    held_tenure,
     is_postgres,
     ledger_engine,
     make_schema,
     without_password,
 )
-from loadsheet.ledger.schema import runs
 from loadsheet.ledger.shared.jobs import make_tables
+from loadsheet.ledger.statements import store_value, stored_value
 from loadsheet.ledger.store import Ledger
-from loadsheet.ledger.versions import (
-    check_version,
-    has_tables,
-    make_if_new,
-    quick_check_if_due,
-    upgrade,
-    upgrade_within,
-)
 from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
 
 _PRAGMAS = {
@@ -62,13 +60,8 @@ _PRAGMAS = {
     "journal_size_limit": "67108864",  # a write-ahead log that grew during a long read is truncated to this
     "case_sensitive_like": "ON",  # as on PostgreSQL: prefixes of keys are compared case-sensitively
 }
-_READ_BACK = {
-    "journal_mode": "wal",
-    "synchronous": "2",  # FULL
-    "foreign_keys": "1",
-    "busy_timeout": "10000",
-    "journal_size_limit": "67108864",
-}
+_AS_READ = {"WAL": "wal", "FULL": "2", "ON": "1"}
+_READ_BACK = {name: _AS_READ.get(value, value) for name, value in _PRAGMAS.items() if name != "case_sensitive_like"}
 _LOCAL = "put it on a local disk"
 _UNWRITABLE = ("full", "readonly", "unable to open")
 _FAILED = "disk i/o"
@@ -243,11 +236,8 @@ def _file_engine(url: str, place: Place, *, writes: bool) -> Engine:
         if not writes:
             connection.execute("pragma query_only=ON")
 
-    def raise_advised(context: ExceptionContext) -> None:
-        _raise_advised(place, context.original_exception)
-
     engine = create_engine(url)
-    event.listen(engine, "handle_error", raise_advised)
+    event.listen(engine, "handle_error", partial(_raise_advised, place))
     event.listen(engine, "connect", prepare)
     event.listen(engine, "begin", _begin)
     return engine
@@ -290,8 +280,9 @@ def _check_file(engine: Engine, path: Path) -> None:
             raise LedgerError(f"the ledger {path} cannot be made durable (journal {journal} when reopened); {_LOCAL}")
 
 
-def _raise_advised(place: Place, error: BaseException) -> None:
+def _raise_advised(place: Place, context: ExceptionContext) -> None:
     """Raise the database's error with advice. The statement recorded nothing."""
+    error = context.original_exception
     error_text = str(error) or "out of memory"  # Python raises this without a message
     known = next((advice for words, advice in _ADVICE.items() if words in error_text.lower()), "")
     kind = LedgerDiskFailed if _FAILED in error_text.lower() else LedgerError
@@ -330,7 +321,7 @@ def open_on_server(url: str, opening: Opening, clock: Clock, *, arrives: bool = 
     address, place = address_of(url), surroundings_on(opening.state, url)
     engine = _server_engine(address, writes=True)
     older = _prepare_server(engine, address, None if arrives else place, accept_older=opening.accept_older)
-    with tenure.held(engine, address, who(), opening.takeover_s) as fence:
+    with held_tenure(engine, address, who(), opening.takeover_s) as fence:
         yield Ledger(engine, clock, place, older=older, fence=fence)
 
 
@@ -362,7 +353,10 @@ def _prepare_server(engine: Engine, address: Address, place: Surroundings | None
         check_server(connection, str(address))
         make_schema(connection, address.schema)
         make_if_new(connection)
-        upgrade_within(connection, str(address))
+        for number in range(
+            _version(connection, str(address)), SCHEMA_VERSION
+        ):  # all steps or none; the server backs up
+            _step(connection, number)
         check_version(connection, str(address))
         if place is None:
             return False
@@ -409,3 +403,82 @@ def _is_older(connection: Connection, place: Surroundings, where: str, *, accept
     accept = "set ledger.accept_older for one run, which first looks up what may have been sent since"
     todo = f"restore the newest backup (`loadsheet ledger restore FILE`), or {accept}"
     raise LedgerError(f"{message}: it is an older copy, or another ledger", todo=todo)
+
+
+# the version of the schema, and the quick check
+
+
+OLDER = "`loadsheet run` upgrades it"
+"""The advice for a ledger that an earlier version made."""
+
+_VERSION = "schema_version"
+
+
+def has_tables(connection: Connection) -> bool:
+    """Whether the database has any tables; on a server, whether the schema holds a ledger."""
+    found = inspect(connection)
+    return bool(found.get_table_names()) if connection.dialect.name == "sqlite" else found.has_table(meta.name)
+
+
+def make_if_new(connection: Connection) -> None:
+    """Create the tables of an empty database, in the connection's transaction."""
+    if not has_tables(connection):
+        metadata.create_all(connection)
+        store_value(connection, _VERSION, str(SCHEMA_VERSION))
+
+
+def check_version(connection: Connection, path: Path | str) -> None:
+    """Raise LedgerError if this is not a ledger, or its schema is not the current one."""
+    version = _version(connection, path)
+    if version != SCHEMA_VERSION:
+        message = f"the ledger {path} has schema version {version}, this program knows version {SCHEMA_VERSION}"
+        newer = version > SCHEMA_VERSION
+        raise LedgerError(message, todo="use the program that wrote it, or a newer one" if newer else OLDER)
+
+
+def upgrade(engine: Engine, path: Path, now: str) -> None:
+    """Upgrade an older ledger file to the current schema, with a backup beside it. `now` is ISO 8601 UTC.
+
+    Raises LedgerError. The ledger is then unchanged or between two complete steps.
+    """
+    with engine.connect() as connection, connection.begin():
+        version = _version(connection, path)
+    if version >= SCHEMA_VERSION:
+        return
+    with engine.connect() as connection:
+        back_up(connection, path.with_name(f"{path.name}.schema-{version}.{compact(now)}.backup"))
+    for number in range(version, SCHEMA_VERSION):
+        with engine.connect().execution_options(writes=True) as connection, connection.begin():
+            _step(connection, number)
+
+
+def _step(connection: Connection, version: int) -> None:
+    """Upgrade the schema from this version to the next, in the connection's transaction."""
+    from loadsheet.ledger.migrations import step
+
+    step(connection, version)
+    store_value(connection, _VERSION, str(version + 1))
+
+
+def _version(connection: Connection, path: Path | str) -> int:
+    stored = stored_value(connection, _VERSION) if inspect(connection).has_table(meta.name) else ""
+    if not stored.isdecimal():
+        raise LedgerError(f"{path} is not a ledger", todo="move it away, or give another path for the database")
+    return int(stored)
+
+
+LARGE_BYTES = 256 * 1024 * 1024
+_LOOKED = "looked_at"
+
+
+def quick_check_if_due(connection: Connection, now: str) -> None:
+    """Check the structure of the database if that is due. `now` is ISO 8601 UTC. Raises LedgerError if it is damaged."""
+    checked_at = stored_value(connection, _LOOKED)
+    ended = connection.scalar(select(runs.c.finished_at).order_by(desc(runs.c.id)).limit(1))
+    small = size_of(connection) <= LARGE_BYTES
+    if ended != "" and (ended is None or not small or checked_at[:10] == now[:10]):
+        return
+    lines = list(connection.exec_driver_sql(f"pragma quick_check({FAULTS_SHOWN})").scalars())
+    if lines != ["ok"]:
+        raise LedgerError(f"it is damaged ({'; '.join(lines)}); nothing was sent")
+    store_value(connection, _LOOKED, now)

@@ -13,10 +13,11 @@ import msgspec
 from sqlalchemy import Connection, delete, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from loadsheet.ledger import clock
+from loadsheet.ledger.codec import moment
+from loadsheet.ledger.ledger_tables import takeovers, workers
 from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.leases import PaceStatus, read_paces
-from loadsheet.ledger.shared.schema import takeovers, workers
+from loadsheet.ledger.statements import DATABASE_TIME, database_time
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
@@ -38,7 +39,7 @@ class WorkerInfo(NamedTuple):
 
 def record_heartbeat(connection: Connection, enrolled: WorkerInfo, doing: Sequence[str], done: int) -> None:
     """Record a heartbeat: the running jobs in words, and the number of finished jobs. Registers an unregistered worker."""
-    now = clock.now(connection)
+    now = database_time(connection)
     row = {
         "host": enrolled.host,
         "process": enrolled.process,
@@ -56,22 +57,22 @@ def record_heartbeat(connection: Connection, enrolled: WorkerInfo, doing: Sequen
 
 def record_end(connection: Connection, name: str) -> None:
     """Record that a worker has ended."""
-    now = clock.now(connection)
+    now = database_time(connection)
     connection.execute(update(workers).where(workers.c.name == name).values(doing="[]", seen=now, ended=now))
 
 
 def alive_workers(connection: Connection, within_s: float, shipper: str) -> list[str]:
     """The names of the workers that serve this shipper and had a heartbeat within `within_s` seconds."""
     query = select(workers.c.name, workers.c.serves).where(
-        workers.c.ended.is_(None), workers.c.seen > clock.NOW - within_s
+        workers.c.ended.is_(None), workers.c.seen > DATABASE_TIME - within_s
     )
     alive = [(row.name, json.loads(row.serves)) for row in connection.execute(query)]
     return [name for name, serves in alive if shipper in serves or not serves]
 
 
-def forget(connection: Connection, days: int) -> int:
+def forget_workers(connection: Connection, days: int) -> int:
     """Delete workers whose last heartbeat, and takeovers, are older than `days` days. Returns the number of rows."""
-    before = clock.NOW - days * DAY_S
+    before = DATABASE_TIME - days * DAY_S
     gone = connection.execute(delete(workers).where(workers.c.seen < before)).rowcount
     return gone + connection.execute(delete(takeovers).where(takeovers.c.at < before)).rowcount
 
@@ -162,14 +163,17 @@ def read_status(connection: Connection, silent_s: float) -> ClusterStatus:
     """The status of the fleet, on a connection to the shared tables. A worker without heartbeat for `silent_s` is not alive. Empty
     if the tables do not exist yet.
     """
-    now = clock.now(connection)
+    now = database_time(connection)
     if not has_shared_tables(connection):
-        return ClusterStatus(clock.moment(now))
-    recent_takeovers = [_takeover(row) for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})]
+        return ClusterStatus(moment(now))
+    recent_takeovers = [
+        Takeover(moment(row.at), row.shipper, row.before, row.after)
+        for row in connection.execute(_TAKEOVERS, {"since": now - DAY_S})
+    ]
     listed = [_worker(row, now, silent_s) for row in connection.execute(select(workers))]
     listed.sort(key=lambda worker: (not worker.alive, worker.host, worker.since, worker.name))
     return ClusterStatus(
-        clock.moment(now),
+        moment(now),
         listed,
         [QueueStatus(*row) for row in connection.execute(_QUEUE)],
         recent_takeovers,
@@ -189,8 +193,8 @@ def _worker(row: Any, now: float, silent_s: float) -> Worker:
         row.host,
         row.process,
         row.version,
-        clock.moment(row.started),
-        clock.moment(row.seen),
+        moment(row.started),
+        moment(row.seen),
         _texts(row.serves),
         row.places,
         _texts(row.doing),
@@ -211,10 +215,6 @@ def _texts(stored: str) -> tuple[str, ...]:
 
 def _values(item: Any) -> Sequence[Any]:
     return list(item.values()) if isinstance(item, Mapping) else item if isinstance(item, list) else [item]
-
-
-def _takeover(row: Any) -> Takeover:
-    return Takeover(clock.moment(row.at), row.shipper, row.before, row.after)
 
 
 _MADE = text("select to_regclass('workers')")
