@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet import object_storage
-from loadsheet.annotation_sheet import HEADS, ID, SHEET, WRITTEN, as_written, changed, entry_of
 from loadsheet.ledger import Ledger, Remark, WorkbookRead
 from loadsheet.problems import FileRefused, ReadersUnavailable
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.settings import Settings
+from loadsheet.workbook_marks import HEADS, ID, SHEET, WRITTEN, as_written, changed, entry_of
 
 RUNS_MAX, WORKBOOKS_MAX = 60, 200
 """The number of latest runs searched for saved workbooks, and of workbooks whose last state is kept."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from loadsheet.fix_marks import Mark, sheet_titles
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
@@ -31,6 +30,7 @@ from loadsheet.reading.fix_file_tables import (
 )
 from loadsheet.reading.tables import RowFilters
 from loadsheet.settings import Settings
+from loadsheet.workbook_marks import Mark, sheet_titles
 
 FIX_ROLE = "fix"
 """The role of a fix workbook: it replaces all files of its original."""

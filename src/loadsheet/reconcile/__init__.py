@@ -30,15 +30,19 @@ from loadsheet.contract import (
 from loadsheet.ledger import Drop, Entry, Run, State
 from loadsheet.ledger.planning import waits_as
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile.balance import FATES, IGNORED, Balance, TableBalance, Tally
 from loadsheet.reconcile.listings import ListingIndex, ListingSnapshot, RecordedListings, RunNotes
 from loadsheet.reconcile.open_exceptions import Exceptions, follow_up
 from loadsheet.reconcile.totals import (
+    FATES,
+    IGNORED,
     RED,
     Adder,
+    Balance,
     FieldMatch,
     FieldTally,
     Share,
+    TableBalance,
+    Tally,
     Total,
     gap_of,
     units_left_out,

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from loadsheet.annotation_sheet import WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import Entry, ExceptionStatus, Run, State, Trace
 from loadsheet.ledger.queries import LedgerQueries
@@ -32,6 +31,7 @@ from loadsheet.reconcile.verdicts import (
     Matches,
     Verdict,
 )
+from loadsheet.workbook_marks import WORDS
 
 LATER = "a later document was accepted"
 """The reason for closing an exception whose own entry was never accepted."""

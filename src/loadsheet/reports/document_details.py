@@ -18,7 +18,7 @@ from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.listing_export import text_of
-from loadsheet.reports.sentences import rows_by_place
+from loadsheet.reports.run_summary import rows_by_place
 
 LINES_MAX = 200  # values of one document on the page
 ROWS_MAX = 20

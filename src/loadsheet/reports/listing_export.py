@@ -31,10 +31,9 @@ from loadsheet.contract import (
     listed_subject,
     plain,
 )
-from loadsheet.reports.book import Kind as CellKind
-from loadsheet.reports.book import Tone, open_book
 from loadsheet.reports.report_files import csv_line, placed
-from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Value
+from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Tone, Value, open_book
+from loadsheet.reports.sheets import Kind as CellKind
 
 OTHERS = "other fields"
 _SCALARS = (str, int, float, Decimal, bool, type(None))

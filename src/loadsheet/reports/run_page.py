@@ -22,7 +22,7 @@ from loadsheet.reports.document_details import Anchors, DocumentDetails, describ
 from loadsheet.reports.html_rendering import Bar, bars, page, part
 from loadsheet.reports.report_files import placed
 from loadsheet.reports.run_document import FileSummary, RunSummary
-from loadsheet.reports.sentences import (
+from loadsheet.reports.run_summary import (
     balance_sentence,
     fates_of,
     missing_sentence,

@@ -4,7 +4,7 @@ A drop with something to fix gets a workbook, and CSV files too if the settings 
 sender can fix, the names of the files and the order of the sheets. Equal ledgers give equal bytes. `orders.csv` gives
 `orders.fix.csv` in the format of the source, so the same reader reads it. Delimiter, encoding and the sender's cells
 stay unchanged, even `-5`, with plain CSV quoting (RFC 4180). Only our own texts are made safe for spreadsheets.
-`loadsheet.fix_marks` holds the marks that identify returned files; `loadsheet.fix_files` reads them.
+`loadsheet.workbook_marks` holds the marks that identify returned files; `loadsheet.fix_files` reads them.
 """
 
 import csv
@@ -16,28 +16,39 @@ from heapq import merge
 from operator import attrgetter
 from pathlib import Path
 
-from loadsheet.fix_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem, column_letters
-from loadsheet.reports.book import Book, open_book
-from loadsheet.reports.fix_workbook.fix_rows import FixRow, FixRows, Place, Remark, also_of, place_of, placed_at
-from loadsheet.reports.fix_workbook.fix_sheets import LISTS, FixBook, FixSheet, link_to
+from loadsheet.reports.fix_workbook.fix_sheets import (
+    LISTS,
+    FixBook,
+    FixRow,
+    FixRows,
+    FixSheet,
+    Place,
+    Remark,
+    also_of,
+    lines_of,
+    link_to,
+    place_of,
+    placed_at,
+)
 from loadsheet.reports.fix_workbook.other_sheets import (
     Errors,
     Spot,
     aside_page,
     changed_page,
+    changes_of,
     errors_page,
     origin_of,
     read_page,
 )
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
-from loadsheet.reports.fix_workbook.texts_en import ENGLISH
-from loadsheet.reports.fix_workbook.value_changes import changes_of
-from loadsheet.reports.fix_workbook.wording import ProblemText, Words, lines_of, word_problem
+from loadsheet.reports.fix_workbook.wording import ENGLISH, ProblemText, Words, word_problem
 from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name
+from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
+from loadsheet.workbook_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles
 
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 

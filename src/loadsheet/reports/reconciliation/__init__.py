@@ -11,7 +11,6 @@ from pathlib import Path
 
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
 
-from loadsheet.annotation_sheet import SHEET
 from loadsheet.contract import Difference
 from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
@@ -19,39 +18,37 @@ from loadsheet.ledger.states import UNUSED
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, FieldMatch, Match, Reconciliation
-from loadsheet.reports.book import Book, Kind, Tone
-from loadsheet.reports.reconciliation.control_sheets import (
-    AGEING,
-    AGEING_WIDTHS,
+from loadsheet.reports.reconciliation.summary_sheets import (
     CONTROL,
     CONTROL_WIDTHS,
     FATES_SHOWN,
+    FRONT_WIDTHS,
     SIGNOFF,
     SIGNOFF_WIDTHS,
-    fates_shown,
-    write_ageing,
-    write_control,
-    write_signoff,
-)
-from loadsheet.reports.reconciliation.front_page import (
-    FRONT_WIDTHS,
     FrontPageData,
     RunCounts,
     TrendCells,
+    fates_shown,
     trend,
+    write_control,
     write_front,
+    write_signoff,
 )
 from loadsheet.reports.reconciliation.worklist import (
+    AGEING,
+    AGEING_WIDTHS,
     CLOSED,
     CLOSED_COLUMNS,
     Ages,
     WorkList,
     exception_columns,
+    write_ageing,
 )
 from loadsheet.reports.run_document import FileSummary, RunSummary
-from loadsheet.reports.sentences import fates_of, name_of, rows_by_place, with_missing_records
-from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Value
+from loadsheet.reports.run_summary import fates_of, name_of, rows_by_place, with_missing_records
+from loadsheet.reports.sheets import Book, Cell, Column, Kind, Page, TableSheet, Tone, Value
 from loadsheet.settings import Settings
+from loadsheet.workbook_marks import SHEET
 
 NAME = "reconciliation.xlsx"
 _OTHER_NAMES_MAX = 99
