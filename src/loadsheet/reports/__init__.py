@@ -28,12 +28,12 @@ from loadsheet.problems import ReportsIncomplete
 from loadsheet.reconcile import Exceptions, Match, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fix_workbook import Fixes
-from loadsheet.reports.index_page import INDEX, fleet_status, write_index
+from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.report_files import check_writable, placed, run_folders
 from loadsheet.reports.results import DropResults, results_names, write_fallback_reports
 from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, schema
-from loadsheet.reports.run_page import PAGE, RunPage
+from loadsheet.reports.run_page import RunPage
 from loadsheet.reports.run_summary import ReportNames, RunTally, failed_steps, left_in_inbox, sentences, summarise
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings

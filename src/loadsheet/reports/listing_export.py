@@ -29,15 +29,13 @@ from loadsheet.contract import (
     Record,
     in_date_shape,
     listed_subject,
-    plain,
 )
-from loadsheet.reports.report_files import csv_line, placed
+from loadsheet.reports.report_files import csv_line, placed, text_of
 from loadsheet.reports.sheets import Cell, Column, Page, TableSheet, Tone, Value, open_book
 from loadsheet.reports.sheets import Kind as CellKind
 
 OTHERS = "other fields"
 _SCALARS = (str, int, float, Decimal, bool, type(None))
-_EXPONENT_MAX = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,17 +150,6 @@ class _Part:
             elif inner is not None:
                 rest[field.name] = inner
         return _json(rest) if rest else None
-
-
-def text_of(value: object) -> str:
-    """A value of a row as exact text: numbers as digits, booleans as in JSON, null as empty text."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Decimal) and abs(value.adjusted()) > _EXPONENT_MAX:
-        return str(value)  # plain digits could be of any length
-    return plain(value) if isinstance(value, int | Decimal) else str(value)
 
 
 def _parts(record: Record, key: str, path: tuple[str, ...], meanings: tuple[str, ...]) -> Iterator[_Part]:

@@ -15,10 +15,12 @@ import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from decimal import Decimal
 from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
 
+from loadsheet.contract import plain
 from loadsheet.control_characters import has_control, visible
 from loadsheet.problems import FolderError
 
@@ -91,6 +93,7 @@ def distinct_name(stem: str, suffix: str, taken: set[str], joint: str = "-") -> 
 
 
 CELL_MAX = 32_767
+_EXPONENT_MAX = 40  # of numbers written in plain digits
 _CUT = " … (cut, {length} characters)"
 
 # A spreadsheet reads a cell that begins with one of these as a formula, also in full width and after blanks or quotes.
@@ -132,6 +135,17 @@ def csv_text(text: str) -> str:
         return text
     armed = f"'{text}" if _FORMULA.match(text) else text
     return _INNER.sub(r"\1'", armed)
+
+
+def text_of(value: object) -> str:
+    """A value of a row as exact text: numbers as digits, booleans as in JSON, null as empty text."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Decimal) and abs(value.adjusted()) > _EXPONENT_MAX:
+        return str(value)  # plain digits could be of any length
+    return plain(value) if isinstance(value, int | Decimal) else str(value)
 
 
 def sheet_text(text: str) -> str:

@@ -19,10 +19,10 @@ from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.mapping.lineage import Trace, trace
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Level, Problem, Where
-from loadsheet.reports.document_details import payload_values
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place
 from loadsheet.reports.fix_workbook.wording import ProblemText, Words, line_of
 from loadsheet.reports.report_files import sheet_text
+from loadsheet.reports.run_page import payload_values
 from loadsheet.reports.sheets import Book, Kind, Tone, write
 
 ChangeKind = Literal["number", "moment", "word", "blank", "text"]

@@ -25,8 +25,8 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.lineage import locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
-from loadsheet.reports.document_details import payload_values
-from loadsheet.reports.listing_export import text_of
+from loadsheet.reports.report_files import text_of
+from loadsheet.reports.run_page import payload_values
 from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Page, TableSheet, Tone, Value
 from loadsheet.workbook_marks import (
     ACCEPTED,
