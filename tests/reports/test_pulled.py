@@ -18,12 +18,12 @@ from loadsheet.reports.listing_export import (
     Layout,
     Pulled,
     layout,
-    text_of,
     write_json,
     write_lines,
     write_pulled,
     write_table,
 )
+from loadsheet.reports.report_files import text_of
 
 SUBJECTS = ("order", "tender")
 
