@@ -61,7 +61,7 @@ AFTER_IT = {
     "operations.notifications.ping_start": "notice of the beginning",
     "operations.monitoring.update_metrics": "metrics",
     "operations.expected_files.overdue": "what is late",
-    "reports.sentences.verdict_sentence": "the summary",
+    "reports.run_summary.verdict_sentence": "the summary",
     "cli.run_end.seal_after_run": "the capsule",
     "cli.run_end.keep": "keeping",
 }

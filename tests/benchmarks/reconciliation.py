@@ -24,8 +24,8 @@ from ledgers import document, drop_of, ledger_in, listing, order, plan, send
 from loadsheet.ledger import Ledger, Run
 from loadsheet.reconcile import Reconciliation, settle
 from loadsheet.reports import write
-from loadsheet.reports.book import open_book
 from loadsheet.reports.reconciliation import ReconciliationWorkbook
+from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 
 SETTINGS = Settings()

@@ -30,11 +30,10 @@ FOUNDATION = {
     "control_characters",
     "internal_errors",
     "file_modes",
-    "fix_marks",
+    "workbook_marks",
     "run_log",
     "backoff",
     "problems",
-    "annotation_sheet",
     "schedules",
     "settings",
 }
@@ -43,9 +42,8 @@ MAY_IMPORT = {
     "problems": {"exit_codes"},
     "control_characters": set(),
     "file_modes": set(),
-    "fix_marks": set(),
+    "workbook_marks": set(),
     "backoff": set(),
-    "annotation_sheet": set(),
     "schedules": set(),
     "contract": {"problems"},
     "problem_groups": {"problems"},
@@ -73,10 +71,9 @@ MAY_IMPORT = {
     "checking": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "ingest"},
     "watch": FOUNDATION | {"inbox"},
     "annotations": FOUNDATION | {"reading", "ledger", "object_storage"},
-    "run_outcome": {"problems", "reports"},
     "operations.expected_files": FOUNDATION | {"ledger"},
-    "operations.monitoring": FOUNDATION | {"inbox", "ledger", "operations.expected_files", "run_outcome"},
-    "operations.notifications": FOUNDATION | {"ledger", "operations.expected_files", "run_outcome"},
+    "operations.monitoring": FOUNDATION | {"inbox", "ledger", "operations.expected_files", "reports"},
+    "operations.notifications": FOUNDATION | {"ledger", "operations.expected_files", "reports"},
     "operations.retention": FOUNDATION
     | {"run_log", "inbox", "ledger", "annotations", "reconcile", "reports", "object_storage"},
     "run_archive": FOUNDATION
@@ -109,7 +106,7 @@ MAY_IMPORT = {
     | {
         "operations.expected_files",
         "ledger",
-        "run_outcome",
+        "reports",
         "stages",
         "operations.monitoring",
         "operations.notifications",
@@ -142,7 +139,6 @@ MAY_IMPORT = {
         "deploy",
         "cluster",
         "operations.retention",
-        "run_outcome",
         "operations.monitoring",
         "operations.notifications",
     }
@@ -153,7 +149,6 @@ VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its
     ("dispatch", "mapping"): {"loadsheet.mapping.documents"},
     ("reconcile", "mapping"): {"loadsheet.mapping.documents"},
     ("reports", "mapping"): {"loadsheet.mapping.documents"},
-    ("run_outcome", "reports"): {"loadsheet.reports.run_document"},
 }
 HOMES = {  # each third-party library and the only places that import it
     "requests": {"loadsheet.dispatch"},
@@ -170,8 +165,8 @@ HOMES = {  # each third-party library and the only places that import it
     "babel": {"loadsheet.mapping"},
     "pint": {"loadsheet.mapping"},
     "starlette": {"loadsheet.exchange"},
-    "jinja2": {"loadsheet.control_characters", "loadsheet.exchange.pages", "loadsheet.reports.html_rendering"},
-    "leather": {"loadsheet.reports.html_rendering"},
+    "jinja2": {"loadsheet.control_characters", "loadsheet.exchange.pages", "loadsheet.reports.html_pages"},
+    "leather": {"loadsheet.reports.html_pages"},
     "uvicorn": {"loadsheet.exchange"},
     "pandas": {"loadsheet.reconcile"},
     "holidays": {"loadsheet.reports.reconciliation.worklist", "loadsheet.operations.expected_files"},

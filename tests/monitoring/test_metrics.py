@@ -17,7 +17,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.monitoring import WatchStatus
 from loadsheet.operations.monitoring.metrics import collect_metrics, exposition, metrics_path
 from loadsheet.problems import LedgerBusy
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 

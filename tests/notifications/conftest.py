@@ -12,7 +12,7 @@ from reported_runs import House
 from loadsheet.operations.expected_files import overdue
 from loadsheet.operations.notifications import send_notifications
 from loadsheet.problems import TokenRefused
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 

@@ -20,7 +20,7 @@ from loadsheet.operations.notifications.conditions import Facts, Rules, update_c
 from loadsheet.operations.notifications.delivery import Address, deliver_all
 from loadsheet.operations.notifications.state import Notice, NotificationState, empty_state, open_store
 from loadsheet.problems import MappingError, Problem, Where
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading_corpus import inline, workbook_parts, write_parts
 
-from loadsheet.fix_marks import ORIGINAL_COLUMNS, PROPERTY, FixedEntry, Mark, RowMark
 from loadsheet.problems import Problem
 from loadsheet.reading.fix_file_tables import (
     Original,
@@ -20,6 +19,7 @@ from loadsheet.reading.fix_file_tables import (
     mark_of_text,
 )
 from loadsheet.reading.tables import Native, Row, Table
+from loadsheet.workbook_marks import ORIGINAL_COLUMNS, PROPERTY, FixedEntry, Mark, RowMark
 
 # ---- the mark of a file ----
 MOST = 10_000_000

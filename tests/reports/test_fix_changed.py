@@ -3,7 +3,7 @@ import pytest
 
 from loadsheet.ledger import Entry, Origin, SourceTable, State
 from loadsheet.mapping.documents import Source, SourceRow
-from loadsheet.reports.fix_workbook.value_changes import DOCUMENTS_MOST, changes_of, judged
+from loadsheet.reports.fix_workbook.other_sheets import DOCUMENTS_MOST, changes_of, judged
 
 HEADER = ("Order", "Weight", "Country", "Ready", "Until")
 LINEAGE = {

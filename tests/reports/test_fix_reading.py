@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.reading.number_formats import parse_format, plain_number, read_number
-from loadsheet.reports.book import open_book
 from loadsheet.reports.fix_workbook import fix_sheets
-from loadsheet.reports.fix_workbook.fix_rows import FixRow, Remark
-from loadsheet.reports.fix_workbook.fix_sheets import FixBook, FixSheet
+from loadsheet.reports.fix_workbook.fix_sheets import FixBook, FixRow, FixSheet, Remark
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
-from loadsheet.reports.fix_workbook.texts_en import ENGLISH
+from loadsheet.reports.fix_workbook.wording import ENGLISH
+from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 
 LABELS = ("Order", "Text", "Typed")

@@ -20,12 +20,12 @@ from ledgers import (
 )
 from reported_runs import run_begun, written
 
-from loadsheet.fix_marks import PROPERTY, Mark
 from loadsheet.ledger import ColumnGuide, ReadTotals, Settlement, State, Waits
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
 from loadsheet.reading.number_formats import parse_format, read_number
 from loadsheet.reports.fix_workbook import fix_sheets
+from loadsheet.workbook_marks import PROPERTY, Mark
 
 BOOK = ("orders", "book.xlsx", "Aufträge")
 ATTACKS = ("=cmd|' /C calc'!A0", "=1+1", "@SUM(1)", "+1", "-1", "\t=1", "\r=1", "http://evil.example", "<r>x</r>")

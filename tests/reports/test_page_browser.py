@@ -17,7 +17,7 @@ from shared_ledger import a_fleet
 
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
-from loadsheet.reports.index_page import fleet_shown, write_index
+from loadsheet.reports.html_pages import fleet_shown, write_index
 from loadsheet.settings import Settings
 
 SIZES = [(390, 844), (1280, 900), (2560, 1440)]

@@ -12,7 +12,7 @@ from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger import ExceptionStatus
 from loadsheet.reconcile import Exceptions
-from loadsheet.reports.index_page import fleet_shown, write_index
+from loadsheet.reports.html_pages import fleet_shown, write_index
 from loadsheet.settings import Settings
 
 

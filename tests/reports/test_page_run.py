@@ -11,8 +11,7 @@ from ledgers import document, drop_of, order, plan, weight_problem
 from reported_runs import run_begun, written
 from run_with_every_outcome import night
 
-from loadsheet.reports.document_details import Anchors, anchor
-from loadsheet.reports.run_page import run_verdict
+from loadsheet.reports.run_page import Anchors, anchor, run_verdict
 
 
 def page_of(report):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from loadsheet.ledger import SourceTable
 from loadsheet.mapping.documents import SourceRow
-from loadsheet.reports.sentences import rows_by_place
+from loadsheet.reports.run_summary import rows_by_place
 
 TABLES = {name: SourceTable(name, "o.xlsx", sheet, (), 1) for name, sheet in (("a", "A"), ("b", "B"), ("c", "A"))}
 

@@ -6,8 +6,7 @@ import pytest
 from small_disk import small_disk
 
 from loadsheet.problems import FolderError
-from loadsheet.reports.book import open_book
-from loadsheet.reports.sheets import Column, TableSheet
+from loadsheet.reports.sheets import Column, TableSheet, open_book
 
 
 def write_book(path, rows):

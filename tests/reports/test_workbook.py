@@ -13,7 +13,7 @@ from reported_runs import night_of_everything
 from loadsheet.contract import Assumptions
 from loadsheet.reconcile import settle
 from loadsheet.reports import schema, sheets, write
-from loadsheet.reports.book import open_book
+from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 
 SHEETS = [

@@ -8,12 +8,12 @@ import pytest
 from ledgers import Ticking, document, drop_of, ledger_in, order, refused, send, weight_problem
 from reported_runs import House, create, told
 
-from loadsheet.annotation_sheet import as_written
 from loadsheet.ledger import ReadTotals, Remark
 from loadsheet.mapping.documents import Source
 from loadsheet.problems import Where
 from loadsheet.reports.reconciliation import free_name
 from loadsheet.reports.reconciliation.worklist import BUCKETS, Ages, bucket_of
+from loadsheet.workbook_marks import as_written
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from loadsheet import stages
 from loadsheet.cli.connections import exchange_client
 from loadsheet.cli.ledger_access import held_ledger
 from loadsheet.dispatch import UnknownTimer
-from loadsheet.fix_marks import ROW_COLUMN
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.reports.fix_workbook import Fixes, is_to_fix
 from loadsheet.settings import Settings
+from loadsheet.workbook_marks import ROW_COLUMN
 
 _LOADED = {}
 

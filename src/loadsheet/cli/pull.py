@@ -19,11 +19,11 @@ from loadsheet.reports.listing_export import (
     Layout,
     Pulled,
     layout,
-    text_of,
     write_json,
     write_pulled,
     write_table,
 )
+from loadsheet.reports.report_files import text_of
 from loadsheet.settings import EMBEDDED
 
 PARTIAL, NOT_LISTED = 1, 65

@@ -7,7 +7,7 @@ that the runs share.
 import gc
 import importlib
 
-from loadsheet.reports.html_rendering import compile_templates
+from loadsheet.reports.html_pages import compile_templates
 
 _MODULES = (
     "loadsheet.cli.run",

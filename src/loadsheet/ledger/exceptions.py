@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, insert, or_, select, update
 
-from loadsheet.annotation_sheet import OPEN, WORDS
 from loadsheet.contract import Difference
 from loadsheet.ledger import codec
 from loadsheet.ledger.ledger_tables import exceptions, remarks, runs
 from loadsheet.ledger.statements import FETCH, Statement, store_value, stored_value
 from loadsheet.ledger.states import Run
+from loadsheet.workbook_marks import OPEN, WORDS
 
 _OURSELVES = "loadsheet"
 _READ = "workbooks_read"

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Select, and_, case, desc, func, or_, select
 
 from loadsheet import exit_codes
-from loadsheet.fix_marks import SURPLUS_ROW_CODES, FixedEntry
 from loadsheet.ledger import codec, exceptions
 from loadsheet.ledger.decisions import all_decisions
 from loadsheet.ledger.ledger_tables import attempts, drops, entries, events, findings, remarks, runs
@@ -20,6 +19,7 @@ from loadsheet.ledger.run_queries import FIXES, RunQueries
 from loadsheet.ledger.statements import FETCH, Statement, chunks, streamed
 from loadsheet.ledger.states import Attempt, Decision, Entry, Event, Finding, Run, State, Trace, Waits
 from loadsheet.mapping.documents import FIX_OF
+from loadsheet.workbook_marks import SURPLUS_ROW_CODES, FixedEntry
 
 INTERRUPTED = "the process ended while this was being sent"
 _STATES = {state.value: state for state in State}

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from loadsheet.fix_marks import ORIGINAL_COLUMNS
 from loadsheet.mapping.documents import ColumnGuide, Lineage, SourceRow, ordered_in
 from loadsheet.problems import Problem, Where, column_letters
+from loadsheet.workbook_marks import ORIGINAL_COLUMNS
 
 
 class State(StrEnum):

@@ -16,7 +16,7 @@ from loadsheet.ledger import read_ledger
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files, monitoring, notifications
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 from loadsheet.stages import Result

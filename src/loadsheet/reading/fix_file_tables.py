@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from xml.parsers.expat import XMLParserType
 
-from loadsheet.fix_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark
 from loadsheet.inbox.files import READ
 from loadsheet.problems import FileRefused, Problem, column_letters
 from loadsheet.reading.header import fold
 from loadsheet.reading.package import Package, local_name, open_package, safe_parser
 from loadsheet.reading.tables import Row, Table, is_blank
+from loadsheet.workbook_marks import ORIGINAL_COLUMNS, PROPERTY, ROW_COLUMN, FixedEntry, Mark, RowMark
 
 _ZIP = b"PK\x03\x04"
 _PARTS = ("docProps/custom.xml", "meta.xml")  # of Excel's formats and of OpenDocument

@@ -1,7 +1,9 @@
-"""Control totals: the figures of all records, added up on each leg. Units and currencies are never mixed.
+"""The tie-out and the control totals: every row read is accounted for once, and figures are added up on each leg.
 
-Counts the records in creates and updates. The contract declares which fields add up. An update that omits a unit is
-counted in the unit of its record, from the earlier accepted calls, else from its listing.
+Rows read = rows of accepted + refused + invalid + held + unchanged + unknown + sending + ready entries + ignored rows,
+for each table of each file and in all. Control totals count the records in creates and updates; units and currencies
+are never mixed. The contract declares which fields add up. An update that omits a unit is counted in the unit of its
+record, from the earlier accepted calls, else from its listing.
 """
 
 from collections import Counter
@@ -28,9 +30,9 @@ from loadsheet.contract import (
     units_in,
     units_lacking,
 )
-from loadsheet.ledger import Entry, State, Trace
+from loadsheet.ledger import Drop, Entry, IgnoredRow, SourceTable, State, Trace
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.documents import STEP
+from loadsheet.mapping.documents import SHARED, STEP, own_rows
 from loadsheet.reconcile.verdicts import Leg
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
@@ -42,12 +44,23 @@ def units_left_out(
     """The units of records at the time of updates that omit the unit of a figure, by field. `traces` are the entries of
     their lanes in ledger order.
     """
-    lacking = {one.id: one.lane for one in entries if _lacks(one)}
+    lacking = {}
+    for entry in entries:
+        operation, content = BY_NAME[entry.operation], entry.payload or entry.figures
+        if operation.action is Action.UPDATE and content and units_lacking(measures_of(operation), _decode(content)):
+            lacking[entry.id] = entry.lane
     if not lacking:
         return {}
     lanes = {*lacking.values()}
-    made = [one for one in traces if one.lane in lanes and one.state is State.ACCEPTED and _has_figures(one.operation)]
-    contents = {one.id: _units(one) for one in queries.entries_by_id([one.id for one in made])}
+    made = [
+        one
+        for one in traces
+        if one.lane in lanes and one.state is State.ACCEPTED and measures_of(BY_NAME[one.operation])
+    ]
+    contents: dict[int, dict[str, str]] = {}
+    for entry in queries.entries_by_id([one.id for one in made]):
+        content = entry.payload or entry.figures
+        contents[entry.id] = units_in(measures_of(BY_NAME[entry.operation]), _decode(content)) if content else {}
     stands: dict[str, dict[str, str]] = {lane: {} for lane in lanes}
     found: dict[int, Mapping[str, str]] = {}
     for one in made:
@@ -68,28 +81,9 @@ def with_units(
     return {**record, **{name: unit for name, unit in given.items() if unit}} if names else record
 
 
-def _lacks(entry: Entry) -> bool:
-    operation, content = BY_NAME[entry.operation], entry.payload or entry.figures
-    if operation.action is not Action.UPDATE or not content:
-        return False
-    return bool(units_lacking(measures_of(operation), _decode(content)))
-
-
-def _has_figures(operation: str) -> bool:
-    return bool(measures_of(BY_NAME[operation]))
-
-
-def _units(entry: Entry) -> dict[str, str]:
-    content = entry.payload or entry.figures
-    return units_in(measures_of(BY_NAME[entry.operation]), _decode(content)) if content else {}
-
-
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
 _NONE, _ONE = Decimal(0), Decimal(1)
-
-
 _SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED = range(5)
-
 
 NOT_LISTED, PARTIAL, UNEVEN = "not listed", "listing partial", "does not add up"
 AGREEING, DIFFERS = "agrees", "differs"
@@ -163,7 +157,10 @@ class Adder:
         subject, measures, names = _figures_of(entry.operation)
         if not measures:
             return False
-        legs = _legs(entry, stands=stands)
+        called = entry.attempts > 0 and entry.state is not State.READY  # a ready entry was certainly never sent
+        legs: tuple[int, ...] = (
+            (_SOURCE, _SENT, *([_ACKNOWLEDGED] if stands else [])) if called else (_SOURCE, _NOT_SENT)
+        )
         shown = listed if stands else None
         sent = list(amounts(measures, record))
         if shown is None:
@@ -230,13 +227,6 @@ def _figures_of(operation: str) -> tuple[str, tuple[Measure, ...], tuple[str, ..
     """The subject of an operation, the figures of its records, and the fields that hold them."""
     measures = measures_of(BY_NAME[operation])
     return BY_NAME[operation].subject, measures, fields_of(measures)
-
-
-def _legs(entry: Entry, *, stands: bool) -> tuple[int, ...]:
-    called = entry.attempts > 0 and entry.state is not State.READY  # a ready entry was certainly never sent
-    if not called:
-        return (_SOURCE, _NOT_SENT)
-    return (_SOURCE, _SENT, _ACKNOWLEDGED) if stands else (_SOURCE, _SENT)
 
 
 _SAMPLES = 3
@@ -346,3 +336,152 @@ def _lists_of(operation: str) -> Iterator[str]:
     for inner in BY_NAME[operation].record.fields:
         if inner.record is not None:
             yield from (inner.name, *inner.spellings)
+
+
+IGNORED = "ignored"
+FATES: tuple[str, ...] = (
+    State.ACCEPTED,
+    State.REFUSED,
+    State.INVALID,
+    State.HELD,
+    State.UNCHANGED,
+    State.UNKNOWN,
+    State.SENDING,
+    State.READY,
+    IGNORED,
+)
+"""The possible fates of a row, in report order."""
+
+WORST_FIRST: tuple[str, ...] = (
+    State.UNKNOWN,
+    State.SENDING,
+    State.REFUSED,
+    State.INVALID,
+    State.HELD,
+    State.READY,
+    State.ACCEPTED,
+    State.UNCHANGED,
+    IGNORED,
+)
+"""The fates by urgency. A row that several documents are made from has the most urgent of their fates."""
+
+
+class TableBalance(NamedTuple):
+    """The balance of one table: rows read, rows by fate, and rows counted for more than one entry (should be none)."""
+
+    drop: int
+    table: str
+    file: str
+    sheet: str
+    read: int
+    rows: dict[str, int]
+    twice: int
+
+    @property
+    def accounted(self) -> int:
+        """Rows with a fate."""
+        return sum(self.rows.values())
+
+    @property
+    def balances(self) -> bool:
+        """Whether every row read has exactly one fate."""
+        return self.read == self.accounted and not self.twice
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The balance of all tables, and the number of entries behind it."""
+
+    tables: tuple[TableBalance, ...]
+    entries: int
+
+    @property
+    def read(self) -> int:
+        """Rows read in all."""
+        return sum(table.read for table in self.tables)
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows by fate in all; includes every fate."""
+        return {fate: sum(table.rows[fate] for table in self.tables) for fate in FATES}
+
+    @property
+    def balances(self) -> bool:
+        """Whether every table balances."""
+        return all(table.balances for table in self.tables)
+
+    def faults(self) -> Iterator[str]:
+        """The tables that do not balance, in sentences."""
+        for table in self.tables:
+            place = f"{table.file} {table.sheet}".strip()
+            if table.read != table.accounted:
+                yield f"{place}: {table.read} rows read, {table.accounted} accounted for"
+            if table.twice:
+                yield f"{place}: {table.twice} rows are accounted for more than once"
+
+
+class Tally:
+    """Counts the rows of a run's drops while its entries stream by."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, dict[str, _TableTally]] = {}  # by drop
+        self._entries = 0
+
+    def open(self, drop: Drop) -> None:
+        """Begin with a drop."""
+        self._tables[drop.id] = {table.name: _TableTally(drop.id, table) for table in drop.tables}
+
+    def add(self, entry: Entry) -> None:
+        """Count the rows of an entry under its state. A row shared by several entries counts once, under the worst."""
+        self._entries += 1
+        tables, state = self._tables[entry.drop], entry.state
+        for table, number, _, _ in own_rows(entry.rows, entry.items):
+            tables[table].add(number, state)
+        for index in entry.items.get(SHARED, ()):
+            tables[entry.rows[index].table].share(entry.rows[index].number, state)
+
+    def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:
+        """Count the rows that rules ignored."""
+        for row in rows:
+            self._tables[drop.id][row.table].add(row.number, IGNORED)
+
+    def balance(self) -> Balance:
+        """The counts so far."""
+        tallies = (tally for tables in self._tables.values() for tally in tables.values())
+        return Balance(tuple(tally.balance() for tally in tallies), self._entries)
+
+
+_RANKS = {fate: rank for rank, fate in enumerate(WORST_FIRST, start=1)}
+
+
+class _TableTally:
+    def __init__(self, drop: int, table: SourceTable) -> None:
+        self._drop, self._table = drop, table
+        self._rows: Counter[str] = Counter()
+        self._fates = bytearray()  # one byte per row number (0: none yet), to prove that no row has two fates
+        self._early: dict[int, str] = {}  # rows seen before their own document: the worst fate so far
+        self._twice = 0
+
+    def add(self, number: int, fate: str) -> None:
+        if self._early:
+            fate = min(fate, self._early.pop(number, fate), key=_RANKS.__getitem__)
+        self._rows[fate] += 1
+        fates = self._fates
+        if number >= len(fates):
+            fates.extend(bytes(max(number + 1 - len(fates), len(fates))))  # doubles, so that few rows extend it
+        self._twice += fates[number] > 0
+        fates[number] = _RANKS[fate]
+
+    def share(self, number: int, fate: str) -> None:
+        """Another document shares a row that its own document counts: the worse fate wins."""
+        before = self._fates[number] if number < len(self._fates) else 0
+        if not before:
+            self._early[number] = min(fate, self._early.get(number, fate), key=_RANKS.__getitem__)
+        elif before > _RANKS[fate]:
+            self._rows[WORST_FIRST[before - 1]] -= 1
+            self._rows[fate] += 1
+            self._fates[number] = _RANKS[fate]
+
+    def balance(self) -> TableBalance:
+        table, rows = self._table, {fate: self._rows[fate] for fate in FATES}
+        return TableBalance(self._drop, table.name, table.file, table.sheet, table.rows, rows, self._twice)

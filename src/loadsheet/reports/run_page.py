@@ -1,70 +1,268 @@
 """`run.html`: one run on one page.
 
 Decides which documents are shown one by one, and in how much detail. Documents that need attention come first, most
-urgent first. The rest is counted, with a link to its list. Memory and page size do not grow with the run.
-`run_verdict` is the headline of a run here and in the index.
+urgent first. The rest is counted, with a link to its list. Memory and page size do not grow with the run. A document
+shows why it needs attention, and its values on three legs: source, sent and listed side by side, each with its cells.
+Field names of the payload are shown unchanged and never interpreted.
 """
 
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 from markupsafe import Markup
 
-from loadsheet import exit_codes
-from loadsheet.ledger import Drop, Entry, Origin
+from loadsheet.ledger import Drop, Entry, Origin, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.mapping.documents import SourceRow
+from loadsheet.mapping.documents import locate
+from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.reports.document_details import Anchors, DocumentDetails, describe_document, files_of, places_of, tone_of
-from loadsheet.reports.html_rendering import Bar, bars, page, part
-from loadsheet.reports.report_files import placed
-from loadsheet.reports.run_document import FileSummary, RunSummary
-from loadsheet.reports.sentences import (
+from loadsheet.reports.html_pages import PAGE, anchor, bars, page, part, run_verdict, tone_of
+from loadsheet.reports.report_files import placed, text_of
+from loadsheet.reports.run_document import RunSummary
+from loadsheet.reports.run_summary import (
     balance_sentence,
     fates_of,
     missing_sentence,
+    rows_by_place,
     verdict_sentence,
     with_missing_records,
 )
 
-CODES = {
-    exit_codes.DONE: "clean",
-    exit_codes.NEEDS_SOMEONE: "needs attention",
-    exit_codes.NOTHING_USABLE: "nothing usable",
-    exit_codes.INTERNAL_ERROR: "a fault of loadsheet",
-    exit_codes.TRY_AGAIN: "stopped early; try again",
-    exit_codes.TOKEN_REFUSED: "stopped early; token refused",
-    exit_codes.CONFIG_WRONG: "settings wrong",
+LINES_MAX = 200  # values of one document on the page
+ROWS_MAX = 20
+_CELLS_MAX = 3
+_CELLS_LOOKED_AT = 50
+_PROBLEMS_MAX = 20
+
+NOT_BUILT, REMOVED = "not built", "not kept"
+_AT_EXCHANGE = {  # shown for a value at the exchange unless the listing shows another value
+    Verdict.MATCHED: "the same",
+    Verdict.WITHIN_TOLERANCE: "the same",
+    Verdict.VALUE_DIFFERENCE: "the same",
+    Verdict.STILL_LISTED: "still listed",
+    Verdict.LISTED_TWICE: "listed twice",
+    Verdict.MISSING: "not listed",
+    Verdict.NOT_VERIFIABLE: "not seen",
+    Verdict.UNKNOWN: "not known",
+    Verdict.REFUSED: "refused",
 }
-"""Exit codes in words."""
+_NOT_SENT = "not sent"
+_CALLED = frozenset({State.ACCEPTED, State.REFUSED, State.UNKNOWN, State.SENDING})
+
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
-class RunVerdict(NamedTuple):
-    """The words, and the tone of their colour: good, bad, note or plain."""
+class CellShown(NamedTuple):
+    """A source cell of a value: its text, its place, and the label of its column."""
 
     text: str
-    tone: str
+    place: str
+    label: str
 
 
-def run_verdict(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> RunVerdict:
-    """The first that applies: the run does not balance, did not finish, has documents that need attention, or needs
-    attention for another reason (a file was set aside); all is well; nothing came in.
+class Line(NamedTuple):
+    """One value on its three legs. `cells_in_all` counts all its cells; only the first few are here. `says` compares
+    the exchange's value in words; empty if there is nothing to say. `tone` is the colour of that text.
     """
-    if not balances:
-        return RunVerdict("does not balance", "bad")
-    if exit_code is not None and exit_code > 1:
-        return RunVerdict(CODES.get(exit_code, f"exit code {exit_code}"), "bad")
-    if needing:
-        return RunVerdict(f"{needing:,} need{'s' if needing == 1 else ''} attention", "note")
-    if exit_code:
-        return RunVerdict(CODES[exit_code], "note")
-    return RunVerdict("all is well", "good") if documents else RunVerdict("nothing came in", "plain")
+
+    field: str
+    cells: tuple[CellShown, ...]
+    cells_in_all: int
+    sent: str
+    held: str
+    says: str = ""
+    tone: str = "plain"
 
 
-PAGE = "run.html"
+class RowsShown(NamedTuple):
+    """Rows of one table as read, for a document that could not be built."""
+
+    place: str
+    header: Sequence[str]
+    rows: Sequence[SourceRow]
+    more: int
+
+
+class Anchors:
+    """Gives each document the anchor of its key. A repeated key gets a number appended."""
+
+    def __init__(self, taken: Sequence[str]) -> None:
+        """`taken` are the page's own anchors."""
+        self._taken = dict.fromkeys(taken, 1)
+
+    def take(self, key: str) -> str:
+        """The anchor of the next document with this key."""
+        wanted = anchor(key)
+        number = self._taken.get(wanted, 0) + 1
+        chosen = wanted if number == 1 else f"{wanted}-{number}"
+        while chosen in self._taken and number > 1:
+            number += 1
+            chosen = f"{wanted}-{number}"
+        self._taken[wanted] = number
+        self._taken.setdefault(chosen, 1)
+        return chosen
+
+
+def describe_document(name: str, entry: Entry, match: Match, drop: Drop, origin: Origin) -> dict[str, Any]:
+    """The details of a document for its template, from the ledger and its match. `name` is its anchor. `in_question` are
+    the values in question, `others` the rest.
+    """
+    legs = _Legs(entry, match, origin)
+    legs.fill()
+    errors = [problem for problem in entry.problems if problem.level == "error"]
+    removed = f"its values were removed on {entry.removed[:10]} and are no longer kept" if entry.removed else ""
+    reason = entry.reason if entry.state is not State.ACCEPTED and not errors else ""
+    return {
+        "anchor": name,
+        "entry": entry,
+        "verdict": match.verdict,
+        "tone": tone_of(match.verdict),
+        "meaning": MEANINGS[match.verdict],
+        "drop": drop,
+        "places": places_of(entry.rows, origin.tables),
+        "files": files_of(entry.rows, origin.tables),
+        "why": tuple(text for text in (reason, removed) if text),
+        "problems": entry.problems[:_PROBLEMS_MAX],
+        "problems_more": max(0, len(entry.problems) - _PROBLEMS_MAX),
+        "in_question": legs.in_question,
+        "others": legs.others,
+        "lines_more": legs.more,
+        "rows": () if entry.payload or entry.removed else tuple(_rows_shown(entry.rows, origin.tables)),
+        "sent_heading": "Sent" if entry.state in _CALLED else "Would be sent",
+    }
+
+
+def files_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, ...]:
+    """The files of a document's rows."""
+    return tuple(dict.fromkeys(table.file for table in _tables_of(rows, tables)))
+
+
+def places_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, ...]:
+    """The places of a document's rows, one text per file and sheet: `orders.xlsx Sheet1 rows 3, 5-7`."""
+    return tuple(
+        f"{place} row{'' if numbers.isdecimal() else 's'} {numbers}"
+        for place, numbers in rows_by_place(rows, tables).items()
+    )
+
+
+class _Legs:
+    """Puts the values of one document side by side: the values in question, then the others."""
+
+    def __init__(self, entry: Entry, match: Match, origin: Origin) -> None:
+        self._entry, self._origin = entry, origin
+        self._differences = {found.path: (found, "differs", "bad") for found in match.differences}
+        self._differences |= {found.path: (found, "within tolerance", "note") for found in match.tolerated}
+        self._at_exchange = _AT_EXCHANGE.get(match.verdict, _NOT_SENT)
+        self._paths = {problem.where.path for problem in entry.problems}
+        self._cells = {_cell_key(problem.where): problem for problem in entry.problems if problem.where.column}
+        self._is_one = len({(table.file, table.sheet) for table in _tables_of(entry.rows, origin.tables)}) == 1
+        self.in_question: list[Line] = []
+        self.others: list[Line] = []
+        self.more = 0
+
+    def fill(self) -> None:
+        """Add every value of the payload, then differences without a value, such as the length of a list. Last come
+        the problems of cells that no value comes from.
+        """
+        unplaced = dict(self._cells)
+        filled = (
+            (path, text_of(value)) for path, value in payload_values(self._entry.payload) if value not in (None, "")
+        )
+        for path, value in filled:
+            if len(self.others) >= LINES_MAX and path not in self._differences and path not in self._paths:
+                self.more += 1
+            else:
+                self._add(path, value, unplaced)
+        for path, (found, says, tone) in self._differences.items():
+            self.in_question.append(Line(path, (), 0, found.sent or "nothing", found.held or "nothing", says, tone))
+        sent = "" if self._entry.payload else REMOVED if self._entry.removed else NOT_BUILT
+        for problem in unplaced.values():
+            shown = CellShown(problem.found, self._place(problem.where), problem.where.column)
+            self.in_question.append(
+                Line(problem.where.path or problem.where.column, (shown,), 1, sent, self._at_exchange)
+            )
+        del self.in_question[LINES_MAX:]
+
+    def _add(self, path: str, value: str, unplaced: dict[tuple[str, str, int, str], Problem]) -> None:
+        places = locate(self._origin.lineage, self._entry.rows, self._entry.items, path)
+        cells = [
+            self._cell(place.table, self._entry.rows[place.row], place.label) for place in places[:_CELLS_LOOKED_AT]
+        ]
+        with_problem = [cell for key, cell in cells if key in self._cells]
+        for key, _ in cells:
+            unplaced.pop(key, None)
+        shown = tuple([*with_problem, *(cell for key, cell in cells if key not in self._cells)][:_CELLS_MAX])
+        if path in self._differences:
+            found, says, tone = self._differences.pop(path)
+            self.in_question.append(Line(path, shown, len(places), value, found.held or "nothing", says, tone))
+        else:
+            lines = self.in_question if with_problem or path in self._paths else self.others
+            lines.append(Line(path, shown, len(places), value, self._at_exchange))
+
+    def _cell(self, name: str, row: SourceRow, label: str) -> tuple[tuple[str, str, int, str], CellShown]:
+        """The cell of a row under a label, with its key. The header may spell the label differently."""
+        table = self._origin.tables[name]
+        wanted = "".join(label.casefold().split())
+        alike = (one for one in table.header if "".join(one.casefold().split()) == wanted)
+        spelling = label if label in table.header else next(alike, "")
+        where = table.where(row.number, spelling)
+        position = table.header.index(spelling) if spelling else len(row.cells)
+        text = row.cells[position] if position < len(row.cells) else ""
+        return _cell_key(where), CellShown(text, self._place(where), spelling or label)
+
+    def _place(self, where: Where) -> str:
+        """The shortest text that identifies a place within the document."""
+        at = where.cell or f"row {where.row}"
+        if self._is_one:
+            return at
+        return f"{where.file} {where.sheet}!{at}" if where.sheet else f"{where.file} {at}"
+
+
+def _cell_key(where: Where) -> tuple[str, str, int, str]:
+    return where.file, where.sheet, where.row, where.column
+
+
+def _tables_of(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> list[SourceTable]:
+    return [tables[name] for name in dict.fromkeys(row.table for row in rows)]
+
+
+def payload_values(payload: bytes) -> Iterator[tuple[str, Any]]:
+    """The scalar values of a payload with their paths; none for an empty payload."""
+    yield from _leaves(_decode(payload), "") if payload else ()
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, f"{path}[{index}]")
+    else:
+        yield path, value
+
+
+def _rows_shown(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> Iterator[RowsShown]:
+    by_table: dict[str, list[SourceRow]] = {}
+    for row in rows:
+        by_table.setdefault(row.table, []).append(row)
+    for name, table_rows in by_table.items():
+        table = tables[name]
+        yield RowsShown(
+            f"{table.file} {table.sheet}".strip(),
+            table.header,
+            table_rows[:ROWS_MAX],
+            max(0, len(table_rows) - ROWS_MAX),
+        )
+
 
 _IN_FULL_CHARACTERS = 550_000  # of all documents shown with their values
 _CHARACTERS_MAX = 800_000  # of all documents that need attention
@@ -120,21 +318,6 @@ class DocumentLine:
         return tone_of(self.verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class FileLine:
-    """A file of the run with its drop, and its rows by outcome. `fix` are the fix files of its drop, shown with the
-    first file. `unused` are columns that the mapping does not read.
-    """
-
-    file: FileSummary
-    fix: tuple[str, ...]
-    run: str
-    mapping: str
-    fates: Counter[str]
-    rows: int
-    unused: tuple[str, ...] = ()
-
-
 class RunPage:
     """Collects the page. Open each drop, add its entries, then call `finish`."""
 
@@ -142,12 +325,12 @@ class RunPage:
         """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one."""
         self._queries, self._most = queries, documents_max
         self._drops: dict[int, Drop] = {}
-        self._origins: dict[int, Origin] = {}
+        self._origin = cache(queries.origin)
         self._needing: list[_Kept] = []
         self._others: list[DocumentLine] = []
         self._count = Counter[bool]()
         self._places: dict[str, str] = {}  # places of shown problems: the anchor of their document
-        self._first: dict[Verdict, DocumentDetails] = {}
+        self._first: dict[Verdict, dict[str, Any]] = {}
 
     def open(self, drop: Drop) -> None:
         """Begin with a drop."""
@@ -159,7 +342,11 @@ class RunPage:
         self._count[needs] += 1
         if not needs:
             if len(self._others) < self._most:
-                self._others.append(self._line(entry, match))
+                drop = self._drops[entry.drop]
+                tables = {table.name: table for table in drop.tables}
+                places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
+                line = DocumentLine(entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files)
+                self._others.append(line)
             return
         kept = _Kept((-_RANK[match.verdict], -self._count[True]), entry.id, match, entry.drop)
         if len(self._needing) < self._most:
@@ -174,7 +361,12 @@ class RunPage:
         others = self._others[: max(0, self._most - len(needing))]
         sections = list(self._sections(needing, anchors))
         files = _files(summary)
-        answers = {name for line in files for name in (*line.file.results, *line.fix)}
+        answers = {name for line in files for name in (*line["file"].results, *line["fix"])}
+        outcomes = [
+            (verdict, summary.verdicts[verdict], tone_of(verdict))
+            for verdict in Verdict
+            if summary.verdicts.get(verdict)
+        ]
         reports = [name for name in summary.reports if name not in answers and "/" not in name]
         values = {
             "summary": summary,
@@ -190,8 +382,8 @@ class RunPage:
             "needing": self._count[True],
             "others": [replace(other, anchor=anchors.take(other.key)) for other in others],
             "agreeing": self._count[False],
-            "outcomes": list(_outcomes(summary)),
-            "chart": bars("Documents by outcome; the table beside it has the same numbers", list(_bars(summary))),
+            "outcomes": outcomes,
+            "chart": bars("Documents by outcome; the table beside it has the same numbers", outcomes),
             "meanings": MEANINGS,
             "only_listed": MEANINGS[Verdict.ONLY_LISTED],
             "pressing": [(verdict, summary.verdicts[verdict], details) for verdict, details in self._first.items()],
@@ -228,9 +420,9 @@ class RunPage:
             spent += len(section)
             if spent > _CHARACTERS_MAX:
                 return
-            for problem in details.problems:
-                self._places.setdefault(str(problem.where), details.anchor)
-            self._first.setdefault(details.verdict, details)
+            for problem in details["problems"]:
+                self._places.setdefault(str(problem.where), details["anchor"])
+            self._first.setdefault(match.verdict, details)
             yield section
 
     def _fetched(self, needing: Sequence[_Kept]) -> Iterator[tuple[Entry, Match]]:
@@ -239,40 +431,21 @@ class RunPage:
             entries = self._queries.entries_by_id([kept.entry for kept in some])
             yield from zip(entries, (kept.match for kept in some), strict=True)
 
-    def _line(self, entry: Entry, match: Match) -> DocumentLine:
-        drop = self._drops[entry.drop]
-        tables = {table.name: table for table in drop.tables}
-        places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
-        return DocumentLine(entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files)
 
-    def _origin(self, drop: int) -> Origin:
-        if drop not in self._origins:
-            self._origins[drop] = self._queries.origin(drop)
-        return self._origins[drop]
-
-
-def _outcomes(summary: RunSummary) -> Iterator[tuple[Verdict, int, str]]:
-    for verdict in Verdict:
-        if count := summary.verdicts.get(verdict, 0):
-            yield verdict, count, tone_of(verdict)
-
-
-def _bars(summary: RunSummary) -> Iterator[Bar]:
-    for verdict, count, tone in _outcomes(summary):
-        yield Bar(verdict, count, tone)
-
-
-def _files(summary: RunSummary) -> list[FileLine]:
+def _files(summary: RunSummary) -> list[dict[str, Any]]:
+    """The files of the run, each with its rows by outcome and the columns that the mapping does not read. The fix files of a
+    drop are shown with its first file.
+    """
     return [
-        FileLine(
-            file,
-            drop.fix if place == 0 else (),
-            drop.run,
-            drop.mapping,
-            fates_of(file),
-            sum(table.rows for table in file.tables),
-            tuple(dict.fromkeys(heading for table in file.tables for heading in table.unused)),
-        )
+        {
+            "file": file,
+            "fix": drop.fix if place == 0 else (),
+            "run": drop.run,
+            "mapping": drop.mapping,
+            "fates": fates_of(file),
+            "rows": sum(table.rows for table in file.tables),
+            "unused": tuple(dict.fromkeys(heading for table in file.tables for heading in table.unused)),
+        }
         for drop in summary.drops
         for place, file in enumerate(drop.files)
     ]

@@ -1,28 +1,40 @@
-"""The contents of `run.json`. The workbook's front page and the terminal show the same numbers.
+"""The contents of `run.json`, and a run in a few sentences for the terminal, the page and the head of the workbook.
 
 Collects numbers that the reconciliation or the ledger counted, and computes nothing else. `run_document` holds the
-format; `sentences` puts the numbers into words.
+format. Also the rows of a document in words.
 """
 
 import platform
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import version
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
-from loadsheet.contract import Assumptions, plain
+from loadsheet.contract import BY_NAME, Action, Assumptions, plain
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.states import UNUSED
+from loadsheet.mapping.documents import SourceRow
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import CATALOGUE, NOWHERE, Problem
-from loadsheet.reconcile import NEEDS_SOMEONE, Leg, Match, Reconciliation, TableBalance, Total, Verdict
+from loadsheet.reconcile import (
+    AGREES,
+    NEEDS_SOMEONE,
+    REMEDIES,
+    Match,
+    Reconciliation,
+    TableBalance,
+    Total,
+    Verdict,
+)
 from loadsheet.reports.run_document import (
     BalanceSummary,
     CauseSummary,
@@ -41,6 +53,7 @@ from loadsheet.reports.run_document import (
     TotalSummary,
 )
 from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
 
 _PLACES_SHOWN = 3
 _CAUSES_MAX = 200
@@ -106,14 +119,12 @@ def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
     waiting = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
     counts = [(one.level, one.number("count", 1)) for one in waiting]
     stuck = sum(count for level, count in counts if level == "error")
-    first = tuple(_left(one) for one in waiting[:_INBOX_FILES_MAX])
+    first = tuple(
+        InboxFile(one.where.file, one.code, one.level, one.text + (f" ({one.hint})" if one.hint else ""))
+        for one in waiting[:_INBOX_FILES_MAX]
+    )
     summary: dict[str, Any] = msgspec.to_builtins(InboxSummary(stuck, sum(count for _, count in counts), first))
     return summary
-
-
-def _left(problem: Problem) -> InboxFile:
-    hint = f" ({problem.hint})" if problem.hint else ""
-    return InboxFile(problem.where.file, problem.code, problem.level, problem.text + hint)
 
 
 class ReportNames(NamedTuple):
@@ -151,16 +162,15 @@ def summarise(
             sum(rows[state] for state in STATES_THAT_NEED_SOMEONE),
             next(iter(tally.firsts.values()), ""),
         ),
-        legs=tuple(_leg(leg) for leg in reconciliation.legs),
+        legs=tuple(
+            LegSummary(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
+            for leg in reconciliation.legs
+        ),
         totals=tuple(_total(total) for total in reconciliation.totals),
         problems=tally.problems(),
         causes=tally.causes(),
         drops=tuple(
-            replace(
-                _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names.results[drop.id]),
-                fix=names.fixes[drop.id],
-                missing_records=_missing(notes.missing_records.get(drop.id)),
-            )
+            _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names, notes.missing_records.get(drop.id))
             for drop in reconciliation.drops
         ),
         reports=tuple(names.reports),
@@ -185,36 +195,36 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _total(total: Total) -> TotalSummary:
-    source, not_sent, sent, acknowledged, listed = map(_plain, total.legs)
+    """The total with amounts without trailing zeros and exponents, so that equal sums are written alike."""
+    source, not_sent, sent, acknowledged, listed = (Decimal(plain(amount.normalize())) for amount in total.legs)
     head = (total.subject, total.figure, total.unit, total.scale, total.tolerance)
     return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says)
 
 
-def _plain(amount: Decimal) -> Decimal:
-    """The number without trailing zeros and exponent, so that equal sums are written alike."""
-    return Decimal(plain(amount.normalize()))
-
-
-def _leg(leg: Leg) -> LegSummary:
-    return LegSummary(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
-
-
 def _drop(
-    drop: Drop, tables: Sequence[TableBalance], states: Mapping[str, int], results: Mapping[tuple[str, str], str]
+    drop: Drop,
+    tables: Sequence[TableBalance],
+    states: Mapping[str, int],
+    names: ReportNames,
+    missing: MissingRecords | None,
 ) -> DropSummary:
     entries = {state.value: states[state] for state in State if states[state]}
-    files = tuple(_file(file, drop, tables, results) for file in drop.files)
-    return DropSummary(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
-
-
-def _missing(found: MissingRecords | None) -> MissingRecordsSummary:
-    return MissingRecordsSummary() if found is None else MissingRecordsSummary(found.run, found.count, found.keys)
+    files = tuple(_file(file, drop, tables, names.results[drop.id]) for file in drop.files)
+    lost = MissingRecordsSummary(missing.run, missing.count, missing.keys) if missing else MissingRecordsSummary()
+    head = (drop.run, drop.mapping, drop.mapping_version, drop.operation)
+    return DropSummary(*head, entries, files, names.fixes[drop.id], lost)
 
 
 def _file(
     file: SourceFile, drop: Drop, tables: Sequence[TableBalance], results: Mapping[tuple[str, str], str]
 ) -> FileSummary:
-    mine = [table for table in tables if table.file == file.name]
+    summaries = []
+    for one in tables:
+        if one.file == file.name:
+            source = drop.table(one.table)
+            found = {what: how for what, how in source.found.items() if what != UNUSED}
+            counts = (one.read, _counted(one.rows), one.balances)
+            summaries.append(TableSummary(one.table, one.sheet, *counts, found, source.unused))
     return FileSummary(
         file.name,
         file.role,
@@ -223,26 +233,20 @@ def _file(
         file.arrived,
         file.kept_as,
         tuple(str(problem) for problem in file.problems),
-        tuple(_table(table, drop.table(table.table)) for table in mine),
+        tuple(summaries),
         tuple(name for (place, _), name in results.items() if place == file.name),
-    )
-
-
-def _table(table: TableBalance, source: SourceTable) -> TableSummary:
-    found = {what: how for what, how in source.found.items() if what != UNUSED}
-    return TableSummary(
-        table.table, table.sheet, table.read, _counted(table.rows), table.balances, found, source.unused
     )
 
 
 def _settings(settings: Settings) -> dict[str, str]:
     """The settings that affect the result, without paths and without credentials in addresses."""
-    values = {"exchange": without_credentials(settings.exchange)}
-    for name in ("weight_tolerance", "money_tolerance"):
-        values[name] = str(getattr(settings.reconcile, name))
-    for name in ("connections", "call_timeout_s"):
-        values[name] = str(getattr(settings.dispatch, name))
-    return values
+    return {
+        "exchange": without_credentials(settings.exchange),
+        "weight_tolerance": str(settings.reconcile.weight_tolerance),
+        "money_tolerance": str(settings.reconcile.money_tolerance),
+        "connections": str(settings.dispatch.connections),
+        "call_timeout_s": str(settings.dispatch.call_timeout_s),
+    }
 
 
 def without_credentials(address: str) -> str:
@@ -258,3 +262,187 @@ def _deviations(settings: Settings) -> list[Deviation]:
         for name, value in chosen.items()
         if value != default[name]
     ]
+
+
+_UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONFIRM: "quote confirmations"}
+_PROBLEMS_SHOWN = 5
+_FIXES_SHOWN = 5
+_KEYS_SHOWN = 5
+_DASHES_OF_A_DAY = 2  # a run has one more, before its number
+
+
+def verdict_sentence(summary: RunSummary) -> str:
+    """The whole run in one sentence, such as `112 of 120 orders agree; 8 documents need attention`."""
+    groups: dict[tuple[str, str], Counter[str]] = {}
+    for name in sorted(summary.groups, key=lambda name: (not BY_NAME[name].proved_by, name)):
+        operation = BY_NAME[name]
+        group = (
+            (f"{operation.subject}s", "agree")
+            if operation.proved_by
+            else (_UNLISTED[operation.action], "are acknowledged")
+        )
+        groups.setdefault(group, Counter()).update(summary.groups[name])
+    agreeing = [_agreeing(*group, counts) for group, counts in groups.items()]
+    text = ", ".join(agreeing) or "No document was submitted"
+    rest = (
+        (summary.needs_someone.entries, "documents need attention", "document needs attention"),
+        (summary.verdicts.get(Verdict.WAITING, 0), "documents wait to be sent", "document waits to be sent"),
+        (
+            summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0),
+            "documents cannot be verified",
+            "document cannot be verified",
+        ),
+        (summary.red_totals, "control totals differ", "control total differs"),
+        (sum(bool(file.set_aside) for file in files_of(summary)), "files were set aside", "file was set aside"),
+        (summary.inbox.stuck, "files are stuck in the inbox", "file is stuck in the inbox"),
+    )
+    more = ", ".join(f"{count:,} {one if count == 1 else many}" for count, many, one in rest if count)
+    sentence = text + (f"; {more}" if more else "")
+    sentence = sentence[0].upper() + sentence[1:]
+    return sentence if summary.balance.balances else f"DOES NOT BALANCE. {sentence}"
+
+
+def balance_sentence(summary: RunSummary) -> str:
+    """The tie-out in one sentence."""
+    parts = " + ".join(f"{count:,} {fate}" for fate, count in summary.balance.rows.items() if count) or "0"
+    if summary.balance.balances:
+        return f"Every row is accounted for: {summary.balance.read:,} read = {parts}"
+    return f"DOES NOT BALANCE: {'; '.join(summary.balance.faults)} ({summary.balance.read:,} read, {parts})"
+
+
+def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "") -> list[str]:
+    """The summary for the terminal, line by line, without control characters. `folder` holds the run's reports, `state`
+    its ledger. `shipper` is set if several are declared.
+    """
+    what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
+    lines = [f"{what} {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
+    lines += _shown_by_listings(summary)
+    lines += (missing_sentence(drop, keys_max=_KEYS_SHOWN) for drop in with_missing_records(summary))
+    for problem in summary.problems[:_PROBLEMS_SHOWN]:
+        warning = " (warning)" if problem.level == "warning" else ""
+        first = f", first at {problem.places[0]}" if problem.places else ""
+        lines.append(f"  {problem.count:>5,} x {problem.code} {problem.title}{warning}{first}")
+    if (hidden := len(summary.problems) - _PROBLEMS_SHOWN) > 0:
+        lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
+    lines.append(f"reports in {shown(folder)}: {_reports(summary)}")
+    fixes = [name for drop in summary.drops for name in drop.fix]
+    lines += (f"to fix: {shown(folder / name)}" for name in fixes[:_FIXES_SHOWN])
+    if (hidden := len(fixes) - _FIXES_SHOWN) > 0:
+        lines.append(f"        and {hidden} more fix files")
+    standard = state == Settings.model_fields["state"].default
+    elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
+    lines += _next(summary, folder, elsewhere)
+    return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
+
+
+def files_of(summary: RunSummary) -> Iterator[FileSummary]:
+    """Every file of the run."""
+    for drop in summary.drops:
+        yield from drop.files
+
+
+def name_of(drop: DropSummary) -> str:
+    """The names of the files of a drop."""
+    return " + ".join(dict.fromkeys(file.name for file in drop.files))
+
+
+def with_missing_records(summary: RunSummary) -> list[DropSummary]:
+    """The drops that lack records of the previous version."""
+    return [drop for drop in summary.drops if drop.missing_records.count]
+
+
+def missing_sentence(drop: DropSummary, *, keys_max: int) -> str:
+    """The records missing from a drop, with the first keys."""
+    run, count, keys = drop.missing_records.run, drop.missing_records.count, drop.missing_records.keys[:keys_max]
+    records, are = ("record", "is") if count == 1 else ("records", "are")
+    more = f" and {count - len(keys):,} more" if count > len(keys) else ""
+    return f"{count:,} {records} of the previous {name_of(drop)} (run {run}) {are} missing from the new file: {', '.join(keys)}{more}"
+
+
+def fates_of(file: FileSummary) -> Counter[str]:
+    """The rows of a file by outcome, all its tables together."""
+    fates: Counter[str] = Counter()
+    for table in file.tables:
+        fates.update(table.fates)
+    return fates
+
+
+def _shown_by_listings(summary: RunSummary) -> Iterator[str]:
+    """The findings that only a listing shows, each with its remedy. No problem of an entry reports them."""
+    for verdict, remedy in REMEDIES.items():
+        if count := summary.verdicts.get(verdict, 0):
+            first = summary.firsts.get(verdict, "")
+            yield f"  {count:>5,} x {verdict}{f', first {first}' if first else ''}: {remedy}"
+
+
+def _reports(summary: RunSummary) -> str:
+    results = {name for file in files_of(summary) for name in file.results}
+    to_fix = {name for drop in summary.drops for name in drop.fix}
+    others = [name for name in summary.reports if name not in results | to_fix and "/" not in name]
+    for_programs = len([name for name in summary.reports if "/" in name])
+    counted = [f"{len(results)} results file{'' if len(results) == 1 else 's'}"]
+    counted += [f"{for_programs} files in ack"] if for_programs else []
+    return ", ".join([*others, *counted])
+
+
+def _agreeing(noun: str, verb: str, verdicts: Mapping[str, int]) -> str:
+    total = sum(verdicts.values())
+    agreeing = sum(count for verdict, count in verdicts.items() if verdict in AGREES)
+    if total == 1:
+        one, agrees = noun.removesuffix("s"), verb.replace("are ", "is ").replace("agree", "agrees")
+        return f"the only {one} {agrees}" if agreeing else f"0 of 1 {noun} {verb}"
+    return f"all {total:,} {noun} {verb}" if agreeing == total else f"{agreeing:,} of {total:,} {noun} {verb}"
+
+
+def _file_lines(summary: RunSummary) -> Iterator[str]:
+    width = max((len(file.name) for file in files_of(summary)), default=0)
+    for drop in summary.drops:
+        for file in drop.files:
+            earlier = "" if drop.run == summary.run else f" (dropped in run {drop.run})"
+            if file.set_aside:
+                yield f"  {file.name:<{width}}  set aside: {file.set_aside[0]}"
+                continue
+            rows = sum(table.rows for table in file.tables)
+            fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
+            yield f"  {file.name:<{width}}  {rows:>6,} {'row' if rows == 1 else 'rows'}: {fates or 'none'}{earlier}"
+
+
+def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:
+    if summary.needs_someone.rows:
+        plural = "s need" if summary.needs_someone.rows > 1 else " needs"
+        yield f"{summary.needs_someone.rows:,} row{plural} attention: see the problem column of the results files in {shown(folder)}"
+    if summary.needs_someone.first:
+        yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
+    elif summary.verdicts.get(Verdict.WAITING, 0):
+        yield "next: loadsheet run"
+
+
+def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) -> dict[str, str]:
+    """The row numbers of a document by file and sheet, with ranges shortened."""
+    by_table: dict[str, list[int]] = {}
+    for row in rows:
+        mine = by_table.get(row.table)
+        if mine is None:
+            by_table[row.table] = [row.number]
+        else:
+            mine.append(row.number)
+    numbers: dict[str, list[int]] = {}
+    for name, mine in by_table.items():
+        place = f"{tables[name].file} {tables[name].sheet}".strip()
+        numbers[place] = numbers[place] + mine if place in numbers else mine
+    return {place: _ranges(sorted(found)) for place, found in numbers.items()}
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) == 1:
+        return str(first)
+    if numbers == list(range(first, last + 1)):
+        return f"{first}-{last}"
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number <= runs[-1][-1] + 1:
+            runs[-1][-1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

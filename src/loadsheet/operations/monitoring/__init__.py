@@ -13,7 +13,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Overdue
 from loadsheet.operations.monitoring.watch_status import WatchStatus, report_to_systemd
 from loadsheet.problems import LedgerError, SettingsError
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 __all__ = ["NAMES", "WatchStatus", "serve_status", "shipped_file", "traced", "update_metrics"]

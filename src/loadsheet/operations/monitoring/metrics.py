@@ -23,7 +23,7 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import Overdue
 from loadsheet.problems import FolderError, SettingsError
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 AGES = (("30+", 31), ("8-30", 8), ("2-7", 2), ("0-1", 0))

@@ -32,7 +32,7 @@ from loadsheet.operations.notifications.digests import add_digests
 from loadsheet.operations.notifications.fix_file_delivery import add_fix_files
 from loadsheet.operations.notifications.state import Notice, NotificationState, Say, open_store
 from loadsheet.problems import LedgerError
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 __all__ = ["ping", "ping_start", "send_notifications"]

@@ -16,7 +16,7 @@ from loadsheet.operations.expected_files import to_utc
 from loadsheet.operations.notifications.delivery import NOTIFY, OWNER
 from loadsheet.operations.notifications.state import LastDigest, Notice, NotificationState
 from loadsheet.operations.notifications.texts import command, report_line, title_prefix
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 WORKBOOK = "reconciliation.xlsx"

@@ -17,7 +17,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.notifications.delivery import FIXES
 from loadsheet.operations.notifications.state import Notice, NotificationState
 from loadsheet.operations.notifications.texts import fix_mail
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 _REMEMBERED_MAX = 5_000

@@ -9,7 +9,7 @@ from loadsheet import exit_codes
 from loadsheet.operations.notifications.conditions import LATE, RUN, UNKNOWN, WAITS, Change
 from loadsheet.operations.notifications.state import Kind
 from loadsheet.problems import LoadsheetError
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.reports.run_document import RunOutcome
 
 _CHARACTERS_MAX = 1_000
 _FAILED = {

@@ -23,7 +23,7 @@ from loadsheet.problems import FolderError, LoadsheetError
 from loadsheet.reconcile import Exceptions
 from loadsheet.reconcile.listings import abridged, entries_with_contents
 from loadsheet.reports import SUMMARY
-from loadsheet.reports.index_page import INDEX
+from loadsheet.reports.html_pages import INDEX
 from loadsheet.settings import Settings
 from loadsheet.settings.places import address_of, shown
 

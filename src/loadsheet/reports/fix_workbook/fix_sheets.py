@@ -1,28 +1,162 @@
-"""A sheet of a fix workbook: the sender's own rows and headings, with what to fix in front.
+"""A sheet of a fix workbook: the sender's own rows and headings in source order, with what to fix in front.
 
+Assigns each problem to a cell and numbers the rows (see `workbook_marks.RowMark`). Rows and remarks are spooled while
+entries pass, so memory does not grow with the cells. A row shared by several documents appears once, with all remarks.
 Owns the look of wrong cells, warnings and rows that only belong to wrong ones, and notes, drop-downs and the opening
 view. A cell reads back exactly as in the source: texts stay texts; numbers, dates, times and flags keep their type.
-Rows stream; the module knows neither ledger nor language.
 """
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import datetime, time
 from decimal import Decimal
-from itertools import combinations
-from typing import Any
+from itertools import combinations, groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
+import msgspec
 from xlsxwriter.utility import quote_sheetname, xl_col_to_name  # type: ignore[import-untyped]  # has annotations but no py.typed
 
-from loadsheet.fix_marks import ROW_COLUMN
-from loadsheet.ledger import ColumnGuide
-from loadsheet.reports.book import Book, Kind, Tone
-from loadsheet.reports.fix_workbook.fix_rows import FixRow, Remark
-from loadsheet.reports.fix_workbook.wording import Words, lines_of, takes_of
-from loadsheet.reports.report_files import sheet_text
+from loadsheet.ledger import ColumnGuide, Drop, Entry, SourceTable
+from loadsheet.mapping.documents import SourceRow
+from loadsheet.problems import Level, Problem
+from loadsheet.reports.fix_workbook.wording import Words, line_of, takes_of
+from loadsheet.reports.report_files import Spool, sheet_text
+from loadsheet.reports.sheets import Book, Kind, Tone
+from loadsheet.workbook_marks import ROW_COLUMN, RowMark
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Remark(NamedTuple):
+    """A remark on a row or one of its cells (position from 0, and heading): what is wrong and what to do."""
+
+    position: int | None
+    column: str
+    level: Level
+    text: str
+    todo: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class FixRow:
+    """One row: its source number, its cells and native values from the ledger, its mark, the key of its document, and
+    its remarks.
+    """
+
+    number: int
+    cells: tuple[str, ...]
+    natives: tuple[tuple[int, str, str], ...]
+    mark: str
+    key: str
+    remarks: tuple[Remark, ...]
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the row has something to fix."""
+        return any(remark.level == "error" for remark in self.remarks)
+
+
+class Place(NamedTuple):
+    """The place of a problem: table, row, and the position of the cell, if any."""
+
+    table: SourceTable
+    row: SourceRow
+    position: int | None
+
+
+class _Record(NamedTuple):
+    cells: tuple[str, ...]
+    natives: tuple[tuple[int, str, str], ...]
+    mark: str
+    key: str
+
+
+_records = msgspec.json.Decoder(_Record)
+_remarks = msgspec.json.Decoder(Remark)
+
+
+class FixRows:
+    """The rows of one drop by table: `add` entries, then read each table with `of`."""
+
+    def __init__(self, drop: Drop, stack: ExitStack) -> None:
+        self._spools = {table.name: Spool(stack) for table in drop.tables}
+        self._taken = {table.name: bytearray() for table in drop.tables}
+        self.count = 0
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether an earlier entry already added one of this entry's rows."""
+        return any(self._has(row) for row in entry.rows)
+
+    def add(self, entry: Entry, remarks: Sequence[tuple[Place, Remark]]) -> None:
+        """Add the new rows of an entry, and the remarks on any of its rows."""
+        fresh = [row for row in dict.fromkeys(entry.rows) if not self._has(row)]
+        for number, row in enumerate(fresh, start=1):
+            taken = self._taken[row.table]
+            if row.number >= len(taken):
+                taken.extend(bytes(row.number + 1 - len(taken) + len(taken) // 2))
+            taken[row.number] = 1
+            mark = str(RowMark(entry.id, number, len(fresh)))
+            self._spools[row.table].add(row.number, b"R" + _encode(_Record(row.cells, row.natives, mark, entry.key)))
+        self.count += len(fresh)
+        for place, remark in remarks:
+            self._spools[place.row.table].add(place.row.number, b"S" + _encode(remark))
+
+    def of(self, table: str) -> Iterator[FixRow]:
+        """The rows of a table in source order."""
+        for number, lines in groupby(self._spools[table].lines(), key=itemgetter(0)):
+            encoded = [line for _, line in lines]
+            record = next(_records.decode(line[1:]) for line in encoded if line[:1] == b"R")
+            remarks = dict.fromkeys(_remarks.decode(line[1:]) for line in encoded if line[:1] == b"S")
+            yield FixRow(number, *record[:4], remarks=tuple(remarks))
+
+    def numbers(self, table: str) -> list[int]:
+        """The row numbers of a table, in order."""
+        taken = self._taken[table]
+        return [number for number, is_here in enumerate(taken) if is_here]
+
+    def _has(self, row: SourceRow) -> bool:
+        taken = self._taken[row.table]
+        return row.number < len(taken) and bool(taken[row.number])
+
+
+def place_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -> Place:
+    """The row and cell of a problem; the entry's first row if the problem names none. `tables` are the drop's, by name."""
+    where, best = problem.where, Place(tables[entry.rows[0].table], entry.rows[0], None)
+    for row in entry.rows if where.row else ():
+        table = tables[row.table]
+        if (row.number, table.file, table.sheet) == (where.row, where.file, where.sheet):
+            best = Place(table, row, table.position(where))
+            if best.position is not None or not where.column:
+                break
+    return best
+
+
+def also_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -> list[Place]:
+    """The other cells that are part of a problem."""
+    if not problem.also:
+        return []
+    rows = {(tables[row.table].file, tables[row.table].sheet, row.number): row for row in entry.rows}
+    found = ((where, rows.get((where.file, where.sheet, where.row))) for where in problem.also)
+    return [
+        Place(tables[row.table], row, position)
+        for where, row in found
+        if row is not None and (position := tables[row.table].position(where)) is not None
+    ]
+
+
+def placed_at(problem: Problem, place: Place) -> Problem:
+    """The problem with its place completed: the row it is shown at, if it names none."""
+    if problem.where.row == place.row.number and problem.where.file:
+        return problem
+    label = "" if place.position is None else place.table.header[place.position]
+    return replace(problem, where=place.table.where(place.row.number, label, problem.where.path))
+
 
 NOTES_MOST = 2_000  # per workbook; each note is a shape, and thousands make a workbook slow to open
 LISTS = "Lists"
@@ -46,6 +180,22 @@ _ROWS_TO_COME = 200
 _TITLE_MOST, _MESSAGE_MOST = 32, 255
 _NOTE_LINE = 42
 _YEAR_FIRST = 1900
+
+
+def lines_of(row: FixRow, words: Words) -> list[str]:
+    """The texts about a row without repeats. Each names its columns unless the text does, or says that the row is fine."""
+    columns: dict[Remark, list[str]] = {}
+    for remark in row.remarks:
+        unplaced = remark._replace(position=None, column="", code="")
+        columns.setdefault(unplaced, [])
+        if remark.column not in (*columns[unplaced], "") and remark.column not in remark.text:
+            columns[unplaced].append(remark.column)
+    lines = []
+    for remark, named in columns.items():
+        warning = f"{words.warning}: " if remark.level == "warning" else ""
+        place = f"{', '.join(named)}: " if named else ""
+        lines.append(f"{warning}{place}{line_of(remark.text, remark.todo)}")
+    return lines if row.is_wrong else [*lines, words.belongs.format(key=row.key)]
 
 
 @dataclass
@@ -113,7 +263,13 @@ class FixSheet:
         by_cell: dict[int | None, list[Remark]] = {}
         for remark in row.remarks:
             by_cell.setdefault(remark.position, []).append(remark)
-        self._write_remarks(text, row, by_cell.get(None, ()))
+        whole = by_cell.get(None, ())
+        if self._first is None and any(remark.level == "error" for remark in whole):
+            self._first = (self._row, 0)
+        look = _look(whole, belongs=not row.remarks)
+        said = {"bold": False, "bg_color": "#FFFFFF", **look}
+        style = self._book.style(tone=Tone.BAD if row.is_wrong else Tone.MUTED, wrap=True, **said)
+        self._sheet.write_string(self._row, 0, sheet_text(text), style)
         natives = {position: (kind, text) for position, kind, text in row.natives}
         for position, cell in enumerate(row.cells):
             look = _look(by_cell.get(position, ()), belongs=not row.remarks)
@@ -147,22 +303,17 @@ class FixSheet:
             if self._shared.first is None:
                 self._shared.first = sheet
 
-    def _write_remarks(self, text: str, row: FixRow, whole: Sequence[Remark]) -> None:
-        look = _look(whole, belongs=not row.remarks)
-        tone = Tone.BAD if row.is_wrong else Tone.MUTED
-        if row.is_wrong and self._first is None and any(remark.level == "error" for remark in whole):
-            self._first = (self._row, 0)
-        style = self._book.style(tone=tone, wrap=True, **{"bold": False, "bg_color": "#FFFFFF", **look})
-        self._sheet.write_string(self._row, 0, sheet_text(text), style)
-
     def _write(self, column: int, cell: str, native: tuple[str, str] | None, look: Mapping[str, Any]) -> None:
         if look is _BAD and self._first is None:
             self._first = (self._row, column)
         value, code = typed(cell, native, self._words.date_format) if native else (cell, "@")
         if isinstance(value, str):
             style = self._style(look)
-            if value:
-                self._sheet.write_string(self._row, column, _text(value), style)
+            if value.startswith("<r>") and value.endswith("</r>"):  # XlsxWriter would take it for rich-text markup
+                value = f'<r><t xml:space="preserve">{escape(value)}</t></r>'
+                self._sheet.write_string(self._row, column, value, style)
+            elif value:
+                self._sheet.write_string(self._row, column, sheet_text(value), style)
             else:
                 self._sheet.write_blank(self._row, column, None, style)
             return
@@ -206,11 +357,9 @@ class FixSheet:
             rule = {"validate": "list", "source": source, "error_type": "warning", "ignore_blank": True}
         elif not takes:
             return
-        prompt = (
-            {"input_title": label[:_TITLE_MOST], "input_message": _cut(". ".join(takes), _MESSAGE_MOST)}
-            if takes
-            else {}
-        )
+        message = ". ".join(takes)
+        message = message if len(message) <= _MESSAGE_MOST else f"{message[: _MESSAGE_MOST - 2]} …"
+        prompt = {"input_title": label[:_TITLE_MOST], "input_message": message} if takes else {}
         self._sheet.data_validation(1, column, last, column, {**rule, **prompt})
 
 
@@ -245,13 +394,6 @@ def typed(cell: str, native: tuple[str, str], day: str) -> tuple[str | bool | fl
 def link_to(title: str, row: int, column: int) -> str:
     """The address of a cell within the workbook, for a link. Row and column count from 0."""
     return f"internal:{quote_sheetname(title)}!{xl_col_to_name(column)}{row + 1}"
-
-
-def _text(text: str) -> str:
-    """A text as XlsxWriter needs it. Text that looks like its rich-text markup is passed as such markup."""
-    if text.startswith("<r>") and text.endswith("</r>"):
-        return f'<r><t xml:space="preserve">{escape(text)}</t></r>'
-    return sheet_text(text)
 
 
 def _number(cell: str, text: str) -> tuple[str | float, str]:
@@ -308,7 +450,3 @@ def _look(remarks: Sequence[Remark], *, belongs: bool) -> Mapping[str, Any]:
     if remarks:
         return _WARNED
     return _BELONGS if belongs else _PLAIN
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 2]} …"

@@ -1,9 +1,11 @@
-"""The sheets Exceptions (what needs attention, oldest first, with the analyst's annotations) and Closed.
+"""The sheets Exceptions (what needs attention, oldest first, with the analyst's annotations), Closed and Ageing.
 
 Each exception combines the ledger's entry, its source cells and what the listing showed. Ages count working days:
-Monday to Friday, or those of a country with its public holidays. Open exceptions are totalled by age and reason.
+Monday to Friday, or those of a country with its public holidays. Ageing totals the open exceptions by age and reason,
+as counts, weights and values. It follows the analyst's entries in Exceptions: its formulas are live.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +16,19 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
+from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
+from xlsxwriter.utility import xl_rowcol_to_cell as at
 
-from loadsheet.annotation_sheet import (
+from loadsheet.contract import BY_NAME, Scale, amounts, measures_of
+from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
+from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.mapping.documents import locate
+from loadsheet.problems import Where
+from loadsheet.reconcile import MEANINGS, Verdict, gap_of
+from loadsheet.reports.report_files import text_of
+from loadsheet.reports.run_page import payload_values
+from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Page, TableSheet, Tone, Value
+from loadsheet.workbook_marks import (
     ACCEPTED,
     HEADS,
     ID,
@@ -27,16 +40,6 @@ from loadsheet.annotation_sheet import (
     as_written,
     exception_id,
 )
-from loadsheet.contract import BY_NAME, Difference, Scale, amounts, measures_of
-from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
-from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.documents import locate
-from loadsheet.problems import Problem, Where
-from loadsheet.reconcile import MEANINGS, Verdict, gap_of
-from loadsheet.reports.book import Kind, Tone
-from loadsheet.reports.document_details import payload_values
-from loadsheet.reports.listing_export import text_of
-from loadsheet.reports.sheets import Column, TableSheet, Value
 
 BUCKETS = ("0 days", "1 day", "2 to 5 days", "6 to 10 days", "over 10 days")
 """Ages in working days as reports group them. No spreadsheet reads these as a number, date or comparison."""
@@ -46,18 +49,18 @@ LIMITS = (0, 1, 5, 10)
 
 _WEEKEND = 5
 
-IsWorking = Callable[[date], bool]
-
 
 class Ages:
-    """Counts working days up to the day of the run."""
+    """Counts working days up to the day of the run. `says` defines them in words."""
 
     def __init__(self, today: str, country: str = "") -> None:
         """`today` is ISO 8601. `country` is like `DE`, or `DE-SN` with a subdivision; empty: Monday to Friday, no holidays."""
         self._today = date.fromisoformat(today[:10])
-        known = _working_days_of(country) if country else None
-        self._is_working: IsWorking = known or _is_weekday
-        self.says = _says(country, known=known is not None)
+        calendar = _working_days_of(country) if country else None
+        self._is_working: Callable[[date], bool] = calendar or (lambda day: day.weekday() < _WEEKEND)
+        unknown = f"; the holidays of {country} are unknown" if country else ""
+        known = f"those of {country}, without its public holidays"
+        self.says = f"working days are {known if calendar else f'Monday to Friday{unknown}'}"
         self._counted = cache(self._count)
 
     def days(self, since: str) -> int:
@@ -75,27 +78,15 @@ def bucket_of(days: int) -> str:
     return next((name for name, most in zip(BUCKETS, LIMITS, strict=False) if days <= most), BUCKETS[-1])
 
 
-def _is_weekday(day: date) -> bool:
-    return day.weekday() < _WEEKEND
-
-
-def _working_days_of(country: str) -> IsWorking | None:
+def _working_days_of(country: str) -> Callable[[date], bool] | None:
     """The working days of a country; None for an unknown country, which must not fail a run."""
     import holidays
 
     name, _, part = country.partition("-")
     try:
-        calendar = holidays.country_holidays(name, subdiv=part or None)
+        return holidays.country_holidays(name, subdiv=part or None).is_working_day
     except NotImplementedError:
         return None
-    return calendar.is_working_day
-
-
-def _says(country: str, *, known: bool) -> str:
-    if known:
-        return f"working days are those of {country}, without its public holidays"
-    unknown = f"; the holidays of {country} are unknown" if country else ""
-    return f"working days are Monday to Friday{unknown}"
 
 
 NO_REASON = "none or other"
@@ -245,9 +236,12 @@ class WorkList:
         if exception.found:
             first, *others = exception.found
             source, cell = self._source(entry, first.path)
-            wrong = "; also ".join([MEANINGS[Verdict(exception.verdict)], *([_named(others)] if others else [])])
+            named = [one.path for one in others[:_NAMED]]  # the sheet Differences has all
+            named += [f"{len(others) - _NAMED} more"] if len(others) > _NAMED else []
+            wrong = MEANINGS[Verdict(exception.verdict)] + (f"; also {', '.join(named)}" if named else "")
             return (first.path, source, first.sent, first.held, gap_of(first), wrong, cell or _beginning(entry, drop))
-        problem = _first(entry.problems)
+        errors = [one for one in entry.problems if one.level != "warning"]
+        problem = next(iter(errors or entry.problems), None)
         if problem is None:
             reason = entry.reason if entry.state is not State.ACCEPTED else ""
             text = reason or MEANINGS.get(Verdict(exception.verdict), "")
@@ -258,8 +252,8 @@ class WorkList:
         sent = dict(payload_values(entry.payload)).get(path, "") if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
         what = "; ".join((what, *(one.text for one in entry.problems if one.code == _ACCEPTED_BEFORE)))
-        named = path or problem.where.column
-        return (named, problem.found or source, text_of(sent), "", None, what, place or _beginning(entry, drop))
+        field = path or problem.where.column
+        return (field, problem.found or source, text_of(sent), "", None, what, place or _beginning(entry, drop))
 
     def _source(self, entry: Entry, path: str) -> tuple[str, str]:
         """The cell behind a payload path as its sender sees it, and its place; empty if the value comes from no cell."""
@@ -276,19 +270,8 @@ class WorkList:
 _ACCEPTED_BEFORE = "L616"  # an invalid document of which the exchange has an earlier version
 
 
-def _named(others: Sequence[Difference]) -> str:
-    """Further fields, shortened for a cell; the sheet Differences has all."""
-    more = len(others) - _NAMED
-    return ", ".join([*(one.path for one in others[:_NAMED]), *([f"{more} more"] if more > 0 else [])])
-
-
 def _day(moment: str) -> datetime:
     return datetime.combine(date.fromisoformat(moment[:10]), datetime.min.time())
-
-
-def _first(problems: Sequence[Problem]) -> Problem | None:
-    """The problem to name: the first error."""
-    return next((one for one in problems if one.level != "warning"), problems[0] if problems else None)
 
 
 def _beginning(entry: Entry, drop: Drop) -> str:
@@ -309,3 +292,96 @@ def _figures(entry: Entry) -> dict[str, Amount]:
             if before.unit == unit:
                 found[measure.name] = Amount(before.amount + amount, unit)
     return found
+
+
+AGEING_WIDTHS = (26, *[13.0] * 10)
+AGEING = "Ageing"
+
+_SHOWN = (*REASONS, NO_REASON)
+_MATRICES_MAX = 8
+PLAIN_UNIT = re.compile(r"[A-Za-z0-9/.]{1,12}")
+"""Units and currencies that may appear in headings and formulas. Other values come from records and may not."""
+_AGED_FIGURES = {"weight": ("Weight", "Unit", Kind.AMOUNT), "goods value": ("Value", "Currency", Kind.MONEY)}
+
+_Sums = Mapping[tuple[str, str], int | Decimal]
+
+
+class AgeingCells(NamedTuple):
+    """References into this sheet for other sheets: the cells with the bucket names and their counts, and the cell with
+    the count of each reason.
+    """
+
+    buckets: str
+    counts: str
+    reasons: dict[str, str]
+
+
+def write_ageing(page: Page, aged: Aged, sheet: TableSheet, says: str) -> AgeingCells:
+    """Fill the sheet; `sheet` lists the exceptions, `says` defines working days."""
+    page.heading("Open exceptions by age and reason")
+    page.line(f"Ages are in working days up to the day of the run. {says[:1].upper()}{says[1:]}.", Tone.MUTED)
+    matrices = _Matrices(page, sheet)
+    page.section("Number of exceptions")
+    cells = matrices.write("tblAgeing", aged.counts, Kind.COUNT, "COUNTIFS(", "")
+    figures = sorted(aged.amounts.items(), key=lambda one: (one[0][0] != "weight", -len(one[1]), one[0]))
+    for number, ((name, unit), sums) in enumerate(figures):
+        head, unit_head, kind = _AGED_FIGURES.get(name, ("", "", Kind.AMOUNT))
+        if not head or not PLAIN_UNIT.fullmatch(unit) or number >= _MATRICES_MAX:
+            continue
+        page.section(f"{head} in {unit}")
+        begins = f"SUMIFS({sheet.column(head)},"
+        matrices.write(f"tblAgeing{number + 1}", sums, kind, begins, f',{sheet.column(unit_head)},"{unit}"')
+    page.line("Weights and values of documents that could not be built are unknown.", Tone.MUTED)
+    page.finish()
+    return cells
+
+
+class _Matrices:
+    """Tables of buckets by reasons."""
+
+    def __init__(self, page: Page, sheet: TableSheet) -> None:
+        self._page = page
+        self._bucket, self._reason = sheet.column("Bucket"), sheet.column(HEADS["reason"])
+        self._live = sheet.count == sheet.kept  # formulas cannot reach rows in a CSV file
+
+    def write(self, name: str, sums: _Sums, kind: Kind, begins: str, ends: str) -> AgeingCells:
+        page = self._page
+        columns = [Column("Working days"), *(Column(reason, kind) for reason in _SHOWN), Column("All", kind)]
+        first, head = page.row + 1, page.row
+        rows = [
+            [Cell(bucket), *self._cells(row, head, bucket, sums, (begins, ends))]
+            for row, bucket in enumerate(BUCKETS, start=first)
+        ]
+        page.table(name, columns, rows)
+        last, count = first + len(BUCKETS) - 1, len(_SHOWN) + 1
+        totals = []
+        for column, reason in enumerate((*_SHOWN, None), start=1):
+            total = sum(Decimal(amount) for place, amount in sums.items() if reason in (place[1], None))
+            totals.append(Formula(f"=SUM({at(first, column)}:{at(last, column)})", float(total)))
+        page.total(columns, [Cell("all"), *map(Cell, totals)])
+        title = f"'{page.title}'!"
+        return AgeingCells(
+            title + xl_range_abs(first, 0, last, 0),
+            title + xl_range_abs(first, count, last, count),
+            {reason: f"{title}{at(last + 1, column)}" for column, reason in enumerate(_SHOWN, start=1)},
+        )
+
+    def _cells(self, row: int, head: int, bucket: str, sums: _Sums, formula: tuple[str, str]) -> list[Cell]:
+        begins, ends = formula
+        cells = []
+        of_bucket = f"{begins}{self._bucket},{at(row, 0, col_abs=True)}"
+        for column, reason in enumerate(REASONS, start=1):
+            wanted = f"={of_bucket},{self._reason},{at(head, column, row_abs=True)}{ends})"
+            cells.append(self._cell(wanted, sums.get((bucket, reason), 0)))
+        others = len(_SHOWN)
+        rest = f"={of_bucket}{ends})-SUM({at(row, 1)}:{at(row, others - 1)})"
+        if begins.startswith("SUMIFS"):
+            rest = f"=ROUND({rest[1:]},6)"
+        cells.append(self._cell(rest, sums.get((bucket, NO_REASON), 0)))
+        everything = sum((amount for place, amount in sums.items() if place[0] == bucket), Decimal(0))
+        cells.append(Cell(Formula(f"=SUM({at(row, 1)}:{at(row, others)})", float(everything))))
+        return cells
+
+    def _cell(self, formula: str, result: int | Decimal) -> Cell:
+        tone = Tone.PLAIN if result else Tone.MUTED
+        return Cell(Formula(formula, float(result)) if self._live else float(result), tone)

@@ -1,7 +1,9 @@
-"""The front page of the reconciliation workbook: the verdict in a sentence, then its figures and two charts.
+"""The sheets Summary, Control totals and Sign-off of the reconciliation workbook.
 
-Every number comes from the summary, the reconciliation, or the ledger's counts of earlier runs. Sums and shares are
-live formulas with stored results, for programs that do not calculate. The charts use cells of other sheets.
+Summary: the verdict in a sentence, then its figures and two charts of cells of other sheets. Control totals: the
+tie-out of rows by file, and the figures of all documents on each leg. Sign-off: who prepared, who reviewed, what they
+accept, and the digests of the data. Every number comes from the summary, the reconciliation, or the ledger's counts of
+earlier runs. Formulas are live; the run's results are stored for programs that do not calculate.
 """
 
 from collections import Counter
@@ -12,16 +14,17 @@ from typing import Any, NamedTuple
 import msgspec
 from xlsxwriter.utility import xl_rowcol_to_cell as at  # type: ignore[import-untyped]  # has annotations but no py.typed
 
+from loadsheet.contract import Scale
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Run, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.reconcile import AGREES, MEANINGS, NEEDS_SOMEONE, Share, Verdict
-from loadsheet.reports.book import Kind, Tone
-from loadsheet.reports.reconciliation.control_sheets import PLAIN_UNIT, AgeingCells
-from loadsheet.reports.reconciliation.worklist import Aged
-from loadsheet.reports.run_document import RunSummary
-from loadsheet.reports.sentences import balance_sentence, verdict_sentence
-from loadsheet.reports.sheets import Cell, Column, Formula, Page, Value
+from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
+from loadsheet.reconcile.totals import AGREEING
+from loadsheet.reports.reconciliation.worklist import PLAIN_UNIT, Aged, AgeingCells
+from loadsheet.reports.run_document import LegSummary, RunSummary, TotalSummary
+from loadsheet.reports.run_summary import balance_sentence, verdict_sentence
+from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Page, TableSheet, Tone, Value
+from loadsheet.workbook_marks import ACCEPTED, HEADS
 
 RUNS_SHOWN = 30
 _RUNS_READ_MAX = 120  # a watched inbox has many runs without files
@@ -203,15 +206,19 @@ def _outcomes(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     rows = []
     for row, verdict in enumerate(_VERDICTS, start=first):
         count = summary.verdicts.get(verdict, 0)
-        tone, rest = _tone(verdict, count), Tone.PLAIN if count else Tone.MUTED
+        known = Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
+        tone, rest = (known, Tone.PLAIN) if count else (Tone.MUTED, Tone.MUTED)
+        before = data.before.verdicts if data.before is not None else {}
         share = Formula(f"=IF({sum_at}=0,0,{at(row, 1)}/{sum_at})", count / total if total else 0)
-        values: list[Value | Formula] = [count, share, _change(data.before, verdict, count)]
+        values: list[Value | Formula] = [count, share, count - before.get(verdict, 0) if before else None]
         values += [sums.get(verdict) for _, _, sums in figures]
         rows.append([Cell(verdict, tone), *(Cell(value, rest) for value in values), Cell(MEANINGS[verdict], rest)])
     page.table("tblOutcomes", columns, rows)
-    span = (first, page.row - 1)
     sums = [total, None, None, *(float(sum(one.values())) for _, _, one in figures)]
-    added = [Cell(None) if one is None else Cell(_sum(column, span, one)) for column, one in enumerate(sums, start=1)]
+    added = [
+        Cell(None if one is None else Formula(f"=SUM({at(first, column)}:{at(page.row - 1, column)})", one))
+        for column, one in enumerate(sums, start=1)
+    ]
     page.total(columns, [Cell("all documents"), *added])
     if data.before is not None:
         page.line(
@@ -237,21 +244,6 @@ def _figures(shares: Sequence[Share]) -> Iterator[tuple[str, Kind, dict[str, Dec
             if head.casefold() not in used:
                 used.add(head.casefold())
                 yield head, kind, sums[figure, unit]
-
-
-def _sum(column: int, span: tuple[int, int], result: float) -> Formula:
-    first, last = span
-    return Formula(f"=SUM({at(first, column)}:{at(last, column)})", result)
-
-
-def _change(before: RunCounts | None, verdict: Verdict, count: int) -> int | None:
-    return None if before is None or not before.verdicts else count - before.verdicts.get(verdict, 0)
-
-
-def _tone(verdict: Verdict, count: int) -> Tone:
-    if not count:
-        return Tone.MUTED
-    return Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
 
 
 def _reasons(page: Page, data: FrontPageData) -> None:
@@ -288,3 +280,180 @@ def _problems(page: Page, summary: RunSummary) -> None:
     page.table("tblKinds", columns, rows)
     if (hidden := len(summary.problems) - _KINDS_SHOWN) > 0:
         page.line(f"and {hidden} more kind{'s' if hidden > 1 else ''} (sheet Problems)", Tone.MUTED)
+
+
+CONTROL = "Control totals"
+CONTROL_WIDTHS = (34, *[11.5] * 11, 19)
+WAITING = "waiting"
+FATES_SHOWN: tuple[str, ...] = (
+    State.ACCEPTED,
+    State.REFUSED,
+    State.INVALID,
+    State.HELD,
+    State.UNCHANGED,
+    State.UNKNOWN,
+    WAITING,
+    IGNORED,
+)
+"""The fates of rows as columns; ready and sending count as waiting."""
+
+_SCALES = {Scale.COUNT: Kind.COUNT, Scale.WEIGHT: Kind.AMOUNT, Scale.MONEY: Kind.MONEY}
+_PLACES = 6  # decimals for rounding differences: finer than any unit in use, coarser than binary rounding noise
+
+
+def fates_shown(fates: Mapping[str, int]) -> list[int]:
+    """The row count of each shown fate."""
+    waiting = fates.get(State.READY, 0) + fates.get(State.SENDING, 0)
+    return [waiting if fate == WAITING else fates.get(fate, 0) for fate in FATES_SHOWN]
+
+
+def write_control(page: Page, summary: RunSummary) -> None:
+    """Fill the sheet."""
+    page.heading("Control totals")
+    _balance(page, summary)
+    _control(page, summary)
+    page.finish()
+
+
+def _balance(page: Page, summary: RunSummary) -> None:
+    page.section("Balance: every row read is accounted for")
+    heads = ("Rows read", *(fate.capitalize() for fate in FATES_SHOWN), "Sum", "Difference")
+    columns = [Column("File"), *(Column(head, Kind.COUNT) for head in heads), Column("Says")]
+    tables = [(drop.run, file.name, table) for drop in summary.drops for file in drop.files for table in file.tables]
+    first = page.row + 1
+    rows = []
+    for row, (run, file, table) in enumerate(tables, start=first):
+        place = f"{file} {table.sheet}".strip() + ("" if run == summary.run else f" (run {run})")
+        counts = [Cell(count, Tone.PLAIN if count else Tone.MUTED) for count in (table.rows, *fates_shown(table.fates))]
+        rows.append([Cell(place), *counts, *_checked(row, table.rows, sum(table.fates.values()), says=table.balances)])
+    page.table("tblBalance", columns, rows)
+    sums = (summary.balance.read, *fates_shown(summary.balance.rows))
+    added = [
+        Cell(Formula(f"=SUM({at(first, column)}:{at(page.row - 1, column)})", result))
+        for column, result in enumerate(sums, start=1)
+    ]
+    last = _checked(page.row, summary.balance.read, sum(summary.balance.rows.values()), says=summary.balance.balances)
+    page.total(columns, [Cell("all files"), *added, *last])
+
+
+def _checked(row: int, read: int, accounted: int, *, says: bool) -> list[Cell]:
+    """The last three cells of a balance line: sum, difference and result."""
+    end = len(FATES_SHOWN) + 1
+    total = Formula(f"=SUM({at(row, 2)}:{at(row, end)})", accounted)
+    rest = Formula(f"={at(row, 1)}-{at(row, end + 1)}", read - accounted)
+    if read == accounted and not says:
+        return [Cell(total), Cell(rest), Cell("ROWS TWICE", Tone.BAD)]
+    result = Formula(
+        f'=IF({at(row, end + 2)}=0,"balances","DOES NOT BALANCE")', "balances" if says else "DOES NOT BALANCE"
+    )
+    return [Cell(total), Cell(rest), Cell(result, Tone.GOOD if says else Tone.BAD)]
+
+
+def _control(page: Page, summary: RunSummary) -> None:
+    if not summary.totals:
+        return
+    page.section("Control totals of creates and updates; units and currencies are never mixed")
+    legs = ("Source", "Not sent", "Sent", "Acknowledged", "At exchange")
+    gaps = ("Source - not sent - sent", "Sent - acknowledged", "Acknowledged - at exchange")
+    columns = [Column("Figure"), Column("Unit"), *(Column(head, Kind.AMOUNT) for head in legs + gaps), Column("Says")]
+    seen = {leg.subject: leg for leg in summary.legs}
+    rows = [
+        _controlled(row, total, seen.get(total.subject)) for row, total in enumerate(summary.totals, start=page.row + 1)
+    ]
+    page.table("tblControl", columns, rows)
+    page.line("A document that could not be built counts as a document, but has no figures.", Tone.MUTED)
+    page.line("Sent - acknowledged: refused, of unknown outcome, or replaced by a later call.", Tone.MUTED)
+
+
+def _controlled(row: int, total: TotalSummary, leg: LegSummary | None) -> list[Cell]:
+    kind = _SCALES[Scale(total.scale)]
+    source, not_sent, sent, acknowledged, listed = (at(row, column) for column in range(2, 7))
+    read = leg is not None and leg.read
+    gaps = (
+        total.source - total.not_sent - total.sent,
+        total.sent - total.acknowledged,
+        total.acknowledged - total.listed,
+    )
+    formulas = (f"{source}-{not_sent}-{sent}", f"{sent}-{acknowledged}", f"{acknowledged}-{listed}")
+    amounts = [total.source, total.not_sent, total.sent, total.acknowledged, total.listed if read else None]
+    shown = [
+        Formula(f"=ROUND({formula},{_PLACES})", float(round(gap, _PLACES)))
+        for formula, gap in zip(formulas, gaps, strict=True)
+    ]
+    tone = Tone.BAD if total.says in RED else Tone.GOOD if total.says == AGREEING else Tone.NOTE
+    first, last = at(row, 7), at(row, 9)
+    test = f'=IF({first}<>0,"does not add up",IF(ABS({last})<={total.tolerance},"agrees","differs"))'
+    result = Formula(test, total.says) if leg is not None and leg.complete else total.says
+    cells = [Cell(amount, kind=kind) for amount in (*amounts, *shown[:2], shown[2] if read else None)]
+    return [Cell(f"{total.subject} {total.figure}"), Cell(total.unit), *cells, Cell(result, tone)]
+
+
+SIGNOFF = "Sign-off"
+SIGNOFF_WIDTHS = (36, 34, 66)
+
+_SIGNOFF_COLUMNS = (Column("What"), Column("Value"), Column("Meaning"))
+
+
+def write_signoff(
+    page: Page, run: str, sheet: TableSheet, counts: tuple[int, int], tables: Sequence[TableSheet]
+) -> None:
+    """Fill the sheet. `sheet` lists the open exceptions. `counts` are how many of them are accepted differences in this
+    run, and how many others the analyst closed. `tables` are all data sheets.
+    """
+    accepted, closed = counts
+    page.heading(f"Sign-off of run {run}")
+    page.section("Exceptions")
+    counted = f'=COUNTIF({sheet.column(HEADS["status"])},"{ACCEPTED}")'
+    facts = [
+        [Cell("exceptions open"), Cell(sheet.count, kind=Kind.COUNT), Cell("all rows of the sheet Exceptions")],
+        [
+            Cell("exceptions accepted here"),
+            Cell(Formula(counted, accepted) if sheet.count == sheet.kept else accepted, kind=Kind.COUNT),
+            Cell(f"rows with the status {ACCEPTED}; the next run closes them"),
+        ],
+        [
+            Cell("closed by the analyst"),
+            Cell(closed, kind=Kind.COUNT),
+            Cell("explained or accepted; see the sheet Closed"),
+        ],
+    ]
+    page.table("tblAccepted", _SIGNOFF_COLUMNS, facts)
+    page.section("Signed by")
+    first = page.row + 1
+    yours = Cell("", Tone.YOURS)
+    day = Cell(None, Tone.YOURS, Kind.DAY)
+    signatures = [
+        [Cell("prepared by"), yours, Cell("the analyst who went through the exceptions")],
+        [Cell("prepared on"), day, Cell("day")],
+        [Cell("reviewed by"), yours, Cell("another person; the preparer's name is not accepted")],
+        [Cell("reviewed on"), day, Cell("day, not before the day of preparation")],
+    ]
+    page.table("tblSigned", _SIGNOFF_COLUMNS, signatures)
+    _check(page, first)
+    page.section("Digests of the data")
+    digests = [[Cell(one.title), Cell(one.count, kind=Kind.COUNT), Cell(one.sha256)] for one in tables]
+    page.table("tblDigests", (Column("Sheet"), Column("Rows"), Column("SHA-256")), digests)
+    how = "SHA-256 of all rows as written: values as UTF-8 texts, the character 1F between them, a line feed after each row."
+    page.line(how, Tone.MUTED)
+    page.finish()
+
+
+def _check(page: Page, first: int) -> None:
+    """Add the validation rules of the four input cells; `first` is the row of the first."""
+    preparer, prepared = (at(first + row, 1, row_abs=True, col_abs=True) for row in (0, 1))
+    reviewer = at(first + 2, 1)
+    other = {
+        "validate": "custom",
+        "value": f"=LOWER(TRIM({reviewer}))<>LOWER(TRIM({preparer}))",
+        "error_title": "Four eyes",
+        "error_message": "The reviewer must not be the preparer.",
+    }
+    page.sheet.data_validation(first + 2, 1, first + 2, 1, other)
+    for row, criteria, value in ((first + 1, ">", "=DATE(2000,1,1)"), (first + 3, ">=", f"={prepared}")):
+        rule = {
+            "validate": "date",
+            "criteria": criteria,
+            "value": value,
+            "error_message": "Enter a date, such as 2026-03-05.",
+        }
+        page.sheet.data_validation(row, 1, row, 1, rule)

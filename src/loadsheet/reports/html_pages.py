@@ -1,0 +1,451 @@
+"""HTML pages: rendering of templates, and `index.html` with the runs of an outbox.
+
+Owns the templates folder, and renders standalone files: escaping, charts, and a policy that allows only the file's own
+style and script. Charts are SVG without style and script, so the policy holds. Their colours follow the page, light or
+dark. `run_verdict` is the headline of a run in `index.html` and on its own page (`run_page`).
+
+The index shows runs newest first, and the workers of a shared ledger. It reads the `run.json` of the newest runs only,
+so the cost does not grow over the years. Deleted folders are left out. A folder whose `run.json` cannot be read is
+listed and says so. If the workers cannot be read, the page is written without them. A page belongs to one shipper and
+shows other shippers' work only as "other work".
+"""
+
+import base64
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal, localcontext
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+import leather  # type: ignore[import-untyped]  # has neither annotations nor stubs
+import msgspec
+from jinja2 import Environment
+from markupsafe import Markup, escape
+
+from loadsheet import exit_codes
+from loadsheet.control_characters import page_templates
+from loadsheet.ledger import ExceptionStatus, Run
+from loadsheet.ledger.codec import stamp
+from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.problems import LedgerError
+from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
+from loadsheet.reports.report_files import placed
+from loadsheet.reports.run_document import SUMMARY
+from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.ledger.shared.cluster_status import ClusterStatus, Worker
+
+
+_TEXT_MAX = 240  # shown characters of a cell or value
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Render part of a page from its template; every value is escaped. Raises UndefinedError for a missing value."""
+    return _environment().get_template(template).render(values)
+
+
+def page(template: str, values: Mapping[str, Any]) -> bytes:
+    """Render a whole page to the bytes of its file (UTF-8)."""
+    style, script = _file("style.css"), _file("script.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    trusted = {"style": Markup(style), "script": Markup(script), "policy": policy}  # noqa: S704 (our own files, not a value)
+    return render(template, {**values, **trusted}).encode("utf-8", "replace")
+
+
+def part(template: str, values: Mapping[str, Any]) -> Markup:
+    """Render a part that another template includes unchanged."""
+    return Markup(render(template, values))  # noqa: S704 (the template escaped every value)
+
+
+def compile_templates() -> None:
+    """Compile all templates now instead of on first use."""
+    for name in _environment().list_templates(extensions=["html"]):
+        _environment().get_template(name)
+
+
+def clean(text: str) -> str:
+    """A foreign text for a page, cut if it is very long."""
+    return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]} … ({len(text):,} characters)"
+
+
+@cache
+def _environment() -> Environment:
+    filters: dict[str, Callable[..., object]] = {
+        "count": "{:,}".format,
+        "clean": clean,
+        "href": quote,
+        "place": _place,
+        "moment": lambda text: text[:19].replace("T", " "),  # ISO 8601 UTC
+        "figure": _figure,
+    }
+    return page_templates("loadsheet.reports", filters)
+
+
+@cache
+def _file(name: str) -> str:
+    return (resources.files("loadsheet.reports") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _figure(number: Decimal) -> str:
+    """A number with thousands separators and no trailing zeros."""
+    text = f"{number:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _place(text: str) -> str:
+    """A link to an anchor in another file."""
+    file, _, anchor = text.partition("#")
+    return f"{quote(file)}#{quote(anchor)}"
+
+
+_BAR_HEIGHT, _ABOVE_AND_BELOW = 30, 80
+_DIGITS = 28
+_WIDTH = 480
+_COLUMNS_HEIGHT = 260
+_LABELS_MAX = 5
+_ROUND = (1, 2, 5, 10)
+
+
+class Layer(NamedTuple):
+    """One layer of stacked columns: its name, its tone, and its height in each column."""
+
+    name: str
+    tone: str
+    counts: Sequence[int]
+
+
+def bars(title: str, lines: Sequence[tuple[str, int, str]]) -> Markup:
+    """Horizontal bars with label, length and the tone of their colour. `title` is for screen readers. Empty if there are
+    no bars.
+    """
+    most = max((length for _, length, _ in lines), default=0)
+    if not most:
+        return Markup("")
+    tones = {f"{label}: {length:,}": tone for label, length, tone in lines}
+    chart = leather.Chart()
+    chart.add_x_scale(0, _ticks(most)[-1])
+    chart.add_x_axis(ticks=_ticks(most), tick_formatter=_number)
+    chart.add_bars(
+        [(length, f"{label}: {length:,}") for label, length, _ in lines],
+        fill_color=lambda bar: f"var(--fill-{tones[bar.y]})",
+    )
+    return _svg(chart, title, "bars", len(tones) * _BAR_HEIGHT + _ABOVE_AND_BELOW)
+
+
+def columns(title: str, labels: Sequence[str], layers: Sequence[Layer]) -> Markup:
+    """Stacked columns, bottom up, with a legend. Labels must differ. Empty if all columns are empty."""
+    totals = [sum(counts) for counts in zip(*(layer.counts for layer in layers), strict=True)]
+    most = max(totals, default=0)
+    if not most:
+        return Markup("")
+    chart = leather.Chart()
+    chart.add_y_scale(0, _ticks(most)[-1])
+    chart.add_y_axis(ticks=_ticks(most), tick_formatter=_number)
+    every = -(-len(labels) // _LABELS_MAX)
+    chart.add_x_axis(tick_formatter=lambda label, index, _: label if index % every == 0 else "")
+    for layer in reversed(layers):  # the library draws columns over each other, so the tallest goes first
+        heights = list(zip(labels, totals, strict=True))
+        chart.add_columns(heights, name=layer.name, fill_color=f"var(--fill-{layer.tone})")
+        totals = [total - count for total, count in zip(totals, layer.counts, strict=True)]
+    return _svg(chart, title, "columns", _COLUMNS_HEIGHT)
+
+
+def _number(value: int, _index: int, _of: int) -> str:
+    return f"{value:,}"
+
+
+def _ticks(most: int) -> list[int]:
+    """Three to six round numbers from zero to at least the greatest value."""
+    step = 1
+    while step * 5 < most:
+        step = next(
+            size
+            for size in (digit * 10**power for power in range(len(str(most)) + 1) for digit in _ROUND)
+            if size > step
+        )
+    return list(range(0, most + step, step))
+
+
+def _svg(chart: leather.Chart, title: str, kind: str, height: int) -> Markup:
+    with localcontext(prec=_DIGITS):  # enough digits for the ticks of any figure in a report
+        drawn = str(chart.to_svg(width=_WIDTH, height=height))
+    head = f'<svg width="{_WIDTH}" height="{height}"'
+    opening_tag = f'<svg class="chart {kind}" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"'
+    return Markup(drawn.replace(head, opening_tag, 1))  # noqa: S704 (written by the library, which escapes labels)
+
+
+PAGE = "run.html"
+_UNSAFE = re.compile(r"[^\w.~-]")
+
+CODES = {
+    exit_codes.DONE: "clean",
+    exit_codes.NEEDS_SOMEONE: "needs attention",
+    exit_codes.NOTHING_USABLE: "nothing usable",
+    exit_codes.INTERNAL_ERROR: "a fault of loadsheet",
+    exit_codes.TRY_AGAIN: "stopped early; try again",
+    exit_codes.TOKEN_REFUSED: "stopped early; token refused",
+    exit_codes.CONFIG_WRONG: "settings wrong",
+}
+"""Exit codes in words."""
+
+
+class RunVerdict(NamedTuple):
+    """The words, and the tone of their colour: good, bad, note or plain."""
+
+    text: str
+    tone: str
+
+
+def run_verdict(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> RunVerdict:
+    """The first that applies: the run does not balance, did not finish, has documents that need attention, or needs
+    attention for another reason (a file was set aside); all is well; nothing came in.
+    """
+    if not balances:
+        return RunVerdict("does not balance", "bad")
+    if exit_code is not None and exit_code > 1:
+        return RunVerdict(CODES.get(exit_code, f"exit code {exit_code}"), "bad")
+    if needing:
+        return RunVerdict(f"{needing:,} need{'s' if needing == 1 else ''} attention", "note")
+    if exit_code:
+        return RunVerdict(CODES[exit_code], "note")
+    return RunVerdict("all is well", "good") if documents else RunVerdict("nothing came in", "plain")
+
+
+def anchor(key: str) -> str:
+    """The anchor of the first document with a key: the key, with `_` for characters that a URL would escape."""
+    return _UNSAFE.sub("_", key) or "_"
+
+
+def tone_of(verdict: Verdict) -> str:
+    """The colour of a verdict; its name is always shown too."""
+    return "good" if verdict in AGREES else "bad" if verdict in NEEDS_SOMEONE else "note"
+
+
+INDEX = "index.html"
+WORKERS_SHOWN = 25
+_TONES = {"lives": "good", "silent": "bad", "ended": "plain"}
+_MINUTE_S = 60
+_OTHERS = "other work"
+
+
+def fleet_status(settings: Settings) -> dict[str, Any] | None:
+    """The fleet as this shipper's page shows it; None if the ledger is not shared or the fleet cannot be read."""
+    if not settings.is_shared:
+        return None
+    from loadsheet.ledger.shared.cluster_status import cluster_status
+
+    try:
+        fleet = cluster_status(settings)
+    except LedgerError:
+        return None
+    return None if fleet is None else fleet_shown(fleet, settings.shipper)
+
+
+def fleet_shown(fleet: "ClusterStatus", shipper: str) -> dict[str, Any]:
+    """The part of a fleet that this shipper's page shows (empty: the only shipper): when it was read (ISO 8601 UTC), the
+    number of live workers, some of them, this shipper's backlog and its age in minutes, and the number of takeovers of
+    its ledger within a day.
+    """
+    queue = [one for one in fleet.queue if one.shipper == shipper]
+    return {
+        "at": stamp(fleet.at),
+        "alive": fleet.alive,
+        "workers": [_worker_line(one, shipper) for one in fleet.workers[:WORKERS_SHOWN]],
+        "more": max(0, len(fleet.workers) - WORKERS_SHOWN),
+        "waiting": sum(one.waiting for one in queue),
+        "under_way": sum(one.under_way for one in queue),
+        "oldest_min": round(max((one.oldest_s for one in queue), default=0.0) / _MINUTE_S),
+        "takeovers": sum(one.shipper == shipper for one in fleet.takeovers),
+    }
+
+
+def _worker_line(one: "Worker", shipper: str) -> dict[str, Any]:
+    """A worker as a line, without details of other shippers."""
+    activities = []
+    for what in one.doing if one.alive else ():
+        owner, _, more = what.partition(" ")
+        activities.append(what if not shipper else more if owner == shipper else _OTHERS)
+    doing = ", ".join(dict.fromkeys(activities)) or "nothing"
+    seen = stamp(one.seen)
+    return {
+        "name": one.name,
+        "state": one.state,
+        "tone": _TONES[one.state],
+        "seen": seen,
+        "doing": doing,
+        "done": one.done,
+    }
+
+
+_RUNS_CHARTED = 30
+_RUNS_LINKED = 20  # runs whose reports are all linked; older runs link only the page and the workbook
+_LINKS_MAX = 60
+_OPEN_SHOWN = 25
+_FIRST = re.compile(r"run\.html|reconciliation[^/]*\.xlsx")
+_RUN = re.compile(r"(\d{4}-\d\d-\d\d)(?:-(\d+))?", re.ASCII)
+
+
+class _Needing(msgspec.Struct):
+    entries: int = 0
+
+
+class _Balance(msgspec.Struct):
+    balances: bool = True
+    read: int = 0
+
+
+class _Summary(msgspec.Struct):
+    """The part of a `run.json` that the index shows."""
+
+    run: str
+    started_at: str = ""
+    exit_code: int | None = None
+    balance: _Balance = msgspec.field(default_factory=_Balance)
+    verdicts: dict[str, int] = {}
+    needs_someone: _Needing = msgspec.field(default_factory=_Needing)
+    reports: tuple[str, ...] = ()
+
+
+class RunLine(NamedTuple):
+    """A run as a line. `verdict` is a word or two, `tone` its colour, and `says` a sentence."""
+
+    name: str
+    started_at: str
+    verdict: str
+    tone: str
+    says: str
+    rows: int
+    documents: int
+    agreeing: int
+    needing: int
+    exit_code: str
+    workbook: str
+    reports: Sequence[str]
+    more: int
+
+
+def write_index(
+    settings: Settings, queries: LedgerQueries, run: Run, exceptions: Exceptions, *, fleet: dict[str, Any] | None = None
+) -> None:
+    """Write the index of the newest runs. `exceptions` are those of this run, which may not be in the ledger yet. If
+    the reports are only rewritten, the ledger's open exceptions are used. `fleet` is the last known state, if any.
+    """
+    outbox, runs_max = settings.outbox_here, settings.reports.index_runs_max
+    with os.scandir(outbox) as found:
+        folders = [match for entry in found if (match := _RUN.fullmatch(entry.name)) and entry.is_dir()]
+    runs = sorted((one for one in folders if one[2]), key=lambda one: (one[1], int(one[2])), reverse=True)
+    names, days = [one[0] for one in runs], {one[0] for one in folders if not one[2]}
+    lines = [_line(outbox, name, linked=place < _RUNS_LINKED) for place, name in enumerate(names[:runs_max])]
+    newest = queries.runs(1)
+    known = exceptions.standings if newest and newest[0].id == run.id else queries.exceptions_at(newest[0])
+    still_open = [one for one in known if not one.closed]
+    values = {
+        "runs": lines,
+        "days": [
+            day
+            for day in dict.fromkeys(line.name[:10] for line in lines)
+            if day in days and (outbox / day / PAGE).is_file()
+        ],
+        "more": len(names) - len(lines),
+        "chart": _chart(lines),
+        "fleet": fleet,
+        "open": list(_open_lines(outbox, queries, still_open[:_OPEN_SHOWN])),
+        "open_in_all": len(still_open),
+        "open_by_verdict": [
+            (verdict, count, tone_of(Verdict(verdict)))
+            for verdict, count in Counter(one.verdict for one in still_open).most_common()
+        ],
+    }
+    with placed(outbox / INDEX) as target:
+        target.write_bytes(page("index.html", values))
+
+
+def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:
+    try:
+        summary = _decode((outbox / name / SUMMARY).read_bytes())
+    except (OSError, msgspec.MsgspecError):
+        return RunLine(
+            name, "", "unknown", "plain", "its run.json is missing or cannot be read", 0, 0, 0, 0, "", "", (), 0
+        )
+    documents = sum(summary.verdicts.values())
+    agreeing = sum(summary.verdicts.get(verdict, 0) for verdict in AGREES)
+    needing = summary.needs_someone.entries
+    verdict = run_verdict(
+        balances=summary.balance.balances, exit_code=summary.exit_code, needing=needing, documents=documents
+    )
+    reports = [name for name in summary.reports if _FIRST.fullmatch(name) or (linked and "/" not in name)]
+    code = "" if summary.exit_code is None else f"{summary.exit_code} {CODES.get(summary.exit_code, '')}".strip()
+    says = (
+        f"{agreeing:,} of {documents:,} documents agree"
+        if documents
+        else f"{summary.balance.read:,} rows read, no document"
+    )
+    return RunLine(
+        name,
+        summary.started_at,
+        verdict.text,
+        verdict.tone,
+        says,
+        summary.balance.read,
+        documents,
+        agreeing,
+        needing,
+        code,
+        next((name for name in reports if name.endswith(".xlsx") and _FIRST.fullmatch(name)), ""),
+        reports[:_LINKS_MAX],
+        max(0, len(reports) - _LINKS_MAX),
+    )
+
+
+_decode = msgspec.json.Decoder(_Summary).decode
+
+
+def _has_page(folder: Path) -> bool:
+    """Whether a run has a page, here or published by another machine."""
+    if (folder / PAGE).is_file():
+        return True
+    try:
+        return not folder.is_dir() or PAGE in _decode((folder / SUMMARY).read_bytes()).reports
+    except (OSError, msgspec.MsgspecError):
+        return False
+
+
+def _chart(lines: Sequence[RunLine]) -> Markup:
+    """A chart of the latest runs that had documents, oldest first."""
+    shown = [line for line in lines if line.documents][:_RUNS_CHARTED][::-1]
+    rest = [line.documents - line.agreeing - line.needing for line in shown]
+    layers = [
+        Layer("agree", "good", [line.agreeing for line in shown]),
+        Layer("wait or cannot be verified", "note", rest),
+        Layer("need attention", "bad", [line.needing for line in shown]),
+    ]
+    layers = [layer for layer in layers if any(layer.counts)]
+    title = f"Documents of the latest {len(shown)} runs by outcome; the table of runs has the same numbers"
+    return columns(title, [line.name[5:] for line in shown], layers) if layers else Markup("")
+
+
+def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[ExceptionStatus]) -> Iterator[dict[str, str]]:
+    """Open exceptions, each with its place on the page of the run that first saw it, if there is a page."""
+    for standing, entry in zip(standings, queries.entries_by_id([one.entry for one in standings]), strict=True):
+        yield {
+            "key": entry.key,
+            "operation": entry.operation,
+            "verdict": standing.verdict,
+            "tone": tone_of(Verdict(standing.verdict)),
+            "since": standing.opened_at,
+            "place": f"{standing.run}/{PAGE}#{anchor(entry.key)}" if _has_page(outbox / standing.run) else "",
+        }
