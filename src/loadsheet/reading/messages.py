@@ -4,6 +4,7 @@ Nothing is unpickled, and the length of a message is bounded. The decoders accep
 ValueError for anything else. A compromised reader can therefore only report wrong data about its own file.
 """
 
+import errno
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from loadsheet.problems import CATALOGUE, Problem
+from loadsheet.problems import CATALOGUE, FileRefused, Problem
 from loadsheet.reading.tables import Native, NativeKind, Row
 
 OPEN, ROWS, CLOSE, FORK, KILL = b"o", b"r", b"c", b"h", b"k"  # requests
@@ -164,3 +165,20 @@ def _decoded(decoder: Callable[[bytes | memoryview], Any], body: bytes | memoryv
         return decoder(body)
     except (msgspec.DecodeError, RecursionError) as error:  # ValidationError is one
         raise ValueError(f"an invalid message: {error}") from error
+
+
+_DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
+
+
+def failure_of(error: BaseException) -> tuple[bytes, object]:
+    """The message that reports an exception: a disk error if there is one in its chain of causes."""
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        if isinstance(cause, OSError) and cause.errno in _DISK_ERRORS:
+            return FAILED, (DISK, str(cause.strerror))
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, FileRefused):
+        return REFUSED, error.problem
+    return FAILED, (type(error).__name__, str(error)[:500])

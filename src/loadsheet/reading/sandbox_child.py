@@ -12,7 +12,6 @@ interpreter refuses the same, as a second line of defence. The process cannot un
 """
 
 import ctypes
-import errno
 import gc
 import os
 import pkgutil
@@ -29,21 +28,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from loadsheet.problems import FileRefused
 from loadsheet.reading.messages import (
-    DISK,
     DONE,
     END,
-    FAILED,
     FORK,
     OPEN,
-    REFUSED,
     ROWS,
     TABLES,
     ExitStatus,
     Message,
     TableDescription,
     decode,
+    failure_of,
     pack_rows,
     receive,
     send,
@@ -289,7 +285,7 @@ def _run_reader(connection: Connection, file: int, target: Target) -> NoReturn:
                 else:
                     passes.pop(decode(body, int), None)
             except BaseException as error:  # noqa: BLE001 (whatever it is, it is this file's)
-                send(connection, *_failure(error))
+                send(connection, *failure_of(error))
         code = 0
     finally:
         os._exit(code)
@@ -305,20 +301,3 @@ def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, T
 
 def _describe(table: Table) -> TableDescription:
     return TableDescription(*(getattr(table, name) for name in TableDescription._fields))
-
-
-_DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
-
-
-def _failure(error: BaseException) -> tuple[bytes, object]:
-    """The message that reports an exception: a disk error if there is one in its chain of causes."""
-    seen: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in seen:
-        if isinstance(cause, OSError) and cause.errno in _DISK_ERRORS:
-            return FAILED, (DISK, str(cause.strerror))
-        seen.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(error, FileRefused):
-        return REFUSED, error.problem
-    return FAILED, (type(error).__name__, str(error)[:500])
