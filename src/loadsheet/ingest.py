@@ -94,7 +94,7 @@ class ReadDrop:
     files: Sequence[InboxFile]
     opened: OpenedDrop
     context: IngestContext
-    translated: translation.Translated
+    translated: translation.OneProcess | translation.PartProcesses
     _notation_check: NotationCheck = field(init=False, default_factory=NotationCheck)
 
     @property
@@ -211,7 +211,7 @@ def ingest(routed: RoutedFiles, sink: Sink, context: IngestContext) -> None:
 def read_drop(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext) -> ReadDrop:
     """Open the files of a drop; this process translates them while the documents are iterated. Raises FileRefused."""
     opened = _open(routed, files, context)
-    translated = translation.in_one_process(routed.route.mapping, opened.tables, context.now.isoformat())
+    translated = translation.OneProcess(routed.route.mapping, opened.tables, context.now)
     return ReadDrop(routed, files, opened, context, translated)
 
 

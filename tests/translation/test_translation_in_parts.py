@@ -205,7 +205,7 @@ def translating(parent=None):
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             ours = int(stat.read_text().rpartition(")")[2].split()[1]) == (parent or os.getpid())
-            if ours and b"translation.processes" in (stat.parent / "cmdline").read_bytes():
+            if ours and b"translation.parts" in (stat.parent / "cmdline").read_bytes():
                 found.add(int(stat.parent.name))
         except OSError:
             continue

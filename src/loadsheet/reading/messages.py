@@ -1,22 +1,21 @@
-"""Messages between processes: requests, replies, rows and problems in MessagePack, and descriptors of open files.
+"""Messages between processes: one byte for the kind, then MessagePack, over connections of `multiprocessing`.
 
 Nothing is unpickled, and the length of a message is bounded. The decoders accept only the types declared here and raise
 ValueError for anything else. A compromised reader can therefore only report wrong data about its own file.
 """
 
-import os
-import socket
+import errno
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from loadsheet.problems import CATALOGUE, Problem
+from loadsheet.problems import CATALOGUE, FileRefused, Problem
 from loadsheet.reading.tables import Native, NativeKind, Row
 
-OPEN, ROWS, EXIT, FORK = b"o", b"r", b"f", b"h"  # requests
+OPEN, ROWS, CLOSE, FORK, KILL = b"o", b"r", b"c", b"h", b"k"  # requests
 TABLES, BATCH, END, REFUSED, FAILED, DONE = b"T", b"B", b"E", b"R", b"X", b"D"  # replies
 
 DISK = "disk"
@@ -32,6 +31,17 @@ _LIST_HEAD = struct.Struct(">BI")
 _LIST_OF_MANY = 0xDD  # MessagePack's array 32
 _KINDS = frozenset(get_args(NativeKind))
 _Value = TypeVar("_Value")
+Message = tuple[bytes, memoryview]
+"""The kind and the content of a message."""
+
+
+class ExitStatus(NamedTuple):
+    """The exit status of a process: the signal that killed it (0: none), its exit code, its peak memory and its CPU time."""
+
+    signal: int
+    code: int
+    peak_mb: int
+    cpu_s: float
 
 
 class TableDescription(NamedTuple):
@@ -60,15 +70,27 @@ class _PackedRow(NamedTuple):
     ignored: str = ""
 
 
-def _pack(value: object) -> object:
-    """The parts of a `Native`; the text of any other value that MessagePack cannot encode."""
-    if not isinstance(value, Native):
-        return str(value)
-    text = str(value)
-    return (text, value.kind) if value.shown == text else (text, value.kind, value.shown)
+def send(connection: Connection, kind: bytes, content: object = None) -> None:
+    """Send a message. Values that MessagePack cannot encode are sent as text. Raises TimeoutError and OSError."""
+    try:
+        connection.send_bytes(kind + msgspec.msgpack.encode(content, enc_hook=str))
+    except BlockingIOError as error:
+        raise TimeoutError("no answer in time") from error
 
 
-_decode_rows = msgspec.msgpack.Decoder(list[_PackedRow]).decode
+def receive(connection: Connection) -> Message:
+    """The next message. Raises EOFError, TimeoutError, OSError, and ValueError for an invalid one."""
+    try:
+        message = connection.recv_bytes(MESSAGE_BYTES_MAX)
+    except BlockingIOError as error:
+        raise TimeoutError("no answer in time") from error
+    except OSError as error:
+        if not connection.readable:  # the connection refused the length
+            raise ValueError("a message is too long") from error
+        raise
+    if not message:
+        raise ValueError("an empty message")
+    return message[:1], memoryview(message)[1:]
 
 
 def pack_rows(rows: Iterable[Row]) -> Iterator[bytearray]:
@@ -91,6 +113,17 @@ def pack_rows(rows: Iterable[Row]) -> Iterator[bytearray]:
     if count:
         _LIST_HEAD.pack_into(buffer, len(BATCH), _LIST_OF_MANY, count)
         yield buffer
+
+
+def _pack(value: object) -> object:
+    """The parts of a `Native`; the text of any other value that MessagePack cannot encode."""
+    if not isinstance(value, Native):
+        return str(value)
+    text = str(value)
+    return (text, value.kind) if value.shown == text else (text, value.kind, value.shown)
+
+
+_decode_rows = msgspec.msgpack.Decoder(list[_PackedRow]).decode
 
 
 def unpack_rows(body: bytes | memoryview, width: int) -> Iterator[Row]:
@@ -134,46 +167,18 @@ def _decoded(decoder: Callable[[bytes | memoryview], Any], body: bytes | memoryv
         raise ValueError(f"an invalid message: {error}") from error
 
 
-class Channel:
-    """One end of a connection between processes: messages, each with a kind of one byte, and descriptors of open files."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self._socket = end  # passed in, because a confined process cannot create sockets
-        self.connection = Connection(os.dup(end.fileno()))
-
-    def send(self, kind: bytes, content: object, files: Sequence[int] = ()) -> None:
-        """Send a message, with descriptors if its kind has some. Raises TimeoutError and OSError."""
-        try:
-            send_message(self.connection, kind, content)
-            if files:
-                socket.send_fds(self._socket, [b"f"], files)
-        except BlockingIOError as error:
-            raise TimeoutError("no answer in time") from error
-
-    def receive(self) -> tuple[bytes, memoryview]:
-        """The kind and the content of the next message. Raises EOFError, TimeoutError, OSError, and ValueError for an invalid one."""
-        try:
-            message = self.connection.recv_bytes(MESSAGE_BYTES_MAX)
-        except BlockingIOError as error:
-            raise TimeoutError("no answer in time") from error
-        except OSError as error:
-            if not self.connection.readable:  # the connection refused the length
-                raise ValueError("a message is too long") from error
-            raise
-        if not message:
-            raise ValueError("an empty message")
-        return message[:1], memoryview(message)[1:]
-
-    def receive_files(self, files: int) -> list[int]:
-        """The descriptors that come with a message."""
-        return list(socket.recv_fds(self._socket, 1, files)[1])
-
-    def close(self) -> None:
-        """Close this end."""
-        self.connection.close()
-        self._socket.close()
+_DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
 
 
-def send_message(connection: Connection, kind: bytes, content: object = None) -> None:
-    """Send one message. Values that MessagePack cannot encode are sent as text."""
-    connection.send_bytes(kind + msgspec.msgpack.encode(content, enc_hook=str))
+def failure_of(error: BaseException) -> tuple[bytes, object]:
+    """The message that reports an exception: a disk error if there is one in its chain of causes."""
+    seen: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        if isinstance(cause, OSError) and cause.errno in _DISK_ERRORS:
+            return FAILED, (DISK, str(cause.strerror))
+        seen.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, FileRefused):
+        return REFUSED, error.problem
+    return FAILED, (type(error).__name__, str(error)[:500])

@@ -4,6 +4,9 @@ If a reader crashes, loops, hangs or takes too much memory, its file is refused 
 reader's side with its limits. This module knows no file format and loads no library that reads one. Files are read in this
 process where processes cannot be forked (Windows), and with `reading.process = "none"`.
 
+A reader answers each request with one message (`messages`). The next batch of rows is requested before the last one is used, so
+both processes work at once.
+
 A disk error does not refuse a file: the file is read once more, then the run halts.
 
 The fork server is our own, because the one of `multiprocessing` has five drawbacks. It inherits the whole environment, so readers
@@ -19,10 +22,12 @@ import struct
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from itertools import count, islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -30,20 +35,23 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from loadsheet.problems import FileRefused, FolderError, Problem, ReadersUnavailable, Where
 from loadsheet.reading.messages import (
     BATCH,
+    CLOSE,
     DISK,
-    DONE,
     END,
-    EXIT,
     FAILED,
     FORK,
+    KILL,
     OPEN,
     REFUSED,
     ROWS,
     TABLES,
-    Channel,
+    ExitStatus,
+    Message,
     TableDescription,
     check_problem,
     decode,
+    receive,
+    send,
     unpack_rows,
 )
 from loadsheet.reading.tables import Layout, Row, Table, bounds_of
@@ -127,20 +135,101 @@ def _unreadable(name: str, reason: str) -> FileRefused:
     )
 
 
-class ExitStatus(NamedTuple):
-    """The exit status of a process: the signal that killed it (0: none), its exit code, its peak memory and its CPU time."""
+class ForkServer:
+    """The process that forks readers. It starts with the first reader and restarts if it dies. `target` is the function that
+    reads a file, as `module:function`. Thread-safe.
+    """
 
-    signal: int
-    code: int
-    peak_mb: int
-    cpu_s: float
+    def __init__(self, target: str = TARGET) -> None:
+        self._target = target
+        self._lock = RLock()
+        self._connection: Connection | None = None
+        self._finalizer: weakref.finalize[..., ForkServer] | None = None
+
+    def start(self) -> None:
+        """Start the process without waiting for it. On failure, `fork_reader` tries again and raises."""
+        with self._lock, suppress(OSError):
+            self._connection = self._connection or self._start()
+
+    def fork_reader(self, file: int, control: int) -> int:
+        """Fork a reader for the file behind the descriptor `file`; it takes requests on `control`. Returns its process id."""
+        with self._lock:
+            for last in (False, True):
+                try:
+                    connection = self._connection or self._start()
+                    send(connection, FORK)
+                    with socket.fromfd(connection.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as end:
+                        socket.send_fds(end, [b"f"], [file, control])
+                    return decode(receive(connection)[1], int)
+                except (OSError, EOFError, ValueError) as error:
+                    self.close()
+                    if last:
+                        reason = "it ended immediately" if isinstance(error, EOFError) else str(error)
+                        text = f"the process that reads files cannot be started: {reason}"
+                        raise ReadersUnavailable(
+                            f"{text}; set reading.process = none to read files without it"
+                        ) from error
+        raise AssertionError  # unreachable: the second attempt returns or raises
+
+    def kill(self, pid: int) -> ExitStatus:
+        """Kill a reader, if it still runs, and return its exit status."""
+        with self._lock:
+            with suppress(OSError, EOFError, ValueError):
+                if self._connection is not None:
+                    send(self._connection, KILL, pid)
+                    return decode(receive(self._connection)[1], ExitStatus)
+            self.close()
+            return ExitStatus(0, 0, 0, 0.0)
+
+    def close(self) -> None:
+        """End the fork server and its readers."""
+        with self._lock:
+            if self._finalizer:
+                self._finalizer()
+            self._connection = self._finalizer = None
+
+    def _start(self) -> Connection:
+        own_end, child_end = _connected_pair(_FORK_TIMEOUT_S)
+        inherited = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+        paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is not a Path)
+        with child_end:
+            process = subprocess.Popen(  # noqa: S603 (this very interpreter)
+                [sys.executable, "-I", "-X", "utf8", "-c", _BOOTSTRAP, str(child_end.fileno()), self._target, *paths],
+                pass_fds=(child_end.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=_SINGLE_THREADED | inherited,  # no token, no password
+                start_new_session=True,  # Ctrl-C must not reach it
+            )
+        self._connection = own_end
+        self._finalizer = weakref.finalize(self, _shut_down, process, own_end)
+        return own_end
 
 
-_UNKNOWN_EXIT = ExitStatus(0, 0, 0, 0.0)
+def _shut_down(process: subprocess.Popen[bytes], connection: Connection) -> None:
+    """Close the connection, which makes the fork server kill its readers and end."""
+    connection.close()
+    try:
+        process.wait(_SHUTDOWN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _connected_pair(wait_s: float) -> tuple[Connection, Connection]:
+    """Our end and the child's end of a connection. At our end each wait times out after `wait_s`, even within a message."""
+    own_end, child_end = socket.socketpair()
+    for end in (own_end, child_end):
+        end.settimeout(None)
+    seconds, microseconds = divmod(max(int(wait_s * 1e6), 1), 1_000_000)
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        own_end.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", seconds, microseconds))
+    return Connection(own_end.detach()), Connection(child_end.detach())
 
 
 class Limits(NamedTuple):
-    """The limits of reading one file: memory beyond that of the new process, CPU time of each pass, and the reply timeout."""
+    """The limits of reading one file: memory beyond that of the new process, CPU time, and the reply timeout."""
 
     memory_mb: int
     cpu_s: int
@@ -156,116 +245,29 @@ def _limits(settings: "Settings", size: int) -> Limits:
     )
 
 
-class ForkServer:
-    """The process that forks readers. It starts with the first reader and restarts if it dies. `target` is the function that
-    reads a file, as `module:function`. Thread-safe.
-    """
-
-    def __init__(self, target: str = TARGET) -> None:
-        self._target = target
-        self._lock = RLock()
-        self._channel: Channel | None = None
-        self._finalizer: weakref.finalize[..., ForkServer] | None = None
-
-    def start(self) -> None:
-        """Start the process without waiting for it. On failure, `fork_reader` tries again and raises."""
-        with self._lock, suppress(OSError):
-            self._channel = self._channel or self._start()
-
-    def fork_reader(self, file: int, control: int) -> int:
-        """Fork a reader for the file behind the descriptor `file`; it takes requests on `control`. Returns its process id."""
-        with self._lock:
-            for last in (False, True):
-                try:
-                    channel = self._channel or self._start()
-                    channel.send(FORK, None, [file, control])
-                    return decode(channel.receive()[1], int)
-                except (OSError, EOFError, ValueError) as error:
-                    self.close()
-                    if last:
-                        reason = "it ended immediately" if isinstance(error, EOFError) else str(error)
-                        text = f"the process that reads files cannot be started: {reason}"
-                        raise ReadersUnavailable(
-                            f"{text}; set reading.process = none to read files without it"
-                        ) from error
-        raise AssertionError  # unreachable: the second attempt returns or raises
-
-    def kill(self, pid: int) -> ExitStatus:
-        """Kill a reader and its forks, if it still runs, and return its exit status."""
-        with self._lock:
-            if self._channel is None:
-                return _UNKNOWN_EXIT
-            try:
-                self._channel.send(EXIT, pid)
-                return decode(self._channel.receive()[1], ExitStatus)
-            except (OSError, EOFError, ValueError):
-                self.close()
-                return _UNKNOWN_EXIT
-
-    def close(self) -> None:
-        """End the fork server and its readers."""
-        with self._lock:
-            if self._finalizer:
-                self._finalizer()
-            self._channel = self._finalizer = None
-
-    def _start(self) -> "Channel":
-        own_end, child_end = _socket_pair(_FORK_TIMEOUT_S)
-        inherited = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
-        paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is not a Path)
-        with child_end:
-            process = subprocess.Popen(  # noqa: S603 (this very interpreter)
-                [sys.executable, "-I", "-X", "utf8", "-c", _BOOTSTRAP, str(child_end.fileno()), self._target, *paths],
-                pass_fds=(child_end.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=_SINGLE_THREADED | inherited,  # no token, no password
-                start_new_session=True,  # Ctrl-C must not reach it
-            )
-        self._channel = Channel(own_end)
-        self._finalizer = weakref.finalize(self, _shut_down, process, self._channel)
-        return self._channel
-
-
-def _shut_down(process: subprocess.Popen[bytes], channel: "Channel") -> None:
-    """Close the channel, which makes the fork server kill its readers and end."""
-    channel.close()
-    try:
-        process.wait(_SHUTDOWN_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _socket_pair(wait_s: float) -> tuple[socket.socket, socket.socket]:
-    """Our end and the child's end of a connection. At our end each wait times out after `wait_s`, even within a message."""
-    own_end, child_end = socket.socketpair()
-    for end in (own_end, child_end):
-        end.settimeout(None)
-    seconds, microseconds = divmod(max(int(wait_s * 1e6), 1), 1_000_000)
-    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-        own_end.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", seconds, microseconds))
-    return own_end, child_end
-
-
 class _Reader:
-    """The reader of one file, seen from the parent process. Turns timeouts and every kind of exit into FileRefused."""
+    """The reader of one file, seen from the parent process. Turns timeouts and every kind of exit into FileRefused. Thread-safe."""
 
     def __init__(self, name: str, limits: Limits, fork_server: ForkServer, file: int) -> None:
         self._name, self._limits, self._fork_server = name, limits, fork_server
         self._lock = RLock()
         self._numbers = count()
-        own_end, child_end = _socket_pair(limits.wall_s)
-        self._channel = Channel(own_end)
-        weakref.finalize(self, self._channel.close)  # the reader ends when its socket closes
+        self._due: deque[int] = deque()  # the passes that the next replies belong to
+        self._replies: dict[int, Message | None] = {}  # by open pass; None: not received yet
+        self._exited: ExitStatus | None = None
+        self._connection, child_end = _connected_pair(limits.wall_s)
+        weakref.finalize(self, self._connection.close)  # the reader ends when its connection closes
         with child_end:
             self._pid = fork_server.fork_reader(file, child_end.fileno())
 
     def open(self, order: object) -> dict[str, Table]:
         """The tables of the file."""
-        with self._failures(self._kill):
-            descriptions = decode(self._request(OPEN, order, TABLES), list[TableDescription])
+        with self._failures():
+            send(self._connection, OPEN, order)
+            kind, body = receive(self._connection)
+            if kind != TABLES:
+                self._raise_reported(kind, body)
+            descriptions = decode(body, list[TableDescription])
             for table in descriptions:
                 table.check()
         return {
@@ -276,50 +278,57 @@ class _Reader:
         }
 
     def rows(self, table: str, width: int) -> Iterator[Row]:
-        """One pass over the rows of a table, in a separate process."""
+        """One pass over the rows of a table."""
         number = next(self._numbers)
-        own_end, child_end = _socket_pair(self._limits.wall_s)
-        with closing(Channel(own_end)) as channel:
-            with child_end, self._lock, self._failures(self._kill):
-                self._channel.send(ROWS, (number, table), [child_end.fileno()])
-            with self._failures(partial(self._exit_of_stream, number)):
+        self._replies[number] = None
+        try:
+            with self._failures():
+                self._request(number, table)
                 while True:
-                    kind, body = channel.receive()
-                    if kind == BATCH:
-                        yield from unpack_rows(body, width)
-                    elif kind == END:
+                    kind, body = self._reply(number)
+                    if kind == END:
                         return
-                    else:
+                    if kind != BATCH:
                         self._raise_reported(kind, body)
+                    self._request(number, table)  # the reader works on it while these rows are used
+                    yield from unpack_rows(body, width)
+        finally:
+            with self._lock, suppress(OSError):
+                del self._replies[number]
+                send(self._connection, CLOSE, number)
 
-    def _request(self, kind: bytes, content: object, expected: bytes) -> memoryview:
-        """The content of the reply of the expected kind."""
-        with self._lock, self._failures(self._kill):
-            self._channel.send(kind, content)
-            reply, body = self._channel.receive()
-            if reply != expected:
-                self._raise_reported(reply, body)
-            return body
+    def _request(self, number: int, table: str) -> None:
+        """Request the next rows of a pass."""
+        with self._lock:
+            send(self._connection, ROWS, (number, table))
+            self._due.append(number)
+
+    def _reply(self, number: int) -> Message:
+        """The next reply for a pass. Replies come in the order of requests; those for other passes are kept until asked for."""
+        with self._lock:
+            while (reply := self._replies[number]) is None:
+                received = receive(self._connection)
+                owner = self._due.popleft()
+                if owner in self._replies:
+                    self._replies[owner] = received
+            self._replies[number] = None
+            return reply
 
     def _kill(self) -> ExitStatus:
-        return self._fork_server.kill(self._pid)
-
-    def _exit_of_stream(self, number: int) -> ExitStatus:
-        with self._failures(self._kill):
-            return decode(self._request(EXIT, number, DONE), ExitStatus)
+        if self._exited is None:
+            self._exited = self._fork_server.kill(self._pid)
+        return self._exited
 
     @contextmanager
-    def _failures(self, exit_status: Callable[[], ExitStatus]) -> Iterator[None]:
-        """Turn failures of a connection and invalid messages into FileRefused. `exit_status` returns that of the process at the
-        other end.
-        """
+    def _failures(self) -> Iterator[None]:
+        """Turn failures of the connection and invalid messages into FileRefused."""
         try:
             yield
         except TimeoutError:
             self._kill()
             self._raise_over_limit(f"its reader did not answer for {self._limits.wall_s:,.0f} s", "reading.wall_s")
         except (EOFError, OSError):
-            self._raise_for_exit(exit_status())
+            self._raise_for_exit(self._kill())
         except ValueError as error:
             self._kill()
             self._raise_crashed(str(error)[:300])

@@ -1,18 +1,17 @@
-"""The child's side of the sandbox: a fork server, one reader for each file, and one process for each pass over the rows.
+"""The child's side of the sandbox: a fork server, and one reader for each file.
 
 The fork server imports the readers' libraries once. It has one thread, no secrets in its environment, and never opens a file. A
-reader confines itself before it reads the first byte, opens the file, describes its tables and waits. For each pass over the
-rows it forks a process that streams them, so shared texts and the encoding are read only once. All of these processes end when
-loadsheet ends for any reason, because their sockets close.
+reader confines itself before it reads the first byte, opens the file, describes its tables, and then sends batches of rows on
+request; several passes over the rows may overlap. All of these processes end when loadsheet ends for any reason, because their
+connections close.
 
 The limits, except on Windows: memory, CPU time and open files; no file is written and no core dumped (macOS accepts the memory
 limit but does not enforce it). Linux adds Landlock and seccomp, if the kernel has them. Landlock allows reading the given file
-and the installed program only. seccomp forbids sockets, programs and other processes, and forks once rows are streamed. An
-audit hook of the interpreter refuses the same, as a second line of defence. The process cannot undo any of this.
+and the installed program only. seccomp forbids sockets, programs, forks and access to other processes. An audit hook of the
+interpreter refuses the same, as a second line of defence. The process cannot undo any of this.
 """
 
 import ctypes
-import errno
 import gc
 import os
 import pkgutil
@@ -27,66 +26,42 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, NoReturn
 
-from loadsheet.problems import FileRefused
 from loadsheet.reading.messages import (
-    DISK,
     DONE,
     END,
-    FAILED,
     FORK,
     OPEN,
-    REFUSED,
     ROWS,
     TABLES,
-    Channel,
+    ExitStatus,
+    Message,
     TableDescription,
     decode,
+    failure_of,
     pack_rows,
-    send_message,
+    receive,
+    send,
 )
-from loadsheet.reading.sandbox import ExitStatus, Limits
+from loadsheet.reading.sandbox import Limits
 from loadsheet.reading.tables import Bounds, Layout, Table
 
 _OPEN_FILES_MAX = 64
 _INSTALLED = ("stdlib", "platstdlib", "purelib", "platlib")  # folders of the interpreter and its packages
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _REFUSED_EVENTS = (
-    *("socket.", "urllib.", "http.client.", "ftplib.", "smtplib.", "webbrowser."),
-    *(
-        "subprocess.",
-        "os.exec",
-        "os.posix_spawn",
-        "os.spawn",
-        "os.system",
-        "os.startfile",
-        "os.forkpty",
-        "os.kill",
-        "pty.",
-    ),
-    *(
-        "os.rename",
-        "os.link",
-        "os.symlink",
-        "os.chmod",
-        "os.chown",
-        "os.truncate",
-        "os.mkdir",
-        "os.remove",
-        "os.rmdir",
-        "shutil.",
-    ),
+    *("socket.", "urllib.", "http.client.", "ftplib.", "smtplib.", "webbrowser.", "subprocess.", "pty.", "shutil."),
+    *("os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "os.kill"),
+    *("os.rename", "os.link", "os.symlink", "os.chmod", "os.chown", "os.truncate", "os.mkdir", "os.remove", "os.rmdir"),
 )
 
-_SET_PARENT_DEATH_SIGNAL, _SET_SECCOMP, _SET_NO_NEW_PRIVILEGES, _FILTER = 1, 22, 38, 2
-_KILL = 9
+_SET_SECCOMP, _SET_NO_NEW_PRIVILEGES, _FILTER = 22, 38, 2
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | 1  # SECCOMP_RET_ERRNO with EPERM
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-_FORKS = ((56, 220), (57, None), (58, None), (435, 435))  # clone, fork, vfork, clone3
 _CALLS = (  # numbers of system calls on x86_64 and aarch64 (Linux, syscall tables)
     (41, 198), (53, 199), (49, 200), (50, 201), (43, 202), (288, 242), (42, 203),  # socket ... connect
+    (56, 220), (57, None), (58, None), (435, 435),  # clone, fork, vfork, clone3
     (59, 221), (322, 281),  # execve, execveat
     (62, 129), (101, 117), (310, 270), (311, 271),  # kill, ptrace, process_vm_readv, process_vm_writev
     (165, 40), (166, 39), (155, 41), (161, 51), (272, 97), (308, 268),  # mount, umount2, pivot_root, chroot, unshare, setns
@@ -104,7 +79,7 @@ _RIGHTS_NOW = (1 << 15) - 1
 
 
 def confine(limits: Limits, file: int) -> None:
-    """Confine this process to its limits and to the descriptor `file`. Its forks have the same limits, each with its own CPU time."""
+    """Confine this process to its limits and to the descriptor `file`."""
     memory = _address_space() + (limits.memory_mb << 20)
     for resource_id, limit in (
         (resource.RLIMIT_CORE, 0),
@@ -120,17 +95,8 @@ def confine(limits: Limits, file: int) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         _forbid_files(libc, file)
-        _forbid_calls(libc, _CALLS)
+        _forbid_calls(libc)
     sys.addaudithook(_refuse)
-
-
-def confine_further() -> None:
-    """Confine a process that only streams rows: it may not fork, and dies with its parent."""
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(_SET_PARENT_DEATH_SIGNAL, _KILL, 0, 0, 0)
-        _forbid_calls(libc, _FORKS)
-    sys.addaudithook(_refuse_fork)
 
 
 def _lower(resource_id: int, limit: int) -> None:
@@ -164,11 +130,6 @@ def _refuse(event: str, arguments: tuple[object, ...]) -> None:
         raise PermissionError(f"a reader may not do this: {event}")
 
 
-def _refuse_fork(event: str, _arguments: tuple[object, ...]) -> None:
-    if event == "os.fork":
-        raise PermissionError("a reader may not fork")
-
-
 def _forbid_files(libc: ctypes.CDLL, file: int) -> None:
     """Landlock: only `file` and the installed program may be opened, for reading. Does nothing on a kernel without Landlock."""
     version = libc.syscall(_CREATE_RULESET, None, 0, 1)
@@ -192,12 +153,12 @@ def _allow(libc: ctypes.CDLL, rules: int, opened: int, rights: int) -> None:
     libc.syscall(_ADD_RULE, rules, 1, struct.pack("=Qi", rights, opened), 0)
 
 
-def _forbid_calls(libc: ctypes.CDLL, calls: tuple[tuple[int, int | None], ...]) -> None:
-    """seccomp: these system calls fail with EPERM. Does nothing on an architecture whose call numbers are not in `_ARCHITECTURES`."""
+def _forbid_calls(libc: ctypes.CDLL) -> None:
+    """seccomp: the system calls of `_CALLS` fail with EPERM. Does nothing on an architecture whose call numbers are not in `_ARCHITECTURES`."""
     if platform.machine() not in _ARCHITECTURES:
         return
     architecture, column = _ARCHITECTURES[platform.machine()]
-    numbers = [call[column] for call in calls if call[column] is not None]
+    numbers = [call[column] for call in _CALLS if call[column] is not None]
     last = len(numbers) + 5  # index of the refusing instruction; jumps count from the next instruction
     program = [
         (0x20, 0, 0, 4),  # load the architecture
@@ -239,21 +200,22 @@ def serve(control: int, target: str) -> None:
     gc.collect()
     gc.freeze()  # keeps present objects shared with every reader
     gc.set_threshold(50_000)  # rows make many objects and no cycles
+    connection = Connection(control)
     readers = _RunningReaders()
-    channel = Channel(socket.socket(fileno=control))
-    for kind, body in _requests(channel):
+    for kind, body in _requests(connection):
         if kind == FORK:
-            file, channel_of_reader = channel.receive_files(2)
+            with socket.fromfd(control, socket.AF_UNIX, socket.SOCK_STREAM) as end:
+                file, control_of_reader = socket.recv_fds(end, 1, 2)[1]
             pid = os.fork()
             if not pid:
-                channel.close()
-                _run_reader(file, channel_of_reader, function)
+                connection.close()
+                _run_reader(Connection(control_of_reader), file, function)
             os.close(file)
-            os.close(channel_of_reader)
+            os.close(control_of_reader)
             readers.add(pid)
-            channel.send(DONE, pid)
+            send(connection, DONE, pid)
         else:
-            channel.send(DONE, readers.kill(decode(body, int)))
+            send(connection, DONE, readers.kill(decode(body, int)))
     readers.kill_all()
 
 
@@ -274,11 +236,9 @@ class _RunningReaders:
             del self._exits[next(iter(self._exits))]
 
     def kill(self, pid: int) -> ExitStatus:
-        """Kill a reader and its forks, if it still runs, and return its exit status."""
+        """Kill a reader, if it still runs, and return its exit status."""
         if pid in self._running:
-            for kill in (os.killpg, os.kill):
-                with suppress(ProcessLookupError, PermissionError):
-                    kill(pid, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
             self._record_exit(os.wait4(pid, 0))
         return self._exits.pop(pid, ExitStatus(0, 0, 0, 0.0))
 
@@ -289,75 +249,46 @@ class _RunningReaders:
 
     def _record_exit(self, ended: tuple[int, int, resource.struct_rusage]) -> None:
         pid, status, usage = ended
-        self._exits[pid] = _exit_status(status, usage)
+        code = os.waitstatus_to_exitcode(status)
+        unit = 1 << 20 if sys.platform == "darwin" else 1 << 10  # ru_maxrss counts bytes there, KiB elsewhere
+        cpu_s = usage.ru_utime + usage.ru_stime
+        self._exits[pid] = ExitStatus(max(-code, 0), max(code, 0), usage.ru_maxrss // unit, cpu_s)
         self._running.discard(pid)
 
 
-_DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
-
-
-def _find_disk_error(error: BaseException | None) -> OSError | None:
-    """The disk error in this error's chain of causes; None without one."""
-    seen = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
-            return error
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return None
-
-
-class _ErrorReporter:
-    """Reports an exception to the parent and always ends the process: there is no caller to catch it."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        try:
-            fault = _find_disk_error(error)
-            if fault is not None:
-                send_message(self._connection, FAILED, (DISK, str(fault.strerror)))
-            elif isinstance(error, FileRefused):
-                send_message(self._connection, REFUSED, error.problem)
-            elif kind is not None:
-                send_message(self._connection, FAILED, (kind.__name__, str(error)[:500]))
-        finally:
-            os._exit(error is not None)
-
-
-def _run_reader(file: int, control: int, target: Target) -> None:
-    """Run a reader from its first request to its end."""
-    os.setsid()
-    channel = Channel(socket.socket(fileno=control))
-    streams: dict[int, int] = {}
-    tables: dict[str, Table] = {}
-    with _ErrorReporter(channel.connection):
-        for kind, body in _requests(channel):
-            if kind == OPEN:
-                tables = _open_tables(decode(body, OpenRequest), file, target)
-                channel.send(TABLES, [_describe(table) for table in tables.values()])
-            elif kind == ROWS:
-                number, name = decode(body, tuple[int, str])
-                (out,) = channel.receive_files(1)
-                streams[number] = _fork_stream(channel, out, tables[name])
-            else:
-                channel.send(DONE, _exit_status(*os.wait4(streams.pop(decode(body, int)), 0)[1:]))
-        with suppress(PermissionError):  # seccomp forbids it, but there the streams die with this process
-            os.killpg(0, signal.SIGKILL)
-
-
-def _requests(channel: Channel) -> Iterator[tuple[bytes, memoryview]]:
+def _requests(connection: Connection) -> Iterator[Message]:
     """The requests, until the other end closes."""
     while True:
         try:
-            request = channel.receive()
+            request = receive(connection)
         except (EOFError, OSError):
             return
         yield request
+
+
+def _run_reader(connection: Connection, file: int, target: Target) -> NoReturn:
+    """Run a reader until its connection closes. An exception is reported; it ends only the pass over the rows that raised it."""
+    tables: dict[str, Table] = {}
+    passes: dict[int, Iterator[bytearray]] = {}
+    code = 1
+    try:
+        for kind, body in _requests(connection):
+            try:
+                if kind == OPEN:
+                    tables = _open_tables(decode(body, OpenRequest), file, target)
+                    send(connection, TABLES, [_describe(table) for table in tables.values()])
+                elif kind == ROWS:
+                    number, name = decode(body, tuple[int, str])
+                    if number not in passes:
+                        passes[number] = pack_rows(tables[name].rows())
+                    connection.send_bytes(next(passes[number], END))
+                else:
+                    passes.pop(decode(body, int), None)
+            except BaseException as error:  # noqa: BLE001 (whatever it is, it is this file's)
+                send(connection, *failure_of(error))
+        code = 0
+    finally:
+        os._exit(code)
 
 
 def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, Table]:
@@ -368,27 +299,5 @@ def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, T
     return target(path, request.name, request.layouts, request.bounds)
 
 
-def _fork_stream(channel: Channel, out: int, table: Table) -> int:
-    """Fork a process that streams the rows of a table into `out`."""
-    pid = os.fork()
-    if pid:
-        os.close(out)
-        return pid
-    channel.close()
-    connection = Connection(out, readable=False)
-    with _ErrorReporter(connection):
-        confine_further()
-        for message in pack_rows(table.rows()):
-            connection.send_bytes(message)
-        send_message(connection, END)
-    raise AssertionError  # the process has ended
-
-
 def _describe(table: Table) -> TableDescription:
     return TableDescription(*(getattr(table, name) for name in TableDescription._fields))
-
-
-def _exit_status(status: int, usage: resource.struct_rusage) -> ExitStatus:
-    code = os.waitstatus_to_exitcode(status)
-    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10  # ru_maxrss counts bytes there, KiB elsewhere
-    return ExitStatus(max(-code, 0), max(code, 0), usage.ru_maxrss // unit, usage.ru_utime + usage.ru_stime)

@@ -131,7 +131,7 @@ class ReadingSettings(Section):
         "child", description="Read files in a separate process (child) or, for debugging, in the main process (none)"
     )
     memory_mb: PositiveInt = Field(1_024, description="Memory limit for reading one file, in MB")
-    cpu_s: PositiveFloat = Field(60.0, description="CPU seconds for one pass over a file")
+    cpu_s: PositiveFloat = Field(60.0, description="CPU seconds to read one file")
     wall_s: PositiveFloat = Field(300.0, description="Seconds without a response before the reading process is stopped")
     s_per_mb: NonNegativeFloat = Field(5.0, description="Seconds added to both limits for each MB of the file")
     inflated_bytes_max: PositiveInt = Field(2_000_000_000, description="Largest size of an unpacked workbook, in bytes")

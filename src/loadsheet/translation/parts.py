@@ -1,39 +1,52 @@
-"""The parts of a translation: the job of each part, its chunks, and how the chunks are merged.
+"""Translation of a drop in parts, by new processes on this machine.
 
 Every part reads and groups all rows, which is cheap and gives every group the same position everywhere. A part makes only the
 documents of its own groups, which is expensive. Groups are dealt out in stripes, so the parts finish together.
 
 The merge proves that the parts are whole: the chunks follow each other without a gap, and all parts counted the same rows and
 groups. If the proof fails or a part is lost, the parts are thrown away (`PartsLost`) and one process translates the drop.
+
+The processes get no token and no password, write no file except the spill of a sort, and end when their pipe is closed. A problem
+of a file is raised here as usual. A process that fails in any other way is a lost part. Both sides of the pipe are in this module.
 """
 
+import heapq
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from operator import attrgetter
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
+from loadsheet.contract import Assumptions
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import load, of_shipper, translate
+from loadsheet.mapping import load, of_shipper
 from loadsheet.mapping.documents import Document, Ignored, Instead, SourceRow, TableNotes
 from loadsheet.mapping.grouping import MEMORY_ROWS
 from loadsheet.mapping.translator import translate_by_group
 from loadsheet.mapping.yamlfile import write_source
-from loadsheet.problems import MappingError, Problem
+from loadsheet.problems import FileRefused, MappingError, Problem
 from loadsheet.reading import Table, open_tables
+from loadsheet.reading.messages import BATCH, END, OPEN, REFUSED, check_problem, decode, failure_of, receive, send
 from loadsheet.settings import Settings
 from loadsheet.translation.row_counts import CountedTables
 
 _PROCESSES_MAX = 4  # with more, they would wait for the planning process
-
-
 STRIPE = 100
 _ROWS_MAX = 2_000  # a chunk ends at this size
+_START = "import sys; sys.path[:] = sys.argv[1:]; from loadsheet.translation.parts import serve; serve()"
+_PIPE_BYTES = 1 << 20  # limits how far a part runs ahead of planning
+_KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP")
 
 
 class Part(NamedTuple):
@@ -129,7 +142,7 @@ def pack(chunk: Chunk) -> bytes:
     return _encode((chunk.first, chunk.groups, documents, left_out, ignored))
 
 
-def unpack(packed: bytes) -> Chunk:
+def unpack(packed: bytes | memoryview) -> Chunk:
     """The chunk that `pack` wrote. Raises PartsLost for anything else."""
     try:
         first, groups, documents, left_out, ignored = _decode(packed)
@@ -139,19 +152,6 @@ def unpack(packed: bytes) -> Chunk:
     for place, row in zip(left_out, ignored, strict=True):
         items.insert(place, row)
     return Chunk(first, groups, items)
-
-
-class Translated(Protocol):
-    """The result of translating a drop. Rows and notes are known after the last document."""
-
-    def documents(self) -> Iterator[Document | Ignored]:
-        """The documents and ignored rows, in order. Raises what reading raises."""
-
-    def rows(self) -> Mapping[str, int]:
-        """The number of rows read, by table."""
-
-    def notes(self) -> Mapping[str, TableNotes]:
-        """The notes on each table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def extra_processes(settings: Settings) -> int:
 
 def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, settings: Settings) -> bool:
     """Whether parts are faster than one process. Every part reads all files, so they must be text files and large. The other processes
-    must be able to recompile the mapping.
+    must be able to recompile the mapping. Not on Windows, where connections cannot use the pipes of a program.
     """
     is_text = all(not table.sheet for table in tables)
     return (
@@ -212,6 +212,7 @@ def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, s
         and size >= settings.translation.parts_bytes_min
         and bool(mapping.source)
         and settings.reading.process != "none"
+        and os.name == "posix"
     )
 
 
@@ -280,21 +281,101 @@ class MergedParts:
         return self._summaries()[0].notes
 
 
-class _OneProcess:
-    def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], now: datetime) -> None:
-        self._mapping, self._now = mapping, now
-        self._counted = CountedTables(mapping, tables)
+class _Task(NamedTuple):
+    """The input of a process. `settings` holds only numbers and words from fixed lists, no secrets."""
 
-    def documents(self) -> Iterator[Document | Ignored]:
-        return translate(self._mapping, self._counted.tables, now=self._now)
-
-    def rows(self) -> Mapping[str, int]:
-        return self._counted.rows
-
-    def notes(self) -> Mapping[str, TableNotes]:
-        return self._counted.notes()
+    job: PartJob
+    settings: dict[str, Any]
+    assumptions: dict[str, Any]
+    spill_folder: str
 
 
-def in_one_process(mapping: CompiledMapping, tables: Mapping[str, Table], now: str) -> Translated:
-    """Translate the tables of a drop in this process."""
-    return _OneProcess(mapping, tables, datetime.fromisoformat(now))
+class PartProcesses(MergedParts):
+    """The parts of a drop, each translated by its own process. Leaving the context ends all processes."""
+
+    def __init__(self, jobs: Sequence[PartJob], settings: Settings) -> None:
+        self._jobs, self._settings = jobs, settings
+        self._ending = ExitStack()
+        self._ended: dict[int, PartSummary] = {}
+        super().__init__((), lambda: [self._ended[job.part] for job in jobs])
+
+    def __enter__(self) -> Self:
+        plain = self._settings.model_dump(mode="json", include={"reading", "translation"})
+        assumptions = self._settings.assumptions.model_dump(mode="json", exclude_unset=True)
+        with ExitStack() as ending:
+            spill = ending.enter_context(tempfile.TemporaryDirectory(prefix="loadsheet-", ignore_cleanup_errors=True))
+            streams = []
+            for job in self._jobs:
+                connection = _start(_Task(job, plain, assumptions, spill), ending)
+                streams.append(self._stream(job.part, connection))
+            self._chunks = heapq.merge(*streams, key=itemgetter(0))
+            self._ending = ending.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.close()
+
+    def _stream(self, part: int, connection: Connection) -> Iterator[Chunk]:
+        try:
+            while True:
+                kind, body = receive(connection)
+                if kind == END:
+                    self._ended[part] = decode(body, PartSummary)
+                    return
+                if kind == REFUSED:
+                    raise FileRefused(check_problem(decode(body, Problem)))
+                if kind != BATCH:
+                    raise PartsLost("part {} failed: {}: {}".format(part + 1, *decode(body, tuple[str, str])))
+                yield unpack(body)
+        except EOFError as error:
+            raise PartsLost(f"the process of part {part + 1} ended early") from error
+        except (OSError, ValueError) as error:
+            raise PartsLost(f"part {part + 1} sent invalid data: {error}") from error
+
+
+def _start(task: _Task, ending: ExitStack) -> Connection:
+    """Start a process and give it a task. `ending` ends it, whether it is done or no longer needed. Returns the end of its pipe."""
+    kept = {what: os.environ[what] for what in _KEPT if what in os.environ}
+    paths = [os.path.abspath(path) for path in sys.path]  # noqa: PTH100 (a zip or "" is not a Path)
+    try:
+        (task_end, own_end), (chunks_end, child_end) = Pipe(duplex=False), Pipe(duplex=False)
+        ending.enter_context(chunks_end)
+        with task_end, own_end, child_end:
+            process = subprocess.Popen(  # noqa: S603 (runs this interpreter)
+                [sys.executable, "-I", "-X", "utf8", "-c", _START, *paths],
+                stdin=task_end.fileno(),
+                stdout=child_end.fileno(),
+                stderr=subprocess.DEVNULL,
+                env=kept,  # no token, no password
+                start_new_session=True,  # Ctrl-C must reach only the parent
+            )
+            ending.callback(process.wait)
+            ending.callback(process.kill)
+            with suppress(ImportError, AttributeError, OSError):  # where pipes can be made larger
+                import fcntl
+
+                fcntl.fcntl(chunks_end.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            task_end.close()
+            with suppress(BrokenPipeError):  # the failure is read from the other pipe
+                send(own_end, OPEN, task)
+    except OSError as error:
+        raise PartsLost(f"no process can be started: {error}") from error
+    return chunks_end
+
+
+def serve() -> None:
+    """Translate the part whose job arrives on standard input, in the process of that part."""
+    with Connection(os.dup(1), readable=False) as connection:
+        os.dup2(2, 1)  # keeps a library's output out of the chunks
+        try:
+            task = decode(receive(Connection(os.dup(0), writable=False))[1], _Task)
+            settings = Settings(**task.settings, assumptions=Assumptions.model_validate(task.assumptions))
+            part = PartTranslation(task.job, settings, Path(task.spill_folder))
+            for chunk in part.chunks():
+                connection.send_bytes(BATCH + pack(chunk))
+            send(connection, END, part.summary())
+        except BaseException as error:  # noqa: BLE001 (no caller could catch it)
+            with suppress(OSError):  # the reader is gone
+                send(connection, *failure_of(error))

@@ -9,10 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import NamedTuple
 
+from loadsheet.mapping import translate
 from loadsheet.mapping.compile import Mapping as CompiledMapping
-from loadsheet.mapping.documents import TableNotes
+from loadsheet.mapping.documents import Document, Ignored, TableNotes
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
 from loadsheet.mapping.rows import View, wanted_columns
@@ -60,6 +62,26 @@ class CountedTables:
             self.rows[table.name] = count
 
         return counted
+
+
+class OneProcess:
+    """The translation of a drop in this process. Rows and notes are known after the last document."""
+
+    def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], now: datetime) -> None:
+        self._mapping, self._now = mapping, now
+        self._counted = CountedTables(mapping, tables)
+
+    def documents(self) -> Iterator[Document | Ignored]:
+        """The documents and ignored rows, in order. Raises what reading raises."""
+        return translate(self._mapping, self._counted.tables, now=self._now)
+
+    def rows(self) -> Mapping[str, int]:
+        """The number of rows read, by table."""
+        return self._counted.rows
+
+    def notes(self) -> Mapping[str, TableNotes]:
+        """The notes on each table."""
+        return self._counted.notes()
 
 
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
