@@ -210,7 +210,7 @@ TECHNICAL = re.compile(r"Errno|[A-Z][a-z]+Error|Exception|object at 0x|_ssl\.c|u
 
 def failure_at(url):
     with client_of(url, QUICK) as client:
-        return client.call(CREATE, BODY).failure
+        return client.ask(CREATE, BODY).failure
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_port_that_speaks_no_tls_is_told_without_the_words_of_openssl():
         answering = threading.Thread(target=answer)
         answering.start()
         with client_of(f"https://127.0.0.1:{port.getsockname()[1]}", settings()) as client:
-            failure = client.call(CREATE, BODY).failure
+            failure = client.ask(CREATE, BODY).failure
         answering.join()
     assert failure.text == "no secure connection is possible (wrong version number) (is it http://?)"
 

@@ -46,7 +46,7 @@ def test_what_the_exchange_has_is_accepted_and_the_rest_stays_unknown(ledger, tm
         with ready_entries.client_of(exchange.url, SETTINGS, TOKEN) as client:
             entries = [*ledger.queries.entries_of(drop.id)][:4] + [*ledger.queries.entries_of(tenders.id)][1:]
             for entry in entries:
-                assert client.call(ready_entries.BY_NAME[entry.operation], entry.payload).status == 200
+                assert client.ask(ready_entries.BY_NAME[entry.operation], entry.payload).status == 200
         report = resolve(ledger, run, exchange.url, TOKEN)
     assert (report.unknown, report.accepted, report.left) == (8, 5, 3)
     assert ready_entries.states(ledger, drop) == ["accepted"] * 4 + ["unknown"] * 2

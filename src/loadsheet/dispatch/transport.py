@@ -177,21 +177,24 @@ class CallConnection:
             self._headers |= route.proxy.headers
         self._heads: dict[tuple[str, str, str], bytes] = {}
 
-    def send(
-        self, operation: Operation, body: bytes, *, query: str = "", to_file: bool = False, long: bool = False
-    ) -> Reply:
-        """Make one call, once. With `to_file` the answer's body goes to a file. `long` applies the limits of a whole listing."""
-        if not to_file:
-            return self._send(operation, body, query, None, long=long)
+    def send_for_file(self, operation: Operation, body: bytes, query: str, *, long: bool) -> Reply:
+        """Make one call, once; the body of the answer goes to a file. `long` applies the limits of a whole listing."""
         body_file = MaskedBody(self._mask)
-        reply = self._send(operation, body, query, body_file, long=long)
+        reply = self.send(operation, body, query, body_file, long=long)
         if reply.body_file is None:
             body_file.close()
         return reply
 
-    def _send(
-        self, operation: Operation, body: bytes, query: str, body_file: MaskedBody | None, *, long: bool
+    def send(
+        self,
+        operation: Operation,
+        body: bytes,
+        query: str = "",
+        body_file: MaskedBody | None = None,
+        *,
+        long: bool = False,
     ) -> Reply:
+        """Make one call, once. The body of the answer goes to `body_file`, if given."""
         self.begin(operation, body, query=query, long=long)
         try:
             if not self.is_connected:
