@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import ledgers
 import pytest
 import ready_entries
-from scripted_exchange import Move, Scripted, accepts, says
+from scripted_exchange import CallsAtOnce, Scripted, accepts, says
 
 from loadsheet.dispatch import Client, Outcome, OutcomeKind
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker
@@ -274,28 +274,8 @@ def exchange_for(lessor, script, **options):
         yield server, fleet, sends
 
 
-class Busy:
-    """Takes a while for each call, and knows how many were under way at most."""
-
-    def __init__(self):
-        self.now = self.most = 0
-        self._lock = threading.Lock()
-
-    def __call__(self, _number, _request):
-        return Move(self._act, applies=True)
-
-    def _act(self, connection, request):
-        with self._lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        time.sleep(0.01)
-        with self._lock:
-            self.now -= 1
-        return accepts.act(connection, request)
-
-
 def test_sending_goes_through_the_gate_of_the_fleet(ledger):
-    run, lessor, busy = ledger.begin_run(), Lessor(per_second=60, connections=2), Busy()
+    run, lessor, busy = ledger.begin_run(), Lessor(per_second=60, connections=2), CallsAtOnce(0.01)
     drop = ready_entries.orders(ledger, run, 30)
     with exchange_for(lessor, busy, connections=8, connections_start=8) as (server, _, sends):
         began = time.monotonic()
@@ -347,7 +327,7 @@ def test_a_429_to_one_who_sends_holds_the_other_in_this_process_too(ledger):
 
 def test_two_who_send_in_one_process_share_its_lease(tmp_path):
     """The second comes while the first has all connections in use."""
-    lessor, busy, states = Lessor(per_second=200, connections=4), Busy(), {}
+    lessor, busy, states = Lessor(per_second=200, connections=4), CallsAtOnce(0.01), {}
     seen = threading.Event()
 
     def script(number, request):

@@ -15,7 +15,7 @@ import pytest
 import ready_entries
 import scripted_exchange
 from exchange_calls import TOKEN as EXCHANGE_TOKEN
-from scripted_exchange import Move, Scripted, accepts, accepts_after, says
+from scripted_exchange import CallsAtOnce, Move, Scripted, accepts, accepts_after, says
 
 from loadsheet.contract import UNAUTHORISED, Assumptions
 from loadsheet.dispatch import StopReason, sending
@@ -82,39 +82,27 @@ def test_the_intent_is_on_disk_before_the_first_byte_leaves(ledger, tmp_path):
     assert seen == ["sending"] * 40
 
 
-class Watching:
-    """A script that measures what is under way at the same time, and in which order lanes are met."""
+class Watching(CallsAtOnce):
+    """Also notes the order in which lanes are met, and calls that overlap on a lane."""
 
     def __init__(self, seconds):
-        self.most = self.now = 0
-        self.lanes = Counter()
-        self.overlaps = 0
-        self.order = defaultdict(list)
-        self._seconds = seconds
-        self._lock = threading.Lock()
+        super().__init__(seconds)
+        self.lanes, self.overlaps, self.order = Counter(), 0, defaultdict(list)
 
-    def __call__(self, _number, _request):
-        return Move(self._act, applies=True)
-
-    def _act(self, connection, request):
+    def begins(self, request):
         keys = {payload["order_id"] for payload in request.payloads}
-        with self._lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-            self.overlaps += any(self.lanes[key] for key in keys)
-            self.lanes.update(keys)
-            for payload in request.payloads:
-                self.order[payload["order_id"]].append(payload.get("status_location") or request.operation.name)
-        time.sleep(self._seconds)
-        with self._lock:
-            self.now -= 1
-            self.lanes.subtract(keys)
-        return accepts.act(connection, request)
+        self.overlaps += any(self.lanes[key] for key in keys)
+        self.lanes.update(keys)
+        for payload in request.payloads:
+            self.order[payload["order_id"]].append(payload.get("status_location") or request.operation.name)
+
+    def ends(self, request):
+        self.lanes.subtract({payload["order_id"] for payload in request.payloads})
 
 
 def test_as_many_calls_as_connections_are_under_way_and_no_more(ledger):
     run, _ = ready_entries.new_orders(ledger, 60)
-    script = Watching(0.02)
+    script = CallsAtOnce(0.02)
     _, server = ready_entries.send_to(script, ledger, run, connections=6)
     assert script.most == 6
     assert server.connections == 6

@@ -112,23 +112,16 @@ def test_where_no_listing_is_served_nothing_is_proved_and_the_rest_goes_on(ledge
     assert "the listing could not be read" in found.text
 
 
-PARTIES = {"sender_id": "ACME", "receiver_id": "CARGO"}
-
-
-def quote(number):
-    return {"tender_id": f"T-{number:04}", **PARTIES, "tenderRate": "950.00", "carrier_id": "C-1", "currency": "EUR"}
-
-
-LOST = {  # each of another record, and the call of its operation that it is
-    "order.create": (ledgers.order(0), 6),
-    "order.update": ({"order_id": "A-00003", **PARTIES, "delivery_city": "Essen"}, 1),
-    "order.delete": ({"order_id": "A-00004"}, 1),
-    "order.status": ({"order_id": "A-00005", "status_code": "PU", "status_location": "limiter"}, 1),
-    "tender.create": (ledgers.tender(0), 7),
-    "tender.update": (ledgers.tender(3, tender_status="CLOSED"), 1),
-    "tender.delete": ({"tender_id": "T-0004"}, 1),
-    "tender.quote": (quote(5), 2),
-    "tender.confirm": ({**quote(6), "status": "accept"}, 1),
+LOST = {  # the number of its record, each of another order or tender, and the call of its operation that is lost
+    "order.create": (0, 6),
+    "order.update": (3, 1),
+    "order.delete": (4, 1),
+    "order.status": (5, 1),
+    "tender.create": (0, 7),
+    "tender.update": (3, 1),
+    "tender.delete": (4, 1),
+    "tender.quote": (5, 2),
+    "tender.confirm": (6, 1),
 }
 PLENTY = {"unknown_max": 1000, "outstanding_unknown_max": 1000}
 BOLD = {
@@ -187,12 +180,14 @@ def test_a_lost_answer_ends_as_the_protocol_says(tmp_path, profile, fault):
         def before(run):
             ready_entries.plan(ledger, run, "order.create", [ledgers.order(n) for n in range(1, 6)], file="o.csv")
             ready_entries.plan(ledger, run, "tender.create", [ledgers.tender(n) for n in range(1, 7)], file="t.csv")
-            ready_entries.plan(ledger, run, "tender.quote", [quote(6)], file="q.csv")
+            ready_entries.plan(ledger, run, "tender.quote", [ready_entries.payload_of("tender.quote", 6)], file="q.csv")
 
         def losing(run):
             return {
-                name: ready_entries.plan(ledger, run, name, [payload], file=f"{name}.csv", seen=False)
-                for name, (payload, _) in LOST.items()
+                name: ready_entries.plan(
+                    ledger, run, name, [ready_entries.payload_of(name, number)], file=f"{name}.csv", seen=False
+                )
+                for name, (number, _) in LOST.items()
             }
 
         night(before)
