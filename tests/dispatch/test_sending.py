@@ -15,7 +15,7 @@ import pytest
 import ready_entries
 import scripted_exchange
 from exchange_calls import TOKEN as EXCHANGE_TOKEN
-from scripted_exchange import CallsAtOnce, Move, Scripted, accepts, accepts_after, says
+from scripted_exchange import CallsAtOnce, Move, Scripted, accepts, accepts_after, says, until
 
 from loadsheet.contract import UNAUTHORISED, Assumptions
 from loadsheet.dispatch import StopReason, sending
@@ -308,13 +308,6 @@ def start(ledger_file, url, connections=4):
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(condition, seconds=20):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.005)
-
-
 def planned(tmp_path, count):
     path = tmp_path / "ledger.db"
     with open_ledger(f"sqlite:///{path}") as ledger:
@@ -327,7 +320,7 @@ def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
     path, drop = planned(tmp_path, 200)
     with Scripted(accepts_after(0.05)) as server:
         process = start(path, server.url)
-        wait_for(lambda: server.applied.total() > 10)
+        until(lambda: server.applied.total() > 10)
         process.send_signal(number)
         out, _ = process.communicate(timeout=20)
     assert process.returncode == code, out
@@ -342,7 +335,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path, connec
     path, drop = planned(tmp_path, count)
     with Scripted(accepts_after(seconds)) as server:
         process = start(path, server.url, connections)
-        wait_for(lambda: server.applied.total() >= killed_after)
+        until(lambda: server.applied.total() >= killed_after)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()

@@ -176,8 +176,8 @@ class Ended(NamedTuple):
     faults: list[str]
 
 
-class Weather:
-    """When the ledger is there. `share` of its transactions meet an outage of up to `longest_s`: before they begin, or before or after they commit."""
+class Outages:
+    """When the ledger is away. `share` of its transactions meet an outage of up to `longest_s`: before they begin, or before or after they commit."""
 
     def __init__(self, dice):
         self._dice, self._back_at = dice, 0.0
@@ -190,15 +190,15 @@ class Weather:
             raise LedgerGone("away")
 
     def change(self):
-        """It may go now."""
+        """Raise LedgerGone now and then; an outage begins."""
         if self._dice.random() < self.share:
             self._back_at = time.monotonic() + self._dice.random() * self._longest_s
             raise LedgerGone("it went")
         if self._dice.random() < self.share / 4:
             time.sleep(self._dice.random() * 0.3)  # longer than an intent may wait
 
-    def reign(self, patch):
-        """Over all ledgers from now on."""
+    def apply(self, patch):
+        """Apply to all ledgers from now on."""
         writing = Ledger._unfenced
 
         @contextmanager
@@ -251,20 +251,20 @@ class Exchange:
         return not closes
 
 
-def storm(seed, patch):
+def send_through_outages(seed, patch):
     """What a drop of orders comes to when up to three send it one after the other, or at once."""
     dice = random.Random(seed)
-    weather, exchange = Weather(dice), Exchange(dice)
+    outages, exchange = Outages(dice), Exchange(dice)
     folder = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
     try:
         with ledgers.ledger_in(folder) as file:
             ledger = ledgers.taken_over(file)
             drop = orders(ledger, ledger.begin_run(), dice.choice([5, 10, 20]))
-            weather.share = dice.choice([0.02, 0.1, 0.25])
-            weather.reign(patch)
+            outages.share = dice.choice([0.02, 0.1, 0.25])
+            outages.apply(patch)
             with Scripted(exchange.script) as server:
                 _send(ledger, server.url, dice)
-                weather.share = 0.0
+                outages.share = 0.0
                 time.sleep(0.02)
                 _Sender(ledger, server.url, dice, 0.0).run()
             entries = [
@@ -345,14 +345,14 @@ def check(ended):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_order_is_sent_twice_and_none_is_lost(seed, monkeypatch):
-    check(storm(seed, monkeypatch))
+    check(send_through_outages(seed, monkeypatch))
 
 
 @pytest.mark.sweep
 @pytest.mark.timeout(1500)
-def test_many_storms(record_property):
+def test_no_order_is_sent_twice_with_many_seeds(record_property):
     seeds = sorted(set(range(SWEPT)) - set(SEEDS))
     for seed in seeds:
         with pytest.MonkeyPatch.context() as patch:
-            check(storm(seed, patch))
-    record_property("storms", len(seeds))
+            check(send_through_outages(seed, patch))
+    record_property("outages", len(seeds))

@@ -96,10 +96,7 @@ class Scripted:
 
     def wait_until_all_are_closed(self):
         """Wait until each connection that was made has been closed by one side."""
-        deadline = time.monotonic() + 20
-        while self._open:
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
+        until(lambda: not self._open)
 
     def _start(self, target, *arguments):
         thread = threading.Thread(target=target, args=arguments)
@@ -165,12 +162,17 @@ class Scripted:
             request.body = reader.read(int(headers.get("content-length", 0)))
         if move.applies:
             with self._lock:
-                self.applied.update((request.operation.name, _key(request, payload)) for payload in request.payloads)
+                self.applied.update((request.operation.name, request.operation.key_of(one)) for one in request.payloads)
         return move.act(connection, request)
 
 
-def _key(request, payload):
-    return request.operation.key_of(payload)
+def until(happened, within_s=30.0):
+    """Wait until something holds; returns it."""
+    deadline = time.monotonic() + within_s
+    while not (found := happened()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.002)
+    return found
 
 
 # what an answer is made of
