@@ -112,7 +112,7 @@ def test_calls_whose_connections_were_made_at_the_same_time_leave_one_after_the_
     assert busiest(limiter.left, 0.2) <= 25 * 0.22 + 1
 
 
-def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
+def test_waiting_for_the_rate_limiter_does_not_count_as_duration(ledger):
     calls = calls_of(ledger, 6)
     with in_flight(RateLimiter(4, boottime()), 4) as (_, calls_in_flight):
         began = boottime()
@@ -171,7 +171,7 @@ def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_agai
     assert done.recalled
 
 
-def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
+def test_a_call_that_would_expire_before_it_may_leave_is_recalled_at_once(ledger):
     calls, limiter = calls_of(ledger, 4), RateLimiter(0, boottime())
     limiter.delay_s, limiter.try_acquire = lambda _now: 60.0, lambda _now: False
     with in_flight(limiter, 2) as (server, calls_in_flight):
@@ -181,7 +181,7 @@ def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
 
 
 @pytest.mark.parametrize("taken_back", [True, False])
-def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(ledger, taken_back):
+def test_a_call_that_waits_for_the_rate_can_be_recalled_and_does_not_leave_at_the_end(ledger, taken_back):
     calls, limiter = calls_of(ledger, 4), RateLimiter(1, boottime())
     limiter.try_acquire(boottime())
     with in_flight(limiter, 2) as (server, calls_in_flight):

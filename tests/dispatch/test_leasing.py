@@ -101,7 +101,7 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
         assert limiter.try_acquire(clock() + 0.2) is holds
 
 
-def test_a_protest_pauses_all_here_at_once_and_is_passed_on():
+def test_an_overload_pauses_all_senders_at_once_and_is_reported():
     lessor = Lessor()
     with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
         assert opened(other)
@@ -129,7 +129,7 @@ def test_a_pause_of_others_pauses_us():
         assert pace.wait_s() > 25
 
 
-def test_who_has_nothing_to_send_gives_his_lease_back_and_asks_no_more():
+def test_a_process_with_nothing_to_send_returns_its_lease():
     lessor = Lessor()
     with fleet_of(lessor) as fleet:
         with fleet.join() as limiter:
@@ -145,7 +145,7 @@ def test_who_has_nothing_to_send_gives_his_lease_back_and_asks_no_more():
     assert lessor.asks[-1].connections == 0, "at the end, too"
 
 
-def test_who_joins_and_leaves_quickly_keeps_the_lease_in_between():
+def test_joining_and_leaving_quickly_keeps_the_lease():
     lessor = Lessor(per_second=1000)
     with SharedRate(lessor.renew, lessor.setback) as fleet:
         for _ in range(20):
@@ -225,7 +225,7 @@ def note_all(outcomes, **options):
     return lessor.setbacks
 
 
-def test_what_the_exchange_says_to_one_goes_to_the_fleet():
+def test_an_overload_is_reported_to_the_fleet():
     ((_, pause_s, reason),) = note_all([BUSY])
     assert 1 < pause_s <= 7
     assert reason == "busy"
@@ -237,7 +237,7 @@ def test_what_the_exchange_says_to_one_goes_to_the_fleet():
     assert note_all([LOST, LOST, Outcome(OutcomeKind.ACCEPTED, "yes", 200), LOST]) == []
 
 
-def test_calls_that_another_still_has_under_way_leave_him_no_connection_twice():
+def test_a_connection_in_use_by_one_sender_is_not_given_to_another():
     lessor = Lessor(per_second=1000, connections=4)
     with fleet_of(lessor) as fleet, fleet.join() as one:
         assert [opened(one) for _ in range(4)] == [True] * 4
@@ -263,7 +263,7 @@ def exchange_for(lessor, script, **options):
         yield server, fleet, sends
 
 
-def test_sending_goes_through_the_gate_of_the_fleet(ledger):
+def test_sending_keeps_the_shared_rate_and_connections(ledger):
     run, lessor, busy = ledger.begin_run(), Lessor(per_second=60, connections=2), CallsAtOnce(0.01)
     drop = ready_entries.orders(ledger, run, 30)
     with exchange_for(lessor, busy, connections=8, connections_start=8) as (server, _, sends):
@@ -314,7 +314,7 @@ def test_a_429_to_one_who_sends_holds_the_other_in_this_process_too(ledger):
     assert len(lessor.setbacks) == 1
 
 
-def test_two_who_send_in_one_process_share_its_lease(tmp_path):
+def test_two_senders_in_one_process_share_its_lease(tmp_path):
     """The second comes while the first has all connections in use."""
     lessor, busy, states = Lessor(per_second=200, connections=4), CallsAtOnce(0.01), {}
     seen = threading.Event()
@@ -343,7 +343,7 @@ def test_two_who_send_in_one_process_share_its_lease(tmp_path):
     assert busy.most <= 4
 
 
-def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():
+def test_the_next_sender_starts_with_the_settled_limit():
     lessor, options = Lessor(connections=50), ready_entries.settings(connections=50)
     with fleet_of(lessor) as fleet:
         with fleet.join() as limiter:
@@ -356,7 +356,7 @@ def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():
             assert CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter).limit == before
 
 
-def test_all_who_send_in_one_process_have_one_limit():
+def test_all_senders_of_one_process_share_one_limit():
     lessor, options = Lessor(connections=50), ready_entries.settings(connections=50, connections_start=31)
     with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
         paces = [CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter) for limiter in (one, other)]
