@@ -38,7 +38,8 @@ _SIZE_REFUSED = (400, 413, 422)
 
 
 class Client:
-    """The client of one exchange. Many threads may call; each uses a connection of its own.
+    """The client of one exchange, used in a `with` block, at whose end no call may be running. Many threads may call; each uses a
+    connection of its own.
 
     When the exchange refuses a token (401), `renew` gets the refused token and returns a new one, or None. A 401 comes before any effect,
     so the call is repeated with the new token. Raises SettingsError for an invalid base URL, one with credentials, one that would send
@@ -68,18 +69,12 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"Client({self.base_url!r})"
-
-    def close(self) -> None:
-        """Close all connections. No call may be running."""
         self._deadlines.close()
         for connection in self._opened:
             connection.close()
-        self._opened.clear()
-        self._idle.clear()
+
+    def __repr__(self) -> str:
+        return f"Client({self.base_url!r})"
 
     # for `CallsInFlight`, which makes the calls that write
 
