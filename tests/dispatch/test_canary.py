@@ -52,7 +52,7 @@ def test_if_all_of_the_first_are_refused_the_rest_is_held_for_a_person(ledger):
     assert "transport_mode: is not served" in problem.text
 
 
-def test_what_somebody_let_go_is_not_tried_again(ledger):
+def test_released_entries_get_no_second_trial(ledger):
     run, drop = ready_entries.new_orders(ledger, 12)
     send(NO, ledger, run)
     held = [entry for entry in ledger.queries.entries_of(drop.id) if str(entry.state) == "held"]
@@ -87,7 +87,7 @@ def test_while_the_first_are_unknown_the_rest_waits_for_a_later_run(ledger):
     assert Counter(ready_entries.states(ledger, drop)) == {"accepted": 8, "unknown": 2}
 
 
-def test_what_met_nobody_is_tried_again(ledger):
+def test_first_records_that_were_not_sent_are_sent_again(ledger):
     run, drop = ready_entries.new_orders(ledger, 10)
     busy = says(429, b"", "Retry-After: 1\r\n")
     send(lambda number, _: busy if number < 4 else accepts, ledger, run, unreachable_max=20)

@@ -51,7 +51,7 @@ def test_pauses_double_and_one_call_at_a_time_feels_the_way(naps):
 
 
 @pytest.mark.parametrize(("outcome", "stop"), [(NOT_SENT, StopReason.UNREACHABLE), (BUSY, StopReason.BUSY)])
-def test_so_many_misses_in_a_row_end_the_sending(naps, outcome, stop):
+def test_failed_calls_in_a_row_end_the_sending(naps, outcome, stop):
     pace = pace_of(naps, unreachable_max=3)
     assert [miss(pace, naps, outcome) for _ in range(3)] == [None, None, stop]
 
@@ -114,7 +114,7 @@ def test_without_a_rate_nothing_waits(naps):
     assert (pace.allowed_calls(500, 0), pace.wait_s()) == (500, 0.0)
 
 
-def test_an_exchange_that_comes_and_goes_meets_no_storm(naps):
+def test_an_exchange_that_comes_and_goes_is_not_flooded(naps):
     """Thousands wait, the exchange is there for 5 s and away for 5 s: what it meets grows from one call, never beyond the rate."""
     pace = pace_of(naps, connections=64, unreachable_max=1000, assumptions={"calls_per_second": 100})
     starts, first_back, away = [], [], False
@@ -151,7 +151,7 @@ def test_an_hour_of_429_ends_paused(naps):
     assert "paused" in StopReason.BUSY
 
 
-def test_nobody_waits_where_a_call_may_leave_long_since(naps):
+def test_a_call_that_is_overdue_waits_for_nothing(naps):
     pace = pace_of(naps)
     naps.sleep(100)
     assert pace.wait_s() == 0

@@ -66,10 +66,16 @@ def test_a_token_that_cannot_stand_in_a_header_is_refused_without_being_shown(to
     assert not token or token not in str(caught.value)
 
 
+def reply_to(script, options=None):
+    """The reply to one call."""
+    with Scripted(script) as server, client_of(server.url, options or settings()) as client:
+        return client.ask(CREATE, BODY)
+
+
 def test_a_call_carries_what_the_interface_asks_for_and_little_else():
     with Scripted(accepts) as server, client_of(f"{server.url}/base/", settings()) as client:
-        assert client.call(CREATE, BODY).failure is None
-        assert client.call(CREATE, BODY + b" ").status == 200
+        assert client.ask(CREATE, BODY).failure is None
+        assert client.ask(CREATE, BODY + b" ").status == 200
         (first, second) = server.requests
     assert (first.method, first.target) == ("POST", "/base/tmsapi/createOrder")
     assert first.body == BODY
@@ -96,7 +102,7 @@ def test_the_environment_changes_nothing(monkeypatch, tmp_path):
             monkeypatch.setenv(name, proxy.url)
         monkeypatch.setenv("NETRC", str(netrc))
         with client_of(server.url, settings()) as client:
-            assert client.call(CREATE, BODY).status == 200
+            assert client.ask(CREATE, BODY).status == 200
         assert server.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
         assert proxy.connections == 0
 
@@ -109,7 +115,7 @@ def test_no_redirect_is_followed_and_the_token_goes_nowhere_else():
                 Scripted(redirect) as server,
                 client_of(server.url, settings()) as client,
             ):
-                assert client.call(CREATE, BODY).status == status
+                assert client.ask(CREATE, BODY).status == status
                 with pytest.raises(ExchangeUnreachable, match=str(status)):
                     client.listing(BY_NAME["order.list"], 10)
     assert elsewhere.connections == 0
@@ -133,7 +139,7 @@ SLOW = {
 def test_a_call_is_over_when_its_time_is_over(name):
     with Scripted(SLOW[name]) as server, client_of(server.url, QUICK) as client:
         began = time.monotonic()
-        reply = client.call(CREATE, BODY)
+        reply = client.ask(CREATE, BODY)
         took = time.monotonic() - began
     assert (reply.failure.name, reply.failure.has_sent) == (DEADLINE, True)
     assert 0.4 < took < _HANGS_S - 1  # the time is 0.5 s; a machine may stand still for a while
@@ -145,7 +151,7 @@ def test_a_request_that_nobody_takes_in_is_over_when_its_time_is_over():
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         with client_of(url, settings(call_timeout_s=2.0)) as client:  # time enough to begin, on a slow machine too
-            reply = client.call(CREATE, b"x" * 20_000_000)
+            reply = client.ask(CREATE, b"x" * 20_000_000)
     assert reply.failure.has_sent
     assert reply.duration_ms < 20_000
 
@@ -165,7 +171,7 @@ def test_a_handshake_that_never_ends_sends_nothing():
         thread = threading.Thread(target=trickle, args=(listener,))
         thread.start()
         with client_of(f"https://127.0.0.1:{listener.getsockname()[1]}", QUICK) as client:
-            reply = client.call(CREATE, BODY)
+            reply = client.ask(CREATE, BODY)
         thread.join()
     assert not reply.failure.has_sent
     assert reply.duration_ms < 10_000
@@ -179,7 +185,7 @@ def test_answers_are_read_up_to_a_size_only():
         says(200, b" " * 100_000),
     ]
     with Scripted(lambda number, _: moves[number]) as server, client_of(server.url, PATIENT) as client:
-        names = [client.call(CREATE, BODY).failure for _ in moves]
+        names = [client.ask(CREATE, BODY).failure for _ in moves]
     assert [failure and failure.name for failure in names] == [TOO_LARGE, TOO_LARGE, TOO_LARGE, None]
 
 
@@ -191,7 +197,7 @@ def test_a_packed_answer_is_unpacked_and_a_broken_one_is_no_answer():
         says(200, b"x", "Content-Encoding: zstd\r\n"),
     ]
     with Scripted(lambda number, _: moves[number]) as server, client_of(server.url, PATIENT) as client:
-        good, *bad = [client.call(CREATE, BODY) for _ in moves]
+        good, *bad = [client.ask(CREATE, BODY) for _ in moves]
     assert b"Order created" in good.body
     assert [reply.failure.name for reply in bad] == [PACKED] * 3
 
@@ -206,7 +212,7 @@ def test_after_any_failure_the_next_call_gets_through():
     ]
     script = Scripted(lambda number, _: bad[number // 2] if number % 2 == 0 else accepts)
     with script as server, client_of(server.url, BOTH) as client:
-        replies = [client.call(CREATE, BODY) for _ in range(2 * len(bad))]
+        replies = [client.ask(CREATE, BODY) for _ in range(2 * len(bad))]
     assert [reply.status for reply in replies[1::2]] == [200] * len(bad)
 
 
@@ -216,7 +222,7 @@ def test_a_connection_that_the_exchange_closed_is_noticed():
         client_of(server.url, settings()) as client,
     ):
         for _ in range(3):
-            assert client.call(CREATE, BODY).status == 200
+            assert client.ask(CREATE, BODY).status == 200
             server.wait_until_all_are_closed()
     assert server.connections == 3
 
@@ -225,7 +231,7 @@ def test_a_connection_that_idled_is_not_used_again():
     options = settings(idle_connection_s=0.05)
     with Scripted(accepts) as server, client_of(server.url, options) as client:
         for _ in range(2):
-            assert client.call(CREATE, BODY).status == 200
+            assert client.ask(CREATE, BODY).status == 200
             time.sleep(0.1)
     assert server.connections == 2
 
@@ -233,7 +239,7 @@ def test_a_connection_that_idled_is_not_used_again():
 def test_every_write_goes_to_its_path():
     with Scripted(accepts) as server, client_of(server.url, settings()) as client:
         for operation in WRITES:
-            assert client.call(operation, scripted_exchange._encode(GOOD[operation.name])).status == 200
+            assert client.ask(operation, scripted_exchange._encode(GOOD[operation.name])).status == 200
     assert {name for name, _ in server.applied} == {operation.name for operation in WRITES}
 
 
@@ -243,7 +249,7 @@ def test_the_token_shows_up_nowhere():
     )
     script = Scripted(lambda number, _: echo if number == 0 else scripted_exchange.resets_after_reading)
     with script as server, client_of(server.url, settings()) as client:
-        replies = [client.call(CREATE, BODY) for _ in range(2)]
+        replies = [client.ask(CREATE, BODY) for _ in range(2)]
         assert TOKEN not in repr(client) + str(client) + repr(replies)
     assert replies[0].body == b"no *** here"
 
@@ -251,8 +257,7 @@ def test_the_token_shows_up_nowhere():
 @pytest.mark.parametrize("coding", [TOKEN, f"{'a' * 30}{TOKEN}", "".join(f"%{sign:02x}" for sign in TOKEN.encode())])
 def test_a_token_in_the_name_of_a_coding_is_masked(coding):
     move = says(200, b"x", f"Content-Encoding: {coding}\r\n")
-    with Scripted(move) as server, client_of(server.url, settings()) as client:
-        reply = client.call(CREATE, BODY)
+    reply = reply_to(move)
     assert reply.failure.name == PACKED
     assert "***" in reply.failure.text
     assert TOKEN[:8] not in reply.failure.text
@@ -264,7 +269,7 @@ def localhost(server):
 
 def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
     with Scripted(accepts, tls=certificate[1]) as server, client_of(localhost(server), PATIENT) as client:
-        reply = client.call(CREATE, BODY)
+        reply = client.ask(CREATE, BODY)
     assert not reply.failure.has_sent
     assert reply.failure.text.startswith("the certificate of the exchange is not trusted: ")
     assert server.requests == []
@@ -273,7 +278,7 @@ def test_a_certificate_nobody_vouches_for_is_not_accepted(certificate):
 def test_a_certificate_of_another_host_is_not_accepted(certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))  # as a system that trusts it would have it
     with Scripted(accepts, tls=certificate[1]) as server, client_of(server.url, PATIENT) as client:
-        reply = client.call(CREATE, BODY)
+        reply = client.ask(CREATE, BODY)
     assert not reply.failure.has_sent
     assert "IP address mismatch" in reply.failure.text
 
@@ -283,7 +288,7 @@ def test_calls_over_tls_share_a_connection_and_end_in_time(certificate, monkeypa
     moves = [accepts, accepts, scripted_exchange.drips(0.2), scripted_exchange.resets_after_reading, accepts]
     script = Scripted(lambda number, _: moves[number], tls=certificate[1])
     with script as server, client_of(localhost(server), BOTH) as client:
-        replies = [client.call(CREATE, BODY) for _ in moves]
+        replies = [client.ask(CREATE, BODY) for _ in moves]
         assert server.connections == 3
     assert [reply.status for reply in replies] == [200, 200, 0, 0, 200]
     assert [reply.failure.has_sent for reply in replies[2:4]] == [True, True]
@@ -292,22 +297,22 @@ def test_calls_over_tls_share_a_connection_and_end_in_time(certificate, monkeypa
 
 def test_tls_to_a_plain_port_sends_nothing():
     with Scripted(accepts) as server, client_of(server.url.replace("http:", "https:"), QUICK) as client:
-        reply = client.call(CREATE, BODY)
+        reply = client.ask(CREATE, BODY)
     assert not reply.failure.has_sent
     assert server.applied.total() == 0
 
 
-def in_chunks(trailers, ends=b"\r\n"):
-    """Apply the call and answer in chunks, with trailers behind the body."""
+def with_trailers(trailers):
+    """Apply the call and answer in one chunk, with trailers behind the body."""
 
     def act(connection, request):
         body = scripted_exchange._encode(scripted_exchange.good_body(request))
         head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-        connection.sendall(head + b"%x\r\n%b\r\n0\r\n" % (len(body), body))
         with contextlib.suppress(OSError):
+            connection.sendall(head + b"%x\r\n%b\r\n0\r\n" % (len(body), body))
             for trailer in trailers:
                 connection.sendall(trailer)
-            connection.sendall(ends)
+            connection.sendall(b"\r\n")
         return True
 
     return Move(act, applies=True)
@@ -315,18 +320,16 @@ def in_chunks(trailers, ends=b"\r\n"):
 
 @pytest.mark.parametrize("trailer", [b"X-T: " + b"a" * 993 + b"\r\n", b"a" * 1000], ids=["many", "without end"])
 def test_an_answer_with_trailers_without_end_is_cut_off(trailer):
-    move = in_chunks(trailer * 100 for _ in range(1_000))
-    with Scripted(move) as server, client_of(server.url, settings()) as client:
-        reply = client.call(CREATE, BODY)
+    move = with_trailers(trailer * 100 for _ in range(1_000))
+    reply = reply_to(move)
     assert reply.failure is not None
     assert "the part after the body of the answer is larger than 262144 bytes" in reply.failure.text
     assert reply.failure.has_sent
 
 
 def test_a_trailer_is_no_header():
-    move = in_chunks([b"Content-Encoding: gzip\r\nRetry-After: 9\r\n"])
-    with Scripted(move) as server, client_of(server.url, settings()) as client:
-        reply = client.call(CREATE, BODY)
+    move = with_trailers([b"Content-Encoding: gzip\r\nRetry-After: 9\r\n"])
+    reply = reply_to(move)
     assert (reply.failure, reply.status, reply.retry_after) == (None, 200, "")
 
 
@@ -355,31 +358,12 @@ def test_a_listing_is_asked_for_as_the_assumptions_say():
     assert (request.target, request.body) == ("/tmsapi/getOrders?page_size=7", b'{"page_size":7}')
 
 
-def test_a_whole_listing_is_asked_for_again_until_it_is_complete():
-    records = [{"order_id": str(number)} for number in range(250)]
-    with Scripted(lists(records)) as server, client_of(server.url, settings()) as client:
-        listing = client.whole_listing(ORDERS)
-        assert len(listing.results) == 250
-        assert [request.target.partition("=")[2] for request in server.requests] == ["1", "400"]
+RECORDS = [{"order_id": str(number)} for number in range(250)]
 
 
-def test_a_listing_that_stays_short_is_handed_over_incomplete():
-    short = lists([{"order_id": "1"}], total=9)
-    with Scripted(short) as server, client_of(server.url, settings()) as client:
-        listing = client.whole_listing(ORDERS)
-    assert not listing.complete
-    assert len(server.requests) == 4
-
-
-def asked_for(server):
+def page_sizes(server):
+    """The page sizes that were asked for, in order."""
     return [int(request.target.partition("page_size=")[2]) for request in server.requests]
-
-
-def test_a_listing_of_any_size_is_asked_for_as_a_whole():
-    huge = lists([{"order_id": "1"}], total=1_000_000)
-    with Scripted(huge) as server, client_of(server.url, settings()) as client:
-        client.whole_listing(ORDERS)
-        assert asked_for(server)[:2] == [1, 1_200_100]
 
 
 def cuts_to(most, records):
@@ -402,23 +386,41 @@ def refuses_above(most, records):
     return move
 
 
-RECORDS = [{"order_id": str(number)} for number in range(250)]
+LISTINGS = {
+    # name: (script, page sizes asked for, records read, why there are no more)
+    "complete": (lists(RECORDS), [1, 400], 250, ""),
+    "short": (lists(RECORDS[:1], total=9), [1, 110, 110, 110], 1, "the exchange counts 9 records but lists 1"),
+    "a long one": (
+        lists(RECORDS[:1], total=1_000_000),
+        [1, *[1_200_100] * 3],
+        1,
+        "counts 1,000,000 records but lists 1",
+    ),
+    "pages are cut": (cuts_to(100, RECORDS), [1, 400], 100, "the exchange lists at most 100 records"),
+    "large pages are refused": (
+        refuses_above(70, RECORDS),
+        [1, 400, 200, 100, 50],
+        50,
+        "refuses a page_size of more than 50",
+    ),
+    "refused, but large enough": (refuses_above(300, RECORDS[:190]), [1, 328, 200], 190, ""),
+    "every page is refused": (
+        refuses_above(1, RECORDS),
+        [1, 400, 200, 100, 50, 20, 10],
+        1,
+        "refuses a page_size of more than 1",
+    ),
+}
 
 
-def test_an_exchange_that_cuts_pages_is_asked_once_and_the_listing_says_why_it_is_short():
-    with Scripted(cuts_to(100, RECORDS)) as server, client_of(server.url, settings()) as client:
+@pytest.mark.parametrize("name", LISTINGS)
+def test_a_whole_listing_is_read_as_far_as_the_exchange_lists_it(tmp_path, name):
+    script, sizes, count, reason = LISTINGS[name]
+    with Scripted(script) as server, client_of(server.url, settings(state=tmp_path)) as client:
         listing = client.whole_listing(ORDERS)
-        assert asked_for(server) == [1, 400]
-    assert (len(listing.results), listing.complete) == (100, False)
-    assert listing.reason == "the exchange lists at most 100 records"
-
-
-def test_a_page_size_that_is_refused_is_lowered_until_one_is_taken(tmp_path):
-    with Scripted(refuses_above(70, RECORDS)) as server, client_of(server.url, settings(state=tmp_path)) as client:
-        listing = client.whole_listing(ORDERS)
-        assert asked_for(server) == [1, 400, 200, 100, 50]
-    assert len(listing.results) == 50
-    assert listing.reason == "the exchange refuses a page_size of more than 50"
+    assert page_sizes(server) == sizes
+    assert (len(listing.results), listing.complete) == (count, not reason)
+    assert reason in listing.reason
 
 
 def test_the_page_size_that_an_exchange_took_is_remembered_for_that_exchange(tmp_path):
@@ -427,28 +429,10 @@ def test_the_page_size_that_an_exchange_took_is_remembered_for_that_exchange(tmp
             server.requests.clear()
             with client_of(server.url, settings(state=tmp_path)) as client:
                 client.whole_listing(ORDERS)
-            assert asked_for(server) == expected
+            assert page_sizes(server) == expected
     with Scripted(refuses_above(1000, RECORDS)) as other, client_of(other.url, settings(state=tmp_path)) as client:
         assert client.whole_listing(ORDERS).complete
-        assert asked_for(other) == [1, 400]
-
-
-def test_a_page_size_that_is_refused_can_still_be_large_enough(tmp_path):
-    with (
-        Scripted(refuses_above(300, RECORDS[:190])) as server,
-        client_of(server.url, settings(state=tmp_path)) as client,
-    ):
-        listing = client.whole_listing(ORDERS)
-        assert asked_for(server) == [1, 328, 200]
-    assert listing.complete
-    assert not listing.reason
-
-
-def test_a_listing_that_refuses_every_page_size_shows_one_record(tmp_path):
-    with Scripted(refuses_above(1, RECORDS)) as server, client_of(server.url, settings(state=tmp_path)) as client:
-        listing = client.whole_listing(ORDERS)
-    assert len(listing.results) == 1
-    assert listing.reason == "the exchange refuses a page_size of more than 1"
+        assert page_sizes(other) == [1, 400]
 
 
 def test_a_whole_listing_has_its_own_limits_of_time_and_size():

@@ -3,6 +3,7 @@
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import ready_entries
@@ -13,17 +14,6 @@ from loadsheet.dispatch import Client, classify
 from loadsheet.dispatch.batching import build_calls
 from loadsheet.dispatch.calls_in_flight import CallsInFlight
 from loadsheet.dispatch.rate_limiter import INTENT_VALID_S, RateLimiter, boottime
-
-
-class Arrivals:
-    """Accepts everything, and knows when it came."""
-
-    def __init__(self, move=accepts):
-        self.moments, self._move = [], move
-
-    def __call__(self, _number, _request):
-        self.moments.append(time.monotonic())
-        return self._move
 
 
 class Heard(RateLimiter):
@@ -51,10 +41,10 @@ class Clock:
 
 
 class Slow(Client):
-    """Connecting takes its time, and something happens meanwhile."""
+    """A client during whose connecting something happens."""
 
-    def __init__(self, url, options, meanwhile):
-        super().__init__(url, ready_entries.TOKEN, options)
+    def __init__(self, *words, meanwhile):
+        super().__init__(*words)
         self._meanwhile = meanwhile
 
     def connection(self):
@@ -75,13 +65,20 @@ def calls_of(ledger, count):
 
 
 @contextmanager
-def under_way(client, options, limiter, clock=boottime):
+def in_flight(limiter, connections, *, script=accepts, clock=boottime, client=Client):
+    """A scripted exchange, and calls in flight to it over as many connections."""
+    options = ready_entries.settings(connections=connections)
+
     def judge(call, reply):
         return classify(call.operation, call.keys, reply, options.assumptions, wait_max_s=60)
 
-    with CallsInFlight(client, judge, lambda _: False, limiter, clock) as made:
-        made.set_limit(options.dispatch.connections)
-        yield made
+    with (
+        Scripted(script) as server,
+        client(server.url, ready_entries.TOKEN, options) as caller,
+        CallsInFlight(caller, judge, lambda _: False, limiter, clock) as calls_in_flight,
+    ):
+        calls_in_flight.set_limit(connections)
+        yield server, calls_in_flight
 
 
 def all_of(calls_in_flight, count, seconds=30.0):
@@ -95,13 +92,11 @@ def all_of(calls_in_flight, count, seconds=30.0):
 
 def test_calls_leave_evenly_at_the_rate(ledger):
     rate, count = 60, 84
-    limiter, options = Heard(rate), ready_entries.settings(connections=8)
-    calls = calls_of(ledger, count)
-    with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
-        with under_way(client, options, limiter) as calls_in_flight:
-            calls_in_flight.submit(calls, 0.0, boottime())
-            done = all_of(calls_in_flight, count)
-        assert server.connections <= 8
+    limiter, calls = Heard(rate), calls_of(ledger, count)
+    with in_flight(limiter, 8) as (server, calls_in_flight):
+        calls_in_flight.submit(calls, 0.0, boottime())
+        done = all_of(calls_in_flight, count)
+    assert server.connections <= 8
     assert all(one.outcome.status == 200 for one in done)
     assert len(limiter.left) == count
     assert busiest(limiter.left) <= rate * 1.02 + 1
@@ -109,27 +104,17 @@ def test_calls_leave_evenly_at_the_rate(ledger):
 
 
 def test_calls_whose_connections_were_made_at_the_same_time_leave_one_after_the_other(ledger):
-    limiter, options = Heard(25), ready_entries.settings(connections=8)
-    calls = calls_of(ledger, 12)
-    with (
-        Scripted(Arrivals()) as server,
-        Slow(server.url, options, lambda: time.sleep(0.3)) as client,
-        under_way(client, options, limiter) as calls_in_flight,
-    ):
+    limiter, calls = Heard(25), calls_of(ledger, 12)
+    with in_flight(limiter, 8, client=partial(Slow, meanwhile=lambda: time.sleep(0.3))) as (_, calls_in_flight):
         calls_in_flight.submit(calls, 0.0, boottime())
         all_of(calls_in_flight, 12)
     assert len(limiter.left) == 12
     assert busiest(limiter.left, 0.2) <= 25 * 0.22 + 1
 
 
-def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
-    options = ready_entries.settings(connections=4)
+def test_waiting_for_the_rate_limiter_does_not_count_as_duration(ledger):
     calls = calls_of(ledger, 6)
-    with (
-        Scripted(Arrivals()) as server,
-        Client(server.url, ready_entries.TOKEN, options) as client,
-        under_way(client, options, RateLimiter(4, boottime())) as calls_in_flight,
-    ):
+    with in_flight(RateLimiter(4, boottime()), 4) as (_, calls_in_flight):
         began = boottime()
         calls_in_flight.submit(calls, 0.0, began)
         done = all_of(calls_in_flight, 6)
@@ -139,93 +124,74 @@ def test_what_is_waited_for_at_the_gate_is_no_time_that_a_call_takes(ledger):
     assert sorted(one.outcome.duration_ms for one in done)[2] < 400
 
 
-@pytest.mark.parametrize("intent_valid_s", [None, 1.0])
+@pytest.mark.parametrize("intent_valid_s", [INTENT_VALID_S, 1.0])
 def test_a_call_whose_intent_is_old_does_not_leave(ledger, intent_valid_s):
-    limit = intent_valid_s or INTENT_VALID_S
-    options, clock = ready_entries.settings(connections=1), Clock()
-    calls = calls_of(ledger, 5)
-    script = Arrivals(accepts_after(0.1))
-    with (
-        Scripted(script) as server,
-        Client(server.url, ready_entries.TOKEN, options) as client,
-        under_way(client, options, RateLimiter(0, clock()), clock) as calls_in_flight,
-    ):
-        calls_in_flight.intent_valid_s = limit
+    calls, clock = calls_of(ledger, 5), Clock()
+    limiter = RateLimiter(0, clock())
+    with in_flight(limiter, 1, script=accepts_after(0.1), clock=clock) as (server, calls_in_flight):
+        calls_in_flight.intent_valid_s = intent_valid_s
         calls_in_flight.submit(calls, 0.0, clock())
-        clock.jumped = limit - 0.5
+        clock.jumped = intent_valid_s - 0.5
         first = all_of(calls_in_flight, 1)
-        clock.jumped = limit + 0.1
+        clock.jumped = intent_valid_s + 0.1
         rest = all_of(calls_in_flight, 4)
     assert [one.recalled for one in first] == [False]
     assert [one.recalled for one in rest].count(True) in (3, 4), "one may have been on its way"
-    assert len(script.moments) == 5 - [one.recalled for one in rest].count(True)
+    assert len(server.requests) == 5 - [one.recalled for one in rest].count(True)
 
 
 def test_a_call_that_grew_old_while_it_connected_does_not_leave(ledger):
-    options, clock = ready_entries.settings(connections=2), Clock()
-    calls = calls_of(ledger, 2)
+    calls, clock = calls_of(ledger, 2), Clock()
 
     def stops():
         clock.jumped = INTENT_VALID_S + 1
 
-    with Scripted(Arrivals()) as server, Slow(server.url, options, stops) as client:
-        with under_way(client, options, RateLimiter(0, clock()), clock) as calls_in_flight:
-            calls_in_flight.submit(calls, 0.0, clock())
-            done = all_of(calls_in_flight, 2)
-            assert all(one.recalled for one in done)
-            calls_in_flight.submit(calls, 0.0, clock())
-            done = all_of(calls_in_flight, 2)
-        assert len(server.requests) == 2
+    limiter, client = RateLimiter(0, clock()), partial(Slow, meanwhile=stops)
+    with in_flight(limiter, 2, clock=clock, client=client) as (server, calls_in_flight):
+        calls_in_flight.submit(calls, 0.0, clock())
+        assert all(one.recalled for one in all_of(calls_in_flight, 2))
+        calls_in_flight.submit(calls, 0.0, clock())
+        done = all_of(calls_in_flight, 2)
     assert all(one.outcome.status == 200 for one in done), "the connections are as good as new"
-    assert server.connections == 2
+    assert server.connections == len(server.requests) == 2
 
 
 def test_a_call_that_grew_old_while_another_token_was_asked_for_is_not_made_again(ledger):
-    options, clock = ready_entries.settings(connections=1), Clock()
-    calls = calls_of(ledger, 1)
+    calls, clock = calls_of(ledger, 1), Clock()
 
     def renew(_refused):
         clock.jumped = INTENT_VALID_S + 1
         return "another-token-9a1"
 
-    with Scripted(says(401, b"{}")) as server:
-        with (
-            Client(server.url, ready_entries.TOKEN, options, renew=renew) as client,
-            under_way(client, options, RateLimiter(0, clock()), clock) as calls_in_flight,
-        ):
-            calls_in_flight.submit(calls, 0.0, clock())
-            (done,) = all_of(calls_in_flight, 1)
-        assert len(server.requests) == 1
+    limiter, client = RateLimiter(0, clock()), partial(Client, renew=renew)
+    with in_flight(limiter, 1, script=says(401, b"{}"), clock=clock, client=client) as (server, calls_in_flight):
+        calls_in_flight.submit(calls, 0.0, clock())
+        (done,) = all_of(calls_in_flight, 1)
+    assert len(server.requests) == 1
     assert done.recalled
 
 
-def test_what_would_be_old_when_the_gate_opens_comes_back_at_once(ledger):
-    options = ready_entries.settings(connections=2)
-    calls = calls_of(ledger, 4)
-    limiter = RateLimiter(0, boottime())
+def test_a_call_that_would_expire_before_it_may_leave_is_recalled_at_once(ledger):
+    calls, limiter = calls_of(ledger, 4), RateLimiter(0, boottime())
     limiter.delay_s, limiter.try_acquire = lambda _now: 60.0, lambda _now: False
-    with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
-        with under_way(client, options, limiter) as calls_in_flight:
-            calls_in_flight.submit(calls, 0.0, boottime())
-            assert all(one.recalled for one in all_of(calls_in_flight, 4, 20.0))
-        assert server.requests == []
+    with in_flight(limiter, 2) as (server, calls_in_flight):
+        calls_in_flight.submit(calls, 0.0, boottime())
+        assert all(one.recalled for one in all_of(calls_in_flight, 4, 20.0))
+    assert server.requests == []
 
 
-def test_what_waits_at_the_gate_can_be_taken_back_and_does_not_leave_at_the_end(ledger):
-    options = ready_entries.settings(connections=2)
-    calls = calls_of(ledger, 4)
-    for taken_back in (True, False):
-        with Scripted(Arrivals()) as server, Client(server.url, ready_entries.TOKEN, options) as client:
-            limiter = RateLimiter(1, boottime())
-            limiter.try_acquire(boottime())
-            with under_way(client, options, limiter) as calls_in_flight:
-                calls_in_flight.submit(calls, 0.0, boottime())
-                calls_in_flight.wait(1, 0.1)
-                assert calls_in_flight.waiting == 4
-                if taken_back:
-                    assert [one.recalled for one in calls_in_flight.recall_waiting()] == [True] * 4
-                    assert calls_in_flight.waiting == 0
-        assert server.requests == []
+@pytest.mark.parametrize("taken_back", [True, False])
+def test_a_call_that_waits_for_the_rate_can_be_recalled_and_does_not_leave_at_the_end(ledger, taken_back):
+    calls, limiter = calls_of(ledger, 4), RateLimiter(1, boottime())
+    limiter.try_acquire(boottime())
+    with in_flight(limiter, 2) as (server, calls_in_flight):
+        calls_in_flight.submit(calls, 0.0, boottime())
+        calls_in_flight.wait(1, 0.1)
+        assert calls_in_flight.waiting == 4
+        if taken_back:
+            assert [one.recalled for one in calls_in_flight.recall_waiting()] == [True] * 4
+            assert calls_in_flight.waiting == 0
+    assert server.requests == []
 
 
 def test_a_connection_that_is_closed_while_its_call_waits_is_replaced(ledger):

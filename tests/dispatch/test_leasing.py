@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import ledgers
 import pytest
 import ready_entries
-from scripted_exchange import Move, Scripted, accepts, says
+from scripted_exchange import CallsAtOnce, Scripted, accepts, says, until
 
 from loadsheet.dispatch import Client, Outcome, OutcomeKind
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker
@@ -40,12 +40,6 @@ class Lessor:
         self.setbacks.append((age_s, pause_s, reason))
         self.paused_s = pause_s
 
-    def wait_for(self, condition):
-        until = time.monotonic() + 30
-        while not condition():
-            assert time.monotonic() < until
-            time.sleep(0.002)
-
 
 class Clock:
     def __init__(self):
@@ -60,13 +54,8 @@ def fleet_of(lessor, **more):
 
 
 def opened(limiter, clock=boottime):
-    """Whether a call may leave, at the latest when the next one is due."""
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        if limiter.try_acquire(clock()):
-            return True
-        time.sleep(0.002)
-    return False
+    """Wait until a call may leave, at the latest when the next one is due."""
+    return until(lambda: limiter.try_acquire(clock()))
 
 
 def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate():
@@ -74,7 +63,7 @@ def test_nothing_leaves_before_there_is_a_lease_and_then_calls_leave_at_its_rate
     with SharedRate(lessor.renew, lessor.setback) as fleet, fleet.join() as limiter:
         assert not limiter.try_acquire(boottime()), "the first one is due an interval after the lease"
         lessor.per_second = 100
-        lessor.wait_for(lambda: opened(limiter) and fleet._lease.per_second == 100)
+        until(lambda: opened(limiter) and fleet._lease.per_second == 100)
         began = boottime()
         times = [began + step / 10_000 for step in range(5000)]
         assert 45 <= sum(limiter.try_acquire(now) for now in times) <= 55
@@ -88,7 +77,7 @@ def test_a_lease_that_ran_out_lets_nothing_leave():
         assert opened(limiter, clock)
         lessor.error = LedgerError("the database cannot be reached")
         asked = len(lessor.asks)
-        lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
+        until(lambda: len(lessor.asks) > asked + 1)
         assert opened(limiter, clock), "it still holds"
         clock.jumped = 10.1
         assert not limiter.try_acquire(clock())
@@ -112,7 +101,7 @@ def test_a_lease_counts_from_before_it_was_asked_for(takes_s, holds):
         assert limiter.try_acquire(clock() + 0.2) is holds
 
 
-def test_a_protest_pauses_all_here_at_once_and_is_passed_on():
+def test_an_overload_pauses_all_senders_at_once_and_is_reported():
     lessor = Lessor()
     with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
         assert opened(other)
@@ -120,7 +109,7 @@ def test_a_protest_pauses_all_here_at_once_and_is_passed_on():
         assert not other.try_acquire(boottime() + 0.5)
         assert 1 < other.delay_s(boottime()) <= 7
         assert (other.capacity(boottime()), other.capacity_delay_s(boottime()) > 1) == (0, True)
-        lessor.wait_for(lambda: lessor.setbacks)
+        until(lambda: lessor.setbacks)
     ((age_s, pause_s, reason),) = lessor.setbacks
     assert 0.3 <= age_s < 6.3
     assert 1 < pause_s <= 7.0
@@ -133,19 +122,19 @@ def test_a_pause_of_others_pauses_us():
         assert opened(limiter)
         lessor.paused_s = 30.0
         asked = len(lessor.asks)
-        lessor.wait_for(lambda: len(lessor.asks) > asked + 1)
+        until(lambda: len(lessor.asks) > asked + 1)
         assert not limiter.try_acquire(boottime() + 1)
         pace = CircuitBreaker(ready_entries.settings(), time.monotonic, lambda: 1.0, limiter)
         assert pace.allowed_calls(5, 0) == 0
         assert pace.wait_s() > 25
 
 
-def test_who_has_nothing_to_send_gives_his_lease_back_and_asks_no_more():
+def test_a_process_with_nothing_to_send_returns_its_lease():
     lessor = Lessor()
     with fleet_of(lessor) as fleet:
         with fleet.join() as limiter:
             assert opened(limiter)
-        lessor.wait_for(lambda: lessor.asks[-1].connections == 0)
+        until(lambda: lessor.asks[-1].connections == 0)
         number = len(lessor.asks)
         assert lessor.asks[-1] == Ask(0, 0, 0, number - 1)
         assert not limiter.try_acquire(boottime())
@@ -156,7 +145,7 @@ def test_who_has_nothing_to_send_gives_his_lease_back_and_asks_no_more():
     assert lessor.asks[-1].connections == 0, "at the end, too"
 
 
-def test_who_joins_and_leaves_quickly_keeps_the_lease_in_between():
+def test_joining_and_leaving_quickly_keeps_the_lease():
     lessor = Lessor(per_second=1000)
     with SharedRate(lessor.renew, lessor.setback) as fleet:
         for _ in range(20):
@@ -170,11 +159,11 @@ def test_what_is_asked_for_is_what_was_used_unless_calls_waited():
     with fleet_of(lessor) as fleet, fleet.join() as limiter:
         assert opened(limiter)
         asked = len(lessor.asks)
-        lessor.wait_for(lambda: len(lessor.asks) > asked + 2)
+        until(lambda: len(lessor.asks) > asked + 2)
         assert lessor.asks[-1].per_second < 100
         lessor.per_second = 1
         assert not all(limiter.try_acquire(boottime()) for _ in range(200))
-        lessor.wait_for(lambda: lessor.asks[-1].per_second == UNLIMITED)
+        until(lambda: lessor.asks[-1].per_second == UNLIMITED)
 
 
 def test_the_rate_is_asked_for_by_the_time_that_passed_however_short():
@@ -201,7 +190,7 @@ def test_connections_are_divided_among_those_who_send():
             assert pace.limit == 2
         assert (one.connections, other.connections) == (5, 0)
         lessor.connections = 0
-        lessor.wait_for(lambda: one.connections == 0)
+        until(lambda: one.connections == 0)
         assert one.capacity(boottime()) == 0
         assert one.capacity_delay_s(boottime()) > 0
 
@@ -211,9 +200,9 @@ def test_calls_under_way_are_told():
     with fleet_of(lessor) as fleet, fleet.join() as limiter:
         assert opened(limiter)
         assert opened(limiter)
-        lessor.wait_for(lambda: lessor.asks[-1].using == 2)
+        until(lambda: lessor.asks[-1].using == 2)
         limiter.call_finished()
-        lessor.wait_for(lambda: lessor.asks[-1].using == 1)
+        until(lambda: lessor.asks[-1].using == 1)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -223,7 +212,7 @@ def test_a_fault_of_our_own_comes_out_where_somebody_sends():
         assert opened(limiter)
         lessor.error = ZeroDivisionError("a fault")
         with pytest.raises(ZeroDivisionError):
-            lessor.wait_for(lambda: limiter.capacity(boottime()) < 0)
+            until(lambda: limiter.capacity(boottime()) < 0)
 
 
 def note_all(outcomes, **options):
@@ -232,11 +221,11 @@ def note_all(outcomes, **options):
         pace = CircuitBreaker(ready_entries.settings(unknown_max=100, **options), time.monotonic, lambda: 1.0, limiter)
         for outcome in outcomes:
             pace.note(outcome, time.monotonic())
-        lessor.wait_for(lambda: len(lessor.asks) > 2)
+        until(lambda: len(lessor.asks) > 2)
     return lessor.setbacks
 
 
-def test_what_the_exchange_says_to_one_goes_to_the_fleet():
+def test_an_overload_is_reported_to_the_fleet():
     ((_, pause_s, reason),) = note_all([BUSY])
     assert 1 < pause_s <= 7
     assert reason == "busy"
@@ -248,7 +237,7 @@ def test_what_the_exchange_says_to_one_goes_to_the_fleet():
     assert note_all([LOST, LOST, Outcome(OutcomeKind.ACCEPTED, "yes", 200), LOST]) == []
 
 
-def test_calls_that_another_still_has_under_way_leave_him_no_connection_twice():
+def test_a_connection_in_use_by_one_sender_is_not_given_to_another():
     lessor = Lessor(per_second=1000, connections=4)
     with fleet_of(lessor) as fleet, fleet.join() as one:
         assert [opened(one) for _ in range(4)] == [True] * 4
@@ -274,28 +263,8 @@ def exchange_for(lessor, script, **options):
         yield server, fleet, sends
 
 
-class Busy:
-    """Takes a while for each call, and knows how many were under way at most."""
-
-    def __init__(self):
-        self.now = self.most = 0
-        self._lock = threading.Lock()
-
-    def __call__(self, _number, _request):
-        return Move(self._act, applies=True)
-
-    def _act(self, connection, request):
-        with self._lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-        time.sleep(0.01)
-        with self._lock:
-            self.now -= 1
-        return accepts.act(connection, request)
-
-
-def test_sending_goes_through_the_gate_of_the_fleet(ledger):
-    run, lessor, busy = ledger.begin_run(), Lessor(per_second=60, connections=2), Busy()
+def test_sending_keeps_the_shared_rate_and_connections(ledger):
+    run, lessor, busy = ledger.begin_run(), Lessor(per_second=60, connections=2), CallsAtOnce(0.01)
     drop = ready_entries.orders(ledger, run, 30)
     with exchange_for(lessor, busy, connections=8, connections_start=8) as (server, _, sends):
         began = time.monotonic()
@@ -345,9 +314,9 @@ def test_a_429_to_one_who_sends_holds_the_other_in_this_process_too(ledger):
     assert len(lessor.setbacks) == 1
 
 
-def test_two_who_send_in_one_process_share_its_lease(tmp_path):
+def test_two_senders_in_one_process_share_its_lease(tmp_path):
     """The second comes while the first has all connections in use."""
-    lessor, busy, states = Lessor(per_second=200, connections=4), Busy(), {}
+    lessor, busy, states = Lessor(per_second=200, connections=4), CallsAtOnce(0.01), {}
     seen = threading.Event()
 
     def script(number, request):
@@ -374,7 +343,7 @@ def test_two_who_send_in_one_process_share_its_lease(tmp_path):
     assert busy.most <= 4
 
 
-def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():
+def test_the_next_sender_starts_with_the_settled_limit():
     lessor, options = Lessor(connections=50), ready_entries.settings(connections=50)
     with fleet_of(lessor) as fleet:
         with fleet.join() as limiter:
@@ -387,7 +356,7 @@ def test_who_comes_next_begins_with_as_many_calls_as_served_well_before():
             assert CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter).limit == before
 
 
-def test_all_who_send_in_one_process_have_one_limit():
+def test_all_senders_of_one_process_share_one_limit():
     lessor, options = Lessor(connections=50), ready_entries.settings(connections=50, connections_start=31)
     with fleet_of(lessor) as fleet, fleet.join() as one, fleet.join() as other:
         paces = [CircuitBreaker(options, time.monotonic, lambda: 1.0, limiter) for limiter in (one, other)]

@@ -92,11 +92,8 @@ def test_a_token_that_was_replaced_is_masked_as_well():
 def test_the_pieces_of_a_long_answer_may_end_anywhere(form):
     answer = b"x" * 50 + FORMS[form].encode() + b"y" * 50
     for size in (1, 7, 64):
-        kept = MaskedBody(mask_of(TOKEN))
-        for place in range(0, len(answer), size):
-            kept.add(answer[place : place + size])
-        with kept.finish() as file:
-            assert file.read().replace(b"\0", b"") == b"x" * 50 + b"***" + b"y" * 50
+        pieces = [answer[place : place + size] for place in range(0, len(answer), size)]
+        assert kept(pieces, TOKEN.encode()).replace(b"\0", b"") == b"x" * 50 + b"***" + b"y" * 50
 
 
 @pytest.mark.parametrize("piece", [b"\\", b"%25", b"&#0", b"\\u0041", b"\\/", b"\0l"])
@@ -109,17 +106,14 @@ def test_an_answer_made_to_cost_time_costs_little(piece):
 @pytest.mark.parametrize("later", [0, 1])
 def test_a_token_that_begins_like_another_is_masked_to_its_end(later):
     short, long = "lsx-0123456789abcdef", "lsx-0123456789abcdef-and-more"
-    mask = TokenMask()
-    for token in ((short, long), (long, short))[later]:
-        mask.add(token)
+    mask = mask_of(*((short, long), (long, short))[later])
     assert mask.masked(f"no {long}, no {short}".encode()) == b"no " + MASK + b", no " + MASK
 
 
 @pytest.mark.parametrize(("length", "is_masked"), [(SECRET_LENGTH - 1, False), (SECRET_LENGTH, True)])
 def test_what_is_too_short_for_a_secret_is_not_masked(length, is_masked):
-    mask, token = TokenMask(), "Z9" * length
-    mask.add(token[:length])
-    assert (MASK in mask.masked(f"a {token[:length]} b".encode())) is is_masked
+    token = ("Z9" * length)[:length]
+    assert (MASK in mask_of(token).masked(f"a {token} b".encode())) is is_masked
 
 
 # bodies in pieces
@@ -128,9 +122,8 @@ SECRET = b"abcabcab"
 
 
 def kept(pieces, secret=SECRET):
-    mask = TokenMask()
-    mask.add(secret.decode())
-    body = MaskedBody(mask)
+    """A body that arrives in these pieces, without the secret."""
+    body = MaskedBody(mask_of(secret.decode()))
     for piece in pieces:
         body.add(piece)
     with body.finish() as file:

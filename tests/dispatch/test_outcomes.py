@@ -1,17 +1,27 @@
+"""The outcome of each answer and each failure, and its words."""
+
+import re
+import socket
+import threading
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import msgspec
 import pytest
 import requests
+import scripted_exchange
 import urllib3.exceptions
 from payload_examples import GOOD
+from ready_entries import client_of, settings
+from scripted_exchange import Scripted
 
-from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD, WRITES, Assumptions, Fault, refusal, success
+from loadsheet.contract import BY_NAME, UNAUTHORISED, UNKNOWN_METHOD, WRITES, Assumptions, Fault, refusal, success
 from loadsheet.dispatch.outcomes import FAILURES, STATUSES, Failure, OutcomeKind, Phase, Reply, classify, excerpt
+from loadsheet.dispatch.transport import failure_text
 
 ASSUMPTIONS = Assumptions()
-CREATE = next(operation for operation in WRITES if operation.name == "order.create")
+CREATE = BY_NAME["order.create"]
 NOT_SENT, ACCEPTED, REFUSED, UNKNOWN, NOT_AUTHORISED = OutcomeKind
 encode = msgspec.json.Encoder(decimal_format="number").encode
 
@@ -189,3 +199,74 @@ def test_a_retry_after_date_without_a_date_of_the_answer_is_taken_against_our_cl
 
 def test_an_excerpt_is_one_printable_line():
     assert excerpt(b"a\r\n\x1b[31m b\xff\t" + b"c" * 9999) == "a [31m b\N{REPLACEMENT CHARACTER} " + "c" * 190
+
+
+# failures in plain words
+
+BODY = scripted_exchange._encode(GOOD["order.create"])
+QUICK = settings(call_timeout_s=0.5, connect_timeout_s=0.3)
+TECHNICAL = re.compile(r"Errno|[A-Z][a-z]+Error|Exception|object at 0x|_ssl\.c|urllib3|requests|[A-Z]+_[A-Z]+")
+
+
+def failure_at(url):
+    with client_of(url, QUICK) as client:
+        return client.ask(CREATE, BODY).failure
+
+
+@pytest.mark.parametrize(
+    ("move", "words"),
+    [
+        (scripted_exchange.closes_without_answer, "the exchange closed the connection without an answer"),
+        (scripted_exchange.cuts(0.5), "the exchange closed the connection in the middle of an answer"),
+        (scripted_exchange.resets_after_reading, "the connection was interrupted"),
+        (scripted_exchange.hangs(5), "the call did not finish within 0.5 s (dispatch.call_timeout_s)"),
+    ],
+)
+def test_a_call_without_an_answer_is_told_in_plain_words(move, words):
+    with Scripted(move) as server:
+        assert failure_at(server.url).text == words
+
+
+def test_where_nobody_listens_the_connection_is_refused():
+    with closing(socket.create_server(("127.0.0.1", 0))) as port:
+        url = f"http://127.0.0.1:{port.getsockname()[1]}"
+    failure = failure_at(url)
+    assert failure.text == "connection refused"
+    assert failure.log == "NewConnectionError: [Errno 111] Connection refused"
+
+
+def test_a_name_that_nobody_has_is_not_known():
+    assert failure_at("https://no-such-host.invalid").text == "the host name of the exchange cannot be resolved"
+
+
+def test_a_port_that_speaks_no_tls_is_told_without_the_words_of_openssl():
+    with closing(socket.create_server(("127.0.0.1", 0))) as port:
+
+        def answer():
+            connection, _ = port.accept()
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with client_of(f"https://127.0.0.1:{port.getsockname()[1]}", settings()) as client:
+            failure = client.ask(CREATE, BODY).failure
+        answering.join()
+    assert failure.text == "no secure connection is possible (wrong version number) (is it http://?)"
+
+
+def test_no_exception_of_the_libraries_shows_its_name():
+    for name in library_exceptions():
+        module, _, kind = name.rpartition(".")
+        found = getattr(__import__(module, fromlist=[kind]), kind)
+        error = found.__new__(found)
+        error.args = ()
+        assert not TECHNICAL.search(failure_text(error)), name
+
+
+@pytest.mark.parametrize("number", [32, 101, 103, 104, 110, 111, 113])
+def test_no_failure_of_the_network_shows_its_number(number):
+    words = failure_text(OSError(number, "What C Says"))
+    assert not TECHNICAL.search(words), words
+    assert "C Says" not in words

@@ -61,7 +61,7 @@ def test_a_rate_that_changes_is_kept_from_then_on(changes):
     assert len(found) <= allowed + 1.001 + 0.02 * 200
 
 
-def test_whoever_gets_a_rate_anew_pays_the_first_interval_before():
+def test_with_a_new_rate_the_first_call_leaves_one_interval_later():
     limiter = RateLimiter(0, 0.0)
     limiter.set_rate(10, 100.0, from_scratch=True)
     assert not limiter.try_acquire(100.05)
@@ -81,7 +81,7 @@ def test_without_a_rate_everything_leaves_at_once():
 
 
 @given(st.integers(1, 200), st.integers(0, 50))
-def test_room_is_what_leaves_soon(rate, before):
+def test_capacity_is_the_number_of_calls_that_leave_soon(rate, before):
     limiter, now = RateLimiter(rate, 0.0), 0.0
     for _ in range(before):
         now += limiter.delay_s(now)

@@ -39,7 +39,7 @@ def call(url, **changes):
     """One call of a write; returns its reply and its outcome."""
     options = settings(url, **changes)
     with client_of(url, options) as client:
-        reply = client.call(CREATE, BODY)
+        reply = client.ask(CREATE, BODY)
     return reply, outcome_of(reply, options)
 
 
@@ -117,7 +117,7 @@ def test_the_environment_names_the_proxy_if_the_setting_says_so(monkeypatch, var
 def test_the_embedded_exchange_is_never_called_through_a_proxy():
     with Scripted(accepts) as server, Proxy() as proxy:
         with Client(server.url, TOKEN, ready_entries.settings(proxy=proxy.url)) as client:
-            assert client.call(CREATE, BODY).status == 200
+            assert client.ask(CREATE, BODY).status == 200
         assert not proxy.asked
 
 
@@ -290,7 +290,7 @@ def test_an_alert_after_an_answer_proves_nothing(authority):
         Scripted(lambda number, _: moves[number], tls=serving(authority.issued["server"])) as server,
         client_of(server.url.replace("127.0.0.1", "localhost"), options) as client,
     ):
-        assert client.call(CREATE, BODY).status == 200
+        assert client.ask(CREATE, BODY).status == 200
         error = ssl.SSLError(1, "refused")
         error.reason = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
         connection = client._thread_connection()

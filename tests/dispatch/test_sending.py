@@ -15,10 +15,11 @@ import pytest
 import ready_entries
 import scripted_exchange
 from exchange_calls import TOKEN as EXCHANGE_TOKEN
-from scripted_exchange import Move, Scripted, accepts, accepts_after, says
+from scripted_exchange import CallsAtOnce, Move, Scripted, accepts, accepts_after, says, until
 
 from loadsheet.contract import UNAUTHORISED, Assumptions
 from loadsheet.dispatch import StopReason, sending
+from loadsheet.dispatch.transport import CallConnection
 from loadsheet.exchange import Embedded
 from loadsheet.ledger import open_ledger
 
@@ -81,39 +82,27 @@ def test_the_intent_is_on_disk_before_the_first_byte_leaves(ledger, tmp_path):
     assert seen == ["sending"] * 40
 
 
-class Watching:
-    """A script that measures what is under way at the same time, and in which order lanes are met."""
+class Watching(CallsAtOnce):
+    """Also notes the order in which lanes are met, and calls that overlap on a lane."""
 
     def __init__(self, seconds):
-        self.most = self.now = 0
-        self.lanes = Counter()
-        self.overlaps = 0
-        self.order = defaultdict(list)
-        self._seconds = seconds
-        self._lock = threading.Lock()
+        super().__init__(seconds)
+        self.lanes, self.overlaps, self.order = Counter(), 0, defaultdict(list)
 
-    def __call__(self, _number, _request):
-        return Move(self._act, applies=True)
-
-    def _act(self, connection, request):
+    def begins(self, request):
         keys = {payload["order_id"] for payload in request.payloads}
-        with self._lock:
-            self.now += 1
-            self.most = max(self.most, self.now)
-            self.overlaps += any(self.lanes[key] for key in keys)
-            self.lanes.update(keys)
-            for payload in request.payloads:
-                self.order[payload["order_id"]].append(payload.get("status_location") or request.operation.name)
-        time.sleep(self._seconds)
-        with self._lock:
-            self.now -= 1
-            self.lanes.subtract(keys)
-        return accepts.act(connection, request)
+        self.overlaps += any(self.lanes[key] for key in keys)
+        self.lanes.update(keys)
+        for payload in request.payloads:
+            self.order[payload["order_id"]].append(payload.get("status_location") or request.operation.name)
+
+    def ends(self, request):
+        self.lanes.subtract({payload["order_id"] for payload in request.payloads})
 
 
 def test_as_many_calls_as_connections_are_under_way_and_no_more(ledger):
     run, _ = ready_entries.new_orders(ledger, 60)
-    script = Watching(0.02)
+    script = CallsAtOnce(0.02)
     _, server = ready_entries.send_to(script, ledger, run, connections=6)
     assert script.most == 6
     assert server.connections == 6
@@ -274,23 +263,18 @@ def test_a_token_that_ends_in_the_middle_marks_nothing_refused(ledger, at):
     assert not server.keys("order.create") & again.keys("order.create")
 
 
-def test_a_call_that_breaks_by_our_own_fault_goes_through_after_the_others_are_settled(ledger):
+def test_a_call_that_breaks_by_our_own_fault_goes_through_after_the_others_are_settled(ledger, monkeypatch):
     run, drop = ready_entries.new_orders(ledger, 12)
 
-    class Breaking(ready_entries.Client):
-        def begin(self, connection, operation, body):
-            if b"A-00005" in body:
-                raise ZeroDivisionError
-            super().begin(connection, operation, body)
+    def begin(connection, operation, body):
+        if b"A-00005" in body:
+            raise ZeroDivisionError
+        begins(connection, operation, body)
 
-    options = ready_entries.settings(connections=2)
-    script = Scripted(accepts)
-    with (
-        script as server,
-        Breaking(server.url, ready_entries.TOKEN, options) as client,
-        pytest.raises(ZeroDivisionError),
-    ):
-        ready_entries.send(ledger, client, run, options)
+    begins = CallConnection.begin
+    monkeypatch.setattr(CallConnection, "begin", begin)
+    with Scripted(accepts) as server, pytest.raises(ZeroDivisionError):
+        ready_entries.send_all(ledger, run, server.url, ready_entries.settings(connections=2))
     states = ready_entries.states(ledger, drop)
     assert states[5] == "sending"
     assert Counter(states)["accepted"] == server.applied.total()
@@ -324,13 +308,6 @@ def start(ledger_file, url, connections=4):
     return subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(condition, seconds=20):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.005)
-
-
 def planned(tmp_path, count):
     path = tmp_path / "ledger.db"
     with open_ledger(f"sqlite:///{path}") as ledger:
@@ -343,7 +320,7 @@ def test_a_signal_lets_calls_under_way_finish(tmp_path, number, code):
     path, drop = planned(tmp_path, 200)
     with Scripted(accepts_after(0.05)) as server:
         process = start(path, server.url)
-        wait_for(lambda: server.applied.total() > 10)
+        until(lambda: server.applied.total() > 10)
         process.send_signal(number)
         out, _ = process.communicate(timeout=20)
     assert process.returncode == code, out
@@ -358,7 +335,7 @@ def test_a_kill_in_the_middle_loses_nothing_and_doubles_nothing(tmp_path, connec
     path, drop = planned(tmp_path, count)
     with Scripted(accepts_after(seconds)) as server:
         process = start(path, server.url, connections)
-        wait_for(lambda: server.applied.total() >= killed_after)
+        until(lambda: server.applied.total() >= killed_after)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()

@@ -1,16 +1,25 @@
-"""A ledger on a server that goes away while calls are under way: each outcome counts once, and no call is made a second time."""
+"""A ledger that goes away while calls are in flight: each outcome counts once, no order is sent twice, and none is lost."""
 
+import random
+import shutil
+import tempfile
+import threading
 import time
+from collections import Counter
 from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
 import ledgers
 import pytest
-from ready_entries import TOKEN, orders, settings, states
-from scripted_exchange import Scripted, accepts_after, closes_without_answer, says
+from ready_entries import TOKEN, new_orders, orders, settings, states
+from scripted_exchange import Move, Scripted, accepts_after, answer, closes_without_answer, good_body, says
 
 from loadsheet.dispatch import Client, send
+from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.shared.leases import Lease
 from loadsheet.problems import LedgerGone, Superseded
 
 REFUSED = b'{"status": false, "message": "Validation failed", "errors": {"pickup_city": ["unknown"]}}'
@@ -21,12 +30,6 @@ def shared(tmp_path):
     """A ledger as one process has it on a server."""
     with ledgers.ledger_in(tmp_path) as ledger:
         yield ledgers.taken_over(ledger)
-
-
-def planned(ledger, count):
-    """A run with so many orders, and their drop."""
-    run = ledger.begin_run()
-    return run, orders(ledger, run, count)
 
 
 def gone(times, real):
@@ -44,7 +47,7 @@ def gone(times, real):
 
 @pytest.mark.parametrize("times", [1, 3])
 def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_for_again(shared, monkeypatch, times):
-    run, drop = planned(shared, 1)
+    run, drop = new_orders(shared, 1)
     options = settings(takeover_s=20)
     with Scripted(says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
         monkeypatch.setattr(LedgerQueries, "entry", gone(times, LedgerQueries.entry))
@@ -57,7 +60,7 @@ def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_f
 
 @pytest.mark.parametrize("verb", ["settle", "mark_sending"])
 def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkeypatch, verb):
-    run, drop = planned(shared, 6)
+    run, drop = new_orders(shared, 6)
     options = settings(takeover_s=20, connections=2)
     with Scripted(accepts_after(0.0)) as server:
         monkeypatch.setattr(Ledger, verb, gone(1, getattr(Ledger, verb)))
@@ -70,7 +73,7 @@ def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkey
 
 
 def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(shared, monkeypatch):
-    run, _ = planned(shared, 6)
+    run, _ = new_orders(shared, 6)
     options = settings(takeover_s=0.3, connections=1, connections_start=1)
     with Scripted(accepts_after(0.0)) as server:
         monkeypatch.setattr(Ledger, "settle", gone(10**6, None))
@@ -81,7 +84,7 @@ def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(s
 
 
 def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_when_it_goes_again(shared, monkeypatch):
-    run, drop = planned(shared, 4)
+    run, drop = new_orders(shared, 4)
     options = settings(takeover_s=20, connections=1, connections_start=1, unknown_max=100)
     writing, outages = Ledger._unfenced, []
 
@@ -105,7 +108,7 @@ def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_wh
 
 
 def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_once_more(shared, monkeypatch):
-    run, drop = planned(shared, 3)
+    run, drop = new_orders(shared, 3)
     options = settings(connections=1, connections_start=1)
     writing, said = Ledger._unfenced, []
 
@@ -136,7 +139,7 @@ def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_onc
 
 
 def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
-    run, drop = planned(shared, 4)
+    run, drop = new_orders(shared, 4)
     options = settings(connections=1, connections_start=1)
 
     def answer(number, *_):
@@ -152,3 +155,204 @@ def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
     assert states(shared, drop).count("accepted") == sent
     with pytest.raises(Superseded):
         shared.end_run(run, exit_code=0, summary={})
+
+
+# Senders whose ledger comes and goes at every turn and is taken over, and an exchange that loses answers. Everything but the outages is
+# real: threads, sockets, a ledger in a file.
+
+_MEMORY = Path("/dev/shm")
+_READS = ("entry", "attempts_of", "count_in", "count_unanswered", "origin")
+_EXISTS = {"status": False, "message": "Validation failed", "errors": {"order_id": ["exists already"]}}
+_BUSY = {"status": False, "message": "busy", "errors": {}}
+_SENDERS_S = 60.0
+_ENOUGH = 10**6
+
+
+class Ended(NamedTuple):
+    """How the entries of a drop ended: each its key, its state, and what its attempts came to; and how often each key arrived."""
+
+    entries: list[tuple[str, str, list[str]]]
+    arrived: Counter[str]
+    faults: list[str]
+
+
+class Outages:
+    """When the ledger is away. `share` of its transactions meet an outage of up to `longest_s`: before they begin, or before or after they commit."""
+
+    def __init__(self, dice):
+        self._dice, self._back_at = dice, 0.0
+        self.share, self._longest_s = 0.0, dice.choice([0.03, 0.1, 0.3])
+
+    def look(self):
+        """Raise LedgerGone while it is away."""
+        if time.monotonic() < self._back_at:
+            time.sleep(0.005)
+            raise LedgerGone("away")
+
+    def change(self):
+        """Raise LedgerGone now and then; an outage begins."""
+        if self._dice.random() < self.share:
+            self._back_at = time.monotonic() + self._dice.random() * self._longest_s
+            raise LedgerGone("it went")
+        if self._dice.random() < self.share / 4:
+            time.sleep(self._dice.random() * 0.3)  # longer than an intent may wait
+
+    def apply(self, patch):
+        """Apply to all ledgers from now on."""
+        writing = Ledger._unfenced
+
+        @contextmanager
+        def unfenced(ledger):
+            self.look()
+            self.change()
+            with writing(ledger) as connection:
+                yield connection
+                self.change()
+            self.change()
+
+        patch.setattr(Ledger, "_unfenced", unfenced)
+        for name in _READS:
+            patch.setattr(LedgerQueries, name, self._looked_at(getattr(LedgerQueries, name)))
+
+    def _looked_at(self, read):
+        def looked(*given, **more):
+            self.look()
+            return read(*given, **more)
+
+        return looked
+
+
+class Exchange:
+    """Takes each order once, and says so to whoever sends it again. Now and then it is busy, gives no answer, or closes behind it."""
+
+    def __init__(self, dice):
+        self._dice, self._lock, self.arrived = dice, threading.Lock(), Counter()
+        self._slow_s, self._lost = dice.choice([0, 0.01, 0.05]), dice.choice([0, 0.1, 0.3])
+        self._closes, self._busy = dice.choice([0, 0.1]), dice.choice([0, 0.03])
+
+    def script(self, _number, _request):
+        """What it does with a request."""
+        return Move(self._take)
+
+    def _take(self, connection, request):
+        dice, key = self._dice, request.payloads[0]["order_id"]
+        if dice.random() < self._busy:
+            connection.sendall(answer(429, _BUSY, "Retry-After: 0\r\n"))
+            return True
+        with self._lock:
+            self.arrived[key] += 1
+            is_first = self.arrived[key] == 1
+        time.sleep(dice.random() * self._slow_s)
+        if dice.random() < self._lost:
+            return False
+        closes = dice.random() < self._closes
+        status, body = (200, good_body(request)) if is_first else (400, _EXISTS)
+        connection.sendall(answer(status, body, "Connection: close\r\n" if closes else ""))
+        return not closes
+
+
+def send_through_outages(seed, patch):
+    """What a drop of orders comes to when up to three send it one after the other, or at once."""
+    dice = random.Random(seed)
+    outages, exchange = Outages(dice), Exchange(dice)
+    folder = Path(tempfile.mkdtemp(dir=_MEMORY if _MEMORY.is_dir() else None))
+    try:
+        with ledgers.ledger_in(folder) as file:
+            ledger = ledgers.taken_over(file)
+            drop = orders(ledger, ledger.begin_run(), dice.choice([5, 10, 20]))
+            outages.share = dice.choice([0.02, 0.1, 0.25])
+            outages.apply(patch)
+            with Scripted(exchange.script) as server:
+                _send(ledger, server.url, dice)
+                outages.share = 0.0
+                time.sleep(0.02)
+                _Sender(ledger, server.url, dice, 0.0).run()
+            entries = [
+                (entry.key, str(entry.state), [one.outcome for one in ledger.queries.attempts_of(entry.id)])
+                for entry in ledger.queries.entries_of(drop.id)
+            ]
+            return Ended(entries, exchange.arrived, ledger.check())
+    finally:
+        shutil.rmtree(folder)
+
+
+def _send(ledger, url, dice):
+    senders = [_Sender(ledger, url, dice, place * dice.random() * 0.6) for place in range(dice.choice([1, 2, 3]))]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join(_SENDERS_S)
+        assert not sender.is_alive(), "it goes on and on"
+
+
+class _Sender(threading.Thread):
+    """Takes the ledger from whoever has it and sends what is ready, as a run does; tries again when the ledger went."""
+
+    def __init__(self, ledger, url, dice, after_s):
+        super().__init__()
+        self._ledger, self._url, self._dice, self._after_s = ledger, url, dice, after_s
+        rate, connections = dice.choice([0, 0, 50]), dice.choice([1, 4, 16])
+        self._settings = settings(
+            takeover_s=dice.choice([0.2, 0.5]),
+            call_timeout_s=1.0,
+            connections=connections,
+            connections_start=1,
+            window=dice.choice([4, 64]),
+            unreachable_max=_ENOUGH,
+            unknown_max=_ENOUGH,
+            outstanding_unknown_max=_ENOUGH,
+            assumptions={"calls_per_second": rate},
+        )
+        self._lease = Lease(1, rate or 1000, 16, 0.0, 0.7, 0.0, 1.0)
+
+    def run(self):
+        """Until all is sent, or somebody else sends it."""
+        time.sleep(self._after_s)
+        while True:
+            try:
+                self._sent()
+            except LedgerGone:
+                time.sleep(0.02)
+            except Superseded:
+                if self._dice.random() < 0.7:
+                    return
+            else:
+                return
+
+    def _sent(self):
+        mine, shared_rate = ledgers.taken_over(self._ledger), SharedRate(lambda _ask: self._lease, lambda *_: None)
+        with Client(self._url, TOKEN, self._settings) as client, shared_rate:
+            send(mine, client, mine.begin_run(), self._settings, stopping=[], shared_rate=shared_rate)
+
+
+SEEDS, SWEPT = (1, 3), 29
+
+
+def check(ended):
+    """What must hold in the end."""
+    assert ended.faults == []
+    for key, state, outcomes in ended.entries:
+        told, arrived = (key, state, outcomes, ended.arrived[key]), ended.arrived[key]
+        may_be_there = "unknown" in outcomes
+        assert state in ("accepted", "unknown", "ready"), (
+            told
+        )  # never refused for being there already, never left as being sent
+        assert arrived <= 1, told
+        assert arrived == 1 or state != "accepted", told
+        assert state != "ready" or not arrived or may_be_there, told
+        assert state != "unknown" or may_be_there, told
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_order_is_sent_twice_and_none_is_lost(seed, monkeypatch):
+    check(send_through_outages(seed, monkeypatch))
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1500)
+def test_no_order_is_sent_twice_with_many_seeds(record_property):
+    seeds = sorted(set(range(SWEPT)) - set(SEEDS))
+    for seed in seeds:
+        with pytest.MonkeyPatch.context() as patch:
+            check(send_through_outages(seed, patch))
+    record_property("outages", len(seeds))

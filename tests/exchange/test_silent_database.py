@@ -9,7 +9,7 @@ import pytest
 from exchange_calls import AUTHORISED, Inside
 from exchange_process import TOKEN
 from payload_examples import ORDER
-from stalled_postgres import Stalling
+from postgres import Stalling
 
 from loadsheet.contract import BY_NAME, Assumptions, read_refusal
 from loadsheet.exchange import Store, TokenOffice, create_app

@@ -281,7 +281,7 @@ def test_old_logs_are_removed_and_nothing_else(tmp_path):
 
 
 def test_the_token_of_a_client_appears_in_no_line_wherever_it_turns_up(quiet):
-    Client("http://127.0.0.1:9", TOKEN, quiet).close()
+    Client("http://127.0.0.1:9", TOKEN, quiet)
 
     def speak():
         run_log.info(
@@ -330,7 +330,7 @@ def test_an_exchange_that_repeats_the_token_puts_it_into_no_log_metric_trace_or_
 
 
 def test_a_fault_of_our_own_is_written_with_its_traceback_and_without_the_token(quiet):
-    Client("http://127.0.0.1:9", TOKEN, quiet).close()
+    Client("http://127.0.0.1:9", TOKEN, quiet)
 
     def speak():
         raise RuntimeError(f"cannot send {TOKEN}")

@@ -73,7 +73,7 @@ L25 The chain of decisions is broken
     The chain has no key, so none can be lost.
 D1 No name, no connection
     test_nobody_there_leaves_everything_ready, test_a_name_that_does_not_exist_leaves_everything_ready,
-    test_so_many_misses_in_a_row_end_the_sending
+    test_failed_calls_in_a_row_end_the_sending
 D2 TLS that cannot be trusted
     test_a_certificate_nobody_vouches_for_is_not_accepted, test_a_certificate_of_another_host_is_not_accepted,
     test_tls_to_a_plain_port_sends_nothing
@@ -150,7 +150,7 @@ D35 Something between repeats a call
     test_absence_counts_only_in_a_whole_listing_of_the_right_kind_with_a_witness
     Two records of one key are told by every look (Presence.TWICE) and by the reconciliation. Not: preventing it; no client can.
 D36 A storm when the exchange comes back
-    test_an_exchange_that_comes_and_goes_meets_no_storm, test_after_nobody_was_there_it_starts_with_one_call,
+    test_an_exchange_that_comes_and_goes_is_not_flooded, test_after_nobody_was_there_it_starts_with_one_call,
     test_as_many_calls_leave_in_a_second_as_may, test_with_many_unknown_outcomes_nothing_more_is_created_and_the_rest_goes_on
 D37 One key that hangs
     test_a_slow_call_holds_up_nobody_else, test_nothing_on_a_lane_is_sent_behind_an_unknown_outcome

@@ -1,12 +1,180 @@
 """Every way to misbehave, at every place of every write operation: nothing lost, nothing doubled, and every doubt named."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+import ready_entries
+from effects import EVERY, SHIFT
+from exchange_process import TOKEN
 from fault_rules import FaultClass, Happens
-from fault_runs import Case, cases, left_over, play
+from faulty_exchange import Misbehaving, misbehaving
+from invariants import check_laws, read_ledger, read_truth
 
 from loadsheet.contract import WRITES
+from loadsheet.dispatch import Client, SendingReport, send, verify_unknown
+from loadsheet.ledger import State, open_ledger
+
+COUNT = 4
+"""Records of the operation under test; with one connection they are four calls, or two of two for a batched operation."""
+
+POSITIONS = {"first": (1,), "middle": (2,), "last": None, "twice": (1, 2)}
+
+PARENTS = {
+    "order.update": ["order.create"],
+    "order.delete": ["order.create"],
+    "order.status": ["order.create"],
+    "tender.update": ["tender.create"],
+    "tender.delete": ["tender.create"],
+    "tender.quote": ["tender.create"],
+    "tender.confirm": ["tender.create", "tender.quote"],
+}
+
+SPECIAL: dict[FaultClass, list[dict[str, Any]]] = {
+    FaultClass.STATUS_BEFORE_EFFECT: [
+        {"status": status, "retry_after": wait}
+        for status, wait in [
+            (500, ""),
+            (502, ""),
+            (503, ""),
+            (503, "1"),
+            (504, ""),
+            (429, "1"),
+            (429, "x"),
+            (425, ""),
+            (408, ""),
+        ]
+    ]
+    + [{"status": status} for status in (403, 404, 409, 413, 415, 422, 201, 204)],
+    FaultClass.STATUS_AFTER_EFFECT: [{"status": status} for status in (500, 502, 503, 504, 408, 409, 201, 204)],
+    FaultClass.LATE_EFFECT: [
+        {"status": 0, "seconds": 0.3},
+        {"status": 500, "seconds": 0.3},
+        {"status": 504, "seconds": 0.1},
+    ],
+    FaultClass.REDIRECT: [
+        {"status": status, "location": "http://127.0.0.1:9/"} for status in (301, 302, 303, 307, 308)
+    ],
+    FaultClass.SLOW_ANSWER: [{"seconds": 0.9}],
+    FaultClass.SLOW_EFFECT: [{"seconds": 0.9}],
+    FaultClass.NO_ANSWER: [{"seconds": 0.9}],
+    FaultClass.REFUSED: [{"seconds": 0.1}],
+    FaultClass.DRIPPING_HEADERS: [{"seconds": 0.1}],
+    FaultClass.DRIPPING_ANSWER: [{"seconds": 0.1}],
+    FaultClass.ENDLESS_ANSWER: [{"bytes": 3_000_000}],
+    FaultClass.GZIP_BOMB: [{"bytes": 30_000_000}],
+}
+
+OPTIONS = {
+    "call_timeout_s": 0.4,
+    "connect_timeout_s": 0.4,
+    "answer_bytes_max": 1_000_000,
+    "connections": 1,
+}
+
+PATIENCE_S = 0.4
+RESENDS = {
+    "quiesce_s": PATIENCE_S,
+    "status_quiesce_s": PATIENCE_S,
+    "confirm_gap_s": 0.0,
+    "create_after_absent": "resend",
+    "quote_on_unknown": "resend_once",
+}
+FOUND_OUT = {"create_existing": "reject", "quote_existing": "replace"}
+
+
+class Case(NamedTuple):
+    """One way to misbehave, at one place of one operation."""
+
+    fault: FaultClass
+    variant: int
+    operation: str
+    position: str
+    resends: bool = False  # whatever the protocol may send again is sent again, after a short pause
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """The rule of the exchange's script."""
+        calls = COUNT // 2 if self.operation == "order.status" else COUNT
+        places = POSITIONS[self.position] or (calls,)
+        at_accept = self.fault in (FaultClass.CLOSED_AT_ACCEPT, FaultClass.RESET_AT_ACCEPT)
+        more = SPECIAL.get(self.fault, [{}])[self.variant]
+        # what strikes at the acceptance of a connection is counted by connections: the parents' run has one of its own
+        shifted = tuple(place + len(PARENTS.get(self.operation, [])) for place in places)
+        return {
+            "fault": self.fault,
+            "operation": "connect" if at_accept else self.operation,
+            "at": shifted if at_accept else places,
+            **more,
+        }
+
+
+def cases(operation: str) -> list[Case]:
+    """Every class at every place within two days, and every further variant of a class at one place, as CI has its limits."""
+    return [
+        Case(fault, variant, operation, position, resends=position in ("first", "twice"))
+        for fault in FaultClass
+        for variant in range(len(SPECIAL.get(fault, [{}])))
+        for place, position in enumerate(POSITIONS)
+        if EVERY == 1 or (variant % len(POSITIONS) == place if variant else (place + SHIFT + len(operation)) % 2 == 0)
+    ]
+
+
+def play(case: Case, folder: Path, **more: Any) -> list[SendingReport]:
+    """Parents in peace, the operation under its fault, then quiet runs; the laws after each. Returns what each sending did. `more` are
+    further settings.
+    """
+    changes = {**(RESENDS if case.resends else {}), **more}
+    assumptions = {"status_records_max": 2, **(FOUND_OUT if case.resends else {})}
+    options = ready_entries.settings(**{**OPTIONS, **changes}, assumptions=assumptions)
+    reports: list[SendingReport] = []
+    with ExitStack() as opened:
+        exchange = opened.enter_context(misbehaving(folder, case.rule))
+        parents = PARENTS.get(case.operation, [])
+        for operation in [*parents, case.operation, *[""] * (3 if case.resends else 2)]:
+            if case.resends and not operation and "unknown" in left_over(folder):
+                time.sleep(PATIENCE_S)
+            reports.append(_night(folder, exchange, options, operation, parents=operation in parents))
+            check_laws(
+                read_ledger(folder / "ledger.db"), read_truth(exchange.truth), stopped=reports[-1].stopped is not None
+            )
+    return reports
+
+
+def _night(folder: Path, exchange: Misbehaving, options: Any, operation: str, *, parents: bool) -> SendingReport:
+    """One run (of parents there is one more than needed, a witness): what is unknown is looked up, the operation's records are planned, and all that is ready is sent."""
+    naps = ready_entries.Naps()
+    url = f"sqlite:///{folder / 'ledger.db'}"
+    with open_ledger(url) as ledger, Client(exchange.exchange.url, TOKEN, options) as client:
+        run = ledger.begin_run()
+        verify_unknown(ledger, client, run, options)
+        if operation:
+            ready_entries.plan(
+                ledger,
+                run,
+                operation,
+                [ready_entries.payload_of(operation, number) for number in range(COUNT + parents)],
+                file=f"{operation}.csv",
+            )
+        report = send(ledger, client, run, options, sleep=naps.sleep, clock=naps.clock)
+        verify_unknown(ledger, client, run, options)
+        if report.stopped is None and ledger.ready(1):  # on a slow machine patience has run out by now
+            report = send(ledger, client, run, options, sleep=naps.sleep, clock=naps.clock)
+        ledger.end_run(run, exit_code=0, summary={})
+    return report
+
+
+def left_over(folder: Path) -> dict[str, int]:
+    """How many entries are in each state at the end."""
+    found: dict[str, int] = {}
+    for entry in read_ledger(folder / "ledger.db").entries:
+        found[entry["state"]] = found.get(entry["state"], 0) + 1
+    assert State.SENDING not in found
+    return found
+
 
 OPERATIONS = [operation.name for operation in WRITES]
 AT_ONCE = 4  # most of the time is waiting

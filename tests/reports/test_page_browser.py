@@ -6,8 +6,7 @@ import re
 import subprocess
 
 import pytest
-from accessibility import violations
-from browser import chromium, look
+from browser import chromium, look, violations
 from ledgers import document, order, unreadable
 from run_with_every_outcome import night, rows
 from selenium.webdriver.common.by import By

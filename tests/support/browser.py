@@ -1,9 +1,11 @@
-"""A headless Chromium that looks at a page as a person would, and reports what a page must not do."""
+"""A headless Chromium that looks at a page as a person would, and reports what a page must not do, and what axe finds."""
 
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib import resources
 
 import pytest
 from selenium import webdriver
@@ -73,3 +75,16 @@ def look(driver, width, height, *, dark=False):
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+
+def violations(driver):
+    """Each rule that is broken, with the elements that break it; none if the page is clean."""
+    driver.set_script_timeout(120)
+    driver.execute_script(_axe())
+    told = driver.execute_async_script("axe.run(document, {resultTypes: ['violations']}).then(arguments[0])")
+    return [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in told["violations"]]
+
+
+@cache
+def _axe():
+    return (resources.files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")

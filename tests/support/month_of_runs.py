@@ -4,15 +4,14 @@ import io
 import json
 import os
 import shutil
-import threading
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from datetime import datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from exchange_process import exchange
+from notification_servers import web
 from orders import MAPPINGS, write_orders
 
 from loadsheet.cli import invoke
@@ -55,38 +54,6 @@ class Night(NamedTuple):
     notices: list
 
 
-class Listener:
-    """Whoever is notified: a real HTTP server that writes down what it is told."""
-
-    def __init__(self):
-        self.heard = []
-        listener = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                listener.heard.append((body["title"], body["message"]))
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    @property
-    def url(self):
-        return f"json://127.0.0.1:{self.server.server_port}"
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join(timeout=10)
-
-
 class Month:
     """The house of an operator, who looks after it as little as possible. Days are those of March 2026."""
 
@@ -94,8 +61,7 @@ class Month:
         self.folder, self.disk = folder, disk
         self.first, self.token, self.books = 0, "first-token", {}
         self._stack = ExitStack()
-        self.listener = Listener()
-        self._stack.callback(self.listener.close)
+        self.listener = self._stack.enter_context(web())
         self.serve()
         shutil.copytree(MAPPINGS, folder / "mappings")
         (folder / "token").write_text(self.token, encoding="utf-8")
@@ -113,7 +79,7 @@ class Month:
         self.token = token or self.token
         self._served = exchange(self.folder / "exchange.db", token=self.token, port=port)
         self.served = self._served.__enter__()
-        settings = SETTINGS.format(url=self.served.url, listener=self.listener.url)
+        settings = SETTINGS.format(url=self.served.url, listener=f"json://127.0.0.1:{self.listener.port}")
         (self.folder / "loadsheet.toml").write_text(settings, encoding="utf-8")
 
     def stop_serving(self):
@@ -143,7 +109,7 @@ class Month:
     def command(self, *words, at):
         """A command as it would be at some moment; its clock goes on by a second with every look at it."""
         looks = iter(range(10_000_000))
-        before, out, err = len(self.listener.heard), io.StringIO(), io.StringIO()
+        before, out, err = len(self.listener.notices), io.StringIO(), io.StringIO()
         here = Path.cwd()
         os.chdir(self.folder)
         try:
@@ -151,7 +117,8 @@ class Month:
                 code = invoke(list(words), clock=lambda: at + timedelta(milliseconds=next(looks)))
         finally:
             os.chdir(here)
-        return Night(code, out.getvalue(), err.getvalue(), self.listener.heard[before:])
+        notices = [(notice["title"], notice["message"]) for notice in self.listener.notices[before:]]
+        return Night(code, out.getvalue(), err.getvalue(), notices)
 
     def summaries(self):
         """The run.json of every run that is still there, by its name."""

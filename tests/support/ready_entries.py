@@ -37,6 +37,24 @@ class Naps:
         self.slept += seconds
 
 
+def payload_of(operation, number):
+    """A record of a write operation; those of one number belong to one order or tender."""
+    parties = {"sender_id": "ACME", "receiver_id": "CARGO"}
+    order, tender = {"order_id": f"A-{number:05}"}, {"tender_id": f"T-{number:04}"}
+    quote = {**tender, **parties, "tenderRate": "950.00", "carrier_id": "C-1", "currency": "EUR"}
+    return {
+        "order.create": ledgers.order(number),
+        "order.update": {**order, **parties, "delivery_city": "Essen"},
+        "order.delete": order,
+        "order.status": {**order, "status_code": "PU", "status_location": f"stop {number}"},
+        "tender.create": ledgers.tender(number),
+        "tender.update": ledgers.tender(number, tender_status="CLOSED"),
+        "tender.delete": tender,
+        "tender.quote": quote,
+        "tender.confirm": {**quote, "status": "accept"},
+    }[operation]
+
+
 def plan(ledger, run, operation, payloads, *, file="orders.csv", **more):
     """Plan one entry for each payload, one row each; returns the drop."""
     drop = ledgers.drop_of(("orders", file), mapping=f"{operation} of {file}", operation=operation)

@@ -96,10 +96,7 @@ class Scripted:
 
     def wait_until_all_are_closed(self):
         """Wait until each connection that was made has been closed by one side."""
-        deadline = time.monotonic() + 20
-        while self._open:
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
+        until(lambda: not self._open)
 
     def _start(self, target, *arguments):
         thread = threading.Thread(target=target, args=arguments)
@@ -165,12 +162,17 @@ class Scripted:
             request.body = reader.read(int(headers.get("content-length", 0)))
         if move.applies:
             with self._lock:
-                self.applied.update((request.operation.name, _key(request, payload)) for payload in request.payloads)
+                self.applied.update((request.operation.name, request.operation.key_of(one)) for one in request.payloads)
         return move.act(connection, request)
 
 
-def _key(request, payload):
-    return request.operation.key_of(payload)
+def until(happened, within_s=30.0):
+    """Wait until something holds; returns it."""
+    deadline = time.monotonic() + within_s
+    while not (found := happened()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.002)
+    return found
 
 
 # what an answer is made of
@@ -190,30 +192,87 @@ def good_body(request: Request) -> Any:
 # moves
 
 
-def says(status: int, body: bytes | object = b"", headers: str = "", *, applies: bool = False) -> Move:
-    """Answer this, whatever was asked."""
+def sends(make: Callable[[Request], bytes], *, stays: bool = True, applies: bool = True) -> Move:
+    """Answer with the bytes that `make` returns for a request; without `stays` the connection ends there."""
 
     def act(connection, request):
-        connection.sendall(answer(status, body, headers))
-        return True
+        connection.sendall(make(request))
+        return stays
 
     return Move(act, applies=applies)
 
 
-def _accept(connection, request):
-    connection.sendall(answer(200, good_body(request)))
-    return True
+def says(status: int, body: bytes | object = b"", headers: str = "", *, applies: bool = False) -> Move:
+    """Answer this, whatever was asked."""
+    return sends(lambda _request: answer(status, body, headers), applies=applies)
 
 
-accepts = Move(_accept, applies=True)
+def _good(request: Request) -> bytes:
+    return answer(200, good_body(request))
+
+
+def _good_in_chunks(request: Request) -> bytes:
+    raw = _encode(good_body(request))
+    head = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n"
+    chunks = b"5;ext=1\r\n" + raw[:5] + b"\r\n" + b"%x\r\n" % (len(raw) - 5) + raw[5:]
+    return head + chunks + b"\r\n0\r\nX: y\r\n\r\n"
+
+
+def _packed(raw: bytes) -> bytes:
+    return answer(200, gzip.compress(raw), "Content-Encoding: gzip\r\n")
+
+
+_CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+accepts = sends(_good)
+accepts_and_closes = sends(_good, stays=False)
+accepts_in_chunks = sends(_good_in_chunks)
+accepts_packed = sends(lambda request: _packed(_encode(good_body(request))))
+answers_twice = sends(lambda request: _good(request) + answer(200, {"status": True, "message": "a second answer"}))
+bombs = sends(lambda _request: _packed(b" " * 50_000_000))
+cuts_chunk = sends(lambda request: _CHUNKED + b"40\r\n" + _encode(good_body(request))[:20], stays=False)
+cuts_old = sends(lambda request: b"HTTP/1.0 200 OK\r\n\r\n" + _encode(good_body(request))[:30], stays=False)
+
+
+def cuts(at: float) -> Move:
+    """A good answer whose bytes end at this fraction of it."""
+    return sends(lambda request: _good(request)[: int(len(_good(request)) * at)], stays=False)
 
 
 def accepts_after(seconds: float) -> Move:
     def act(connection, request):
         time.sleep(seconds)
-        return _accept(connection, request)
+        return accepts.act(connection, request)
 
     return Move(act, applies=True)
+
+
+class CallsAtOnce:
+    """A script that accepts each call after some seconds; `most` is the highest number of calls that it handled at the same time."""
+
+    def __init__(self, seconds: float):
+        self.now = self.most = 0
+        self._seconds, self._lock = seconds, threading.Lock()
+
+    def __call__(self, _number: int, _request: Request) -> Move:
+        return Move(self._act, applies=True)
+
+    def _act(self, connection, request):
+        with self._lock:
+            self.now += 1
+            self.most = max(self.most, self.now)
+            self.begins(request)
+        time.sleep(self._seconds)
+        with self._lock:
+            self.now -= 1
+            self.ends(request)
+        return accepts.act(connection, request)
+
+    def begins(self, request: Request) -> None:
+        """Note that a call begins."""
+
+    def ends(self, request: Request) -> None:
+        """Note that a call ends."""
 
 
 def lists(records: list[Any], total: int | None = None) -> Move:
@@ -248,14 +307,6 @@ applies_and_resets = Move(reset, applies=True)
 applies_and_closes = Move(_hang_up, applies=True)
 
 
-def _accept_and_close(connection, request):
-    _accept(connection, request)
-    return False
-
-
-accepts_and_closes = Move(_accept_and_close, applies=True)
-
-
 def hangs(seconds: float, *, applies: bool = False) -> Move:
     """Say nothing for so long, or until the client goes, then close."""
 
@@ -283,63 +334,6 @@ def drips(every_s: float, *, headers_too: bool = False, applies: bool = True) ->
     return Move(act, applies=applies)
 
 
-def cuts(at: float, *, applies: bool = True) -> Move:
-    """A good answer whose bytes end at this fraction of it."""
-
-    def act(connection, request):
-        whole = answer(200, good_body(request))
-        connection.sendall(whole[: int(len(whole) * at)])
-        return False
-
-    return Move(act, applies=applies)
-
-
-def _cut_chunk(connection, request):
-    connection.sendall(
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n40\r\n" + _encode(good_body(request))[:20]
-    )
-    return False
-
-
-cuts_chunk = Move(_cut_chunk, applies=True)
-
-
-def _old_cut(connection, request):
-    connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + _encode(good_body(request))[:30])
-    return False
-
-
-cuts_old = Move(_old_cut, applies=True)
-
-
-def _chunked(connection, request):
-    raw = _encode(good_body(request))
-    head = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n"
-    connection.sendall(head + b"5;ext=1\r\n" + raw[:5] + b"\r\n" + b"%x\r\n" % (len(raw) - 5) + raw[5:])
-    connection.sendall(b"\r\n0\r\nX: y\r\n\r\n")
-    return True
-
-
-accepts_in_chunks = Move(_chunked, applies=True)
-
-
-def _packed(connection, request):
-    packed = gzip.compress(_encode(good_body(request)))
-    connection.sendall(answer(200, packed, "Content-Encoding: gzip\r\n"))
-    return True
-
-
-accepts_packed = Move(_packed, applies=True)
-
-
-def _bomb(connection, request):
-    connection.sendall(answer(200, gzip.compress(b" " * 50_000_000), "Content-Encoding: gzip\r\n"))
-    return True
-
-
-bombs = Move(_bomb, applies=True)
-
-
 def _endless(connection, request):
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n")
     with contextlib.suppress(OSError):
@@ -349,11 +343,3 @@ def _endless(connection, request):
 
 
 answers_without_end = Move(_endless, applies=True)
-
-
-def _two(connection, request):
-    connection.sendall(answer(200, good_body(request)) + answer(200, {"status": True, "message": "a second answer"}))
-    return True
-
-
-answers_twice = Move(_two, applies=True)

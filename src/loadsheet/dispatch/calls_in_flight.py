@@ -197,7 +197,7 @@ class CallsInFlight:
 
     def _prepare(self, running: _RunningCall) -> None:
         running.has_begun = True
-        self._client.begin(running.connection, running.queued.call.operation, running.queued.call.body)
+        running.connection.begin(running.queued.call.operation, running.queued.call.body)
 
     def _try_leave(self, running: _RunningCall) -> bool:
         """Send the first call that waits for the rate limiter, if it may leave. Returns whether it left."""

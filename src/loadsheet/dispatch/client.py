@@ -38,7 +38,8 @@ _SIZE_REFUSED = (400, 413, 422)
 
 
 class Client:
-    """The client of one exchange. Many threads may call; each uses a connection of its own.
+    """The client of one exchange, used in a `with` block, at whose end no call may be running. Many threads may call; each uses a
+    connection of its own.
 
     When the exchange refuses a token (401), `renew` gets the refused token and returns a new one, or None. A 401 comes before any effect,
     so the call is repeated with the new token. Raises SettingsError for an invalid base URL, one with credentials, one that would send
@@ -68,24 +69,14 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._deadlines.close()
+        for connection in self._opened:
+            connection.close()
 
     def __repr__(self) -> str:
         return f"Client({self.base_url!r})"
 
-    def close(self) -> None:
-        """Close all connections. No call may be running."""
-        self._deadlines.close()
-        for connection in self._opened:
-            connection.close()
-        self._opened.clear()
-        self._idle.clear()
-
-    def call(self, operation: Operation, body: bytes) -> Reply:
-        """Make one call of a write operation, once. Raises nothing for network failures: see `Reply.failure`."""
-        return self._authorised(operation, body, "")
-
-    # calls in steps, for `CallsInFlight`
+    # for `CallsInFlight`, which makes the calls that write
 
     @property
     def token(self) -> str:
@@ -110,10 +101,6 @@ class Client:
         connection.close()
         self._idle.append(connection)
 
-    def begin(self, connection: CallConnection, operation: Operation, body: bytes) -> None:
-        """Prepare a call of a write operation on a connection."""
-        connection.begin(operation, body)
-
     def renew_token(self, refused: str) -> bool:
         """Request a new token unless another thread has. Returns whether there is one. May block; other threads wait."""
         with self._renewing:
@@ -126,8 +113,8 @@ class Client:
             return self._token != refused
 
     def ask(self, operation: Operation, body: bytes = b"", *, query: str = "") -> Reply:
-        """Make any request once, unchanged, for the probe. Raises nothing for network failures."""
-        return self._thread_connection().send(operation, body, query=query)
+        """Make any request once, unchanged, for the probe. Raises nothing for network failures: see `Reply.failure`."""
+        return self._thread_connection().send(operation, body, query)
 
     def shortest_listing(self, operation: Operation) -> Reply:
         """Fetch a listing of one record and return the reply, for its Date header. Raises nothing for network failures."""
@@ -222,15 +209,12 @@ class Client:
         if operation.subject == "tender" and assumptions.tender_listing_query:
             query.append(assumptions.tender_listing_query)
         body = b"" if assumptions.page_size_in == "query" else msgspec.json.encode(asked)
-        return self._authorised(operation, body, "&".join(query), long=page_size > 1)
-
-    def _authorised(self, operation: Operation, body: bytes, query: str, *, long: bool = False) -> Reply:
-        connection, to_file = self._thread_connection(), not operation.is_write
-        reply = connection.send(operation, body, query=query, to_file=to_file, long=long)
+        connection = self._thread_connection()
+        reply = connection.send_for_file(operation, body, "&".join(query), long=page_size > 1)
         if reply.status == _UNAUTHORISED and self.renew_token(connection.token):
             if reply.body_file:
                 reply.body_file.close()
-            return self._thread_connection().send(operation, body, query=query, to_file=to_file, long=long)
+            reply = self._thread_connection().send_for_file(operation, body, "&".join(query), long=page_size > 1)
         return reply
 
     def _thread_connection(self) -> CallConnection:

@@ -17,7 +17,7 @@ import math
 import sys
 import threading
 from math import isqrt
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 
@@ -32,11 +32,11 @@ _SHRINK = 0.5  # a round keeps at least this share of the limit
 _QUICK = 4  # a round is judged by its fastest quarter
 
 
-class SettledLimit(NamedTuple):
+class SettledLimit(msgspec.Struct, frozen=True):
     """The settled limit: concurrent calls, the best wire time in seconds (None: unknown), and whether the limit ever shrank."""
 
-    limit: int
-    wire_s: float | None
+    limit: Annotated[int, msgspec.Meta(ge=1)]
+    wire_s: Annotated[float, msgspec.Meta(ge=0)] | None
     shrank: bool
 
 
@@ -130,12 +130,6 @@ class Concurrency:
         self._round_began = now
 
 
-class _StoredLimit(msgspec.Struct):
-    limit: Annotated[int, msgspec.Meta(ge=1)]
-    wire_s: Annotated[float, msgspec.Meta(ge=0)] | None
-    shrank: bool
-
-
 class LastLimit:
     """The stored concurrency limit of one exchange (its base URL)."""
 
@@ -145,8 +139,7 @@ class LastLimit:
     def read(self) -> SettledLimit | None:
         """The stored limit; None if there is none or it cannot be used."""
         with contextlib.suppress(msgspec.MsgspecError):
-            stored = msgspec.json.decode(self._stored_values.value(self._name), type=_StoredLimit)
-            return SettledLimit(stored.limit, stored.wire_s, stored.shrank)
+            return msgspec.json.decode(self._stored_values.value(self._name), type=SettledLimit)
         return None
 
     def keep(self, settled: SettledLimit | None) -> None:
@@ -154,6 +147,6 @@ class LastLimit:
         if settled is None or settled == self.read():
             return
         try:
-            self._stored_values.keep(self._name, msgspec.json.encode(settled._asdict()).decode())
+            self._stored_values.keep(self._name, msgspec.json.encode(settled).decode())
         except (LedgerGone, LedgerUnwritable, Superseded) as error:
             run_log.info("concurrency limit not kept", reason=str(error))

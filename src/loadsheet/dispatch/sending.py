@@ -303,7 +303,7 @@ class _Sending:
             for submission in self._ledger.ready_of(part, min(places, limit), parts_out=trials)
         ]
         others = self._ledger.ready(limit, parts_out=trials, operations_out=waiting)
-        return sorted([*tried, *others], key=_age)[:limit] if tried else others
+        return sorted([*tried, *others], key=lambda submission: submission.id)[:limit] if tried else others
 
     @property
     def _creates_blocked(self) -> bool:
@@ -438,10 +438,6 @@ class _Sending:
 
 
 _CREATES: Collection[str] = tuple(operation.name for operation in WRITES if operation.creates)
-
-
-def _age(submission: Submission) -> int:
-    return submission.id
 
 
 def _is_urgent(outcome: Outcome) -> bool:

@@ -65,9 +65,13 @@ def assign_faults(faults: Sequence[Fault], count: int, base: int | None, breaks:
     """
     if not faults or any(fault.index is None for fault in faults):
         return None
-    bases = [one for one in (BASES if base is None else (base,)) if _inside(faults, count, one)]
+    bases = [
+        one
+        for one in (BASES if base is None else (base,))
+        if all(0 <= _position(fault, one) < count for fault in faults)
+    ]
     if len(bases) > 1:
-        shown = [one for one in bases if _shown(faults, one, breaks)]
+        shown = [one for one in bases if any(breaks(_position(fault, one), fault.path) for fault in faults)]
         bases = shown if len(shown) == 1 else bases
     if not bases:
         return None
@@ -76,14 +80,6 @@ def assign_faults(faults: Sequence[Fault], count: int, base: int | None, breaks:
         for fault in faults:
             by_position.setdefault(_position(fault, one), []).append(fault)
     return FaultAssignment(by_position, proved=len(bases) == 1)
-
-
-def _inside(faults: Sequence[Fault], count: int, base: int) -> bool:
-    return all(0 <= _position(fault, base) < count for fault in faults)
-
-
-def _shown(faults: Sequence[Fault], base: int, breaks: RuleCheck) -> bool:
-    return any(breaks(_position(fault, base), fault.path) for fault in faults)
 
 
 def _position(fault: Fault, base: int) -> int:

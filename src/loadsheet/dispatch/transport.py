@@ -46,22 +46,9 @@ class _Limit(NamedTuple):
     size_in: str
 
 
-def _limit_of_calls(settings: Settings) -> _Limit:
-    return _Limit(
-        settings.dispatch.call_timeout_s,
-        settings.dispatch.answer_bytes_max,
-        "dispatch.call_timeout_s",
-        "dispatch.answer_bytes_max",
-    )
-
-
-def _limit_of_listings(settings: Settings) -> _Limit:
-    return _Limit(
-        settings.dispatch.listing_timeout_s,
-        settings.dispatch.listing_bytes_max,
-        "dispatch.listing_timeout_s",
-        "dispatch.listing_bytes_max",
-    )
+def _limit(settings: Settings, seconds_in: str, size_in: str) -> _Limit:
+    seconds, size = getattr(settings.dispatch, seconds_in), getattr(settings.dispatch, size_in)
+    return _Limit(seconds, size, f"dispatch.{seconds_in}", f"dispatch.{size_in}")
 
 
 class _AnswerParser:
@@ -155,7 +142,6 @@ class CallConnection:
         mask: TokenMask,
     ) -> None:
         self._route = route
-        self._settings = settings
         self._deadlines = deadlines
         self.token = token
         self._mask = mask
@@ -166,7 +152,8 @@ class CallConnection:
         self._is_plain = route.trust is None
         self._is_new = True  # no answer was read on this connection yet
         self._began, self._request, self._sent_bytes = 0.0, b"", 0
-        self._limit = _limit_of_calls(settings)
+        self._call_limit = self._limit = _limit(settings, "call_timeout_s", "answer_bytes_max")
+        self._listing_limit = _limit(settings, "listing_timeout_s", "listing_bytes_max")
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Accept-Encoding": "identity",
@@ -177,21 +164,24 @@ class CallConnection:
             self._headers |= route.proxy.headers
         self._heads: dict[tuple[str, str, str], bytes] = {}
 
-    def send(
-        self, operation: Operation, body: bytes, *, query: str = "", to_file: bool = False, long: bool = False
-    ) -> Reply:
-        """Make one call, once. With `to_file` the answer's body goes to a file. `long` applies the limits of a whole listing."""
-        if not to_file:
-            return self._send(operation, body, query, None, long=long)
+    def send_for_file(self, operation: Operation, body: bytes, query: str, *, long: bool) -> Reply:
+        """Make one call, once; the body of the answer goes to a file. `long` applies the limits of a whole listing."""
         body_file = MaskedBody(self._mask)
-        reply = self._send(operation, body, query, body_file, long=long)
+        reply = self.send(operation, body, query, body_file, long=long)
         if reply.body_file is None:
             body_file.close()
         return reply
 
-    def _send(
-        self, operation: Operation, body: bytes, query: str, body_file: MaskedBody | None, *, long: bool
+    def send(
+        self,
+        operation: Operation,
+        body: bytes,
+        query: str = "",
+        body_file: MaskedBody | None = None,
+        *,
+        long: bool = False,
     ) -> Reply:
+        """Make one call, once. The body of the answer goes to `body_file`, if given."""
         self.begin(operation, body, query=query, long=long)
         try:
             if not self.is_connected:
@@ -226,7 +216,7 @@ class CallConnection:
     def begin(self, operation: Operation, body: bytes, *, query: str = "", long: bool = False) -> None:
         """Prepare a call and start its total deadline; that of a `long` call is that of a whole listing."""
         self._began = time.monotonic()
-        self._limit = _limit_of_listings(self._settings) if long else _limit_of_calls(self._settings)
+        self._limit = self._listing_limit if long else self._call_limit
         self._request = b"%b%d\r\n\r\n%b" % (self._head(operation, query), len(body), body)
         self._sent_bytes = 0
         self._answer.begin()
@@ -284,10 +274,10 @@ class CallConnection:
         self._deadlines.remove(self._handle)
         self._handle.finish()
         if error is not None:
-            return Reply(failure=self._failure(error), duration_ms=_elapsed_ms(self._began))
+            return Reply(failure=self._failure(error), duration_ms=self._elapsed_ms())
         if self._handle.was_aborted:  # once aborted, an answer without a length looks complete
-            return Reply(failure=self._overdue(), duration_ms=_elapsed_ms(self._began))
-        return self._reply(self._began)
+            return Reply(failure=self._overdue(), duration_ms=self._elapsed_ms())
+        return self._reply()
 
     def close(self) -> None:
         """Close the connection, also during a call."""
@@ -328,26 +318,29 @@ class CallConnection:
             answer.end()
         return answer.is_complete or answer.size > self._limit.size
 
-    def _reply(self, began: float) -> Reply:
-        answer = self._answer
+    def _reply(self) -> Reply:
+        answer, took_ms = self._answer, self._elapsed_ms()
         encoding, after, date = [answer.headers.get(name, b"").decode("latin-1") for name in _USED_HEADERS]
         body_file = answer.body_file.finish() if answer.body_file else None
         packed = bytes(answer.body)
         if body_file is not None:
             plain = encoding.lower() in ("", "identity")
-            if answer.size > (self._limit if plain else _limit_of_calls(self._settings)).size:
-                return Reply(answer.status, failure=_too_large(self._limit), duration_ms=_elapsed_ms(began))
+            if answer.size > (self._limit if plain else self._call_limit).size:
+                return Reply(answer.status, failure=_too_large(self._limit), duration_ms=took_ms)
             if plain:
                 beginning = body_file.read(_BEGINNING_BYTES)
-                return Reply(answer.status, beginning, after, date, duration_ms=_elapsed_ms(began), body_file=body_file)
+                return Reply(answer.status, beginning, after, date, duration_ms=took_ms, body_file=body_file)
             packed = body_file.read()
         unpacked = self._unpack(packed, encoding)
         if isinstance(unpacked, Failure):
-            return Reply(answer.status, failure=unpacked, duration_ms=_elapsed_ms(began))
-        return Reply(answer.status, self._mask.masked(unpacked), after, date, duration_ms=_elapsed_ms(began))
+            return Reply(answer.status, failure=unpacked, duration_ms=took_ms)
+        return Reply(answer.status, self._mask.masked(unpacked), after, date, duration_ms=took_ms)
+
+    def _elapsed_ms(self) -> int:
+        return round((time.monotonic() - self._began) * 1000)
 
     def _unpack(self, packed: bytes, encoding: str) -> bytes | Failure:
-        allowed = self._settings.dispatch.answer_bytes_max
+        allowed = self._call_limit.size
         plain = packed
         if encoding.lower() in ("gzip", "x-gzip"):
             try:
@@ -361,7 +354,7 @@ class CallConnection:
             coding = self._mask.masked(encoding.encode("latin-1")).decode("latin-1")  # an exchange may echo anything
             return Failure(PACKED, f"the answer is packed as {coding[:40]!r}, which was not requested", has_sent=True)
         if len(plain) > allowed:
-            return _too_large(_limit_of_calls(self._settings))
+            return _too_large(self._call_limit)
         return plain
 
     def _failure(self, error: Exception) -> Failure:
@@ -389,10 +382,6 @@ class CallConnection:
 
 def _too_large(limit: _Limit) -> Failure:
     return Failure(TOO_LARGE, f"the answer is larger than {limit.size} bytes ({limit.size_in})", has_sent=True)
-
-
-def _elapsed_ms(began: float) -> int:
-    return round((time.monotonic() - began) * 1000)
 
 
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE")

@@ -32,6 +32,7 @@ from loadsheet.dispatch.outcomes import SAID_NO, OutcomeKind
 from loadsheet.ledger import Attempt, Entry, Finding, State
 from loadsheet.problems import Problem
 from loadsheet.settings import Settings
+from loadsheet.settings.sections import VerificationSettings
 
 FIELDS_SHOWN = 4
 
@@ -239,19 +240,15 @@ def seconds(since: str, until: str) -> float:
 
 def conclude(case: Case, settings: Settings) -> Conclusion:
     """Decide a case."""
-    action = BY_NAME[case.entry.operation].action
-    if action is Action.STATUS:
-        return _status(case, settings)
-    if action is Action.QUOTE:
-        return _quote(case, settings)
+    action, rules = BY_NAME[case.entry.operation].action, settings.verification
+    if action in _UNLISTED:
+        return _once_more(case, rules, *_UNLISTED[action])
     if action is Action.CONFIRM:
-        return _stays(
-            "no listing shows decisions on quotes, and decisions are never sent again automatically: ask the carrier or check the exchange",
-            case,
-        )
+        why = "no listing shows decisions on quotes, and decisions are never sent again automatically: ask the carrier or check the exchange"
+        return _stays(why, case)
     if case.observation.shown in _UNCLEAR:
         return _stays(_UNCLEAR[case.observation.shown].format(fields=case.observation.detail), case)
-    return {Action.CREATE: _create, Action.UPDATE: _update, Action.DELETE: _delete}[action](case, settings)
+    return {Action.CREATE: _create, Action.UPDATE: _update, Action.DELETE: _delete}[action](case, rules)
 
 
 def possibly_doubled(entry: Entry, sends: int) -> Problem:
@@ -274,62 +271,48 @@ def _in_doubt(attempts: Sequence[Attempt]) -> list[Attempt]:
     return [attempt for attempt in attempts if attempt.outcome in ("", OutcomeKind.UNKNOWN)]
 
 
-def _create(case: Case, settings: Settings) -> Conclusion:
+def _create(case: Case, rules: VerificationSettings) -> Conclusion:
     if case.observation.shown is Presence.AS_SENT:
         return Conclusion(State.ACCEPTED, "shown by the listing")
-    unmet = _not_proved_absent(case, settings)
-    counts = _look_counts(case, settings)
+    unmet, counts = _not_proved_absent(case, rules), _look_counts(case, rules)
     if unmet:
         return _stays(unmet, case, counts=counts)
     if case.said_no:
         return _refused(case, "it is proved absent", counts=counts)
-    if settings.verification.create_after_absent == "review":
-        return _stays(
-            "it is proved absent by two listings; verification.create_after_absent = review",
-            case,
-            counts=counts,
-        )
-    if case.sends >= settings.verification.create_sends_max:
-        return _stays(
-            f"it is proved absent, and was sent {case.sends} times (verification.create_sends_max)", case, counts=counts
-        )
+    if rules.create_after_absent == "review":
+        why = "it is proved absent by two listings; verification.create_after_absent = review"
+        return _stays(why, case, counts=counts)
+    if case.sends >= rules.create_sends_max:
+        why = f"it is proved absent, and was sent {case.sends} times (verification.create_sends_max)"
+        return _stays(why, case, counts=counts)
     return Conclusion(State.READY, "proved absent by two listings: sent again", counts)
 
 
-def _update(case: Case, settings: Settings) -> Conclusion:
+def _update(case: Case, rules: VerificationSettings) -> Conclusion:
     if case.observation.shown is Presence.AS_SENT:
         return Conclusion(State.ACCEPTED, "shown by the listing")
     if case.observation.shown is Presence.ABSENT:
         return _stays("the listing does not show its record", case)
-    return _sent_again(
-        case, settings, allowed=settings.verification.update_resend, setting="verification.update_resend"
-    )
+    return _sent_again(case, rules, "update_resend")
 
 
-def _delete(case: Case, settings: Settings) -> Conclusion:
+def _delete(case: Case, rules: VerificationSettings) -> Conclusion:
     if case.observation.shown is Presence.AS_BEFORE:
-        return _sent_again(
-            case, settings, allowed=settings.verification.delete_resend, setting="verification.delete_resend"
-        )
-    unmet = _not_proved_absent(case, settings)
-    counts = _look_counts(case, settings)
-    if unmet:
-        return _stays(unmet, case, counts=counts)
-    return Conclusion(State.ACCEPTED, "its record is gone, as two listings show", counts)
+        return _sent_again(case, rules, "delete_resend")
+    if unmet := _not_proved_absent(case, rules):
+        return _stays(unmet, case, counts=_look_counts(case, rules))
+    return Conclusion(State.ACCEPTED, "its record is gone, as two listings show", _look_counts(case, rules))
 
 
-def _sent_again(case: Case, settings: Settings, *, allowed: bool, setting: str) -> Conclusion:
+def _sent_again(case: Case, rules: VerificationSettings, setting: str) -> Conclusion:
     """An update or delete whose record is unchanged: sent again, it has the same effect as the first call."""
-    if case.waited_s < settings.verification.quiesce_s:
-        return _stays(
-            f"its record is unchanged; {_pause(case, settings.verification.quiesce_s, 'verification.quiesce_s')}",
-            case,
-        )
+    if case.waited_s < rules.quiesce_s:
+        return _stays(f"its record is unchanged; {_pause(case, rules, 'quiesce_s')}", case)
     if case.said_no:
         return _refused(case, "its record is unchanged")
-    if not allowed:
-        return _stays(f"its record is unchanged, and {setting} is off", case)
-    if case.sends >= settings.verification.sends_max:
+    if not getattr(rules, setting):
+        return _stays(f"its record is unchanged, and verification.{setting} is off", case)
+    if case.sends >= rules.sends_max:
         return _stays(f"its record is unchanged, and it was sent {case.sends} times (verification.sends_max)", case)
     return Conclusion(State.READY, "its record is unchanged: sent again")
 
@@ -339,61 +322,49 @@ def _refused(case: Case, proof: str, *, counts: bool = False) -> Conclusion:
     return Conclusion(State.REFUSED, f"{proof}, after {case.said_no}", counts, problem)
 
 
-def _status(case: Case, settings: Settings) -> Conclusion:
-    if settings.verification.status_on_unknown == "review":
-        return _stays(
-            "no listing shows status updates, and verification.status_on_unknown = review: it may be lost", case
-        )
-    return _once_more(case, settings.verification.status_quiesce_s, "verification.status_quiesce_s", "status updates")
+_UNLISTED = {
+    Action.STATUS: ("status updates", "status_on_unknown", "status_quiesce_s"),
+    Action.QUOTE: ("quotes", "quote_on_unknown", "quiesce_s"),
+}
+"""What no listing shows, and the settings that say what to do and after how long."""
 
 
-def _quote(case: Case, settings: Settings) -> Conclusion:
-    if settings.verification.quote_on_unknown == "review":
-        return _stays("no listing shows quotes, and verification.quote_on_unknown = review: it may be lost", case)
-    return _once_more(case, settings.verification.quiesce_s, "verification.quiesce_s", "quotes")
-
-
-def _once_more(case: Case, pause_s: float, name: str, what: str) -> Conclusion:
+def _once_more(case: Case, rules: VerificationSettings, what: str, setting: str, pause: str) -> Conclusion:
+    if getattr(rules, setting) == "review":
+        return _stays(f"no listing shows {what}, and verification.{setting} = review: it may be lost", case)
     if case.sends >= UNLISTED_SENDS_MAX:
         return _stays(f"no listing shows {what}, and it was sent {case.sends} times", case)
-    if case.waited_s < pause_s:
-        return _stays(f"no listing shows {what}; {_pause(case, pause_s, name)}, then sent once more", case)
-    return Conclusion(
-        State.READY,
-        f"no listing shows {what}: sent once more, possibly a duplicate",
-        problem=possibly_doubled(case.entry, case.sends),
-    )
+    if case.waited_s < getattr(rules, pause):
+        return _stays(f"no listing shows {what}; {_pause(case, rules, pause)}, then sent once more", case)
+    text = f"no listing shows {what}: sent once more, possibly a duplicate"
+    return Conclusion(State.READY, text, problem=possibly_doubled(case.entry, case.sends))
 
 
-def _not_proved_absent(case: Case, settings: Settings) -> str:
+def _not_proved_absent(case: Case, rules: VerificationSettings) -> str:
     """The unmet rule in words; empty if absence is proved."""
     if not case.observation.counts:
         return f"it is not listed, which proves nothing: {case.observation.why}"
-    if case.waited_s < settings.verification.quiesce_s:
-        return f"it is not listed; {_pause(case, settings.verification.quiesce_s, 'verification.quiesce_s')}"
-    if not any(_is_first_look(look, case, settings) for look in case.looks):
-        gap = f"at least {settings.verification.confirm_gap_s:g} s later (verification.confirm_gap_s)"
+    if case.waited_s < rules.quiesce_s:
+        return f"it is not listed; {_pause(case, rules, 'quiesce_s')}"
+    if not any(_is_first_look(look, case, rules) for look in case.looks):
+        gap = f"at least {rules.confirm_gap_s:g} s later (verification.confirm_gap_s)"
         return f"it is not listed; a second listing {gap} must confirm this"
     return ""
 
 
-def _is_first_look(look: Finding, case: Case, settings: Settings) -> bool:
+def _is_first_look(look: Finding, case: Case, rules: VerificationSettings) -> bool:
     # A finding from before the last attempt proves nothing about it.
     is_relevant = look.at >= case.entry.changed_at and look.counts and look.shown == Presence.ABSENT
-    return is_relevant and seconds(look.at, case.at) >= settings.verification.confirm_gap_s
+    return is_relevant and seconds(look.at, case.at) >= rules.confirm_gap_s
 
 
-def _look_counts(case: Case, settings: Settings) -> bool:
-    return (
-        case.observation.shown is Presence.ABSENT
-        and case.observation.counts
-        and case.waited_s >= settings.verification.quiesce_s
-    )
+def _look_counts(case: Case, rules: VerificationSettings) -> bool:
+    return case.observation.shown is Presence.ABSENT and case.observation.counts and case.waited_s >= rules.quiesce_s
 
 
-def _pause(case: Case, pause_s: float, name: str) -> str:
-    left = max(pause_s - case.waited_s, 0.0)
-    return f"it may still be applied: checked again in {left:.0f} s ({name})"
+def _pause(case: Case, rules: VerificationSettings, setting: str) -> str:
+    left = max(getattr(rules, setting) - case.waited_s, 0.0)
+    return f"it may still be applied: checked again in {left:.0f} s (verification.{setting})"
 
 
 def _stays(why: str, case: Case, *, counts: bool = False) -> Conclusion:

@@ -72,7 +72,13 @@ def verify_with(
     """Like `verify_unknown` with listings already fetched, by subject; other subjects are skipped."""
     cases = list(unknown_cases(listings, ledger, settings, timer or UnknownTimer(ledger.now)))
     concluded = [(case, conclude(case, settings)) for case in cases]
-    ledger.record_findings(run, [_finding(run, case, conclusion) for case, conclusion in concluded])
+    ledger.record_findings(
+        run,
+        [
+            Finding(case.entry.id, run.name, case.at, case.observation.shown, conclusion.counts, conclusion.text)
+            for case, conclusion in concluded
+        ],
+    )
     settlements = [one for case, conclusion in concluded if (one := _settlement(case, conclusion))]
     settled = ledger.settle_from_listing(run, settlements) if settlements else []
     states = Counter(settlement.state for settlement in settled)
@@ -126,10 +132,6 @@ def _witnesses(queries: LedgerQueries, listing: Operation) -> list[Witness]:
     makes = [write.name for write in writes if write.action is not Action.DELETE]
     ends = [write.name for write in writes if write.action is Action.DELETE]
     return [Witness(key, since) for key, since in queries.witnesses(makes, ends, WITNESSES_TRIED)]
-
-
-def _finding(run: Run, case: Case, conclusion: Conclusion) -> Finding:
-    return Finding(case.entry.id, run.name, case.at, case.observation.shown, conclusion.counts, conclusion.text)
 
 
 def _settlement(case: Case, conclusion: Conclusion) -> Settlement | None:

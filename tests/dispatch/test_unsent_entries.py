@@ -65,7 +65,7 @@ def sent(ledger, url, most, run, **options):
 
 
 @pytest.mark.parametrize("connections", [1, 4])
-def test_so_many_are_sent_and_the_rest_stays_ready(ledger, connections):
+def test_a_limit_of_entries_is_kept_and_the_rest_stays_ready(ledger, connections):
     run, drop = ready_entries.new_orders(ledger, 12)
     with Scripted(accepts) as server:
         report = sent(ledger, server.url, 5, run, connections=connections)
@@ -135,7 +135,7 @@ def test_the_rate_is_that_of_the_last_minute():
     assert rate.per_second(300 + RECENT_S) < 1.1, "a pause counts"
 
 
-def test_nobody_knows_before_anything_was_done():
+def test_without_a_rate_the_end_is_unknown():
     assert Rate(5.0).per_second(5.0) == 0
     told = forecast(1200, 0.0, NOW, None)
     assert told.ends_at is None
@@ -143,7 +143,7 @@ def test_nobody_knows_before_anything_was_done():
     assert not forecast(1, 0.0, NOW, NOW).fits
 
 
-def test_it_says_whether_the_rest_fits_the_night():
+def test_the_forecast_says_whether_the_rest_is_sent_in_time():
     night = NOW + timedelta(hours=2)
     good, bad = forecast(3600, 1.0, NOW, night), forecast(3600, 0.1, NOW, night)
     assert (good.fits, bad.fits) == (True, False)
@@ -156,7 +156,7 @@ def test_it_says_whether_the_rest_fits_the_night():
     assert forecast(10**12, 0.001, NOW, None).ends_at.year < 2040, "no date is out of range"
 
 
-def test_a_run_says_what_is_left_and_whether_it_fits_the_night():
+def test_a_delivery_says_what_is_left_and_whether_it_is_late():
     def told(remaining, per_second, finish_by=NOW + timedelta(hours=1)):
         return DeliveryResult(None, {}, forecast(remaining, per_second, NOW, finish_by))
 
