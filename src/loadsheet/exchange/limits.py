@@ -7,9 +7,8 @@ because uvicorn does not handle them: invalid HTTP, `Upgrade` requests, half-clo
 import asyncio
 import time
 from enum import Enum, auto
-from functools import partial
 from math import ceil
-from typing import Any, cast
+from typing import Any
 
 import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -28,11 +27,6 @@ BUSY_RETRY_S = 5
 _DROPPED_MAX = 64_000_000  # bytes of a body after its answer: simple clients send everything before they read
 _DRAINED_MAX = 1_000_000  # bytes of an ignored body
 _GATHERED_MAX = 65_536
-
-
-def limited_protocol(limits: ServerSettings) -> type[asyncio.Protocol]:
-    """The protocol factory for uvicorn, which expects a class."""
-    return cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits))
 
 
 class RateLimit:
