@@ -235,29 +235,6 @@ def test_two_requests_at_once_are_answered_in_their_order(tmp_path):
     assert got.index(b"SO-1001") < got.index(b"SO-2")
 
 
-def test_the_same_seed_draws_the_same_lots_and_noise():
-    def drawn(seed):
-        faults = Faults([FaultRule(FaultClass.HTML, share=0.3)], seed)
-        return [faults.at_headers("order.create").rule for _ in range(200)], faults.noise(1, 20)
-
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
-    assert 35 <= drawn(1)[0].count(0) <= 85
-
-
-def test_places_count_from_one():
-    for rule, places in (
-        ({}, [1, 2, 3, 4, 5, 6, 7]),
-        ({"at": (2, 5)}, [2, 5]),
-        ({"every": 3}, [3, 6]),
-        ({"from_": 6}, [6, 7]),
-        ({"until": 2}, [1, 2]),
-        ({"from_": 2, "until": 3}, [2, 3]),
-        ({"at": (1,), "every": 4, "from_": 7}, [1, 4, 7]),
-    ):
-        assert [place for place in range(1, 8) if FaultRule(FaultClass.HTML, **rule).holds_at(place)] == places
-
-
 def test_the_first_rule_that_holds_wins_with_or_without_a_key():
     keyed, plain = FaultRule(FaultClass.HTML, key="A"), FaultRule(FaultClass.GARBAGE, at=(2,))
     for rules, expected in (((keyed, plain), ["html", "html"]), ((plain, keyed), ["html", "garbage"])):

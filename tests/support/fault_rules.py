@@ -6,7 +6,7 @@ The fault of each request is the same for the same order of requests. `fault_pro
 import gzip
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
@@ -123,19 +123,14 @@ _BODY_UNREAD = {FaultClass.REFUSED, FaultClass.RESET_BEFORE_BODY, FaultClass.RES
 class FaultRule:
     """The requests that get one fault class.
 
-    Requests of `operation` (and of the business `key`, if given) are counted from 1. The rule matches those at the positions `at`,
-    every `every`-th, and all from `from_` to `until`; without any of these, all. `share` (0 to 1) of the matching requests are
-    selected at random, reproducibly for the same `seed` and position. Sizes are bytes; 0 means the class's default.
+    Requests of `operation` (and of the business `key`, if given) are counted from 1. The rule matches those at the positions `at`;
+    without any, all. Sizes are bytes; 0 means the class's default.
     """
 
     fault: FaultClass
     operation: str = ANY
     key: str = ""
-    at: tuple[int, ...] = ()
-    every: int = 0
-    from_: int = 0
-    until: int = 0
-    share: float = 1.0
+    at: Collection[int] = ()
     seconds: float = 1.0
     status: int = 0
     retry_after: str = ""
@@ -146,15 +141,6 @@ class FaultRule:
         assert self.operation in (ANY, CONNECT, *BY_NAME), f"{self.operation} is not an operation"
         assert (self.fault in _BY_CONNECTION) == (self.operation == CONNECT), f"{self.fault} at {self.operation}"
         assert not (self.key and self.fault in _BODY_UNREAD), f"{self.fault} occurs before the key is read"
-
-    def holds_at(self, place: int) -> bool:
-        """Whether the rule matches the request at a position (from 1) among those that it counts, apart from `share`."""
-        if place in self.at or (self.every and place % self.every == 0):
-            return True
-        bounded = self.from_ or self.until
-        if bounded and place >= self.from_ and (not self.until or place <= self.until):
-            return True
-        return not (self.at or self.every or bounded)
 
 
 class Fired(NamedTuple):
@@ -176,13 +162,9 @@ class Match(NamedTuple):
 
 @dataclass(slots=True)
 class Faults:
-    """Counts requests and returns the fault of each: the first rule that matches wins. Not thread-safe.
-
-    `seed` is that of the random selection and of the noise.
-    """
+    """Counts requests and returns the fault of each: the first rule that matches wins. Not thread-safe."""
 
     rules: Sequence[FaultRule] = ()
-    seed: int = 0
     fired: list[Fired] = field(default_factory=list)
     _places: Counter[int] = field(default_factory=Counter)
     _numbers: Counter[str] = field(default_factory=Counter)
@@ -218,17 +200,9 @@ class Faults:
             if rule.key not in (("",) if keys is None else set(keys) - {""}):
                 continue
             self._places[index] += 1
-            if first is None and rule.holds_at(self._places[index]) and self._is_selected(index, rule):
+            if first is None and (not rule.at or self._places[index] in rule.at):
                 first = index
         return first
-
-    def noise(self, number: int, size: int) -> bytes:
-        """Random bytes, the same for the same seed."""
-        return random.Random(f"{self.seed}:{number}").randbytes(size)
-
-    def _is_selected(self, index: int, rule: FaultRule) -> bool:
-        generator = random.Random(f"{self.seed}:{index}:{self._places[index]}")
-        return rule.share >= 1 or generator.random() < rule.share
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +239,17 @@ class Spoiled(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """The parts of a spoiled answer: the correct answer (empty without effect), the rule, the noise, and the record's key."""
+    """The parts of a spoiled answer: the correct answer (empty without effect), the rule, the request's number, and the record's key."""
 
     answer: Answer
     rule: FaultRule
-    noise: Callable[[int], bytes]
+    number: int
     key: str
+
+    @property
+    def noise(self) -> bytes:
+        """Random bytes, the same for the same request."""
+        return random.Random(self.number).randbytes(self.rule.bytes or NOISE_BYTES)
 
     @property
     def size(self) -> int:
@@ -330,8 +309,8 @@ _SPOILED: dict[FaultClass, Callable[[Wrong], Answer | bytes]] = {
     FaultClass.TWO_LENGTHS: lambda wrong: (
         wrong.answer.head(wrong.size, ((b"content-length", b"%d" % (wrong.size + 7)),)) + wrong.answer.body
     ),
-    FaultClass.GARBAGE: lambda wrong: Answer(200, _JSON, wrong.noise(wrong.rule.bytes or NOISE_BYTES)),
-    FaultClass.NOT_HTTP: lambda wrong: wrong.noise(wrong.rule.bytes or NOISE_BYTES),
+    FaultClass.GARBAGE: lambda wrong: Answer(200, _JSON, wrong.noise),
+    FaultClass.NOT_HTTP: lambda wrong: wrong.noise,
     FaultClass.HTML: lambda _wrong: Answer(200, ((b"content-type", b"text/html; charset=utf-8"),), _PAGE),
     FaultClass.WRONG_SHAPE: lambda _wrong: Answer(200, _JSON, b'[{"ok": true, "data": null}]'),
     FaultClass.STATUS_FALSE: lambda wrong: Answer(200, _JSON, encode(_denied(msgspec.json.decode(wrong.answer.body)))),
