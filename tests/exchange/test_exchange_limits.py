@@ -397,15 +397,6 @@ def test_a_client_that_stops_in_the_middle_is_let_go(plain, connect):
     assert "half" not in listed(plain[0])
 
 
-def test_an_answer_leaves_in_one_piece(connect):
-    with connect() as connection:
-        for number in range(20):
-            connection.sendall(request("order.create", {**ORDER, "order_id": f"one piece {number}"}))
-            head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
-            assert b"content-length: %d" % len(body) in head
-            assert body
-
-
 def test_a_question_for_the_head_alone_gets_no_body(connect):
     head = request("order.list", None).replace(b"GET ", b"HEAD ")
     with connect() as connection:
