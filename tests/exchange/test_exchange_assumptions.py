@@ -8,7 +8,8 @@ import pytest
 from exchange_calls import embedded, encode, inside
 from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, TENDER
 
-from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Assumptions, ErrorShape, register
+from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Assumptions, register
+from loadsheet.contract.operations import ErrorShape
 
 UPDATE = GOOD["order.update"]
 WEIGHT_IN_TEXT = {**ORDER, "total_weight": "12.50"}
