@@ -188,7 +188,7 @@ def test_a_run_that_is_told_to_end_ends_after_the_calls_under_way_and_the_next_o
         return Counter(state for (state,) in workspace.ask("select state from entries"))
 
     workspace.write_orders(40)
-    slow = {"fault": FaultClass("slow_effect"), "operation": "order.create", "from_": 6, "until": 40, "seconds": 0.15}
+    slow = {"fault": FaultClass("slow_effect"), "operation": "order.create", "at": range(6, 41), "seconds": 0.15}
     with misbehaving(tmp_path, slow) as served:
         words = ("run", "--exchange", served.exchange.url)
         for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):

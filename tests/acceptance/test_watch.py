@@ -62,7 +62,7 @@ def test_a_watch_takes_files_as_they_come_and_a_wrong_mapping_ends_it(workspace)
 def slow(first):
     """Some calls of which each takes long enough for a signal to come between them."""
     fault = FaultClass("slow_effect")
-    return {"fault": fault, "operation": "order.create", "from_": first, "until": first + 15, "seconds": 0.15}
+    return {"fault": fault, "operation": "order.create", "at": range(first, first + 16), "seconds": 0.15}
 
 
 @pytest.mark.journey

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from loadsheet.contract import (
     BY_NAME,
     WRITES,
-    Answer,
     Assumptions,
-    ErrorShape,
     Fault,
     UndocumentedAnswer,
     listing,
@@ -19,6 +17,7 @@ from loadsheet.contract import (
     refusal,
     success,
 )
+from loadsheet.contract.operations import Answer, ErrorShape
 
 ASSUMED = Assumptions()
 PAYLOAD = {

@@ -13,8 +13,8 @@ from loadsheet.contract import (
     body_checker,
     checker,
     components,
-    model,
 )
+from loadsheet.contract.validation import model
 
 STRICT = Assumptions()
 

@@ -17,7 +17,7 @@ from loadsheet.ingest import IngestResult
 from loadsheet.problems import ExchangeUnreachable, NotAllSent
 from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report, resolve_earlier
 
-UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.status", "from_": 1, "until": 1}
+UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.status", "at": (1,)}
 
 
 def deliver_and_account(ledger, run, clock, url, settings, *, pause_s=0):

@@ -16,10 +16,7 @@ from loadsheet.contract import BY_NAME, Assumptions
 from loadsheet.exchange import Store, create_app
 
 CLIENTS = 4
-OWN = {  # of each subject: fields that one client alone sends
-    "order": ["pickup_city", "delivery_city", "vehicle_type", "pickup_company"],
-    "tender": ["pickup_city", "delivery_city", "vehicle_type", "pickup_company"],
-}
+OWN = ["pickup_city", "delivery_city", "vehicle_type", "pickup_company"]  # fields that one client alone sends
 SHARED = "transport_mode"
 one_subject_on_each_database = pytest.mark.parametrize(
     ("database", "subject"), [("sqlite", "tender"), ("postgresql", "order")], indirect=["database"]
@@ -67,13 +64,13 @@ def test_updates_of_different_fields_all_survive_and_of_one_field_one_whole_valu
     for turn in range(8):
         updates = [
             (f"{subject}.update", {**base(subject), field: f"{field} {turn}", SHARED: f"by {field} {turn}"})
-            for field in OWN[subject]
+            for field in OWN
         ]
         at_once(clients, updates)
         record = listed(clients[turn % CLIENTS], subject)
-        assert {field: record[field] for field in OWN[subject]} == {f: f"{f} {turn}" for f in OWN[subject]}
-        assert record[SHARED] in {f"by {field} {turn}" for field in OWN[subject]}
-        changed = {*OWN[subject], SHARED}
+        assert {field: record[field] for field in OWN} == {f: f"{f} {turn}" for f in OWN}
+        assert record[SHARED] in {f"by {field} {turn}" for field in OWN}
+        changed = {*OWN, SHARED}
         assert {name: record[name] for name in created if name not in changed} == {
             name: value for name, value in created.items() if name not in changed
         }
@@ -85,7 +82,7 @@ def test_an_update_that_begins_after_another_was_answered_wins(clients, subject)
     dice = random.Random(7)
     last = {}
     for turn in range(20):
-        fields = dice.sample([*OWN[subject], SHARED], 2)
+        fields = dice.sample([*OWN, SHARED], 2)
         change = dict.fromkeys(fields, f"{turn}")
         dice.choice(clients).done(f"{subject}.update", {**base(subject), **change})
         last |= change

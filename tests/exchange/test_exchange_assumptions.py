@@ -8,7 +8,8 @@ import pytest
 from exchange_calls import embedded, encode, inside
 from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, PARTIES, QUOTE, TENDER
 
-from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Assumptions, ErrorShape, register
+from loadsheet.contract import OPERATIONS, UNKNOWN_METHOD, Assumptions, register
+from loadsheet.contract.operations import ErrorShape
 
 UPDATE = GOOD["order.update"]
 WEIGHT_IN_TEXT = {**ORDER, "total_weight": "12.50"}
@@ -17,9 +18,13 @@ WEIGHT_AS_NUMBER = {**TENDER, "packages": [{**TENDER["packages"][0], "weight": 1
 
 @pytest.fixture
 def under(tmp_path):
+    """An exchange with these assumptions, at which these calls have been made."""
+
     @contextmanager
-    def start(**assumptions):
+    def start(*calls, **assumptions):
         with inside(tmp_path / "exchange.db", **assumptions) as app:
+            for name in calls:
+                app.done(name, GOOD[name])
             yield app
 
     return start
@@ -75,8 +80,7 @@ def test_text_length_max(under):
 
 def test_null_fields_are_refused_or_absent(under):
     nulls = {**UPDATE, "vehicle_type": None, "packages": [{"package_type": "Box", "item_name": "x", "weight": None}]}
-    with under(null_fields="reject") as app:
-        app.done("order.create", ORDER)
+    with under("order.create", null_fields="reject") as app:
         assert set(app.errors("order.update", nulls)) == {"vehicle_type", "packages[0].weight"}
         assert app.errors("order.update", {**UPDATE, "sender_id": None}) == {"sender_id": "must be a text or a number"}
 
@@ -87,8 +91,7 @@ def test_a_null_that_means_absent_changes_nothing(under):
         "order_references": None,
         "packages": [{"package_type": "Box", "item_name": "x", "weight": None}],
     }
-    with under(null_fields="absent") as app:
-        app.done("order.create", ORDER)
+    with under("order.create", null_fields="absent") as app:
         app.done("order.update", nulls)
         packages = [{"package_type": "Box", "item_name": "x"}]
         assert app.orders() == [{**ORDER, "currency": "USD", "packages": packages}]
@@ -132,9 +135,7 @@ def test_status_sets_order_status(under, setting, status):
 
 @pytest.mark.parametrize(("setting", "status"), [("", "OPEN"), ("ACCEPTED", "ACCEPTED")])
 def test_accept_sets_tender_status(under, setting, status):
-    with under(accept_sets_tender_status=setting) as app:
-        app.done("tender.create", TENDER)
-        app.done("tender.quote", QUOTE)
+    with under("tender.create", "tender.quote", accept_sets_tender_status=setting) as app:
         app.done("tender.confirm", {**CONFIRMATION, "status": "reject"})
         assert app.tenders()[0]["tender_status"] == "OPEN"
         app.done("tender.quote", QUOTE)  # a rejected quote is decided; a new one is not
@@ -157,9 +158,7 @@ def test_accept_sets_tender_status(under, setting, status):
     ],
 )
 def test_tender_listing_query_and_plain_listing(under, asks, plain, query, shown):
-    with under(tender_listing_query=asks, plain_listing=plain) as app:
-        app.done("order.create", ORDER)
-        app.done("tender.create", TENDER)
+    with under("order.create", "tender.create", tender_listing_query=asks, plain_listing=plain) as app:
         (record,) = app.orders(query)
         assert shown in record
         assert ("packages" in record, "tender_status" in record) == (True, shown == "tender_id")
@@ -212,9 +211,7 @@ def test_update_unknown(under, subject, setting, status, held):
 
 @pytest.mark.parametrize(("setting", "status"), [("replace", 200), ("reject", 400)])
 def test_quote_existing(under, setting, status):
-    with under(quote_existing=setting) as app:
-        app.done("tender.create", TENDER)
-        app.done("tender.quote", QUOTE)
+    with under("tender.create", "tender.quote", quote_existing=setting) as app:
         answer = app.call("tender.quote", {**QUOTE, "tenderRate": "1"})
         assert answer.status == status
         if status == 400:
@@ -237,9 +234,7 @@ def test_confirm_unknown(under, setting, status):
 @pytest.mark.parametrize("first", ["accept", "reject"])
 def test_confirm_decided(under, setting, statuses, first):
     other = {"accept": "reject", "reject": "accept"}[first]
-    with under(confirm_decided=setting) as app:
-        app.done("tender.create", TENDER)
-        app.done("tender.quote", QUOTE)
+    with under("tender.create", "tender.quote", confirm_decided=setting) as app:
         app.done("tender.confirm", {**CONFIRMATION, "status": first})
         again = [app.call("tender.confirm", {**CONFIRMATION, "status": word}) for word in (first, other, first)]
         assert [answer.status for answer in again] == statuses
@@ -250,8 +245,7 @@ def test_confirm_decided(under, setting, statuses, first):
 
 
 def test_a_quote_that_was_rejected_may_be_given_anew_and_is_undecided_then(under):
-    with under() as app:
-        app.done("tender.create", TENDER)
+    with under("tender.create") as app:
         for rate in ("950.00", "900.00"):
             app.done("tender.quote", {**QUOTE, "tenderRate": rate})
             app.done("tender.confirm", {**CONFIRMATION, "status": "reject"})
@@ -261,10 +255,7 @@ def test_a_quote_that_was_rejected_may_be_given_anew_and_is_undecided_then(under
 
 @pytest.mark.parametrize(("setting", "status"), [("reject", 400), ("replace", 200)])
 def test_quote_accepted(under, setting, status):
-    with under(quote_accepted=setting) as app:
-        app.done("tender.create", TENDER)
-        app.done("tender.quote", QUOTE)
-        app.done("tender.confirm", CONFIRMATION)
+    with under("tender.create", "tender.quote", "tender.confirm", quote_accepted=setting) as app:
         assert app.call("tender.quote", {**QUOTE, "tenderRate": "1"}).status == status
         undecided = {**CONFIRMATION, "status": "reject"}
         assert app.call("tender.confirm", undecided).status == status
@@ -277,9 +268,7 @@ def test_quote_accepted(under, setting, status):
 @pytest.mark.parametrize("word", ["maybe", "Accept", "", "accepted"])
 @pytest.mark.parametrize(("setting", "status"), [("closed", 400), ("open", 200)])
 def test_decision_words(under, setting, status, word):
-    with under(decision_words=setting) as app:
-        app.done("tender.create", TENDER)
-        app.done("tender.quote", QUOTE)
+    with under("tender.create", "tender.quote", decision_words=setting) as app:
         answer = app.call("tender.confirm", {**CONFIRMATION, "status": word})
         assert answer.status == status
         if status == 400:
@@ -305,8 +294,7 @@ def test_status_on_400(under, setting, statuses):
 
 @pytest.mark.parametrize(("setting", "name"), [(0, "data[1]"), (1, "data[2]")])
 def test_status_index_base(under, setting, name):
-    with under(status_index_base=setting) as app:
-        app.done("order.create", ORDER)
+    with under("order.create", status_index_base=setting) as app:
         assert list(app.errors("order.status", {"data": [EVENT, {}]})) == [name]
 
 
@@ -336,15 +324,13 @@ def test_body_bytes_max_is_kept_while_reading(tmp_path):
 
 
 def test_array_length_max(under):
-    with under(array_length_max=2) as app:
-        app.done("order.create", ORDER)
+    with under("order.create", array_length_max=2) as app:
         many = {**UPDATE, "packages": ORDER["packages"] * 2}
         assert list(app.errors("order.update", many)) == ["packages"]
 
 
 def test_status_records_max(under):
-    with under(status_records_max=2) as app:
-        app.done("order.create", ORDER)
+    with under("order.create", status_records_max=2) as app:
         assert app.call("order.status", {"data": [EVENT] * 2}).status == 200
         assert app.errors("order.status", {"data": [EVENT] * 3}) == {"data": "must hold 1 to 2 records, found 3"}
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from payload_examples import GOOD, ORDER
 
-from loadsheet.contract import OPERATIONS, WRITES, ErrorShape, read_refusal
+from loadsheet.contract import OPERATIONS, WRITES, read_refusal
+from loadsheet.contract.operations import ErrorShape
 from loadsheet.exchange.wire import DEPTH_MAX, BadBody, parse, stored
 from loadsheet.exchange.wire import encode as write
 

@@ -4,39 +4,17 @@ What any sequence of calls leaves, updates in part and restarts among them, stan
 """
 
 from exchange_calls import encode
-from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
+from payload_examples import CONFIRMATION, ORDER, QUOTE, TENDER
 
 from loadsheet.contract import BY_NAME, When
 
 TENDER_LISTED = [field.name for field in BY_NAME["tender.list"].record.fields if field.when is When.LISTED]
 
 
-def number(answer):
-    return answer["data"]["order_id"]["orders_data"][0]["SERVICE_ORDER"]
-
-
 def test_an_order_comes_back_digit_for_digit(app):
     app.done("order.create", ORDER)
     assert encode(app.orders()) == encode([ORDER])
     assert b'"total_weight":12.50,' in app.call("order.list", {}).raw
-
-
-def test_an_order_keeps_its_number_until_it_is_deleted_and_never_shares_it(app):
-    assert number(app.done("order.create", ORDER)) == 1
-    assert number(app.done("order.update", GOOD["order.update"])) == "1"
-    assert number(app.done("order.create", {**ORDER, "order_id": "SO-2"})) == 2
-    app.done("order.delete", {"order_id": "SO-2"})
-    assert number(app.done("order.create", {**ORDER, "order_id": "SO-2"})) == 3
-
-
-def test_a_deleted_order_is_gone_and_can_be_created_anew(app):
-    app.done("order.create", ORDER)
-    app.done("order.delete", {"order_id": "SO-1001"})
-    assert app.orders() == []
-    assert app.call("order.delete", {"order_id": "SO-1001"}).body["error"]["details"] == "order_id: is not known"
-    assert app.errors("order.update", GOOD["order.update"]) == {"order_id": "is not known"}
-    assert app.errors("order.status", {"data": [EVENT]}) == {"data[0]": {"order_id": "is not known"}}
-    app.done("order.create", ORDER)
 
 
 def test_a_deleted_tender_takes_its_quotes_with_it(app):

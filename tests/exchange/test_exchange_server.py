@@ -14,7 +14,7 @@ from exchange_process import TOKEN, served
 from payload_examples import ORDER
 
 from loadsheet.contract import Assumptions
-from loadsheet.exchange import Address, Embedded, ExchangeSetup, TokenOffice, serve
+from loadsheet.exchange import Address, Embedded, ExchangeSetup, TokenAdmin, serve
 from loadsheet.problems import SettingsError
 
 
@@ -118,8 +118,8 @@ def test_the_exchange_listens_on_the_other_loopback_too(tmp_path):
 def test_no_token_is_kept_or_logged_whatever_happens(tmp_path, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     operators, database = "canary-of-the-token", f"sqlite:///{tmp_path / 'exchange.db'}"
-    with TokenOffice(database) as office:
-        _, partys = office.add(ORDER["sender_id"])
+    with TokenAdmin(database) as admin:
+        _, partys = admin.add(ORDER["sender_id"])
     with Embedded(database, operators, Assumptions()) as running:
         caller = OverSocket(running.url)
         for secret, status in ((operators, 200), (partys, 200), (operators + "x", 401), (partys + "x", 401)):

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 from exchange_calls import Inside, first_page
 from exchange_process import TOKEN
-from payload_examples import CONFIRMATION, EVENT, GOOD, ORDER, QUOTE, TENDER
+from payload_examples import EVENT, GOOD, ORDER, TENDER
 from sqlalchemy import create_engine, text
 
 from loadsheet.contract import BY_NAME, Assumptions
@@ -73,25 +73,6 @@ def test_calls_in_one_group_see_each_other_in_order(store, database):
     assert total == 1
     assert '"currency":"CHF"' in contents[0]
     assert [row[1] for row in rows(database, "status_events")] == ["SO-1001"]
-
-
-def test_quotes_follow_their_tender_within_one_group(store, database):
-    effects(store, [call("tender.create", TENDER), call("tender.quote", QUOTE), call("tender.confirm", CONFIRMATION)])
-    story = [
-        call("tender.quote", {**QUOTE, "carrier_id": "C-2"}),
-        call("tender.delete", {"tender_id": "T-1"}),
-        call("tender.create", TENDER),
-        call("tender.quote", {**QUOTE, "tenderRate": "1"}),
-    ]
-    assert not any(effect.faults for effect in effects(store, story))
-    assert [row[1:3] for row in rows(database, "quotes")] == [("T-1", "C-1")]
-    assert rows(database, "confirmations") == []
-
-
-def test_a_number_of_a_record_that_came_and_went_in_one_group_is_not_given_again(store):
-    effects(store, [call("order.create", ORDER), call("order.delete", {"order_id": "SO-1001"})])
-    (effect,) = effects(store, [call("order.create", ORDER)])
-    assert effect.number == 2
 
 
 def test_groups_of_any_size_are_written_as_they_came(store, database):

@@ -13,7 +13,7 @@ from payload_examples import CONFIRMATION, EVENT, GOOD, NEEDS, ORDER, QUOTE, TEN
 
 from loadsheet.cli import invoke
 from loadsheet.contract import BY_NAME, OPERATIONS, UNAUTHORISED, WRITES
-from loadsheet.exchange import Store, TokenOffice
+from loadsheet.exchange import Store, TokenAdmin
 from loadsheet.exchange.auth import REMEMBERED_S, Authenticator, digest_of
 from loadsheet.problems import SettingsError
 
@@ -43,8 +43,8 @@ class Holder:
 @contextmanager
 def opened(database, **assumptions):
     """Callers of the application by party; empty: an operator's own token, None: the one that serve was given."""
-    with TokenOffice(database) as office:
-        secrets = {party: office.add(party)[1] for party in (SENDER, RECEIVER, STRANGER, "C-1", "C-2", "")}
+    with TokenAdmin(database) as admin:
+        secrets = {party: admin.add(party)[1] for party in (SENDER, RECEIVER, STRANGER, "C-1", "C-2", "")}
     with inside(database, **assumptions) as caller:
         yield {None: Holder(caller, TOKEN), **{party: Holder(caller, secret) for party, secret in secrets.items()}}
 
@@ -230,11 +230,11 @@ def test_only_the_tenders_sender_decides_on_quotes_and_an_accepted_one_stays(on_
 
 def test_a_token_that_is_not_usable_opens_nothing(database):
     long_ago = datetime.now(UTC) - timedelta(days=3)
-    with TokenOffice(database, clock=lambda: long_ago) as office:
-        expired = office.add(SENDER, name="short", expires_days=2)[1]
-    with TokenOffice(database) as office:
-        token, revoked = office.add(SENDER, name="gone")
-        office.revoke("gone")
+    with TokenAdmin(database, clock=lambda: long_ago) as admin:
+        expired = admin.add(SENDER, name="short", expires_days=2)[1]
+    with TokenAdmin(database) as admin:
+        token, revoked = admin.add(SENDER, name="gone")
+        admin.revoke("gone")
     with inside(database) as app:
         for secret in (expired, revoked, "lsx_unknown", token.digest):
             for name in NAMES:
@@ -267,11 +267,11 @@ def test_the_token_is_looked_at_before_the_body_is_read(on_sqlite):
 
 
 def test_a_token_revoked_while_the_exchange_runs_is_refused_soon(on_sqlite):
-    with TokenOffice(on_sqlite) as office, embedded(on_sqlite) as caller:
-        _, secret = office.add(SENDER, name="short-lived")
+    with TokenAdmin(on_sqlite) as admin, embedded(on_sqlite) as caller:
+        _, secret = admin.add(SENDER, name="short-lived")
         holder = Holder(caller, secret)  # made while it runs, and known at once
         assert holder.call("order.create", ORDER).status == 200
-        office.revoke("short-lived")
+        admin.revoke("short-lived")
         deadline = time.monotonic() + REMEMBERED_S + 5
         while holder.call("order.list").status == 200 and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -280,8 +280,8 @@ def test_a_token_revoked_while_the_exchange_runs_is_refused_soon(on_sqlite):
 
 def test_a_token_that_expires_is_refused_at_that_moment(on_sqlite, monkeypatch):
     now = [datetime(2026, 3, 1, tzinfo=UTC)]
-    with TokenOffice(on_sqlite, clock=lambda: now[0]) as office:
-        _, secret = office.add("ACME", expires_days=2)
+    with TokenAdmin(on_sqlite, clock=lambda: now[0]) as admin:
+        _, secret = admin.add("ACME", expires_days=2)
     asked = []
     read = Store.read
     monkeypatch.setattr(Store, "read", lambda self, query: asked.append(query.keywords["digest"]) or read(self, query))
@@ -302,19 +302,19 @@ def test_a_token_that_expires_is_refused_at_that_moment(on_sqlite, monkeypatch):
     [("A", {"name": "taken"}), ("A", {"name": "12"}), ("A\n", {}), (" A", {}), ("A", {"expires_days": 0}), ("A", {"expires_days": 10**9})],
 )  # fmt: skip
 def test_tokens_that_make_no_sense_are_refused(on_sqlite, party, more):
-    with TokenOffice(on_sqlite) as office:
-        office.add("A", name="taken")
+    with TokenAdmin(on_sqlite) as admin:
+        admin.add("A", name="taken")
         with pytest.raises(SettingsError, match="token: "):
-            office.add(party, **more)
-        assert len(office.all()) == 1
+            admin.add(party, **more)
+        assert len(admin.all()) == 1
 
 
 def test_numbers_of_tokens_rise_and_a_party_may_have_several(database):
-    with TokenOffice(database) as office:
-        made = [office.add("A")[0] for _ in range(3)]
+    with TokenAdmin(database) as admin:
+        made = [admin.add("A")[0] for _ in range(3)]
         assert [(token.number, token.name) for token in made] == [(1, "A-1"), (2, "A-2"), (3, "A-3")]
-        assert office.revoke("2").revoked == office.revoke("A-2").revoked
-        assert [token.state(datetime.now(UTC)) for token in office.all()] == ["usable", "revoked", "usable"]
+        assert admin.revoke("2").revoked == admin.revoke("A-2").revoked
+        assert [token.state(datetime.now(UTC)) for token in admin.all()] == ["usable", "revoked", "usable"]
 
 
 def test_the_command_makes_lists_and_revokes_tokens(tmp_path, monkeypatch, capsys):

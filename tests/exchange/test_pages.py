@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_body, example_steps
-from loadsheet.exchange import Store, TokenOffice, create_app
+from loadsheet.exchange import Store, TokenAdmin, create_app
 from loadsheet.exchange.auth import (
     SESSION_S,
     SESSIONS_MAX,
@@ -178,11 +178,11 @@ def test_no_control_character_of_a_record_reaches_a_page(visitor):
 
 
 def test_a_session_ends_by_itself_and_with_its_token(database):
-    with faces(database) as visitor, TokenOffice(database) as office:
-        _, secret = office.add("ACME", name="acme")
+    with faces(database) as visitor, TokenAdmin(database) as admin:
+        _, secret = admin.add("ACME", name="acme")
         assert visitor.login(secret).status == 303
         assert "Latest orders" in text(visitor.get("/"))
-        office.revoke("acme")
+        admin.revoke("acme")
         assert "Latest orders" not in text(visitor.get("/"))
 
 
@@ -376,10 +376,10 @@ def test_the_latest_calls_are_shown_without_bodies_and_tokens(visitor):
 
 
 def test_a_party_sees_its_own_records_and_calls_only(database):
-    with faces(database) as visitor, TokenOffice(database) as office:
+    with faces(database) as visitor, TokenAdmin(database) as admin:
         arrive(visitor)
         mine = {"sender_id": "ACME", "receiver_id": "OTHER"}
-        _, secret = office.add("ACME", name="acme")
+        _, secret = admin.add("ACME", name="acme")
         theirs = {"authorization": f"Bearer {secret}"}
         order = encode({**GOOD["order.create"], **mine, "order_id": "SO-mine"})
         assert visitor.send("POST", "/tmsapi/createOrder", order, theirs).status == 200

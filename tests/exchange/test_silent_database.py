@@ -12,7 +12,7 @@ from payload_examples import ORDER
 from postgres import Stalling
 
 from loadsheet.contract import BY_NAME, Assumptions, read_refusal
-from loadsheet.exchange import Store, TokenOffice, create_app
+from loadsheet.exchange import Store, TokenAdmin, create_app
 
 WAITS_S = 0.5  # for a lock; twice that for an answer, and libpq takes two seconds at least for a connection
 LISTING = "/tmsapi/getOrders"
@@ -32,8 +32,8 @@ def told_in_time(answer, name):
 @pytest.mark.parametrize("callers", [1, pytest.param(20, marks=pytest.mark.sweep)])
 def test_calls_are_503_in_the_interfaces_shape_and_service_resumes_by_itself(wire, caplog, callers):
     """Forty that ask a silent server at once are told together: one after the other they would wait for minutes."""
-    with TokenOffice(wire.url) as office:
-        _, secret = office.add(ORDER["sender_id"])
+    with TokenAdmin(wire.url) as admin:
+        _, secret = admin.add(ORDER["sender_id"])
     party = {"Authorization": f"Bearer {secret}"}
     with closing(Store(wire.url, busy_timeout_s=WAITS_S)) as store, ThreadPoolExecutor(40) as threads:
         app = Inside(create_app(store, TOKEN, Assumptions()))

@@ -3,7 +3,8 @@ from decimal import Decimal
 import pytest
 from ledgers import document, drop_of, ledger_in, listing, order, plan, refused, send, tender, weight_problem
 
-from loadsheet.contract import BY_NAME, MEASURES, amounts, scale_of
+from loadsheet.contract import BY_NAME, MEASURES, amounts
+from loadsheet.contract.measures import scale_of
 from loadsheet.reconcile import settle
 from loadsheet.settings import Settings
 

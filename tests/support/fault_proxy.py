@@ -241,7 +241,7 @@ class _FaultProxy:
         answer = await self._forward(request) if happens else Answer(200)
         if act := _ACTS.get(rule.fault):
             return await act(rule, answer, client)
-        wrong = Wrong(answer, rule, lambda size: self.faults.noise(number, size), "/".join(request.keys))
+        wrong = Wrong(answer, rule, number, "/".join(request.keys))
         data, stays = spoil(wrong)
         await client.send(data)
         return stays

@@ -4,13 +4,14 @@ The fault of each request is the same for the same order of requests. `fault_pro
 """
 
 import gzip
+import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import StrEnum, auto
 from http import HTTPStatus
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,83 +39,57 @@ class Happens(StrEnum):
 
 
 class FaultClass(StrEnum):
-    """Every fault class: its name, what the client experiences, and whether the effect happens."""
+    """Every fault class, by what the client experiences."""
 
-    doc: str
-    happens: Happens
+    # the effect does not happen
+    CLOSED_AT_ACCEPT = auto()  # the connection is closed as soon as it is open (operation: connect)
+    RESET_AT_ACCEPT = auto()  # the connection is reset as soon as it is open (operation: connect)
+    REFUSED = auto()  # the request is reset unread, and new connections are refused for `seconds`
+    RESET_BEFORE_BODY = auto()  # reset after the headers, before the body is read
+    RESET_IN_BODY = auto()  # reset after `bytes` of the body are read (0: half of it)
+    RESET_BEFORE_EFFECT = auto()  # reset after the whole request is read
+    CLOSED_BEFORE_EFFECT = auto()  # closed without an answer after the whole request is read
+    STATUS_BEFORE_EFFECT = auto()  # an answer of `status`, with `retry_after` if given
+    UNAUTHORISED = auto()  # the documented 401, even for a valid token
+    NO_ANSWER = auto()  # the request is read, and the connection is closed `seconds` later
+    HTML = auto()  # 200 with a web page, such as a proxy's sign-in page
+    REDIRECT = auto()  # `status` (0: 307) to `location` on another origin
+    # it happens after the answer
+    LATE_EFFECT = auto()  # an answer of `status` (0: closed without an answer), the effect `seconds` later
+    # it happens before the answer
+    RESET_AFTER_EFFECT = auto()  # the effect is committed, the answer lost by a reset
+    CLOSED_AFTER_EFFECT = auto()  # the effect is committed, the answer lost by a close
+    RESET_IN_ANSWER = auto()  # reset in the middle of the answer's body
+    STATUS_AFTER_EFFECT = auto()  # an answer of `status`, although the effect is committed
+    SLOW_ANSWER = auto()  # the answer comes `seconds` after the effect
+    SLOW_EFFECT = auto()  # effect and answer come after `seconds`, even if the client disconnects
+    DRIPPING_HEADERS = auto()  # the whole answer byte by byte, with pauses of `seconds`
+    DRIPPING_ANSWER = auto()  # the answer's body byte by byte, with pauses of `seconds`
+    CUT_ANSWER = auto()  # half of the body with the Content-Length of all of it, then closed
+    CUT_CHUNK = auto()  # closed in the middle of a chunk
+    CUT_OLD_PROTOCOL = auto()  # HTTP/1.0 without a length, closed after half of the body
+    TRUNCATED_JSON = auto()  # half of the JSON with a matching Content-Length
+    LENGTH_TOO_SHORT = auto()  # the whole body with the Content-Length of half of it
+    TWO_LENGTHS = auto()  # two Content-Length headers that differ
+    GARBAGE = auto()  # 200 with `bytes` of noise instead of JSON
+    NOT_HTTP = auto()  # noise instead of an answer, then closed
+    WRONG_SHAPE = auto()  # 200 with valid JSON of another shape
+    STATUS_FALSE = auto()  # 200 with the correct body, but status false
+    WRONG_ID = auto()  # 200 that names another record
+    GZIP_BOMB = auto()  # a compressed body that unpacks to `bytes`
+    ENDLESS_ANSWER = auto()  # a body of `bytes`
+    CLOSED_UNDER_PIPELINED = auto()  # a correct answer; the connection's next request is reset, without effect
+    TWO_ANSWERS = auto()  # the answer, followed by a second one
 
-    def __new__(cls, name: str, doc: str, happens: Happens) -> Self:
-        member = str.__new__(cls, name)
-        member._value_ = name
-        member.doc, member.happens = doc, happens
-        return member
-
-    CLOSED_AT_ACCEPT = (
-        "closed_at_accept",
-        "the connection is closed as soon as it is open (operation: connect)",
-        Happens.NEVER,
-    )
-    RESET_AT_ACCEPT = (
-        "reset_at_accept",
-        "the connection is reset as soon as it is open (operation: connect)",
-        Happens.NEVER,
-    )
-    REFUSED = (
-        "refused",
-        "the request is reset unread, and new connections are refused for `seconds`",
-        Happens.NEVER,
-    )
-    RESET_BEFORE_BODY = "reset_before_body", "reset after the headers, before the body is read", Happens.NEVER
-    RESET_IN_BODY = "reset_in_body", "reset after `bytes` of the body are read (0: half of it)", Happens.NEVER
-    RESET_BEFORE_EFFECT = "reset_before_effect", "reset after the whole request is read", Happens.NEVER
-    CLOSED_BEFORE_EFFECT = (
-        "closed_before_effect",
-        "closed without an answer after the whole request is read",
-        Happens.NEVER,
-    )
-    RESET_AFTER_EFFECT = "reset_after_effect", "the effect is committed, the answer lost by a reset", Happens.BEFORE
-    CLOSED_AFTER_EFFECT = "closed_after_effect", "the effect is committed, the answer lost by a close", Happens.BEFORE
-    RESET_IN_ANSWER = "reset_in_answer", "reset in the middle of the answer's body", Happens.BEFORE
-    STATUS_BEFORE_EFFECT = "status_before_effect", "an answer of `status`, with `retry_after` if given", Happens.NEVER
-    STATUS_AFTER_EFFECT = "status_after_effect", "the same, although the effect is committed", Happens.BEFORE
-    UNAUTHORISED = "unauthorised", "the documented 401, even for a valid token", Happens.NEVER
-    NO_ANSWER = "no_answer", "the request is read, and the connection is closed `seconds` later", Happens.NEVER
-    SLOW_ANSWER = "slow_answer", "the answer comes `seconds` after the effect", Happens.BEFORE
-    SLOW_EFFECT = (
-        "slow_effect",
-        "effect and answer come after `seconds`, even if the client disconnects",
-        Happens.BEFORE,
-    )
-    LATE_EFFECT = (
-        "late_effect",
-        "an answer of `status` (0: closed without an answer), the effect `seconds` later",
-        Happens.LATER,
-    )
-    DRIPPING_HEADERS = "dripping_headers", "the whole answer byte by byte, with pauses of `seconds`", Happens.BEFORE
-    DRIPPING_ANSWER = "dripping_answer", "the answer's body byte by byte, with pauses of `seconds`", Happens.BEFORE
-    CUT_ANSWER = "cut_answer", "half of the body with the Content-Length of all of it, then closed", Happens.BEFORE
-    CUT_CHUNK = "cut_chunk", "closed in the middle of a chunk", Happens.BEFORE
-    CUT_OLD_PROTOCOL = "cut_old_protocol", "HTTP/1.0 without a length, closed after half of the body", Happens.BEFORE
-    TRUNCATED_JSON = "truncated_json", "half of the JSON with a matching Content-Length", Happens.BEFORE
-    LENGTH_TOO_SHORT = "length_too_short", "the whole body with the Content-Length of half of it", Happens.BEFORE
-    TWO_LENGTHS = "two_lengths", "two Content-Length headers that differ", Happens.BEFORE
-    GARBAGE = "garbage", "200 with `bytes` of noise instead of JSON", Happens.BEFORE
-    NOT_HTTP = "not_http", "noise instead of an answer, then closed", Happens.BEFORE
-    HTML = "html", "200 with a web page, such as a proxy's sign-in page", Happens.NEVER
-    WRONG_SHAPE = "wrong_shape", "200 with valid JSON of another shape", Happens.BEFORE
-    STATUS_FALSE = "status_false", "200 with the correct body, but status false", Happens.BEFORE
-    WRONG_ID = "wrong_id", "200 that names another record", Happens.BEFORE
-    REDIRECT = "redirect", "`status` (0: 307) to `location` on another origin", Happens.NEVER
-    GZIP_BOMB = "gzip_bomb", "a compressed body that unpacks to `bytes`", Happens.BEFORE
-    ENDLESS_ANSWER = "endless_answer", "a body of `bytes`", Happens.BEFORE
-    CLOSED_UNDER_PIPELINED = (
-        "closed_under_pipelined",
-        "a correct answer; the next request on the connection is reset unanswered, without effect",
-        Happens.BEFORE,
-    )
-    TWO_ANSWERS = "two_answers", "the answer, followed by a second one", Happens.BEFORE
+    @property
+    def happens(self) -> Happens:
+        """Whether and when the effect of a request with this fault happens."""
+        if self is FaultClass.LATE_EFFECT:
+            return Happens.LATER
+        return Happens.NEVER if self in _NEVER else Happens.BEFORE
 
 
+_NEVER = set(itertools.takewhile(lambda fault: fault is not FaultClass.LATE_EFFECT, FaultClass))  # those above it
 _BY_CONNECTION = {FaultClass.CLOSED_AT_ACCEPT, FaultClass.RESET_AT_ACCEPT}
 _BODY_UNREAD = {FaultClass.REFUSED, FaultClass.RESET_BEFORE_BODY, FaultClass.RESET_IN_BODY}
 
@@ -123,19 +98,14 @@ _BODY_UNREAD = {FaultClass.REFUSED, FaultClass.RESET_BEFORE_BODY, FaultClass.RES
 class FaultRule:
     """The requests that get one fault class.
 
-    Requests of `operation` (and of the business `key`, if given) are counted from 1. The rule matches those at the positions `at`,
-    every `every`-th, and all from `from_` to `until`; without any of these, all. `share` (0 to 1) of the matching requests are
-    selected at random, reproducibly for the same `seed` and position. Sizes are bytes; 0 means the class's default.
+    Requests of `operation` (and of the business `key`, if given) are counted from 1. The rule matches those at the positions `at`;
+    without any, all. Sizes are bytes; 0 means the class's default.
     """
 
     fault: FaultClass
     operation: str = ANY
     key: str = ""
-    at: tuple[int, ...] = ()
-    every: int = 0
-    from_: int = 0
-    until: int = 0
-    share: float = 1.0
+    at: Collection[int] = ()
     seconds: float = 1.0
     status: int = 0
     retry_after: str = ""
@@ -146,15 +116,6 @@ class FaultRule:
         assert self.operation in (ANY, CONNECT, *BY_NAME), f"{self.operation} is not an operation"
         assert (self.fault in _BY_CONNECTION) == (self.operation == CONNECT), f"{self.fault} at {self.operation}"
         assert not (self.key and self.fault in _BODY_UNREAD), f"{self.fault} occurs before the key is read"
-
-    def holds_at(self, place: int) -> bool:
-        """Whether the rule matches the request at a position (from 1) among those that it counts, apart from `share`."""
-        if place in self.at or (self.every and place % self.every == 0):
-            return True
-        bounded = self.from_ or self.until
-        if bounded and place >= self.from_ and (not self.until or place <= self.until):
-            return True
-        return not (self.at or self.every or bounded)
 
 
 class Fired(NamedTuple):
@@ -176,13 +137,9 @@ class Match(NamedTuple):
 
 @dataclass(slots=True)
 class Faults:
-    """Counts requests and returns the fault of each: the first rule that matches wins. Not thread-safe.
-
-    `seed` is that of the random selection and of the noise.
-    """
+    """Counts requests and returns the fault of each: the first rule that matches wins. Not thread-safe."""
 
     rules: Sequence[FaultRule] = ()
-    seed: int = 0
     fired: list[Fired] = field(default_factory=list)
     _places: Counter[int] = field(default_factory=Counter)
     _numbers: Counter[str] = field(default_factory=Counter)
@@ -218,17 +175,9 @@ class Faults:
             if rule.key not in (("",) if keys is None else set(keys) - {""}):
                 continue
             self._places[index] += 1
-            if first is None and rule.holds_at(self._places[index]) and self._is_selected(index, rule):
+            if first is None and (not rule.at or self._places[index] in rule.at):
                 first = index
         return first
-
-    def noise(self, number: int, size: int) -> bytes:
-        """Random bytes, the same for the same seed."""
-        return random.Random(f"{self.seed}:{number}").randbytes(size)
-
-    def _is_selected(self, index: int, rule: FaultRule) -> bool:
-        generator = random.Random(f"{self.seed}:{index}:{self._places[index]}")
-        return rule.share >= 1 or generator.random() < rule.share
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +214,17 @@ class Spoiled(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """The parts of a spoiled answer: the correct answer (empty without effect), the rule, the noise, and the record's key."""
+    """The parts of a spoiled answer: the correct answer (empty without effect), the rule, the request's number, and the record's key."""
 
     answer: Answer
     rule: FaultRule
-    noise: Callable[[int], bytes]
+    number: int
     key: str
+
+    @property
+    def noise(self) -> bytes:
+        """Random bytes, the same for the same request."""
+        return random.Random(self.number).randbytes(self.rule.bytes or NOISE_BYTES)
 
     @property
     def size(self) -> int:
@@ -330,8 +284,8 @@ _SPOILED: dict[FaultClass, Callable[[Wrong], Answer | bytes]] = {
     FaultClass.TWO_LENGTHS: lambda wrong: (
         wrong.answer.head(wrong.size, ((b"content-length", b"%d" % (wrong.size + 7)),)) + wrong.answer.body
     ),
-    FaultClass.GARBAGE: lambda wrong: Answer(200, _JSON, wrong.noise(wrong.rule.bytes or NOISE_BYTES)),
-    FaultClass.NOT_HTTP: lambda wrong: wrong.noise(wrong.rule.bytes or NOISE_BYTES),
+    FaultClass.GARBAGE: lambda wrong: Answer(200, _JSON, wrong.noise),
+    FaultClass.NOT_HTTP: lambda wrong: wrong.noise,
     FaultClass.HTML: lambda _wrong: Answer(200, ((b"content-type", b"text/html; charset=utf-8"),), _PAGE),
     FaultClass.WRONG_SHAPE: lambda _wrong: Answer(200, _JSON, b'[{"ok": true, "data": null}]'),
     FaultClass.STATUS_FALSE: lambda wrong: Answer(200, _JSON, encode(_denied(msgspec.json.decode(wrong.answer.body)))),

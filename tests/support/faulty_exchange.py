@@ -70,8 +70,8 @@ class Misbehaving(NamedTuple):
 
 
 @contextmanager
-def misbehaving(folder, *rules, seed=0, **assumptions):
-    faults = Faults([FaultRule(**rule) for rule in rules], seed)
+def misbehaving(folder, *rules, **assumptions):
+    faults = Faults([FaultRule(**rule) for rule in rules])
     database, truth = f"sqlite:///{folder / 'exchange.db'}", folder / "truth.jsonl"
     answers = Assumptions(**assumptions)
     with (

@@ -22,7 +22,7 @@ from loadsheet.exchange import (
     ExchangeSetup,
     Tls,
     Token,
-    TokenOffice,
+    TokenAdmin,
 )
 from loadsheet.exchange import serve as serve_exchange
 from loadsheet.exchange.auth import utc_now
@@ -112,8 +112,8 @@ def token() -> None:
 @JSON
 def add(party: str, name: str, expires_days: int | None, database: str, as_json: bool) -> None:
     """Create a token and print it. It is never shown again."""
-    with TokenOffice(database) as office:
-        made, secret = office.add(party, name=name, expires_days=expires_days)
+    with TokenAdmin(database) as admin:
+        made, secret = admin.add(party, name=name, expires_days=expires_days)
     if as_json:
         print_json({"token": secret, **_described(made, utc_now())})
         return
@@ -129,8 +129,8 @@ def add(party: str, name: str, expires_days: int | None, database: str, as_json:
 @JSON
 def list_(database: str, as_json: bool) -> None:
     """List all tokens, including expired and revoked ones, without their text."""
-    with TokenOffice(database) as office:
-        described = [_described(each, utc_now()) for each in office.all()]
+    with TokenAdmin(database) as admin:
+        described = [_described(each, utc_now()) for each in admin.all()]
     if as_json:
         print_json(described)
     else:
@@ -144,8 +144,8 @@ def list_(database: str, as_json: bool) -> None:
 @JSON
 def revoke(name_or_number: str, database: str, as_json: bool) -> None:
     """Revoke a token for good. Running exchanges refuse it within a second."""
-    with TokenOffice(database) as office:
-        revoked = office.revoke(name_or_number)
+    with TokenAdmin(database) as admin:
+        revoked = admin.revoke(name_or_number)
     if as_json:
         print_json(_described(revoked, utc_now()))
     else:

@@ -181,20 +181,14 @@ def _same(field: Field | None, mine: Any, theirs: Any, tolerances: Tolerances) -
     if kind is Kind.NUMERIC or (
         kind is Kind.STRING_OR_NUMERIC and not (isinstance(mine, str) and isinstance(theirs, str))
     ):
-        return _agree(_number(mine), _number(theirs), _allowed(field, tolerances), (mine, theirs))
+        number, other = _number(mine), _number(theirs)
+        if number is None or other is None:
+            return _text(mine) == _text(theirs)
+        scale = scale_of(field.name) if field is not None and kind is Kind.NUMERIC else None
+        allowed = {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}
+        return abs(number - other) <= (allowed.get(scale, Decimal(0)) if scale else Decimal(0))
     normal = _NORMAL.get(kind, _text)
     return normal(mine) == normal(theirs)
-
-
-def _agree(number: Decimal | None, other: Decimal | None, allowed: Decimal, written: tuple[Any, Any]) -> bool:
-    if number is None or other is None:
-        return _text(written[0]) == _text(written[1])
-    return abs(number - other) <= allowed
-
-
-def _allowed(field: Field | None, tolerances: Tolerances) -> Decimal:
-    scale = scale_of(field.name) if field is not None and field.kind is Kind.NUMERIC else None
-    return {Scale.WEIGHT: tolerances.weight, Scale.MONEY: tolerances.money}.get(scale or Scale.COUNT, Decimal(0))
 
 
 def _number(value: Any) -> Decimal | None:
@@ -218,11 +212,6 @@ def _as_text(value: Any) -> str:
     return "an object" if isinstance(value, Mapping) else _text(value)
 
 
-def _flag(value: Any) -> object:
-    meaning = flag_meaning(_text(value))
-    return _text(value) if meaning is None else meaning
-
-
 def _offset_hours(value: Any) -> object:
     clock = _CLOCK_OFFSET.fullmatch(_text(value))
     if clock:
@@ -234,26 +223,25 @@ def _offset_hours(value: Any) -> object:
         return _text(value)
 
 
-def _offset_minutes(value: Any) -> object:
-    number = _number(value)
-    return _text(value) if number is None else number
+def _read_by(parse: Callable[[str], object | None]) -> Callable[[Any], object]:
+    """The value as `parse` reads its text; the text itself if it returns None or raises ValueError."""
 
-
-def _moment(parse: Callable[[str], object]) -> Callable[[Any], object]:
     def read(value: Any) -> object:
+        text = _text(value)
         try:
-            return parse(_text(value))
+            found = parse(text)
         except ValueError:
-            return _text(value)
+            return text
+        return text if found is None else found
 
     return read
 
 
 _NORMAL: dict[Kind, Callable[[Any], object]] = {
-    Kind.FLAG: _flag,
+    Kind.FLAG: _read_by(flag_meaning),
     Kind.OFFSET_HOURS: _offset_hours,
-    Kind.OFFSET_MINUTES: _offset_minutes,
-    **{kind: _moment(datetime.fromisoformat) for kind in DATE_SHAPES},
-    Kind.DATE: _moment(date.fromisoformat),
-    Kind.TIME: _moment(time.fromisoformat),
+    Kind.OFFSET_MINUTES: _read_by(_number),
+    **{kind: _read_by(datetime.fromisoformat) for kind in DATE_SHAPES},
+    Kind.DATE: _read_by(date.fromisoformat),
+    Kind.TIME: _read_by(time.fromisoformat),
 }

@@ -106,18 +106,18 @@ def _parties() -> tuple[Field, ...]:
     )
 
 
-def _stop(prefix: str, title: str, when: When) -> tuple[Field, ...]:
+def _stop(prefix: str, when: When) -> tuple[Field, ...]:
     """Window and location of the pickup or the delivery: nine fields with this prefix."""
     return (
-        Field(f"{prefix}_startdatetime", Kind.DATETIME, f"Early {title}", when),
-        Field(f"{prefix}_enddatetime", Kind.DATETIME, f"Late {title}", when),
-        _text(f"{prefix}_company", f"{title.capitalize()} company", when),
-        _text(f"{prefix}_country", f"{title.capitalize()} country", when),
-        _text(f"{prefix}_city", f"{title.capitalize()} city", when),
-        _text(f"{prefix}_province", f"{title.capitalize()} province", when),
-        _ident(f"{prefix}_pincode", f"{title.capitalize()} postal code", when),
-        _text(f"{prefix}_address1", f"{title.capitalize()} address, first line", when),
-        _text(f"{prefix}_address2", f"{title.capitalize()} address, second line", when),
+        Field(f"{prefix}_startdatetime", Kind.DATETIME, f"Early {prefix}", when),
+        Field(f"{prefix}_enddatetime", Kind.DATETIME, f"Late {prefix}", when),
+        _text(f"{prefix}_company", f"{prefix.capitalize()} company", when),
+        _text(f"{prefix}_country", f"{prefix.capitalize()} country", when),
+        _text(f"{prefix}_city", f"{prefix.capitalize()} city", when),
+        _text(f"{prefix}_province", f"{prefix.capitalize()} province", when),
+        _ident(f"{prefix}_pincode", f"{prefix.capitalize()} postal code", when),
+        _text(f"{prefix}_address1", f"{prefix.capitalize()} address, first line", when),
+        _text(f"{prefix}_address2", f"{prefix.capitalize()} address, second line", when),
     )
 
 
@@ -230,8 +230,8 @@ TENDER = Record(
         _ident("order_id", "Customer order reference"),
         _text("tender_type", "Type of tender"),
         _text("tender_status", "Status of tender", When.ALWAYS),
-        *_stop("pickup", "pickup", When.OPTIONAL),
-        *_stop("delivery", "delivery", When.OPTIONAL),
+        *_stop("pickup", When.OPTIONAL),
+        *_stop("delivery", When.OPTIONAL),
         _text("currency", "Currency code"),
         _text("transport_mode", "Mode of transport", known=TRANSPORT_MODES),
         _text("vehicle_type", "Expected or required vehicle type"),
@@ -271,8 +271,8 @@ ORDER = Record(
         *_parties(),
         Field("timezone", Kind.TIMEZONE, "Time zone, zone-name form", When.ON_CREATE),
         Field("timeoffset", Kind.OFFSET_HOURS, "Offset in hours", When.ON_CREATE),
-        *_stop("pickup", "pickup", When.ON_CREATE),
-        *_stop("delivery", "delivery", When.ON_CREATE),
+        *_stop("pickup", When.ON_CREATE),
+        *_stop("delivery", When.ON_CREATE),
         _number("total_packages", "Number of packages", When.ON_CREATE),
         _number("total_weight", "Total weight", When.ON_CREATE),
         _text("gross_weight_uom", "Unit of the total weight", When.ON_CREATE, known=WEIGHT_UNITS),

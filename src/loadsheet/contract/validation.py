@@ -6,7 +6,7 @@ passes the other. Every wrong field of a record is reported at once.
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple
 from zoneinfo import available_timezones
@@ -129,9 +129,9 @@ def _definition(field: Field, record: Record, creates: bool, assumptions: _OfVal
     required = field.is_required(creates=creates)
     annotation = _annotation(field, record.numbers, creates, assumptions)
     if required and assumptions.empty_required == "reject":
-        annotation = Annotated[annotation, AfterValidator(_not_empty)]
+        annotation = Annotated[annotation, _must("a value, not an empty text", lambda value: value != "")]
     if field.known and getattr(assumptions, field.closed_by) == "closed":
-        annotation = Annotated[annotation, AfterValidator(_one_of(field.known))]
+        annotation = Annotated[annotation, _must("one of " + ", ".join(field.known), field.known.__contains__)]
     if not required and assumptions.null_fields == "absent":
         annotation = annotation | None
     described: dict[str, Any] = {"description": field.meaning}
@@ -153,7 +153,8 @@ def _annotation(field: Field, numbers: NumberForm, creates: bool, assumptions: _
 def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[Kind, Any]:
     """The annotation of each kind that is neither an object nor an array."""
     text = Annotated[StrictStr, StringConstraints(max_length=assumptions.text_length_max)]
-    number_text = Annotated[StrictStr, AfterValidator(_number_text)]
+    number_text = Annotated[StrictStr, _must("a number in a text, such as 12.5", NUMBER_TEXT.fullmatch)]
+    timezone = Annotated[StrictStr, _must(EXPECTED[Kind.TIMEZONE], lambda name: name in _zones())]
     if assumptions.number_forms == "both":
         numeric: Any = _Number | number_text
     else:
@@ -162,63 +163,28 @@ def _scalars(numbers: NumberForm, assumptions: _OfValues) -> Mapping[Kind, Any]:
         Kind.STRING: text,
         Kind.STRING_OR_NUMERIC: text | _Number,
         Kind.NUMERIC: numeric,
-        Kind.FLAG: Annotated[StrictStr, AfterValidator(_flag)],
-        Kind.TIMEZONE: Annotated[StrictStr, AfterValidator(_timezone)] if assumptions.timezones == "iana" else text,
+        Kind.FLAG: Annotated[StrictStr, _must(EXPECTED[Kind.FLAG], lambda word: flag_meaning(word) is not None)],
+        Kind.TIMEZONE: timezone if assumptions.timezones == "iana" else text,
         Kind.OFFSET_HOURS: text,
         Kind.OFFSET_MINUTES: text | _Number,
-        **{kind: Annotated[StrictStr, AfterValidator(_date_in(kind))] for kind in DATE_SHAPES},
+        **{kind: Annotated[StrictStr, _must(EXPECTED[kind], partial(in_date_shape, kind))] for kind in DATE_SHAPES},
     }
 
 
-def _wrong(expected: str) -> PydanticCustomError:
-    return PydanticCustomError("expected", "must be {expected}", {"expected": expected})
+def _must(expected: str, holds: Callable[[Any], object]) -> AfterValidator:
+    """Refuses a value unless `holds` is true for it."""
 
-
-def _date_in(kind: Kind) -> Callable[[str], str]:
-    def shaped(value: str) -> str:
-        if not in_date_shape(kind, value):
-            raise _wrong(EXPECTED[kind])
+    def validated(value: Any) -> Any:
+        if not holds(value):
+            raise PydanticCustomError("expected", "must be {expected}", {"expected": expected})
         return value
 
-    return shaped
-
-
-def _one_of(known: tuple[str, ...]) -> Callable[[Any], Any]:
-    def listed(value: Any) -> Any:
-        if value not in known:
-            raise _wrong("one of " + ", ".join(known))
-        return value
-
-    return listed
-
-
-def _number_text(value: str) -> str:
-    if NUMBER_TEXT.fullmatch(value) is None:
-        raise _wrong("a number in a text, such as 12.5")
-    return value
-
-
-def _flag(value: str) -> str:
-    if flag_meaning(value) is None:
-        raise _wrong(EXPECTED[Kind.FLAG])
-    return value
+    return AfterValidator(validated)
 
 
 @cache
 def _zones() -> frozenset[str]:
     return frozenset(available_timezones())
-
-
-def _timezone(value: str) -> str:
-    if value not in _zones():
-        raise _wrong(EXPECTED[Kind.TIMEZONE])
-    return value
-
-
-def _not_empty(value: Any) -> Any:
-    if value == "":
-        raise _wrong("a value, not an empty text")
-    return value
 
 
 _WORDS = {

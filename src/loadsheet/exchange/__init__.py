@@ -8,7 +8,7 @@ For people: `pages` (login, records, manual) with `browsing` (queries and the la
 """
 
 from loadsheet.exchange.app import create_app
-from loadsheet.exchange.auth import Token, TokenOffice
+from loadsheet.exchange.auth import Token, TokenAdmin
 from loadsheet.exchange.record_store import Store, StoreFailed
 from loadsheet.exchange.server import Address, Embedded, ExchangeSetup, Tls, serve
 
@@ -20,7 +20,7 @@ __all__ = [
     "StoreFailed",
     "Tls",
     "Token",
-    "TokenOffice",
+    "TokenAdmin",
     "create_app",
     "serve",
 ]

@@ -56,6 +56,7 @@ _LISTING_NOTE = (
     "Both listings share this path. The page size may also be in the body, which OpenAPI cannot express for a GET. "
     "Only the first page is available."
 )
+_ASKS_FOR_TENDERS = "Asks for tenders. Without it, the exchange returns its default listing."
 
 
 def document(assumptions: Assumptions, version: str) -> Json:
@@ -140,7 +141,11 @@ def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
         "summary": "Listing: " + " or ".join(f"{operation.subject}s" for operation in operations),
         "description": _LISTING_NOTE,
         "parameters": [
-            *(_chooses(name, value) for name, value in parse_qsl(assumptions.tender_listing_query)),
+            *(
+                {"name": name, "in": "query", "description": _ASKS_FOR_TENDERS}
+                | {"schema": {"type": "string", "examples": [value]}}
+                for name, value in parse_qsl(assumptions.tender_listing_query)
+            ),
             {"name": PAGE_SIZE, "in": "query", "description": meaning, "schema": size},
         ],
         "responses": {
@@ -152,11 +157,6 @@ def _listing(operations: Sequence[Operation], assumptions: Assumptions) -> Json:
             **_everywhere(operations[0]),
         },
     }
-
-
-def _chooses(name: str, value: str) -> Json:
-    meaning = "Asks for tenders. Without it, the exchange returns its default listing."
-    return {"name": name, "in": "query", "description": meaning, "schema": {"type": "string", "examples": [value]}}
 
 
 def _operation_id(operation: Operation) -> str:

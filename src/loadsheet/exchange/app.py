@@ -169,8 +169,6 @@ class _Write:
         return JsonResponse(success(self._operation, call.records[0], self._assumptions, service_order=effect.number))
 
     def _call(self, body: Any, faults: Sequence[Fault], raw: bytes, caller: Caller) -> Call:
-        if self._all_counts and not self._operation.batched:
-            return Call(self._operation, (body,), (0,), (), raw, key_text(caller.party))
         wrong = {fault.index for fault in faults}
         good = {place: record for place, record in enumerate(self._operation.records(body)) if place not in wrong}
         records: Iterable[dict[str, Any]] = good.values()

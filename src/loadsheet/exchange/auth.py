@@ -195,7 +195,7 @@ class WrongTokenLimit:
         return f"more than {self._per_second:g} calls per second with tokens that are not authorised; try again later"
 
 
-class TokenOffice:
+class TokenAdmin:
     """The tokens of a database, open within a `with` block. Running exchanges see every change.
 
     Raises SettingsError for a database that cannot be used.

@@ -254,7 +254,9 @@ class CallRecorder:
         finally:
             operation = self._by_path.get(scope["path"])
             key = self._key(operation, note)
-            name = _name(operation, scope)
+            name = str(scope["path"])[:_KEY_SHOWN]
+            if operation:
+                name = operation.name if operation.is_write else str(operation.action)
             self._calls.add(
                 RecordedCall(datetime.now(UTC), name, key, note.party, answer.status, _problem(operation, answer))
             )
@@ -293,12 +295,6 @@ class _Answer:
         elif self.status >= _BAD_REQUEST and len(self.body) < _ANSWER_READ:
             self.body += message.get("body", b"")
         await self._send(message)
-
-
-def _name(operation: Operation | None, scope: Scope) -> str:
-    if operation is None:
-        return str(scope["path"])[:_KEY_SHOWN]
-    return operation.name if operation.is_write else str(operation.action)
 
 
 def _reader(operation: Operation) -> msgspec.json.Decoder[Any]:

@@ -7,9 +7,8 @@ because uvicorn does not handle them: invalid HTTP, `Upgrade` requests, half-clo
 import asyncio
 import time
 from enum import Enum, auto
-from functools import partial
 from math import ceil
-from typing import Any, cast
+from typing import Any
 
 import httptools
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,12 +26,6 @@ from loadsheet.settings.sections import ServerSettings
 BUSY_RETRY_S = 5
 _DROPPED_MAX = 64_000_000  # bytes of a body after its answer: simple clients send everything before they read
 _DRAINED_MAX = 1_000_000  # bytes of an ignored body
-_GATHERED_MAX = 65_536
-
-
-def limited_protocol(limits: ServerSettings) -> type[asyncio.Protocol]:
-    """The protocol factory for uvicorn, which expects a class."""
-    return cast("type[asyncio.Protocol]", partial(LimitedProtocol, limits))
 
 
 class RateLimit:
@@ -62,44 +55,6 @@ class _Stage(Enum):
     NOTHING = auto()
 
 
-class _GatheredWrites:
-    """A transport that writes the head and the body of an answer with one system call, which saves a quarter of a call's CPU.
-
-    Data written within one iteration of the loop is buffered, up to `_GATHERED_MAX` bytes.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
-        self._parts: list[bytes] = []
-        self._size = 0
-        self.abort, self.is_closing, self.get_extra_info = (
-            transport.abort,
-            transport.is_closing,
-            transport.get_extra_info,
-        )
-        self.pause_reading, self.resume_reading = transport.pause_reading, transport.resume_reading
-        self.set_protocol = transport.set_protocol
-
-    def write(self, data: bytes) -> None:
-        """Write `data` in this iteration of the loop."""
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size > _GATHERED_MAX:
-            self._flush()
-
-    def close(self) -> None:
-        """Write the buffered data and close."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        parts, self._parts, self._size = self._parts, [], 0
-        if parts and not self._transport.is_closing():
-            self._transport.write(b"".join(parts))
-
-
 class LimitedProtocol(HttpToolsProtocol):
     """One connection of uvicorn's server with limits on it."""
 
@@ -125,7 +80,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in the class above
         """A new connection. If there are too many, it replaces an idle one or is refused with 429."""
-        super().connection_made(_GatheredWrites(transport, self.loop))  # type: ignore[arg-type]  # has all that uvicorn uses
+        super().connection_made(transport)
         if len(self.connections) > self._limits.connections_max and not self._make_room():
             self.app = _busy
             if len(self.connections) > 2 * self._limits.connections_max:

@@ -57,21 +57,7 @@ _TONES = {
     "good": ("deliver", "dlv", "complete", "accept", "award", "pod", "closed", "done"),
     "bad": ("cancel", "reject", "exception", "refus", "damag", "fail", "withdraw"),
     "note": ("delay", "hold", "late", "wait"),
-    "live": (
-        "open",
-        "active",
-        "transit",
-        "in transit",
-        "pick",
-        "pu",
-        "depart",
-        "dep",
-        "arriv",
-        "arr",
-        "load",
-        "new",
-        "loaded",
-    ),
+    "live": ("open", "active", "transit", "in transit", "pick", "pu", "dep", "arr", "load", "new"),
 }
 _STATIC = {"/web/style.css": "text/css", "/web/icon.svg": "image/svg+xml"}
 

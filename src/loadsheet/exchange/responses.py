@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import islice
-from tempfile import TemporaryFile
-from typing import IO, Any
+from tempfile import SpooledTemporaryFile
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -129,44 +129,24 @@ class _TooManyFiles(Exception):
     """Too many large pages are in files."""
 
 
-class _Page:
+class _Page(SpooledTemporaryFile[bytes]):
     """Bytes that are written and then read once. Beyond `MEMORY_MAX` they go into a file, which needs a place in `room`."""
 
     def __init__(self, room: threading.BoundedSemaphore) -> None:
-        self._room = room
-        self._kept: list[bytes] = []
-        self._file: IO[bytes] | None = None
-        self.size = 0
+        super().__init__(MEMORY_MAX)
+        self._room, self._has_place = room, False
 
-    def write(self, data: bytes) -> None:
-        self.size += len(data)
-        if self._file:
-            self._file.write(data)
-            return
-        self._kept.append(data)
-        if self.size > MEMORY_MAX:
-            if not self._room.acquire(blocking=False):
-                raise _TooManyFiles
-            try:
-                self._file = TemporaryFile()  # noqa: SIM115 (closed with the page)
-            except OSError:
-                self._room.release()
-                raise
-            self._file.writelines(self._kept)
-            self._kept.clear()
-
-    def pieces(self) -> Iterator[bytes]:
-        if self._file is None:
-            yield b"".join(self._kept)
-            return
-        self._file.seek(0)
-        while piece := self._file.read(_PIECE):
-            yield piece
+    def rollover(self) -> None:
+        """Move the bytes into a file. Raises _TooManyFiles, and OSError."""
+        if not self._has_place and not self._room.acquire(blocking=False):
+            raise _TooManyFiles
+        self._has_place = True
+        super().rollover()
 
     def close(self) -> None:
-        if self._file:
-            self._file.close()
-            self._file = None
+        super().close()
+        if self._has_place:
+            self._has_place = False
             self._room.release()
 
 
@@ -192,14 +172,15 @@ class _PageResponse(Response):
     media_type = "application/json"
 
     def __init__(self, page: _Page) -> None:
-        super().__init__(headers={"content-length": str(page.size)})
-        self._page = page
+        self._page, self._size = page, page.tell()
+        super().__init__(headers={"content-length": str(self._size)})
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the page."""
         with closing(self._page) as page:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            left = page.size
-            for piece in page.pieces():
+            page.seek(0)
+            left = self._size
+            while piece := page.read(_PIECE):
                 left -= len(piece)
                 await send({"type": "http.response.body", "body": piece, "more_body": left > 0})

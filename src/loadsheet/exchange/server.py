@@ -12,9 +12,10 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -22,7 +23,7 @@ from starlette.types import ASGIApp
 from loadsheet.contract import Assumptions
 from loadsheet.exchange.app import create_app
 from loadsheet.exchange.auth import Authenticator, Sessions, WrongTokenLimit, all_tokens, utc_now
-from loadsheet.exchange.limits import RateLimit, limited_protocol
+from loadsheet.exchange.limits import LimitedProtocol, RateLimit
 from loadsheet.exchange.pages import Pages
 from loadsheet.exchange.record_store import Store
 from loadsheet.exchange.responses import SafeHeaders
@@ -173,7 +174,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         config = uvicorn.Config(
             SafeHeaders(RateLimit(app, settings.calls_per_second) if settings.calls_per_second else app),
-            http=limited_protocol(settings),
+            http=cast("type[asyncio.Protocol]", partial(LimitedProtocol, settings)),  # uvicorn expects a class
             lifespan="off",
             ws="none",
             log_config=None,

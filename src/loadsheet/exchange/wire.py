@@ -33,7 +33,6 @@ _EXACT = Context(
     traps=[Clamped, Inexact, InvalidOperation, Overflow, Rounded, Subnormal, Underflow],
 )
 _TOO_BIG = "holds a number with too many digits"
-_UNREAD = object()
 _TEXT = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels"
 
@@ -52,9 +51,21 @@ def parse(body: bytes) -> object:
         raise BadBody("is empty")
     if _signs(body) > VALUES_MAX and _signs(_TEXT.sub(b"", body)) > VALUES_MAX:
         raise BadBody(f"holds more than {VALUES_MAX} values")
-    value = _read_fast(body)
-    if value is _UNREAD:
-        value = _read_strictly(body)
+    try:
+        text = body.decode()
+        value: object = _READER.decode(text)
+        if "\\" in text:  # only escapes can make half a surrogate pair, which an answer cannot contain
+            msgspec.json.encode(value)
+    except BadBody:
+        raise
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise BadBody(f"is not valid UTF-8 text ({error.reason})") from None
+    except json.JSONDecodeError as error:
+        raise BadBody(f"is not JSON ({error.msg} at character {error.pos})") from None
+    except RecursionError:
+        raise BadBody(_TOO_DEEP) from None
+    except (DecimalException, ValueError):  # ValueError: the interpreter's own limit for whole numbers
+        raise BadBody(_TOO_BIG) from None
     # The number of brackets is a fast upper bound of the depth; the exact depth is seldom needed.
     if body.count(b"{") + body.count(b"[") > DEPTH_MAX and _depth(value) > DEPTH_MAX:
         raise BadBody(_TOO_DEEP)
@@ -70,39 +81,6 @@ def stored(text: str) -> dict[str, Any]:
 def encode(value: object) -> bytes:
     """Compact JSON; a Decimal is written as a number with all its digits."""
     return _WRITER.encode(value)
-
-
-def _read_fast(body: bytes) -> object:
-    """The value as msgspec reads it, in half the time, if it certainly equals the strict reader's value."""
-    if b"\\" in body:
-        return _UNREAD
-    try:
-        value = _FAST.decode(body)
-        colons = encode(value).count(b":")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DecimalException, ValueError):
-        return _UNREAD  # the strict reader reports the error
-    # msgspec silently keeps the last of duplicate names. Without escapes every text is written as it was read, so a lost name
-    # changes the number of colons.
-    return value if body.count(b":") == colons else _UNREAD
-
-
-def _read_strictly(body: bytes) -> object:
-    try:
-        text = body.decode()
-        value = _READER.decode(text)
-        if "\\" in text:  # only escapes can make half a surrogate pair, which an answer cannot contain
-            msgspec.json.encode(value)
-    except BadBody:
-        raise
-    except (UnicodeDecodeError, UnicodeEncodeError) as error:
-        raise BadBody(f"is not valid UTF-8 text ({error.reason})") from None
-    except json.JSONDecodeError as error:
-        raise BadBody(f"is not JSON ({error.msg} at character {error.pos})") from None
-    except RecursionError:
-        raise BadBody(_TOO_DEEP) from None
-    except (DecimalException, ValueError):  # ValueError: the interpreter's own limit for whole numbers
-        raise BadBody(_TOO_BIG) from None
-    return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -132,6 +110,5 @@ def _depth(value: object) -> int:
 
 
 _READER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_EXACT.create_decimal, parse_constant=_no_constant)
-_FAST = msgspec.json.Decoder(float_hook=_EXACT.create_decimal)
 _STORED = msgspec.json.Decoder(float_hook=Decimal)
 _WRITER = msgspec.json.Encoder(decimal_format="number")
