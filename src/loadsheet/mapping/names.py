@@ -1,7 +1,8 @@
 """What a name in a mapping refers to: a column of the current row, of the main table's first row, or all rows of a table.
 
 Outside of lists the current row is the first row of the main table. Inside `each: packages` it is the row of that package. `rows` are
-always all rows of the main table in the document. Knows no payload field.
+always all rows of the main table in the document. Conditions and the mapping's checks are compiled here. A `Draft` holds the rows of one
+document while its payload is built. Knows no payload field.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
