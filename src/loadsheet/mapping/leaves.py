@@ -450,9 +450,11 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
     file = context.names.file
     extra = (file.values or {}).get("source", {}).get("units") or {}
     for name, leaf in leaves.items():
+        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str):
+            continue
         other_field = unit_field(name)
         stated = _stated(leaves.get(other_field), context)
-        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(stated, str):
+        if not isinstance(stated, str):
             continue
         found = context.names.column(leaf["col"], item, (*loc, name, "col"))
         column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
