@@ -38,6 +38,10 @@ def cell_of(field):
     return CELLS[field.kind]
 
 
+def is_required(field, operation):
+    return field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
+
+
 class Filling:
     """A mapping that fills every field of a record from a column of its own, the cells, and what has to come out."""
 
@@ -103,11 +107,7 @@ def test_m13_every_field_can_be_filled_from_a_column(tmp_path, operation):
 @pytest.mark.parametrize("operation", WRITES, ids=lambda operation: operation.name)
 def test_a_blank_row_sends_no_optional_field(tmp_path, operation):  # M23
     filling = Filling(operation)
-    required = [
-        field
-        for field in operation.record.fields
-        if field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)
-    ]
+    required = [field for field in operation.record.fields if is_required(field, operation)]
     mapping = load_text(tmp_path, filling.text)
     names = list(filling.columns)
     kept = {"moment"}
@@ -129,7 +129,7 @@ def test_m12_each_required_field_that_is_blank_is_refused(tmp_path, operation):
     names = list(filling.columns)
     for path, sources in mapping.lineage.items():
         field = operation.record.field(path)
-        if field is None or not (field.when is When.ALWAYS or (field.when is When.ON_CREATE and operation.creates)):
+        if field is None or not is_required(field, operation):
             continue
         cells = list(filling.cells)
         cells[names.index(sources[0].column)] = ""

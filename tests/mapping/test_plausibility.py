@@ -204,26 +204,10 @@ def test_the_29_of_february_has_bounds_too():
 
 
 def test_check_folds_them_by_column(tmp_path, capfd):
-    (tmp_path / "mappings").mkdir()
-    (tmp_path / "mappings/acme.yaml").write_text(
-        """\
-mapping: acme
-version: 1
-target: order.update
-source: {files: ["a.csv"], locale: en_GB, dates: ["%Y-%m-%d"], timezone: Europe/Berlin}
-columns:
-  order:  {label: Order, type: text, required: true, key: true}
-  pickup: {label: Pickup, type: datetime}
-constants: {sender_id: ACME, receiver_id: CARRIER1}
-payload:
-  order_id: {col: order}
-  sender_id: {const: sender_id}
-  receiver_id: {const: receiver_id}
-  pickup_startdatetime: {col: pickup}
-"""
-    )
-    (tmp_path / "a.csv").write_text("Order,Pickup\nA1,1900-01-01\nA2,2999-01-01\nA3,\n")
-    assert invoke(["check", str(tmp_path / "a.csv"), "--mappings", str(tmp_path / "mappings"), "--json"]) == 0
+    rows = [("1900-01-01", ""), ("2999-01-01", ""), ("", "")]
+    folder = house(tmp_path, rows, locale="en_GB", dates='["%Y-%m-%d"]')
+    lanes, mappings = str(folder / "inbox" / "lanes.csv"), str(folder / "mappings")
+    assert invoke(["check", lanes, "--mappings", mappings, "--json"]) == 0
     told = json.loads(capfd.readouterr().out)
-    assert [(cause["code"], cause["column"], cause["count"]) for cause in told["causes"]] == [("C318", "Pickup", 2)]
+    assert [(cause["code"], cause["column"], cause["count"]) for cause in told["causes"]] == [("C318", "Pick", 2)]
     assert told["usable"] == 3

@@ -156,9 +156,7 @@ FIELDS = [
 
 @pytest.mark.parametrize("language", HEADINGS)
 def test_headings_are_understood_in(tmp_path, language):
-    file = tmp_path / "sheet.csv"
-    file.write_text("\n".join([HEADINGS[language], *ROWS]), encoding="utf-8")
-    text = write_draft(draft(observe([file], Settings()), "order.create"))
+    text = suggested(tmp_path, "\n".join([HEADINGS[language], *ROWS]), "order.create")
     found = sent(mapping_of(tmp_path, text, "order.create"))
     wrong = {
         label: found.get(label)
@@ -188,14 +186,14 @@ def test_the_command_writes_a_draft_once(tmp_path):
 
 
 def test_contacts_payers_and_inner_packs_become_entries_of_their_lists(tmp_path):
-    (tmp_path / "auftraege.csv").write_text(
+    text = suggested(
+        tmp_path,
         "Auftrag;Abholung;Lieferung;Empfänger;Ort;Land;Ansprechpartner;Telefon;Frachtzahler;Verpackung;Artikel;Gewicht (kg);"
         "Innenverpackung Art;Anzahl innen;Gewicht innen (kg)\n"
         "A-1;02.03.2026 08:00;03.03.2026 10:00;Muster AG;Dresden;DE;Frau Kern;+49 351 1;Muster AG;EUP;Kabel;120,5;Beutel;4;2,5\n"
         "A-2;02.03.2026 09:00;03.03.2026 12:00;Probe KG;Leipzig;DE;;;;KRT;Rohr;12;;;\n",
-        encoding="utf-8",
+        "order.create",
     )
-    text = write_draft(draft(observe([tmp_path / "auftraege.csv"], Settings()), "order.create"))
     entries = [line.strip().removeprefix("- ") for line in text.splitlines()]
     for wanted in (
         "party_type: {value: Freight Payer}",

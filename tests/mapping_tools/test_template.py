@@ -66,19 +66,19 @@ payload:
 KINDS = {"EUP": "Pallet/Skid", "KRT": "Carton/Piece"}
 
 
-def mapping_in(folder):
-    path = folder / "everything.yaml"
-    path.write_text(MAPPING, encoding="utf-8")
+def loaded(folder, text=MAPPING, name="everything"):
+    """The mapping of this text, with the code table of `MAPPING` beside it."""
+    path = folder / f"{name}.yaml"
+    path.write_text(text, encoding="utf-8")
     (folder / "kinds.csv").write_text("code,meaning\n" + "".join(f"{code},{what}\n" for code, what in KINDS.items()))
+    return load(path, ASSUMED)
+
+
+def template_of(mapping, folder):
+    """The path of the mapping's template."""
+    path = folder / f"{mapping.name}-1.xlsx"
+    write_template(mapping, mapping.main_role, path)
     return path
-
-
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("everything")
-    mapping = load(mapping_in(folder), ASSUMED)
-    write_template(mapping, mapping.main_role, folder / "blank.xlsx")
-    return mapping, folder
 
 
 def fill_in(path, row):
@@ -113,7 +113,7 @@ SENT = {
 
 def test_the_real_commands_write_a_template_and_read_it_back(tmp_path):
     (tmp_path / "mappings").mkdir()
-    mapping_in(tmp_path / "mappings")
+    loaded(tmp_path / "mappings")
     done = loadsheet(tmp_path, "mapping", "template", "everything", "--out", "everything-1.xlsx")
     assert (done.returncode, done.stdout) == (0, "everything-1.xlsx\n"), done.stderr
     fill_in(tmp_path / "everything-1.xlsx", ONE)
@@ -138,9 +138,8 @@ def test_an_untouched_template_is_found_and_holds_no_row(tmp_path, name):
             assert isinstance(heading.example, time | date | Decimal | int | str)
 
 
-def test_lists_zeros_stars_and_notes_stand_in_the_workbook(everything):
-    _, folder = everything
-    book = openpyxl.load_workbook(folder / "blank.xlsx")
+def test_lists_zeros_stars_and_notes_stand_in_the_workbook(tmp_path):
+    book = openpyxl.load_workbook(template_of(loaded(tmp_path), tmp_path))
     sheet = book.worksheets[0]
     heads = {str(cell.value): cell for cell in sheet[1]}
     assert list(heads) == [
@@ -165,12 +164,8 @@ def test_lists_zeros_stars_and_notes_stand_in_the_workbook(everything):
 
 def test_a_long_list_of_codes_still_gets_its_list(tmp_path):
     codes = ", ".join(f"CODE-{number:04d}" for number in range(200))
-    path = tmp_path / "long.yaml"
-    path.write_text(MAPPING.replace("{Strasse: ROAD, Luft: AIR}", f"[{codes}]"), encoding="utf-8")
-    (tmp_path / "kinds.csv").write_text("code,meaning\nEUP,Pallet/Skid\n")
-    mapping = load(path, ASSUMED)
-    write_template(mapping, mapping.main_role, tmp_path / "long.xlsx")
-    sheet = openpyxl.load_workbook(tmp_path / "long.xlsx").worksheets[0]
+    mapping = loaded(tmp_path, MAPPING.replace("{Strasse: ROAD, Luft: AIR}", f"[{codes}]"))
+    sheet = openpyxl.load_workbook(template_of(mapping, tmp_path)).worksheets[0]
     formulas = [rule.formula1 for rule in sheet.data_validations.dataValidation]
     assert "Lists!$A$1:$A$200" in formulas
 
@@ -217,12 +212,9 @@ payload:
 
 def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
     """In: a mapping with dates of both kinds and columns of several parts. Out: its example, copied into Data, translates."""
-    path = tmp_path / "dated.yaml"
     without = "\n".join(line for line in DATED.splitlines() if " odd: " not in line and " when: " not in line)
-    path.write_text(without, encoding="utf-8")
-    mapping = load(path, ASSUMED)
-    out = tmp_path / "dated-1.xlsx"
-    write_template(mapping, mapping.main_role, out)
+    mapping = loaded(tmp_path, without)
+    out = template_of(mapping, tmp_path)
     book = openpyxl.load_workbook(out)
     cells = [cell.value for cell in book["Example"][2]]
     assert cells[1:] == [datetime(2026, 3, 24), datetime(2026, 3, 24, 12), "1234 Abc", "123x123 cm", "AB-AB"]
@@ -238,11 +230,7 @@ def test_the_example_is_a_row_that_the_mapping_takes(tmp_path):
 
 
 def test_the_guide_says_where_only_the_author_knows_an_example(tmp_path):
-    path = tmp_path / "dated.yaml"
-    path.write_text(DATED, encoding="utf-8")
-    mapping = load(path, ASSUMED)
-    write_template(mapping, mapping.main_role, tmp_path / "dated-1.xlsx")
-    guide = openpyxl.load_workbook(tmp_path / "dated-1.xlsx")["Guide"]
+    guide = openpyxl.load_workbook(template_of(loaded(tmp_path, DATED), tmp_path))["Guide"]
     (told,) = [row for row in guide.iter_rows(values_only=True) if row[1] == "Odd"]
     assert told[5] == "no example: ask the author of this workbook"
 
@@ -281,9 +269,7 @@ payload:
 
 
 def one_column(folder, column="type: text", sheet="Orders"):
-    path = folder / "m.yaml"
-    path.write_text(ONE_COLUMN.format(column=column, sheet=sheet), encoding="utf-8")
-    return load(path, ASSUMED)
+    return loaded(folder, ONE_COLUMN.format(column=column, sheet=sheet))
 
 
 @pytest.mark.parametrize(
@@ -320,17 +306,14 @@ def test_the_title_of_a_sheet_has_31_characters_at_most(tmp_path, length, title)
     mapping = one_column(tmp_path, sheet="x" * length)
     (form,) = forms(mapping, mapping.main_role)
     assert form.title == "x" * title
-    write_template(mapping, mapping.main_role, tmp_path / "template.xlsx")
+    template_of(mapping, tmp_path)
 
 
 def test_bounds_of_a_column_are_bounds_of_its_cells(tmp_path):
     limits = {"both": "min: 1, max: 9", "least": "min: 0", "most": "max: 9", "zero": "max: 0"}
     columns = "\n".join(f"  {name}: {{label: {name}, type: integer, {said}}}" for name, said in limits.items())
-    path = tmp_path / "m.yaml"
-    path.write_text(ONE_COLUMN.format(column=f"type: text}}\n{columns[:-1]}", sheet="Orders"), encoding="utf-8")
-    mapping = load(path, ASSUMED)
-    write_template(mapping, mapping.main_role, tmp_path / "m.xlsx")
-    rules = openpyxl.load_workbook(tmp_path / "m.xlsx").worksheets[0].data_validations.dataValidation
+    mapping = one_column(tmp_path, f"type: text}}\n{columns[:-1]}")
+    rules = openpyxl.load_workbook(template_of(mapping, tmp_path)).worksheets[0].data_validations.dataValidation
     assert [(rule.type, rule.operator, rule.formula1, rule.formula2) for rule in rules] == [
         ("whole", None, "1.0", "9.0"),  # between, as nothing else is said
         ("whole", "greaterThanOrEqual", "0.0", None),

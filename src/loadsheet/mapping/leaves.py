@@ -41,10 +41,15 @@ Make = Callable[[Draft], Any]
 _REMEMBERED = 4_096  # spelled values kept for each leaf
 
 _TEXT_KINDS = frozenset({Kind.STRING, Kind.STRING_OR_NUMERIC, Kind.TIMEZONE, Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES})
-_DATE_TYPES: dict[Kind, frozenset[Type]] = {
-    kind: frozenset({Type.MOMENT, Type.SPAN} if kind is Kind.TIME else {Type.MOMENT}) for kind in DATE_SHAPES
+_TAKES: dict[Kind, tuple[str, frozenset[Type], str]] = {
+    **{kind: ("a date", frozenset({Type.MOMENT}), "type: datetime") for kind in DATE_SHAPES},
+    Kind.TIME: ("a time of day", frozenset({Type.MOMENT, Type.SPAN}), "type: time or datetime"),
+    Kind.NUMERIC: ("a number", frozenset({Type.NUMBER}), "type: decimal"),
+    Kind.FLAG: ("yes or no", frozenset({Type.FLAG, Type.TEXT}), "type: yesno"),  # a code table may give a flag word
 }
-_WANTED = {Kind.NUMERIC: "type: decimal", Kind.FLAG: "type: yesno", Kind.TIME: "type: time or datetime"}
+"""What a field of this kind holds, the types of values that it takes, and what to write in the mapping."""
+
+_TAKES_TEXT = ("a text", frozenset({Type.TEXT, Type.NUMBER, Type.FLAG}), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,10 @@ class LeafContext:
     item: int | None
     path: str
     payload: PayloadContext
+
+    def refuse(self, loc: Loc, text: str, hint: str = "") -> None:
+        """Add a finding at `loc`."""
+        self.payload.names.file.refuse(loc, text, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +115,19 @@ class LeafPlan:
 
 def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
     """Compile a leaf; None with findings if it is invalid."""
-    file = context.payload.names.file
     if not isinstance(value, dict):
         hint = (
             "write {value: ...}, {col: ...} or {expr: ...}" if isinstance(value, list) else f"write {{value: {value}}}"
         )
-        file.refuse(loc, f"{context.field.name} has no source for its value", hint)
+        context.refuse(loc, f"{context.field.name} has no source for its value", hint)
         return None
-    leaf = read_part(Leaf, file, value, loc)
+    leaf = read_part(Leaf, context.payload.names.file, value, loc)
     if leaf is None:
         return None
     given = [key for key in SOURCES_OF_A_VALUE if key in leaf.model_fields_set]
     if len(given) != 1:
         actual = f"has {' and '.join(given)}" if given else "has none"
-        file.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
+        context.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
     names, when = context.payload.names, None
     if leaf.when is not None:
@@ -142,7 +150,7 @@ def _spelled(found: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> LeafP
         default = OMIT if leaf.default is None else spelled(leaf.default)
         constant = OMIT if found.constant is OMIT else spelled(found.constant)
     except (ValueError, ArithmeticError) as error:
-        context.payload.names.file.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
+        context.refuse(loc, f"{context.field.name}: {error or 'it cannot be rounded'}")
         return None
     if constant is not OMIT:
         return LeafPlan(lambda _: constant, found.sources, constant, is_fixed=True)
@@ -173,9 +181,7 @@ def _value(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
     if reference is None or leaf.utc_offset_of is None:
         return reference and _column(reference, reference.type)
     if reference.type is not Type.MOMENT:
-        context.payload.names.file.refuse(
-            loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}"
-        )
+        context.refuse(loc, f"utc_offset_of needs a date; {leaf.utc_offset_of} is {reference.type.value}")
         return None
     return _offset_value(reference, context, loc)
 
@@ -188,10 +194,10 @@ def _column(reference: Reference, type_: Type, turned: Callable[[Any], Any] | No
 def _offset_value(reference: Reference, context: LeafContext, loc: Loc) -> _Value | None:
     kind = context.field.kind
     if not context.payload.zone_known:
-        context.payload.names.file.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
+        context.refuse(loc, "utc_offset_of needs source.timezone", "such as timezone: Europe/Berlin")
         return None
     if kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES):
-        context.payload.names.file.refuse(loc, f"{context.field.name} is not an offset from UTC")
+        context.refuse(loc, f"{context.field.name} is not an offset from UTC")
         return None
     in_hours = partial(_hours, as_clock=context.payload.assumptions.offset_hours_form == "clock")
     written: Callable[[datetime], object] = offset_minutes if kind is Kind.OFFSET_MINUTES else in_hours
@@ -205,11 +211,11 @@ def _constant(leaf: Leaf, context: LeafContext, loc: Loc) -> _Value | None:
         if found is OMIT:
             known = _constant_names(context.payload.constants)
             hint = closest_or_known(leaf.const, known)
-            context.payload.names.file.refuse(loc, f'there is no constant "{leaf.const}"', hint)
+            context.refuse(loc, f'there is no constant "{leaf.const}"', hint)
             return None
     if found is None or isinstance(found, Mapping | list):
         actual = "nothing" if found is None else "more than one value"
-        context.payload.names.file.refuse(loc, f"{context.field.name} takes one value, found {actual}")
+        context.refuse(loc, f"{context.field.name} takes one value, found {actual}")
         return None
     return _Value(lambda _: found, Type.ANY, Needs(), (), constant=found)
 
@@ -259,14 +265,13 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
         problem = "a row of a code table has several values; name one"
     if leaf.as_ == "number" and value.type is Type.TEXT and not _is_a_code(leaf, context, loc):
         problem = "as: number is for numbers and values of a code table; the notation of a text is unknown"
-    if not problem and not _type_fits(kind, found, leaf):
-        problem = f"it holds {_holds(kind)}, found {found.value}"
+    holds, types, wanted = _TAKES.get(kind, _TAKES_TEXT)
+    is_written = (leaf.format is not None and kind in DATE_SHAPES) or (leaf.as_ == "number" and kind is Kind.NUMERIC)
+    if not (problem or is_written or found is Type.ANY or found in types):
+        problem = f"it holds {holds}, found {found.value}"
     if problem:
-        if leaf.as_ == "number":
-            kind = Kind.NUMERIC
-        context.payload.names.file.refuse(
-            loc, f"{field.name}: {problem}", _WANTED.get(kind, "type: datetime" if kind in DATE_SHAPES else "")
-        )
+        wanted = "type: decimal" if leaf.as_ == "number" else wanted
+        context.refuse(loc, f"{field.name}: {problem}", wanted)
     return not problem and (leaf.format is None or _says_its_zone(leaf.format, context, loc))
 
 
@@ -276,7 +281,7 @@ def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:
     try:
         check_zone_word(format_, zone if isinstance(zone, str) else None)
     except ValueError as error:
-        context.payload.names.file.refuse(loc, f"{context.field.name}: {error}")
+        context.refuse(loc, f"{context.field.name}: {error}")
         return False
     return True
 
@@ -288,24 +293,6 @@ def _is_a_code(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     if spec is None or spec.lookup is None:
         return spec is not None and isinstance(spec.one_of, dict)
     return bool(context.payload.names.file.values["lookups"][spec.lookup].get("missing") != "keep")
-
-
-def _holds(kind: Kind) -> str:
-    return {Kind.NUMERIC: "a number", Kind.FLAG: "yes or no", Kind.TIME: "a time of day"}.get(
-        kind, "a date" if kind in DATE_SHAPES else "a text"
-    )
-
-
-def _type_fits(kind: Kind, found: Type, leaf: Leaf) -> bool:
-    if found is Type.ANY:
-        return True
-    if kind in DATE_SHAPES:
-        return found in _DATE_TYPES[kind] or leaf.format is not None
-    if kind is Kind.NUMERIC:
-        return found is Type.NUMBER or leaf.as_ == "number"
-    if kind is Kind.FLAG:  # a code table may turn a text into a flag word
-        return found in (Type.FLAG, Type.TEXT)
-    return found in (Type.TEXT, Type.NUMBER, Type.FLAG)
 
 
 def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], Any]:
@@ -397,7 +384,12 @@ class _Spelling:
 
     def add_fault(self, error: BaseException, draft: Draft) -> None:
         """Adds the fault of this value to the document."""
-        draft.faults.append(_fault(concrete(self.context.path, draft.at), self.context.field, error))
+        path = concrete(self.context.path, draft.at)
+        if isinstance(error, ValueError) and str(error).startswith("expected"):  # the contract's own words
+            text = f"must be {str(error).removeprefix('expected ')}"
+            draft.faults.append((path, "K501", {"path": path, "text": text}))
+        else:
+            draft.faults.append((path, "G407", {"target": self.context.field.name, "reason": reason(error)}))
 
     def skip(self, draft: Draft) -> Any:
         """Leave the field out because a cell that it needs was refused."""
@@ -448,12 +440,6 @@ def _spelled_result(value: _Value, spelling: _Spelling) -> Make:
     return make
 
 
-def _fault(path: str, field: Field, error: BaseException) -> tuple[str, str, dict[str, str]]:
-    if isinstance(error, ValueError) and str(error).startswith("expected"):  # the contract's own words
-        return path, "K501", {"path": path, "text": f"must be {str(error).removeprefix('expected ')}"}
-    return path, "G407", {"target": field.name, "reason": reason(error)}
-
-
 # ---- units ----
 
 
@@ -464,9 +450,11 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
     file = context.names.file
     extra = (file.values or {}).get("source", {}).get("units") or {}
     for name, leaf in leaves.items():
+        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str):
+            continue
         other_field = unit_field(name)
         stated = _stated(leaves.get(other_field), context)
-        if not isinstance(leaf, Mapping) or not isinstance(leaf.get("col"), str) or not isinstance(stated, str):
+        if not isinstance(stated, str):
             continue
         found = context.names.column(leaf["col"], item, (*loc, name, "col"))
         column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)

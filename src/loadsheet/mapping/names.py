@@ -1,7 +1,8 @@
 """What a name in a mapping refers to: a column of the current row, of the main table's first row, or all rows of a table.
 
 Outside of lists the current row is the first row of the main table. Inside `each: packages` it is the row of that package. `rows` are
-always all rows of the main table in the document. Knows no payload field.
+always all rows of the main table in the document. Conditions and the mapping's checks are compiled here. A `Draft` holds the rows of one
+document while its payload is built. Knows no payload field.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -203,7 +204,8 @@ class Names:
         if problem:
             self.file.refuse(loc, f'"{text}": {problem}', did_you_mean(code, [name for name, _ in slot.codes]))
             return None
-        rows = self._which(table, item)
+        rows: Literal["here", "first", "around"] = "around" if table.position == self._outer else "first"
+        rows = "here" if table.position == (item or 0) else rows
         kind = Type.TEXT if place is not None else slot.type
         uses = frozenset({Use(table.name, column, rows)})
         self._ask_first(uses, item)
@@ -215,11 +217,6 @@ class Names:
         for use in uses:
             if use.column and use.table == main.name and (use.rows == "first" or (use.rows == "here" and item is None)):
                 self.first.add(main.shape.slots[use.column].index)
-
-    def _which(self, table: TablePlan, item: int | None) -> Literal["here", "first", "around"]:
-        if table.position == (item or 0):
-            return "here"
-        return "around" if table.position == self._outer else "first"
 
     def column(self, text: str, item: int | None, loc: Loc) -> tuple[TablePlan, str, str] | None:
         """The table and column that a text names, and the rest of the text; or None with the finding."""
@@ -241,9 +238,7 @@ class Names:
 
     def needs(self, uses: Iterable[Use]) -> Needs:
         """The values behind these uses."""
-        here: set[int] = set()
-        first: set[int] = set()
-        around: set[int] = set()
+        found: dict[str, set[int]] = {"here": set(), "first": set(), "around": set()}
         every: set[tuple[int, int]] = set()
         for use in uses:
             position = self._positions[use.table]
@@ -251,8 +246,9 @@ class Names:
             if use.rows == "all":
                 every.add((position, index))
             else:
-                {"here": here, "first": first, "around": around}[use.rows].add(index)
-        return Needs(frozenset(here), frozenset(first), frozenset(every), frozenset(around))
+                found[use.rows].add(index)
+        here, first, around = map(frozenset, found.values())
+        return Needs(here, first, frozenset(every), around)
 
     def sources(self, uses: Iterable[Use], item: int | None) -> tuple[Source, ...]:
         """The columns behind these uses, derived values resolved, in the order of tables and columns."""
@@ -300,20 +296,14 @@ def _code_place(slot: Slot, code: str) -> tuple[int | None, str]:
 
 
 def _getter(index: int, place: int | None, rows: Literal["here", "first", "around"]) -> Evaluate:
-    if rows == "around":
-        return (
-            (lambda frame: frame.outer[index])
-            if place is None
-            else (lambda frame: None if (codes := frame.outer[index]) is None else codes[place])
-        )
-    if place is None:
-        return (lambda frame: frame.row[index]) if rows == "here" else (lambda frame: frame.main[index])
-
-    def get(frame: Frame) -> object:
-        codes = (frame.row if rows == "here" else frame.main)[index]
-        return None if codes is None else codes[place]
-
-    return get
+    """The value at `index` of a row, or the value at `place` in the row of a code table there."""
+    getters: dict[str, Evaluate] = {
+        "here": lambda frame: frame.row[index],
+        "first": lambda frame: frame.main[index],
+        "around": lambda frame: frame.outer[index],
+    }
+    get = getters[rows]
+    return get if place is None else (lambda frame: None if (codes := get(frame)) is None else codes[place])
 
 
 # ---- checks ----

@@ -99,15 +99,12 @@ class NotationCheck:
                 count, first = count + 1, first or (row.number, cell)
         if first is None:
             return None
+        hint = (
+            "set dates: or locale: in the mapping, or have the shipper write the column in one way, and drop the file again; "
+            f"if all other values are read correctly: loadsheet retry --file {table.file}"
+        )
         values = {"read": _OTHER[proof.notation.order], "written": proof.notation.order, "proof": value, "count": count}
-        return Problem(_WRONG_NOTATION, table.where(first[0], position), first[1], values, _hint(table.file))
-
-
-def _hint(file: str) -> str:
-    return (
-        "set dates: or locale: in the mapping, or have the shipper write the column in one way, and drop the file again; "
-        f"if all other values are read correctly: loadsheet retry --file {file}"
-    )
+        return Problem(_WRONG_NOTATION, table.where(first[0], position), first[1], values, hint)
 
 
 def notation_order(text: str, of: str) -> str:
@@ -178,15 +175,14 @@ class DateRangeCheck:
         self, documents: Iterable[Document | Ignored], lineage: Lineage, tables: Mapping[str, Table]
     ) -> Iterator[Document | Ignored]:
         """The documents, with a warning for each date outside the bounds."""
+        first, last = self.first.encode(), self.last.encode()
         for document in documents:
-            if isinstance(document, Document) and (far := self._far(document)):
+            dates = _DATES.findall(document.payload) if isinstance(document, Document) else []
+            far = [(path.decode(), day.decode()) for path, day in dates if not first <= day <= last]
+            if far and isinstance(document, Document):
                 warnings = [self._warning(document, path, day, lineage, tables) for path, day in far]
                 document = replace(document, problems=(*document.problems, *warnings))  # noqa: PLW2901 (adds warnings)
             yield document
-
-    def _far(self, document: Document) -> list[tuple[str, str]]:
-        found = [(path.decode(), day.decode()) for path, day in _DATES.findall(document.payload)]
-        return [(path, day) for path, day in found if not self.first <= day <= self.last]
 
     def _warning(
         self, document: Document, path: str, day: str, lineage: Lineage, tables: Mapping[str, Table]

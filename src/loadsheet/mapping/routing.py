@@ -10,7 +10,7 @@ from the text after `files:`. If no pattern can be read, any file that no other 
 """
 
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -370,30 +370,25 @@ class _Partners:
         self._by_role: dict[str, list[tuple[str, dict[str, str]]]] = {}
         for name, claim in own.items():
             self._by_role.setdefault(claim.role, []).append((name, dict(claim.values)))
-        self._lines: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], deque[str]]] = {}
+        self._lines: dict[tuple[str, tuple[str, ...]], defaultdict[tuple[str, ...], deque[str]]] = {}
         self._taken: set[str] = set()
 
     def take(self, role: str, claim: _Claim) -> str | None:
         """The first unused file of a role with the same values in the shared placeholders, or None."""
-        mine, there = dict(claim.values), self._by_role.get(role)
-        if not there:
-            return None
-        shared = tuple(sorted(mine.keys() & there[0][1].keys()))  # a role has one pattern, so one set of placeholders
+        mine, there = dict(claim.values), self._by_role.get(role, [])
+        # a role has one pattern, so one set of placeholders
+        shared = tuple(sorted(mine.keys() & there[0][1].keys())) if there else ()
         if (role, shared) not in self._lines:
-            self._lines[role, shared] = self._lined_up(role, shared)
-        line = self._lines[role, shared].get(tuple(mine[key] for key in shared), deque())
+            lines = self._lines[role, shared] = defaultdict(deque)
+            for name, values in there:
+                lines[tuple(values[key] for key in shared)].append(name)
+        line = self._lines[role, shared][tuple(mine[key] for key in shared)]
         while line:
             name = line.popleft()
             if name not in self._taken:
                 self._taken.add(name)
                 return name
         return None
-
-    def _lined_up(self, role: str, shared: tuple[str, ...]) -> dict[tuple[str, ...], deque[str]]:
-        lines: dict[tuple[str, ...], deque[str]] = {}
-        for name, values in self._by_role[role]:
-            lines.setdefault(tuple(values[key] for key in shared), deque()).append(name)
-        return lines
 
 
 def _filled(pattern: str, claim: _Claim) -> str:

@@ -150,7 +150,8 @@ class _DocumentBuilder:
             other = variant.instead.make(draft)
             self._problems.check_contract(variant.instead, other)
             draft.faults, draft.unlisted, draft.skipped = [], [], []
-            instead = _instead(variant.instead, other)
+            content_hash = hashlib.sha256(_ENCODE_SORTED(other)).hexdigest()
+            instead = Instead(variant.instead.operation.name, _ENCODE(other), content_hash)
         self._problems.check_contract(variant, payload)
         self._problems.check_complete()
         return payload, instead
@@ -292,7 +293,3 @@ class _DocumentBuilder:
             if unmatched:
                 rows[position] = [row for index, row in enumerate(rows[position]) if index not in unmatched]
         return Group(group.key, tuple(rows)) if rows != list(group.rows) else group
-
-
-def _instead(variant: Variant, payload: dict[str, Any]) -> Instead:
-    return Instead(variant.operation.name, _ENCODE(payload), hashlib.sha256(_ENCODE_SORTED(payload)).hexdigest())

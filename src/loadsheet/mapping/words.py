@@ -4,7 +4,7 @@ Words are known in the file's language (Babel's names of territories and currenc
 aliases and sizes (pint does not know KGS, LBS, CBM and Ton). pint is loaded only for other units and calculates with Decimal. `Ton` is
 the metric ton, as in the interface. Another ton is declared under `source.units`; for a US sheet this is required.
 
-The hint "did you mean": names in a mapping (`closest`) may be several letters off. The value of a cell (`near`) may not: a code with
+The hint "did you mean": names in a mapping may be several letters off. The value of a cell (`near`) may not: a code with
 another digit is another code, not a typing error. A proposal is only shown, never applied. Knows no column and no cell.
 """
 
@@ -31,13 +31,6 @@ _CLOSE_ENOUGH = 60  # of 100; lower values give confusing proposals
 _NEAR_LETTERS_MIN = 3  # one letter of two is half the word
 
 
-def closest(word: str, options: Iterable[str]) -> str:
-    """The option most similar to `word`, ignoring case; empty if none is similar."""
-    by_folded = {option.casefold(): option for option in options}
-    found = process.extractOne(word.casefold(), by_folded.keys(), scorer=fuzz.ratio, score_cutoff=_CLOSE_ENOUGH)
-    return by_folded[found[0]] if found else ""
-
-
 def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:
     """The file name patterns most similar to a file's name, the closest first. Folders are ignored."""
     bare = name.rpartition("/")[2].casefold()
@@ -46,9 +39,10 @@ def nearest(name: str, patterns: Iterable[str], most: int = 3) -> list[str]:
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
-    """The hint `did you mean X?`, or an empty text."""
-    option = closest(word, options)
-    return f"did you mean {option}?" if option else ""
+    """The hint `did you mean X?` for a name, ignoring case, or an empty text."""
+    by_folded = {option.casefold(): option for option in options}
+    found = process.extractOne(word.casefold(), by_folded.keys(), scorer=fuzz.ratio, score_cutoff=_CLOSE_ENOUGH)
+    return f"did you mean {by_folded[found[0]]}?" if found else ""
 
 
 def closest_or_known(word: str, options: Iterable[str], most: int = 30) -> str:

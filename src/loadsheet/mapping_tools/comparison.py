@@ -16,7 +16,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,15 +26,12 @@ from loadsheet.inbox import InboxFile
 from loadsheet.ingest import FilesInPlace, ReadDrop
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping_tools.explain import flat, pattern
+from loadsheet.mapping_tools.explain import decode, encode, flat, pattern
 from loadsheet.problems import FileRefused, MappingError, Problem
 from loadsheet.reading import Table
 
 FOLDER = "tests"
 ENDING = ".expected.jsonl"
-
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers keep their written form
-_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class CompareSink(FilesInPlace):
@@ -146,7 +142,7 @@ def sent(document: Document) -> bytes:
     if document.instead is None:
         return document.payload
     instead = {"operation": document.instead.operation, "payload": msgspec.Raw(document.instead.payload)}
-    return _encode({"payload": msgspec.Raw(document.payload), "instead": instead})
+    return encode({"payload": msgspec.Raw(document.payload), "instead": instead})
 
 
 def changes(old: bytes, new: bytes) -> tuple[Change, ...]:
@@ -251,12 +247,12 @@ def _row(row: Any) -> str:
 
 
 def _encoded(value: object) -> str:
-    return _encode(value).decode()
+    return encode(value).decode()
 
 
 def _decoded(text: str | bytes, path: Path, line: int) -> dict[str, Any]:
     try:
-        found = _decode(text)
+        found = decode(text)
     except msgspec.DecodeError as error:
         raise MappingError(f"the expectation is not JSON: {error}", file=str(path), line=line, column=1) from error
     if not isinstance(found, dict):
@@ -277,7 +273,7 @@ def _difference(wanted: dict[str, Any] | None, got: dict[str, Any] | None, place
     if wanted.get("payload") is not None and got.get("payload") is not None:
         differences += [
             f"{head}: {change.path} is {change.new or 'missing'}, expected {change.old or 'nothing'}"
-            for change in changes(_encode(wanted["payload"]), _encode(got["payload"]))
+            for change in changes(encode(wanted["payload"]), encode(got["payload"]))
         ]
     elif wanted.get("payload") is not None or got.get("payload") is not None:
         differences.append(

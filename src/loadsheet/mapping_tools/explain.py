@@ -25,13 +25,13 @@ from loadsheet.reading import Table, fold
 
 _CELLS_SHOWN = 50
 
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers keep their written form
-_encode = msgspec.json.Encoder(decimal_format="number").encode
+decode = msgspec.json.Decoder(float_hook=Decimal).decode  # numbers keep their written form
+encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def flat(payload: bytes) -> dict[str, str]:
     """A payload as paths (`packages[0].weight`) with their values as JSON; empty lists and objects are kept."""
-    return dict(_leaves(_decode(payload), "")) if payload else {}
+    return dict(_leaves(decode(payload), "")) if payload else {}
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -42,7 +42,7 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
         for position, inner in enumerate(value):
             yield from _leaves(inner, f"{path}[{position}]")
     else:
-        yield path, _encode(value).decode()
+        yield path, encode(value).decode()
 
 
 def pattern(path: str) -> str:

@@ -110,20 +110,8 @@ def best_operation(sheets: Sequence[Sheet]) -> list[Match]:
 def match(sheets: Sequence[Sheet], operation: Operation) -> Match:
     """The columns that fill the fields of an operation: the best pairs first, each column and each field once."""
     targets = list(_targets(operation.record, operation))
-    pairs = [
-        (score, number, column, target)
-        for number, sheet in enumerate(sheets)
-        for column in sheet.columns
-        for target in targets
-        if (score := _score(column, target)) >= _LEAST
-    ]
-    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2].position))
-    filled: dict[str, Filled] = {}
-    used: set[tuple[int, int]] = set()
-    for score, number, column, target in pairs:
-        if target.path not in filled and (number, column.position) not in used:
-            filled[target.path] = Filled(number, column, score, _doubt(column, target))
-            used.add((number, column.position))
+    columns = [(number, column) for number, sheet in enumerate(sheets) for column in sheet.columns]
+    filled = _assigned(columns, targets)
     return Match(operation, filled, _total(operation, filled, sheets))
 
 
@@ -134,16 +122,24 @@ def best_columns(
     concepts that all of these columns may also have.
     """
     targets = list(_targets(record, operation, context=context, in_list=True))
+    return {path: found.column for path, found in _assigned([(0, column) for column in columns], targets).items()}
+
+
+def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
+    """The columns, with the numbers of their sheets, that fill these fields: the best pairs first, each column and each field once."""
     pairs = [
-        (score, column, target)
-        for column in columns
+        (score, number, column, target)
+        for number, column in columns
         for target in targets
         if (score := _score(column, target)) >= _LEAST
     ]
-    found: dict[str, Column] = {}
-    for _, column, target in sorted(pairs, key=lambda pair: -pair[0]):
-        if target.path not in found and all(column is not used for used in found.values()):
-            found[target.path] = column
+    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2].position))
+    found: dict[str, Filled] = {}
+    used: set[int] = set()
+    for score, number, column, target in pairs:
+        if target.path not in found and id(column) not in used:
+            found[target.path] = Filled(number, column, score, _doubt(column, target))
+            used.add(id(column))
     return found
 
 
