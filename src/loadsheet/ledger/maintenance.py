@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Engine, func, or_, select, update
@@ -19,7 +19,6 @@ from sqlalchemy import Connection, Engine, func, or_, select, update
 from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import codec
 from loadsheet.ledger.decisions import all_decisions, first_broken_decision
-from loadsheet.ledger.exporting import Export
 from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
@@ -38,6 +37,9 @@ from loadsheet.ledger.statements import Statement, at_one_moment, chunks, store_
 from loadsheet.ledger.states import State
 from loadsheet.problems import LedgerError
 from loadsheet.settings.places import shown as place_shown
+
+if TYPE_CHECKING:
+    from loadsheet.ledger.exporting import Export
 
 GONE = "…"
 """The text in place of a removed value."""
@@ -165,7 +167,7 @@ class Maintenance:
                 for table in (runs, entries, decisions)
             }
 
-    def rows_of(self, table: Export) -> Iterator[tuple[Any, ...]]:
+    def rows_of(self, table: "Export") -> Iterator[tuple[Any, ...]]:
         """The rows of an exported table, in the order of its columns."""
         return table.values(streamed(self._engine, table.query))
 
