@@ -16,6 +16,7 @@ from workspace import copy_mappings
 
 from loadsheet.cli import invoke
 from loadsheet.exchange import FaultClass
+from loadsheet.run_archive import place_of, purge, seal_after_run
 from loadsheet.run_archive.contents import (
     CHAIN,
     CannotOpen,
@@ -26,7 +27,7 @@ from loadsheet.run_archive.contents import (
     read_manifest,
     rows_of,
 )
-from loadsheet.run_archive.create import make, place_of, purge, seal_after_run
+from loadsheet.run_archive.create import make
 from loadsheet.run_archive.replay import replay
 from loadsheet.run_archive.verify import RECORD_FILE, Record, read_record, verify
 
