@@ -1,4 +1,4 @@
-"""Maintenance of the ledger: removal of old contents, disk space, and the check of the whole ledger.
+"""Maintenance of the ledger: removal of old contents, disk space, the check of the whole ledger, and values that runs leave.
 
 Owns: which entries lose their contents by rule (payloads, cells, answers), and the transactions of the removal. Each is small, and
 the next one continues after a kill. Hashes, keys, states, events and the figures for totals stay, so old runs still balance and the
@@ -53,6 +53,25 @@ _NEEDED = (State.READY, State.SENDING, State.UNKNOWN, State.HELD)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 Writing = Callable[[], AbstractContextManager[Connection]]
+
+
+class StoredValues:
+    """Named values that one run leaves for the next. Names never collide with the ledger's own names in the table `meta`. Readers
+    must check a value and work without it.
+    """
+
+    def __init__(self, engine: Engine, writing: Writing) -> None:
+        self._engine, self._writing = engine, writing
+
+    def value(self, name: str) -> str:
+        """The last value stored under this name. Empty if there is none."""
+        with self._engine.connect() as connection:
+            return stored_value(connection, f"remembered: {name}")
+
+    def keep(self, name: str, value: str) -> None:
+        """Store a value under this name, replacing the previous one."""
+        with self._writing() as connection:
+            store_value(connection, f"remembered: {name}", value)
 
 
 class StoredOriginal(NamedTuple):

@@ -21,7 +21,7 @@ from loadsheet.ledger import codec, decisions, exceptions, queue, run_queries
 from loadsheet.ledger.decisions import Choice
 from loadsheet.ledger.ledger_tables import files, looks, runs
 from loadsheet.ledger.location import LastRun, Surroundings, back_up
-from loadsheet.ledger.maintenance import Maintenance, Writing, faults_in
+from loadsheet.ledger.maintenance import Maintenance, StoredValues, faults_in
 from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LeftOut, Part, Submission, submissions
@@ -35,7 +35,7 @@ from loadsheet.ledger.recording import (
     record_mapping,
     record_plan,
 )
-from loadsheet.ledger.statements import at_one_moment, store_value, stored_value
+from loadsheet.ledger.statements import at_one_moment, store_value
 from loadsheet.ledger.states import Decision, Drop, Finding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.transitions import (
     CHUNK,
@@ -66,25 +66,6 @@ class _Group:
     stack: ExitStack
     connection: Connection | None = None
     settled: list[Settlement] = field(default_factory=list)
-
-
-class StoredValues:
-    """Named values that one run leaves for the next. Names never collide with the ledger's own names in the table `meta`. Readers
-    must check a value and work without it.
-    """
-
-    def __init__(self, engine: Engine, writing: Writing) -> None:
-        self._engine, self._writing = engine, writing
-
-    def value(self, name: str) -> str:
-        """The last value stored under this name. Empty if there is none."""
-        with self._engine.connect() as connection:
-            return stored_value(connection, f"remembered: {name}")
-
-    def keep(self, name: str, value: str) -> None:
-        """Store a value under this name, replacing the previous one."""
-        with self._writing() as connection:
-            store_value(connection, f"remembered: {name}", value)
 
 
 class Ledger:
