@@ -13,10 +13,19 @@ from loadsheet.ledger import ledger_tables
 from loadsheet.ledger.codec import moment, stamp
 from loadsheet.ledger.ledger_tables import shared_meta
 from loadsheet.ledger.postgres import address_of
-from loadsheet.ledger.shared import mutual_exclusion, open_shared
+from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.cluster_status import read_status
 from loadsheet.ledger.shared.jobs import SCHEDULE, request_run
-from loadsheet.ledger.shared.mutual_exclusion import DueMoment, ScheduleKey
+from loadsheet.ledger.shared.mutual_exclusion import (
+    DueMoment,
+    ScheduleKey,
+    begin_schedule,
+    done_until,
+    fire,
+    forget_fires,
+    last_fires,
+    record_schedules,
+)
 from loadsheet.ledger.statements import database_time
 from loadsheet.settings import Settings
 
@@ -56,7 +65,7 @@ def known_as(settings, shipper="acme"):
 def was_done(connection, known, ago):
     """The fleet did all that was due until so long ago, to the full minute."""
     until = (moment(database_time(connection)) - ago).replace(second=0, microsecond=0)
-    mutual_exclusion.begin_schedule(connection, known, until)
+    begin_schedule(connection, known, until)
     connection.execute(update(shared_meta).where(shared_meta.c.name.startswith("schedule")).values(value=stamp(until)))
     return until
 
@@ -64,10 +73,10 @@ def was_done(connection, known, ago):
 def test_a_schedule_that_nobody_knew_begins_now_and_has_missed_nothing(daily, connection):
     assert tick(connection, {"acme": daily}, "a") == []
     assert tick(connection, {"acme": daily}, "a") == []
-    ((known, since),) = mutual_exclusion.done_until(connection).items()
+    ((known, since),) = done_until(connection).items()
     assert known == known_as(daily)
     assert abs(since - datetime.now(UTC)) < 5 * MINUTE
-    assert mutual_exclusion.last_fires(connection) == {}
+    assert last_fires(connection) == {}
 
 
 def test_what_is_due_fires_once_and_missed_moments_with_it(daily, connection):
@@ -75,9 +84,9 @@ def test_what_is_due_fires_once_and_missed_moments_with_it(daily, connection):
     (fired,) = tick(connection, {"acme": daily}, "a")
     assert (fired.shipper, fired.schedule, fired.due.caught_up) == ("acme", daily.schedules.timetable[0], 3)
     assert tick(connection, {"acme": daily}, "b") == []
-    (fire,) = mutual_exclusion.last_fires(connection).values()
+    (fire,) = last_fires(connection).values()
     assert (fire.due, fire.by, fire.caught_up) == (fired.due.moment, "a", 3)
-    assert mutual_exclusion.done_until(connection) == {known_as(daily): fired.due.moment}
+    assert done_until(connection) == {known_as(daily): fired.due.moment}
 
 
 def test_each_shipper_has_a_schedule_of_its_own_and_an_age_up_to_which_it_is_caught_up(daily, connection):
@@ -115,10 +124,10 @@ def _look(settings, started, name, found):
 def test_who_looked_at_another_moment_and_was_slower_starts_nothing(daily, connection):
     known = known_as(daily)
     until = was_done(connection, known, timedelta(minutes=10))
-    assert mutual_exclusion.fire(connection, known, DueMoment(until + MINUTE, until), "a")
-    assert not mutual_exclusion.fire(connection, known, DueMoment(until + MINUTE, until), "b")
-    assert not mutual_exclusion.fire(connection, known, DueMoment(until + 2 * MINUTE, until, 1), "b")
-    assert mutual_exclusion.fire(connection, known, DueMoment(until + 2 * MINUTE, until + MINUTE), "b")
+    assert fire(connection, known, DueMoment(until + MINUTE, until), "a")
+    assert not fire(connection, known, DueMoment(until + MINUTE, until), "b")
+    assert not fire(connection, known, DueMoment(until + 2 * MINUTE, until, 1), "b")
+    assert fire(connection, known, DueMoment(until + 2 * MINUTE, until + MINUTE), "b")
 
 
 def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
@@ -127,7 +136,7 @@ def test_a_run_is_in_the_queue_with_its_fire_or_neither_is(daily, connection):
         transaction = other.begin()
         assert tick(other, {"acme": daily}, "a")
         transaction.rollback()
-        assert mutual_exclusion.last_fires(connection) == {}
+        assert last_fires(connection) == {}
         with other.begin():
             (fired,) = tick(other, {"acme": daily}, "b")
             address = address_of(chosen(daily, shipper="acme").database_url)
@@ -146,17 +155,17 @@ def looked(connection, settings, hours_ago, *schedules):
     """Somebody looked after the shipper so long ago, with these schedules and not those of the settings."""
     now = moment(database_time(connection))
     names = schedules or [one.name for one in settings.schedules.timetable]
-    mutual_exclusion.record_schedules(connection, {"acme": names}, now - timedelta(hours=hours_ago))
+    record_schedules(connection, {"acme": names}, now - timedelta(hours=hours_ago))
 
 
 def test_a_schedule_that_came_back_has_missed_nothing(daily, connection):
     was_done(connection, known_as(daily), 3 * DAY)
     looked(connection, daily, 9)
     looked(connection, daily, 6, "0 1 * * * UTC")
-    assert known_as(daily) in mutual_exclusion.done_until(connection)
+    assert known_as(daily) in done_until(connection)
     looked(connection, daily, 3, "0 1 * * * UTC")
     assert tick(connection, {"acme": daily}, "w1") == []
-    assert mutual_exclusion.done_until(connection)[known_as(daily)] > moment(database_time(connection)) - MINUTE
+    assert done_until(connection)[known_as(daily)] > moment(database_time(connection)) - MINUTE
 
 
 def test_machines_with_different_schedules_take_nothing_from_each_other(daily, connection):
@@ -177,8 +186,8 @@ def test_what_was_missed_while_no_machine_was_there_is_caught_up_whichever_comes
 def test_who_ran_what_is_forgotten_after_a_year_and_what_is_done_is_not(daily, connection):
     known = known_as(daily, "")
     until = was_done(connection, known, timedelta(minutes=10))
-    assert mutual_exclusion.fire(connection, known, DueMoment(until + MINUTE, until), "a")
-    assert mutual_exclusion.forget_fires(connection) == 0
+    assert fire(connection, known, DueMoment(until + MINUTE, until), "a")
+    assert forget_fires(connection) == 0
     connection.execute(ledger_tables.fires.update().values(at=database_time(connection) - 401 * 86_400))
-    assert mutual_exclusion.forget_fires(connection) == 1
-    assert mutual_exclusion.done_until(connection) == {known: until + MINUTE}
+    assert forget_fires(connection) == 1
+    assert done_until(connection) == {known: until + MINUTE}

@@ -22,7 +22,7 @@ from loadsheet.cluster.timetable import SharedTimetable, Timetable
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import moment, stamp
 from loadsheet.ledger.ledger_tables import shared_meta
-from loadsheet.ledger.shared import mutual_exclusion
+from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule, last_fires
 from loadsheet.ledger.statements import database_time
 from loadsheet.problems import ExchangeUnreachable
 from loadsheet.settings import Settings
@@ -122,7 +122,7 @@ def test_of_several_watches_of_a_shared_ledger_one_runs():
         assert watches[0].due_s() == 0, "until it ran"
         watches[0].record_run(datetime.now(UTC))
         assert watches[0].due_s() > 0
-        assert [fire.by for fire in mutual_exclusion.last_fires(connection).values()] == ["a"]
+        assert [fire.by for fire in last_fires(connection).values()] == ["a"]
 
 
 def test_a_watch_of_a_shared_ledger_goes_on_while_that_is_away(tmp_path):
@@ -191,14 +191,12 @@ def test_the_command_runs_by_schedule_where_the_ledger_is_shared(tmp_path):
     )
     with joined(settings) as connection:
         two_days = clock_of_the_database(connection) - timedelta(days=2)
-        mutual_exclusion.begin_schedule(
-            connection, mutual_exclusion.ScheduleKey("", settings.schedules.timetable[0].name), two_days
-        )
+        begin_schedule(connection, ScheduleKey("", settings.schedules.timetable[0].name), two_days)
         with exchange(tmp_path / "exchange.db") as there, watching(tmp_path, "--exchange", there.url) as watch:
             watch.until(lambda: len(watch.out) == 1)
             assert watch.says("catching up: 0 0 * * * UTC was due ")
             assert watch.stop() == 0
-        ((known, fire),) = mutual_exclusion.last_fires(connection).items()
+        ((known, fire),) = last_fires(connection).items()
     assert (known.shipper, fire.by.partition(" ")[0]) == ("", "process")
     assert "exit code 0" in watch.out[0]
 

@@ -12,8 +12,8 @@ from loadsheet.cluster.worker_process import Housekeeping
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared import cluster_status, jobs, mutual_exclusion
-from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey
+from loadsheet.ledger.shared import cluster_status, jobs
+from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
 from loadsheet.problems import LedgerBusy, LedgerError, SettingsError
 
 STATES = "select status::text from procrastinate_jobs order by id"
@@ -202,9 +202,7 @@ def scheduled(tmp_path, database_url):
     acme = house(tmp_path, database_url, "acme", **{"schedules.cron": f"{then.minute} {then.hour} * * *"})["acme"]
     engine = shared_engine(address_of(acme.database_url))
     with engine.begin() as connection:
-        mutual_exclusion.begin_schedule(
-            connection, ScheduleKey("acme", acme.schedules.timetable[0].name), then - timedelta(hours=1)
-        )
+        begin_schedule(connection, ScheduleKey("acme", acme.schedules.timetable[0].name), then - timedelta(hours=1))
     engine.dispose()
     return acme, then
 

@@ -381,19 +381,12 @@ def test_a_look_before_the_last_attempt_settles_nothing(ledger, run):
 # what one run leaves for the next
 
 
-def test_a_value_is_there_for_the_next_run_and_a_new_one_takes_its_place(tmp_path):
+def test_a_value_is_there_for_the_next_run_a_new_one_takes_its_place_and_no_name_touches_the_ledgers_own(tmp_path):
+    given = [("a", "1"), ("b", "2"), ("a", "3"), ("schema_version", "999")]
     with ledgers.ledger_in(tmp_path) as ledger:
         assert ledger.stored_values.value("a") == ""
-        ledger.stored_values.keep("a", "1")
-        ledger.stored_values.keep("b", "2")
-        ledger.stored_values.keep("a", "3")
+        for name, value in given:
+            ledger.stored_values.keep(name, value)
     with ledgers.ledger_in(tmp_path) as ledger:
-        assert [ledger.stored_values.value(name) for name in "abc"] == ["3", "2", ""]
-
-
-def test_no_name_touches_what_the_ledger_keeps_for_itself(tmp_path):
-    with ledgers.ledger_in(tmp_path) as ledger:
-        ledger.stored_values.keep("schema_version", "999")
-    with ledgers.ledger_in(tmp_path) as ledger:
-        assert ledger.stored_values.value("schema_version") == "999"
+        assert [ledger.stored_values.value(name) for name in ("a", "b", "c", "schema_version")] == ["3", "2", "", "999"]
         assert ledger.check() == []

@@ -35,70 +35,48 @@ def known(operation, state, content="one", identity=7):
     return EarlierEntry(identity, operation, made.key, state, made.content_hash, made.payload, receipt, problems)
 
 
-READY, SENDING, ACCEPTED, REFUSED, UNKNOWN = (
-    State[name] for name in ("READY", "SENDING", "ACCEPTED", "REFUSED", "UNKNOWN")
-)
+READY, SENDING, ACCEPTED, REFUSED = State.READY, State.SENDING, State.ACCEPTED, State.REFUSED
+UNKNOWN, UNCHANGED, HELD = State.UNKNOWN, State.UNCHANGED, State.HELD
 CREATE, UPDATE, DELETE, EVENT, QUOTE = "order.create", "order.update", "order.delete", "order.status", "tender.quote"
 TABLE = [
     # what is on the lane, what comes, in which state it is planned, and with which problem
     ("a first create", [], CREATE, "one", READY, ""),
-    ("a create that is accepted", [(CREATE, ACCEPTED, "one")], CREATE, "one", State.UNCHANGED, ""),
-    ("a create that changed", [(CREATE, ACCEPTED, "one")], CREATE, "two", State.HELD, "L601"),
-    ("a create that waits", [(CREATE, READY, "one")], CREATE, "one", State.UNCHANGED, "L603"),
-    ("another version waits", [(CREATE, READY, "one")], CREATE, "two", State.HELD, "L605"),
-    ("a create in doubt", [(CREATE, UNKNOWN, "one")], CREATE, "one", State.HELD, "L602"),
-    ("another create in doubt", [(CREATE, UNKNOWN, "one")], CREATE, "two", State.HELD, "L602"),
-    ("a create under way", [(CREATE, SENDING, "one")], CREATE, "one", State.HELD, "L602"),
+    ("a create that is accepted", [(CREATE, ACCEPTED, "one")], CREATE, "one", UNCHANGED, ""),
+    ("a create that changed", [(CREATE, ACCEPTED, "one")], CREATE, "two", HELD, "L601"),
+    ("a create that waits", [(CREATE, READY, "one")], CREATE, "one", UNCHANGED, "L603"),
+    ("another version waits", [(CREATE, READY, "one")], CREATE, "two", HELD, "L605"),
+    ("a create in doubt", [(CREATE, UNKNOWN, "one")], CREATE, "one", HELD, "L602"),
+    ("another create in doubt", [(CREATE, UNKNOWN, "one")], CREATE, "two", HELD, "L602"),
+    ("a create under way", [(CREATE, SENDING, "one")], CREATE, "one", HELD, "L602"),
     ("a create that was refused", [(CREATE, REFUSED, "one")], CREATE, "one", REFUSED, "L604"),
     ("a refused create put right", [(CREATE, REFUSED, "one")], CREATE, "two", READY, ""),
-    (
-        "a refused create, back to what was refused first",
-        [(CREATE, REFUSED, "one"), (CREATE, REFUSED, "two")],
-        CREATE,
-        "one",
-        READY,
-        "",
-    ),
-    (
-        "refused, then accepted",
-        [(CREATE, REFUSED, "one"), (CREATE, ACCEPTED, "two")],
-        CREATE,
-        "two",
-        State.UNCHANGED,
-        "",
-    ),
+    ("back to the first refused", [(CREATE, REFUSED, "one"), (CREATE, REFUSED, "two")], CREATE, "one", READY, ""),
+    ("refused, then accepted", [(CREATE, REFUSED, "one"), (CREATE, ACCEPTED, "two")], CREATE, "two", UNCHANGED, ""),
     ("created, deleted", [(CREATE, ACCEPTED, "one"), (DELETE, ACCEPTED, "")], CREATE, "one", READY, ""),
     ("created, to be deleted", [(CREATE, ACCEPTED, "one"), (DELETE, READY, "")], CREATE, "one", READY, ""),
-    ("created, delete refused", [(CREATE, ACCEPTED, "one"), (DELETE, REFUSED, "")], CREATE, "one", State.UNCHANGED, ""),
-    ("created, delete in doubt", [(CREATE, ACCEPTED, "one"), (DELETE, UNKNOWN, "")], CREATE, "one", State.HELD, "L602"),
-    ("only a delete in doubt", [(DELETE, UNKNOWN, "")], CREATE, "one", State.HELD, "L602"),
-    (
-        "an update stands between",
-        [(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "x")],
-        CREATE,
-        "one",
-        State.UNCHANGED,
-        "",
-    ),
+    ("created, delete refused", [(CREATE, ACCEPTED, "one"), (DELETE, REFUSED, "")], CREATE, "one", UNCHANGED, ""),
+    ("created, delete in doubt", [(CREATE, ACCEPTED, "one"), (DELETE, UNKNOWN, "")], CREATE, "one", HELD, "L602"),
+    ("only a delete in doubt", [(DELETE, UNKNOWN, "")], CREATE, "one", HELD, "L602"),
+    ("an update in between", [(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "x")], CREATE, "one", UNCHANGED, ""),
     ("a first update", [(CREATE, ACCEPTED, "one")], UPDATE, "x", READY, ""),
-    ("the same update", [(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "x")], UPDATE, "x", State.UNCHANGED, ""),
+    ("the same update", [(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "x")], UPDATE, "x", UNCHANGED, ""),
     ("another update", [(UPDATE, ACCEPTED, "x")], UPDATE, "y", READY, ""),
     ("back to an earlier update", [(UPDATE, ACCEPTED, "x"), (UPDATE, ACCEPTED, "y")], UPDATE, "x", READY, ""),
-    ("an update in doubt", [(UPDATE, UNKNOWN, "x")], UPDATE, "x", State.HELD, "L602"),
+    ("an update in doubt", [(UPDATE, UNKNOWN, "x")], UPDATE, "x", HELD, "L602"),
     ("another update behind one in doubt", [(UPDATE, UNKNOWN, "x")], UPDATE, "y", READY, ""),
     ("an update that was refused", [(UPDATE, REFUSED, "x")], UPDATE, "x", READY, ""),
-    ("an update that waits", [(UPDATE, READY, "x")], UPDATE, "x", State.UNCHANGED, "L603"),
+    ("an update that waits", [(UPDATE, READY, "x")], UPDATE, "x", UNCHANGED, "L603"),
     ("a delete", [(CREATE, ACCEPTED, "one")], DELETE, "", READY, ""),
-    ("a second delete", [(DELETE, ACCEPTED, "")], DELETE, "", State.UNCHANGED, ""),
+    ("a second delete", [(DELETE, ACCEPTED, "")], DELETE, "", UNCHANGED, ""),
     ("a delete of what was made anew", [(DELETE, ACCEPTED, ""), (CREATE, ACCEPTED, "one")], DELETE, "", READY, ""),
     ("a first event", [(CREATE, ACCEPTED, "one")], EVENT, "x", READY, ""),
     ("another event", [(EVENT, ACCEPTED, "x")], EVENT, "y", READY, ""),
-    ("the same event", [(EVENT, ACCEPTED, "x"), (EVENT, ACCEPTED, "y")], EVENT, "x", State.UNCHANGED, ""),
-    ("an event in doubt", [(EVENT, UNKNOWN, "x")], EVENT, "x", State.HELD, "L602"),
+    ("the same event", [(EVENT, ACCEPTED, "x"), (EVENT, ACCEPTED, "y")], EVENT, "x", UNCHANGED, ""),
+    ("an event in doubt", [(EVENT, UNKNOWN, "x")], EVENT, "x", HELD, "L602"),
     ("an event that was refused", [(EVENT, REFUSED, "x")], EVENT, "x", READY, ""),
-    ("an event that waits", [(EVENT, READY, "x")], EVENT, "x", State.UNCHANGED, "L603"),
+    ("an event that waits", [(EVENT, READY, "x")], EVENT, "x", UNCHANGED, "L603"),
     ("a first quote", [], QUOTE, "x", READY, ""),
-    ("the same quote", [(QUOTE, ACCEPTED, "x")], QUOTE, "x", State.UNCHANGED, ""),
+    ("the same quote", [(QUOTE, ACCEPTED, "x")], QUOTE, "x", UNCHANGED, ""),
     ("a new quote", [(QUOTE, ACCEPTED, "x")], QUOTE, "y", READY, ""),
     ("back to an earlier quote", [(QUOTE, ACCEPTED, "x"), (QUOTE, ACCEPTED, "y")], QUOTE, "x", READY, ""),
 ]
@@ -112,12 +90,12 @@ def test_the_verdict_follows_from_the_lane(lane, operation, content, state, code
     verdict = judge(document(operation, content), standing)
     assert (verdict.state, verdict.problem.code if verdict.problem else "") == (state, code)
     assert verdict.reason or state is State.READY
-    assert verdict.receipt == ("88001" if state is State.UNCHANGED and not code else "")
+    assert verdict.receipt == ("88001" if state is UNCHANGED and not code else "")
 
 
 @pytest.mark.parametrize(
     ("content", "state", "code"),
-    [("two", State.UNCHANGED, ""), ("one", State.HELD, "L601"), ("three", State.HELD, "L601")],
+    [("two", UNCHANGED, ""), ("one", HELD, "L601"), ("three", HELD, "L601")],
 )
 def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(content, state, code):
     """Also back to what was created: it is another change, and not what the exchange has."""
@@ -127,7 +105,7 @@ def test_a_create_that_was_sent_as_an_update_is_what_later_ones_are_judged_by(co
     if code:
         assert f'note "two" -> "{content}"' in verdict.problem.text
     refused = sent._replace(state=REFUSED)
-    assert judge(document(CREATE, "one"), [known(CREATE, ACCEPTED, "one"), refused]).state is State.UNCHANGED
+    assert judge(document(CREATE, "one"), [known(CREATE, ACCEPTED, "one"), refused]).state is UNCHANGED
     unknown = sent._replace(state=UNKNOWN)
     assert judge(document(CREATE, content), [known(CREATE, ACCEPTED, "one"), unknown]).problem.code == "L602"
 
@@ -167,12 +145,12 @@ def test_differences_are_told_by_field(before, after, told):
     [
         ([], "one", CREATE, READY),
         ([(CREATE, REFUSED, "one")], "two", CREATE, READY),
-        ([(CREATE, ACCEPTED, "one")], "one", CREATE, State.UNCHANGED),
+        ([(CREATE, ACCEPTED, "one")], "one", CREATE, UNCHANGED),
         ([(CREATE, ACCEPTED, "one")], "two", UPDATE, READY),
-        ([(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "two")], "two", UPDATE, State.UNCHANGED),
+        ([(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "two")], "two", UPDATE, UNCHANGED),
         ([(CREATE, ACCEPTED, "one"), (UPDATE, ACCEPTED, "two")], "one", UPDATE, READY),
         ([(CREATE, ACCEPTED, "one"), (DELETE, ACCEPTED, "one")], "one", CREATE, READY),
-        ([(CREATE, UNKNOWN, "one")], "one", CREATE, State.HELD),
+        ([(CREATE, UNKNOWN, "one")], "one", CREATE, HELD),
     ],
 )
 def test_an_upsert_creates_what_is_not_there_and_updates_what_is(lane, content, operation, state):
@@ -202,7 +180,7 @@ def test_a_record_whose_lines_come_in_another_order_is_unchanged_under_the_hash_
     found = recognized(lines("b", "a"), lane)
     assert found.content_hash == lane[0].content_hash
     assert found.payload == lines("b", "a").payload
-    assert judge(found, lane).state is State.UNCHANGED
+    assert judge(found, lane).state is UNCHANGED
 
 
 def test_the_last_of_several_versions_that_say_the_same_counts():
@@ -221,7 +199,7 @@ def test_what_does_not_say_the_same_or_is_not_kept_is_not_recognized(lane):
 def test_where_order_is_content_other_order_is_other_content():
     lane = [kept(lines("a", "b"), 1)]
     found = recognized(lines("b", "a", ordered=("packages",)), lane)
-    assert judge(found, lane).state is State.HELD
+    assert judge(found, lane).state is HELD
 
 
 # ---- line ends in texts ----
@@ -233,8 +211,8 @@ def test_a_record_accepted_with_other_line_ends_in_its_texts_is_unchanged(operat
     lane = [known(operation, ACCEPTED, f"ring twice{end}wait")]
     made = recognized(document(operation, "ring twice\nwait"), lane)
     assert (judge(made, lane, seen=True).state, made.payload) == (
-        State.UNCHANGED,
+        UNCHANGED,
         document(operation, "ring twice\nwait").payload,
     )
     other = recognized(document(operation, "ring twice\n\nwait"), lane)
-    assert judge(other, lane, seen=True).state is not State.UNCHANGED
+    assert judge(other, lane, seen=True).state is not UNCHANGED

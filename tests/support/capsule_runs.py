@@ -11,7 +11,7 @@ from workspace import copy_mappings
 from loadsheet import pipeline
 from loadsheet.dispatch import Client
 from loadsheet.ledger import open_ledger, read_ledger
-from loadsheet.run_archive.create import place_of, seal_after_run
+from loadsheet.run_archive import place_of, seal_after_run
 from loadsheet.settings import Settings
 from loadsheet.stages import Dispatcher
 

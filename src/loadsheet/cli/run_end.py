@@ -17,7 +17,7 @@ from loadsheet.internal_errors import fault_summary, isolated
 from loadsheet.ledger import Ledger
 from loadsheet.operations.retention import keep
 from loadsheet.problems import LoadsheetError
-from loadsheet.run_archive.create import seal_after_run
+from loadsheet.run_archive import seal_after_run
 from loadsheet.settings import Settings
 from loadsheet.stages import Result
 

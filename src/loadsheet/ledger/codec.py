@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 
 from loadsheet.ledger.states import Entry, SourceFile, SourceTable, State, Waits
-from loadsheet.mapping.documents import ColumnGuide, Instead, Lineage, Source, SourceRow
+from loadsheet.mapping.documents import ColumnGuide, Instead, Lineage, SourceRow
 from loadsheet.problems import Problem
 
 _encode = msgspec.json.Encoder().encode
 _instead = msgspec.json.Decoder(tuple[str, str, msgspec.Raw]).decode
-_lineage = msgspec.json.Decoder(dict[str, tuple[tuple[str, str, str, str], ...]]).decode
 
 decode_rows = msgspec.json.Decoder(tuple[SourceRow, ...]).decode
 """The source rows that `encode_rows` of this or an earlier version wrote."""
@@ -25,6 +24,9 @@ decode_cells = msgspec.json.Decoder(tuple[str, ...]).decode
 
 decode_texts_by_name = msgspec.json.Decoder(dict[str, str]).decode
 """A JSON object whose values are strings."""
+
+decode_lineage = msgspec.json.Decoder(Lineage).decode
+"""The lineage of a mapping."""
 
 decode_guide = msgspec.json.Decoder(dict[str, dict[str, ColumnGuide]]).decode
 """The column descriptions for senders: by table and label."""
@@ -84,16 +86,6 @@ def decode_instead(stored: bytes) -> Instead:
     """The form that `encode_instead` wrote."""
     operation, content_hash, payload = _instead(stored)
     return Instead(operation, bytes(payload), content_hash)
-
-
-def encode_lineage(lineage: Lineage) -> str:
-    """A lineage as JSON text."""
-    return encode({path: [tuple(source) for source in sources] for path, sources in lineage.items()})
-
-
-def decode_lineage(stored: str) -> Lineage:
-    """The lineage that `encode_lineage` wrote."""
-    return {path: tuple(Source(*source) for source in sources) for path, sources in _lineage(stored).items()}  # type: ignore[arg-type]
 
 
 def entry(row: Any) -> Entry:

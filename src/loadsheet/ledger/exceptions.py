@@ -20,6 +20,7 @@ from loadsheet.workbook_marks import OPEN, WORDS
 
 _OURSELVES = "loadsheet"
 _READ = "workbooks_read"
+_NOT_CLOSED = {"closed_run_id": None, "closed_at": "", "closed_because": ""}
 _found = msgspec.json.Decoder(tuple[Difference, ...]).decode
 
 
@@ -95,10 +96,12 @@ def record_exceptions(connection: Connection, run: Run, statuses: Iterable[Excep
             if (before := kept.get(status.entry)) and (status.finding, status.closed) != (before.finding, before.closed)
         ]
         if new:
-            connection.execute(insert(exceptions), [_row(run, status, now) for status in new])
+            opened = ({"entry_id": status.entry, "run_id": run.id, "opened_at": status.opened_at} for status in new)
+            rows = [row | _changing_values(run, status, now) for row, status in zip(opened, new, strict=True)]
+            connection.execute(insert(exceptions), rows)
         for status in changed:
-            values = {**_finding_values(status), **_closing(run, status, now)}
-            connection.execute(update(exceptions).where(exceptions.c.entry_id == status.entry).values(values))
+            same = exceptions.c.entry_id == status.entry
+            connection.execute(update(exceptions).where(same).values(_changing_values(run, status, now)))
         again = [
             status.entry for status in changed if not status.closed and status.finding != kept[status.entry].finding
         ]
@@ -124,8 +127,7 @@ def keep_remarks(connection: Connection, new_remarks: Sequence[Remark]) -> int:
     back = [remark.entry for remark in news if remark.name == "status" and remark.value not in WORDS]
     for entry in back:
         if statuses[entry].closed in WORDS:
-            reopened = {"closed_run_id": None, "closed_at": "", "closed_because": ""}
-            connection.execute(update(exceptions).where(exceptions.c.entry_id == entry).values(reopened))
+            connection.execute(update(exceptions).where(exceptions.c.entry_id == entry).values(_NOT_CLOSED))
     return len(news)
 
 
@@ -174,24 +176,11 @@ def _status(row: Any) -> ExceptionStatus:
     )
 
 
-def _row(run: Run, status: ExceptionStatus, now: str) -> dict[str, Any]:
-    return {
-        "entry_id": status.entry,
-        "run_id": run.id,
-        "opened_at": status.opened_at,
-        **_finding_values(status),
-        **_closing(run, status, now),
-    }
-
-
-def _finding_values(status: ExceptionStatus) -> dict[str, Any]:
-    return {"verdict": str(status.verdict), "found": codec.encode(status.found)}
-
-
-def _closing(run: Run, status: ExceptionStatus, now: str) -> dict[str, Any]:
-    if not status.closed:
-        return {"closed_run_id": None, "closed_at": "", "closed_because": ""}
-    return {"closed_run_id": run.id, "closed_at": now, "closed_because": status.closed}
+def _changing_values(run: Run, status: ExceptionStatus, now: str) -> dict[str, Any]:
+    """The values of an exception that change from run to run."""
+    closed = {"closed_run_id": run.id, "closed_at": now, "closed_because": status.closed}
+    found = {"verdict": str(status.verdict), "found": codec.encode(status.found)}
+    return found | (closed if status.closed else _NOT_CLOSED)
 
 
 def _is_news(remark: Remark, before: Remark | None) -> bool:

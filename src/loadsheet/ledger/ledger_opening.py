@@ -47,7 +47,6 @@ from loadsheet.ledger.postgres import (
     make_schema,
     without_password,
 )
-from loadsheet.ledger.shared.jobs import make_tables
 from loadsheet.ledger.statements import store_value, stored_value
 from loadsheet.ledger.store import Ledger
 from loadsheet.problems import LedgerBusy, LedgerDiskFailed, LedgerError, LedgerMissing, LedgerUnwritable, SettingsError
@@ -348,6 +347,8 @@ def _prepare_server(engine: Engine, address: Address, place: Surroundings | None
     """Create or upgrade the tables. With a `place` on this machine, also complete a move into this ledger. Returns whether the
     ledger is older than this machine's last run and was accepted.
     """
+    from loadsheet.ledger.shared.jobs import make_tables
+
     make_tables(engine, address)
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         check_server(connection, str(address))

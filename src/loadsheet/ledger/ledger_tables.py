@@ -8,6 +8,7 @@ machine clocks differ. Times that people also read are ISO 8601 UTC texts. Procr
 declared here.
 """
 
+from functools import partial
 from typing import Any
 
 from sqlalchemy import DDL, BigInteger, CheckConstraint, Column, Float, ForeignKey, Index, LargeBinary, MetaData, Table
@@ -32,14 +33,12 @@ def _id() -> Column[Any]:
     return Column("id", Integer, primary_key=True)
 
 
-def _texts(*names: str, kind: Any = Text, **more: Any) -> list[Column[Any]]:
-    """Columns of texts that are never null."""
-    return [Column(name, kind, nullable=False, **more) for name in names]
+def _columns(*names: str, kind: Any, **more: Any) -> list[Column[Any]]:
+    """Columns that are never null."""
+    return list(map(partial(Column, type_=kind, nullable=False, **more), names))
 
 
-def _numbers(*names: str, kind: Any = Integer) -> list[Column[Any]]:
-    """Columns of numbers that are never null."""
-    return [Column(name, kind, nullable=False) for name in names]
+_texts, _numbers = partial(_columns, kind=Text), partial(_columns, kind=Integer)
 
 
 def _of(column: str, *, index: bool = False) -> Column[Any]:
@@ -230,9 +229,7 @@ for _table, _made in (
 shared_metadata = MetaData()
 
 
-def _shared_texts(*names: str, **more: Any) -> list[Column[Any]]:
-    return _texts(*names, kind=AnyText, **more)
-
+_shared_texts, _shared_numbers = partial(_columns, kind=AnyText), partial(_columns, kind=AnyInteger)
 
 shared_meta = Table(  # not `meta`: each ledger has a table of that name, and names are looked up without a schema
     "shared_meta", shared_metadata, Column("name", AnyText, primary_key=True), *_shared_texts("value")
@@ -243,10 +240,10 @@ workers = Table(  # worker processes, alive or ended recently
     shared_metadata,
     Column("name", AnyText, primary_key=True),  # host, process and a random part: unique per start
     *_shared_texts("host"),
-    *_numbers("process", kind=AnyInteger),
+    *_shared_numbers("process"),
     *_shared_texts("version"),
     *_shared_texts("serves", default="[]"),  # names of shippers; empty: all
-    *_numbers("places", kind=AnyInteger),  # concurrent runs
+    *_shared_numbers("places"),  # concurrent runs
     *_shared_texts("doing", default="[]"),
     Column("done", AnyInteger, nullable=False, default=0, server_default="0"),  # finished runs
     Column("started", Float, nullable=False),
@@ -267,7 +264,7 @@ paces = Table(  # one row for each exchange and token
     shared_metadata,
     Column("name", AnyText, primary_key=True),  # a digest of both, which reveals neither
     *_shared_texts("exchange"),
-    *_numbers("per_second", "connections", kind=AnyInteger),  # a rate of 0: no limit
+    *_shared_numbers("per_second", "connections"),  # a rate of 0: no limit
     Column("share", Float, nullable=False, default=1.0),  # part of both limits left after protests of the exchange
     Column("paused_until", Float, nullable=False, default=0.0),
     Column("setback_at", Float, nullable=False, default=0.0),
@@ -279,10 +276,10 @@ leases = Table(  # the part of a pace that each worker may use, and until when
     shared_metadata,
     Column("pace", ForeignKey("paces.name"), primary_key=True),
     Column("worker", AnyText, primary_key=True),
-    *_numbers("number", kind=AnyInteger),  # number of the worker's lease, which its next ask repeats
-    *_numbers("wanted", "wanted_connections", kind=AnyInteger),  # calls a second that the worker can make
-    *_numbers("per_second", "connections", kind=AnyInteger),
-    *_numbers("charged", "charged_connections", kind=AnyInteger),  # what the worker may use until it knows this lease
+    *_shared_numbers("number"),  # number of the worker's lease, which its next ask repeats
+    *_shared_numbers("wanted", "wanted_connections"),  # calls a second that the worker can make
+    *_shared_numbers("per_second", "connections"),
+    *_shared_numbers("charged", "charged_connections"),  # what the worker may use until it knows this lease
     Column("until", Float, nullable=False),
 )
 

@@ -1,4 +1,4 @@
-"""Maintenance of the ledger: removal of old contents, disk space, and the check of the whole ledger.
+"""Maintenance of the ledger: removal of old contents, disk space, the check of the whole ledger, and values that runs leave.
 
 Owns: which entries lose their contents by rule (payloads, cells, answers), and the transactions of the removal. Each is small, and
 the next one continues after a kill. Hashes, keys, states, events and the figures for totals stay, so old runs still balance and the
@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Engine, func, or_, select, update
@@ -19,7 +19,6 @@ from sqlalchemy import Connection, Engine, func, or_, select, update
 from loadsheet.contract import BY_NAME, figures_only, measures_of
 from loadsheet.ledger import codec
 from loadsheet.ledger.decisions import all_decisions, first_broken_decision
-from loadsheet.ledger.exporting import Export
 from loadsheet.ledger.ledger_tables import (
     attempts,
     decisions,
@@ -39,6 +38,9 @@ from loadsheet.ledger.states import State
 from loadsheet.problems import LedgerError
 from loadsheet.settings.places import shown as place_shown
 
+if TYPE_CHECKING:
+    from loadsheet.ledger.exporting import Export
+
 GONE = "…"
 """The text in place of a removed value."""
 
@@ -51,6 +53,25 @@ _NEEDED = (State.READY, State.SENDING, State.UNKNOWN, State.HELD)
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 Writing = Callable[[], AbstractContextManager[Connection]]
+
+
+class StoredValues:
+    """Named values that one run leaves for the next. Names never collide with the ledger's own names in the table `meta`. Readers
+    must check a value and work without it.
+    """
+
+    def __init__(self, engine: Engine, writing: Writing) -> None:
+        self._engine, self._writing = engine, writing
+
+    def value(self, name: str) -> str:
+        """The last value stored under this name. Empty if there is none."""
+        with self._engine.connect() as connection:
+            return stored_value(connection, f"remembered: {name}")
+
+    def keep(self, name: str, value: str) -> None:
+        """Store a value under this name, replacing the previous one."""
+        with self._writing() as connection:
+            store_value(connection, f"remembered: {name}", value)
 
 
 class StoredOriginal(NamedTuple):
@@ -165,7 +186,7 @@ class Maintenance:
                 for table in (runs, entries, decisions)
             }
 
-    def rows_of(self, table: Export) -> Iterator[tuple[Any, ...]]:
+    def rows_of(self, table: "Export") -> Iterator[tuple[Any, ...]]:
         """The rows of an exported table, in the order of its columns."""
         return table.values(streamed(self._engine, table.query))
 

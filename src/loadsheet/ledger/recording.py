@@ -104,7 +104,7 @@ def record_mapping(connection: Connection, drop: Drop, lineage: Lineage) -> None
         "version": drop.mapping_version,
         "operation": drop.operation,
         "batch_size": drop.batch_size,
-        "lineage": codec.encode_lineage(lineage),
+        "lineage": codec.encode(lineage),
     }
     connection.execute(insert(mappings).values(row))
 

@@ -270,8 +270,8 @@ def _drop(connection: Connection, identity: int) -> Drop:
     return Drop(
         id=identity,
         run=row.run,
-        files=tuple(codec.file(file) for file in file_rows),
-        tables=tuple(codec.table(table) for table in table_rows),
+        files=tuple(map(codec.file, file_rows)),
+        tables=tuple(map(codec.table, table_rows)),
         mapping=row.name or "",
         mapping_version=row.version or "",
         mapping_hash=row.hash or "",

@@ -4,8 +4,9 @@ Owns: how values and lists of values are written in a statement. Does not know t
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Select, func, select
@@ -24,8 +25,11 @@ class Statement:
 
     def __init__(self, sql: str) -> None:
         self._sqlite = sql
-        lists = _LIST.sub(lambda match: f"{'<> all' if match[1] else '= any'}(:{match[2]})", sql)
-        self._postgres = _VALUE.sub(r"%(\1)s", lists)
+
+    @cached_property
+    def _postgres(self) -> str:
+        lists = _LIST.sub(lambda match: f"{'<> all' if match[1] else '= any'}(:{match[2]})", self._sqlite)
+        return _VALUE.sub(r"%(\1)s", lists)
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
         """Run it once for each row of values, at least one. Returns the number of affected database rows."""
@@ -36,15 +40,16 @@ class Statement:
         """The rows for these values. A list may have a few hundred items at most."""
         if connection.dialect.name != "sqlite":
             return list(connection.exec_driver_sql(self._postgres, values).all())
-        lists = {name: value for name, value in values.items() if isinstance(value, list)}
-        given = {name: value for name, value in values.items() if name not in lists}
         sizes = []
-        for name, value in lists.items():
-            size = _size(len(value))
-            sizes.append((name, size))
-            padded = [*value, *value[-1:] * (size - len(value))]
-            given |= {f"{name}_{place}": item for place, item in enumerate(padded)}
-        return list(connection.exec_driver_sql(_with_lists(self._sqlite, tuple(sizes)), given).all())
+        for name, value in tuple(values.items()):
+            if isinstance(value, list):
+                size = _size(len(value))
+                sizes.append((name, size))
+                for place, item in enumerate([*value, *value[-1:] * (size - len(value))]):
+                    values[f"{name}_{place}"] = item
+                del values[name]
+        sql = _with_lists(self._sqlite, tuple(sizes)) if sizes else self._sqlite
+        return list(connection.exec_driver_sql(sql, values).all())
 
     def rows_of(self, connection: Connection, wanted: Sequence[Any]) -> list[Any]:
         """The rows for a list `wanted` of any length, the only value, in no particular order."""
@@ -61,7 +66,7 @@ class Statement:
 
 def _size(count: int) -> int:
     """The size to which a list of this length is padded."""
-    return next(size for size in _SIZES if size >= count)
+    return _SIZES[bisect_left(_SIZES, count)]
 
 
 @lru_cache(maxsize=128)

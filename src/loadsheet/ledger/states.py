@@ -222,8 +222,7 @@ class Trace(NamedTuple):
     content_hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoredRow:
+class IgnoredRow(NamedTuple):
     """A row that a rule excluded: its table, number and cells, and the rule in words."""
 
     table: str
@@ -249,8 +248,7 @@ class Settlement(NamedTuple):
     attempt: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """What a listing showed about an entry of unknown outcome. `shown` is what the listing contained. `counts` says whether the
     listing can prove absence (complete, right kind, with a witness). `text` is the finding in words. `at` is ISO 8601 UTC.
     """
@@ -276,8 +274,7 @@ class Decision:
     hash: str
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One committed change of an entry's state."""
 
     at: str
@@ -287,8 +284,7 @@ class Event:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One committed intent to send an entry, and its outcome (empty while it is unknown)."""
 
     number: int
@@ -301,8 +297,7 @@ class Attempt:
     duration_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Where the entries of a drop come from: its tables by name, and the lineage of its mapping."""
 
     tables: dict[str, SourceTable]

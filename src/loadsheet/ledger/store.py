@@ -12,17 +12,16 @@ from datetime import datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Engine, insert, update
 
 from loadsheet import run_log
-from loadsheet.ledger import codec, decisions, erasure, exceptions, queue, run_queries
+from loadsheet.ledger import codec, decisions, exceptions, queue, run_queries
 from loadsheet.ledger.decisions import Choice
-from loadsheet.ledger.exporting import Row, put_in
 from loadsheet.ledger.ledger_tables import files, looks, runs
 from loadsheet.ledger.location import LastRun, Surroundings, back_up
-from loadsheet.ledger.maintenance import Maintenance, Writing, faults_in
+from loadsheet.ledger.maintenance import Maintenance, StoredValues, faults_in
 from loadsheet.ledger.postgres import Fence
 from loadsheet.ledger.queries import INTERRUPTED, LedgerQueries
 from loadsheet.ledger.queue import LeftOut, Part, Submission, submissions
@@ -36,7 +35,7 @@ from loadsheet.ledger.recording import (
     record_mapping,
     record_plan,
 )
-from loadsheet.ledger.statements import at_one_moment, store_value, stored_value
+from loadsheet.ledger.statements import at_one_moment, store_value
 from loadsheet.ledger.states import Decision, Drop, Finding, Run, Settlement, SourceFile, State
 from loadsheet.ledger.transitions import (
     CHUNK,
@@ -52,6 +51,10 @@ from loadsheet.ledger.transitions import (
 from loadsheet.mapping.documents import Document, Ignored, Lineage
 from loadsheet.problems import LedgerError, LedgerUnwritable
 
+if TYPE_CHECKING:
+    from loadsheet.ledger import erasure
+    from loadsheet.ledger.exporting import Row
+
 Done = TypeVar("Done")
 _LOGGED = frozenset({State.REFUSED, State.UNKNOWN, State.HELD})
 
@@ -63,25 +66,6 @@ class _Group:
     stack: ExitStack
     connection: Connection | None = None
     settled: list[Settlement] = field(default_factory=list)
-
-
-class StoredValues:
-    """Named values that one run leaves for the next. Names never collide with the ledger's own names in the table `meta`. Readers
-    must check a value and work without it.
-    """
-
-    def __init__(self, engine: Engine, writing: Writing) -> None:
-        self._engine, self._writing = engine, writing
-
-    def value(self, name: str) -> str:
-        """The last value stored under this name. Empty if there is none."""
-        with self._engine.connect() as connection:
-            return stored_value(connection, f"remembered: {name}")
-
-    def keep(self, name: str, value: str) -> None:
-        """Store a value under this name, replacing the previous one."""
-        with self._writing() as connection:
-            store_value(connection, f"remembered: {name}", value)
 
 
 class Ledger:
@@ -378,8 +362,10 @@ class Ledger:
 
     # maintenance
 
-    def put_in(self, table: str, rows: Iterator[Row]) -> None:
+    def put_in(self, table: str, rows: "Iterator[Row]") -> None:
         """Insert rows of a slice of another ledger into a table of this one, which has none of them yet."""
+        from loadsheet.ledger.exporting import put_in
+
         with self._writing() as connection:
             put_in(connection, table, rows)
 
@@ -388,15 +374,19 @@ class Ledger:
         with self._writing() as connection:
             return change(connection)
 
-    def traces_of_key(self, key: str) -> erasure.KeyTraces:
+    def traces_of_key(self, key: str) -> "erasure.KeyTraces":
         """All traces of a key in the ledger."""
+        from loadsheet.ledger import erasure
+
         with self._engine.connect() as connection:
             return erasure.traces_of_key(connection, key)
 
-    def forget(self, run: Run, request: erasure.ErasureRequest) -> None:
+    def forget(self, run: Run, request: "erasure.ErasureRequest") -> None:
         """Erase what a person requested in one transaction, and chain the decision. Raises NotSettled and changes nothing if an
         entry of the key is not settled.
         """
+        from loadsheet.ledger import erasure
+
         with self.maintenance.writing() as connection:
             erasure.forget(Transaction(connection, run, self.now()), request)
 
@@ -462,22 +452,20 @@ class Ledger:
         group = self._group
         if group is None:
             with self._unfenced() as connection:
-                self._check_fence(connection)
+                if self._fence is not None:
+                    self._fence.check(connection)
                 yield connection
             return
         if group.connection is None:
             group.connection = group.stack.enter_context(self._unfenced())
-            self._check_fence(group.connection)
+            if self._fence is not None:
+                self._fence.check(group.connection)
         yield group.connection
 
     @contextmanager
     def _unfenced(self) -> Iterator[Connection]:
         with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
             yield connection
-
-    def _check_fence(self, connection: Connection) -> None:
-        if self._fence is not None:
-            self._fence.check(connection)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

@@ -1,15 +1,13 @@
 """Makes the capsule of a run from the ledger, the archive of originals, the mappings and the outbox.
 
-Runs on request, or after every run if the settings say so. Owns the list of contents, the refusal to make a capsule
-with missing parts, the place of capsules (`STATE/capsules/RUN.capsule.zip`) and how long they are kept. Changes only
-the capsule's own file, which is written atomically. A failure here never changes a run.
+Owns the list of contents and the refusal to make a capsule with missing parts. Changes only the capsule's own file, which is
+written atomically.
 """
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from hashlib import file_digest
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +21,7 @@ from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
-from loadsheet.problems import FolderError, LoadsheetError, MappingError
+from loadsheet.problems import FolderError, MappingError
 from loadsheet.reports import bring_reports
 from loadsheet.reports.report_files import safe_name
 from loadsheet.reports.run_summary import without_credentials
@@ -31,8 +29,6 @@ from loadsheet.run_archive import contents
 from loadsheet.run_archive.contents import CannotSeal, CapsuleWriter, DropKept, Input, Manifest, MappingKept, Output
 from loadsheet.run_archive.verify import add_to_record
 from loadsheet.settings import Settings
-
-SUFFIX = ".capsule.zip"
 
 
 class Made(NamedTuple):
@@ -217,51 +213,9 @@ class _Making:
                 self._remarks.append(f"{message}, so a replay cannot be compared with it")
 
 
-def day_of(path: Path) -> datetime | None:
-    """The day of the run in a capsule's file name; None for other names."""
-    try:
-        return datetime.strptime(path.name[:10], "%Y-%m-%d")  # noqa: DTZ007 (only a day)
-    except ValueError:
-        return None
-
-
-def place_of(settings: Settings, run: str) -> Path:
-    """The path of a run's capsule."""
-    return settings.state / "capsules" / f"{run}{SUFFIX}"
-
-
 def seal(queries: LedgerQueries, run: Run, settings: Settings, target: Path, now: datetime) -> Made:
     """Make the capsule of a run and add it to the record. `now` is aware. Raises CannotSeal and FolderError."""
     made = make(queries, run, settings, target)
     stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
     add_to_record(settings.state, run=run.name, made_at=stamp, file=target.name, head=made.head)
     return made
-
-
-def seal_after_run(
-    settings: Settings, queries: LedgerQueries, run: str, now: datetime, say: Callable[[str], None]
-) -> None:
-    """After a run, make its capsule if the settings ask for it and the run had work, and remove expired capsules. `now`
-    is aware, in UTC.
-    """
-    if settings.run_archive.capsules == "each":
-        with_work = (one for one in queries.runs_named(run) if one.name == run and queries.drops_of(one))
-        for one in with_work:
-            try:
-                seal(queries, one, settings, place_of(settings, run), now)
-            except LoadsheetError as error:
-                say(f"no capsule of run {run}: {error}")
-    if settings.run_archive.capsule_days:
-        purge(settings, now)
-
-
-def purge(settings: Settings, now: datetime) -> int:
-    """Remove capsules of runs older than `run_archive.capsule_days`. Returns how many. The record keeps their heads."""
-    oldest, removed = now.replace(tzinfo=None) - timedelta(days=settings.run_archive.capsule_days), 0
-    for path in sorted((settings.state / "capsules").glob(f"*{SUFFIX}")):
-        day = day_of(path)
-        if day is not None and day.date() < oldest.date():
-            with suppress(OSError):  # retried next time
-                path.unlink()
-                removed += 1
-    return removed

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine
 
 from loadsheet.ledger.postgres import address_of, shared_engine
-from loadsheet.ledger.shared.jobs import make_tables
 
 __all__ = ["Connection", "Engine", "open_shared"]  # two types for packages that only pass them on
 
@@ -24,6 +23,8 @@ def open_shared(url: str, *, makes: bool = False) -> Iterator[Engine]:
     engine = shared_engine(address)
     try:
         if makes:
+            from loadsheet.ledger.shared.jobs import make_tables
+
             make_tables(engine, address)
         yield engine
     finally:

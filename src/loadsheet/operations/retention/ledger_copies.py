@@ -16,16 +16,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from loadsheet import object_storage
 from loadsheet.ledger import Ledger
-from loadsheet.ledger.exporting import Column, Export, exports
 from loadsheet.problems import FolderError
 from loadsheet.reports.report_files import csv_line, placed
 from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.ledger.exporting import Column, Export
 
 BY_THE_SERVER = "the ledger is on PostgreSQL, whose own tools make the backups"
 _ELSEWHERE = "elsewhere.txt"  # in the backup folder: the paths of copies elsewhere, one a line
@@ -188,6 +190,8 @@ def export(ledger: Ledger, target: Path, kind: Format, *, since: str = "", paylo
     """Write runs, entries, attempts and exceptions into a folder, one file each. If the target is a file (`.parquet` or `.csv`),
     write only the entries. Returns the number of rows per file. `since` is ISO 8601 UTC. Raises FolderError.
     """
+    from loadsheet.ledger.exporting import exports
+
     tables = exports(since=since, payloads=payloads)
     if target.suffix.lower() == f".{kind}":
         chosen = {target: next(table for table in tables if table.name == "entries")}
@@ -196,13 +200,13 @@ def export(ledger: Ledger, target: Path, kind: Format, *, since: str = "", paylo
     return {path: _write(ledger, path, table, kind) for path, table in chosen.items()}
 
 
-def _write(ledger: Ledger, path: Path, table: Export, kind: Format) -> int:
+def _write(ledger: Ledger, path: Path, table: "Export", kind: Format) -> int:
     rows = ledger.maintenance.rows_of(table)
     with placed(path) as part:
         return _write_parquet(part, table.columns, rows) if kind == "parquet" else _write_csv(part, table.columns, rows)
 
 
-def _write_csv(part: Path, columns: Iterable[Column], rows: Iterable[tuple[Any, ...]]) -> int:
+def _write_csv(part: Path, columns: "Iterable[Column]", rows: Iterable[tuple[Any, ...]]) -> int:
     count = 0
     with part.open("w", encoding="utf-8-sig", newline="", errors="replace") as file:
         writer = csv.writer(file)
@@ -213,7 +217,7 @@ def _write_csv(part: Path, columns: Iterable[Column], rows: Iterable[tuple[Any, 
     return count
 
 
-def _write_parquet(part: Path, columns: Iterable[Column], rows: Iterable[tuple[Any, ...]]) -> int:
+def _write_parquet(part: Path, columns: "Iterable[Column]", rows: Iterable[tuple[Any, ...]]) -> int:
     import duckdb
 
     names = [column.name for column in columns]
