@@ -181,6 +181,8 @@ class _Tally:
 
     def cause(self) -> Cause:
         """The cause of these problems."""
+        propose = _PROPOSALS.get(self.first.code)
+        proposal = propose(self) if propose else ""
         at, examples = self.at, sorted(self.values, key=lambda value: -self.values[value])
         return Cause(
             self.first.code,
@@ -193,7 +195,7 @@ class _Tally:
             tuple(self.places),
             tuple(value for value in examples if value)[:PLACES_SHOWN],
             self._say(),
-            " ".join((_PROPOSALS.get(self.first.code, _nothing)(self) or self.same_hint).splitlines()),
+            " ".join((proposal or self.same_hint).splitlines()),
         )
 
     def _say(self) -> str:
@@ -292,10 +294,6 @@ def _numbers(tally: _Tally) -> str:
     return ""
 
 
-def _whole(tally: _Tally) -> str:
-    return "all are numbers with decimals: use type: decimal" if tally.locales and tally.values else ""
-
-
 def _listed(tally: _Tally) -> str:
     """Words close to a known one are typing errors; other words are missing in the list."""
     lacking = [value for value in tally.values if value not in tally.near]
@@ -313,20 +311,6 @@ def _near_words(tally: _Tally) -> str:
     return f"correct {tally.listed([f'{value} -> {near}' for value, near in tally.near.items()])}"
 
 
-def _units(tally: _Tally) -> str:
-    if not (tally.all_with_unit and tally.units):
-        return ""
-    return f"add {tally.listed(list(tally.units))} to source.units"
-
-
-def _flags(tally: _Tally) -> str:
-    return "" if tally.more_values else f"add {tally.listed()} to yes: or no: of the column"
-
-
-def _lengths(tally: _Tally) -> str:
-    return f"the longest has {tally.longest} characters: shorten them, or set max_length or on_too_long: cut_and_warn"
-
-
 def _zeros(tally: _Tally) -> str:
     """Only if the check of the values allows padding: it would change a value that is meant to be short."""
     width = tally.first.values.get("pads_to")
@@ -340,29 +324,27 @@ def _blank(tally: _Tally) -> str:
     return "fill the column in; or set default: or fill_down: true in the mapping, if a blank has a meaning"
 
 
-def _misplaced(tally: _Tally) -> str:
-    return "" if tally.same_hint else "compare these rows with the header: each value belongs below its own heading"
-
-
-def _nothing(tally: _Tally) -> str:  # noqa: ARG001 (the proposal of all other codes)
-    return ""
-
-
 _PROPOSALS: dict[str, Callable[[_Tally], str]] = {
     "C301": _blank,
     "C302": _numbers,
-    "C303": _whole,
+    "C303": lambda tally: "all are numbers with decimals: use type: decimal" if tally.locales and tally.values else "",
     "C304": _dates,
     "C306": _listed,
-    "C307": _units,
+    "C307": lambda tally: (
+        f"add {tally.listed(list(tally.units))} to source.units" if tally.all_with_unit and tally.units else ""
+    ),
     "C308": _near_words,
     "C309": _near_words,
-    "C310": _flags,
+    "C310": lambda tally: "" if tally.more_values else f"add {tally.listed()} to yes: or no: of the column",
     "C311": _near_words,
-    "C312": _lengths,
+    "C312": lambda tally: (
+        f"the longest has {tally.longest} characters: shorten them, or set max_length or on_too_long: cut_and_warn"
+    ),
     "C316": _numbers,
     "K501": _blank,
-    "R205": _misplaced,
+    "R205": lambda tally: (
+        "" if tally.same_hint else "compare these rows with the header: each value belongs below its own heading"
+    ),
     "R207": lambda _: "correct the formula, or type the value in its place",
     "R223": _zeros,
 }

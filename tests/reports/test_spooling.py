@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from loadsheet.reports.report_files import Roll, Spool
+from loadsheet.reports.report_files import Spool, pour, roll
 
 LONG = 3_000  # so that a few hundred do not fit into a block
 
@@ -35,8 +35,7 @@ def test_lines_come_out_by_number_and_those_of_one_number_as_they_came(numbers, 
 def test_pieces_come_out_as_they_came(count):
     pieces = [bytes([place % 251]) * LONG for place in range(count)]
     with ExitStack() as stack:
-        roll, target = Roll(stack), io.BytesIO()
-        for piece in pieces:
-            roll.add(piece)
-        roll.pour(target)
+        rolled, target = roll(stack), io.BytesIO()
+        rolled.writelines(pieces)
+        pour(rolled, target)
     assert target.getvalue() == b"".join(pieces)

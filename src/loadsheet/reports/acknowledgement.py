@@ -34,7 +34,7 @@ from loadsheet.ledger import SETTLED, Drop, Entry, Run, SourceFile, SourceTable,
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import Problem
 from loadsheet.reconcile import NEEDS_SOMEONE, Match
-from loadsheet.reports.report_files import Roll, csv_row, distinct_name, placed, safe_name
+from loadsheet.reports.report_files import csv_row, distinct_name, placed, pour, roll, safe_name
 from loadsheet.reports.run_document import published_schema
 
 SCHEMA = "loadsheet.ack/1"
@@ -257,7 +257,7 @@ class _File:
     def __init__(self, header: Acknowledgement, name: str, stack: ExitStack) -> None:
         self._header, self._name, self._final = header, name, True
         self._counts: dict[str, Counter[str]] = {}
-        self._json, self._csv = Roll(stack), Roll(stack)
+        self._json, self._csv = roll(stack), roll(stack)
         self._before = b"\n"
         self._same = ("record", header.control, str(header.sequence), header.file)
 
@@ -268,11 +268,11 @@ class _File:
         if counts is None:
             counts = self._counts[record.operation] = Counter()
         counts[record.code] += 1
-        self._json.add(self._before + escaped(_encode(record)))
+        self._json.write(self._before + escaped(_encode(record)))
         self._before = b",\n"
         problems = " ".join(dict.fromkeys([problem.code for problem in record.problems])) if record.problems else ""
         fields = (record.operation, record.key, _rows(record.rows), record.code, record.state, record.number, problems)
-        self._csv.add(csv_row((*self._same, *fields, *_BLANK)).encode(errors="replace"))
+        self._csv.write(csv_row((*self._same, *fields, *_BLANK)).encode(errors="replace"))
 
     def finish(self, folder: Path) -> list[str]:
         """Write both files, problems of the whole file first; returns their names."""
@@ -283,11 +283,11 @@ class _File:
         names = [f"{FOLDER}/{self._name}{suffix}" for suffix in (JSON_SUFFIX, CSV_SUFFIX)]
         with placed(folder / names[0]) as part, part.open("wb") as target:
             target.write(escaped(_encode(header)).removesuffix(_NO_RECORDS) + _NO_RECORDS[:-2])
-            self._json.pour(target)
+            pour(self._json, target)
             target.write(_NO_RECORDS[-2:] + b"\n")
         with placed(folder / names[1]) as part, part.open("wb") as target:
             target.write(_csv_head(header, counts).encode(errors="replace"))
-            self._csv.pour(target)
+            pour(self._csv, target)
         return names
 
 

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from decimal import Decimal
 from itertools import chain, count
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from loadsheet.contract import plain
 from loadsheet.control_characters import has_control, visible
@@ -171,55 +171,29 @@ def _units(text: str) -> int:
 _BLOCK_BYTES = 262_144
 
 
-class Roll:
-    """Bytes that go into a report later, in the same order. Kept in memory up to a block, then in a temporary file."""
+def roll(stack: ExitStack) -> IO[bytes]:
+    """A file for bytes that go into a report later: in memory up to a block, then on disk. `stack` closes it."""
+    return stack.enter_context(tempfile.SpooledTemporaryFile(_BLOCK_BYTES))
 
-    def __init__(self, stack: ExitStack) -> None:
-        """`stack` closes the file, which is created on demand."""
-        self._stack = stack
-        self._file: BinaryIO | None = None
-        self._block: list[bytes] = []
-        self._room = _BLOCK_BYTES
 
-    def add(self, piece: bytes) -> None:
-        """Add bytes."""
-        self._block.append(piece)
-        self._room -= len(piece)
-        if self._room < 0:
-            self.file()
-
-    def file(self) -> BinaryIO:
-        """The file, with everything added so far."""
-        if self._file is None:
-            self._file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 (the stack closes it)
-        self._file.seek(0, 2)
-        self._file.write(b"".join(self._block))
-        self._block.clear()
-        self._room = _BLOCK_BYTES
-        return self._file
-
-    def pour(self, target: BinaryIO) -> None:
-        """Copy everything to a file."""
-        if self._file is None:
-            target.writelines(self._block)
-            return
-        file = self.file()
-        file.seek(0)
-        shutil.copyfileobj(file, target)
+def pour(source: IO[bytes], target: IO[bytes]) -> None:
+    """Copy everything from a roll to a file."""
+    source.seek(0)
+    shutil.copyfileobj(source, target)
 
 
 class Spool:
-    """Numbered lines, sorted by number. Lines with the same number keep their order."""
+    """Numbered lines, sorted by number. Lines with the same number keep their order. Read them after the last one is added."""
 
     def __init__(self, stack: ExitStack) -> None:
         """`stack` closes the temporary file."""
-        self._roll = Roll(stack)
+        self._roll = roll(stack)
         self._numbers, self._ends = array("L"), array("Q")
         self._end, self._last, self._in_order = 0, 0, True
 
     def add(self, number: int, line: bytes) -> None:
         """Add a line."""
-        self._roll.add(line)
+        self._roll.write(line)
         self._end += len(line)
         if number < self._last:
             self._in_order = False
@@ -233,7 +207,7 @@ class Spool:
             return
         order = range(len(self._numbers))
         start = 0
-        file = self._roll.file()
+        file = self._roll
         file.seek(0)
         for position in order if self._in_order else sorted(order, key=self._numbers.__getitem__):
             if not self._in_order:
@@ -242,9 +216,9 @@ class Spool:
             yield self._numbers[position], file.read(self._ends[position] - start)
             start = self._ends[position]
 
-    def pour(self, target: BinaryIO) -> None:
+    def pour(self, target: IO[bytes]) -> None:
         """Write all lines, sorted by number, to a file."""
         if self._in_order:
-            self._roll.pour(target)
+            pour(self._roll, target)
         else:
             target.writelines(line for _, line in self.lines())

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TextIO
 
 from loadsheet.internal_errors import isolated
-from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceFile, SourceTable, State
+from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SourceRow, own_rows
 from loadsheet.problems import Problem
@@ -61,7 +61,11 @@ class DropResults:
             self._files[table.file, table.sheet].head(table.header)
         for file in drop.files:
             if file.problems:
-                self._set_aside(self._files[file.name, ""], file.problems)
+                aside = self._files[file.name, ""]
+                aside.head(())
+                for problem in file.problems:
+                    leading = (str(problem.where.row or ""), SET_ASIDE, _problem_text(problem), self._todo(problem))
+                    aside.put(problem.where.row, csv_row((*leading, "", "", "", "")))
 
     def add(self, entry: Entry, match: Match) -> None:
         """Write the rows of an entry."""
@@ -99,12 +103,6 @@ class DropResults:
     def finish(self) -> list[str]:
         """Move the files to their final places and return their names."""
         return [file.finish() for file in self._files.values()]
-
-    def _set_aside(self, file: "_ResultsFile", problems: Sequence[Problem]) -> None:
-        file.head(())
-        for problem in problems:
-            leading = (str(problem.where.row or ""), SET_ASIDE, _problem_text(problem), self._todo(problem))
-            file.put(problem.where.row, csv_row((*leading, "", "", "", "")))
 
     def _reason_of_row(self, entry: Entry, row: SourceRow, cause: int | None) -> str:
         """Why a row without an error of its own shares the fate of its entry."""
@@ -236,7 +234,9 @@ def write_fallback_reports(
         verdicts={},
         groups={},
         only_at_exchange=0,
-        needs_someone=NeedsSomeone(_needing(entries), _needing(fates), first),
+        needs_someone=NeedsSomeone(
+            sum(entries[state] for state in NEEDS_SOMEONE), sum(fates[state] for state in NEEDS_SOMEONE), first
+        ),
         legs=(),
         totals=(),
         problems=(),
@@ -250,10 +250,6 @@ def write_fallback_reports(
     with placed(outbox / run.name / SUMMARY) as part:
         part.write_bytes(summary.to_json())
     return summary
-
-
-def _needing(counts: Counter[str]) -> int:
-    return sum(counts[state] for state in NEEDS_SOMEONE)
 
 
 def _write_results(queries: LedgerQueries, drop: Drop, folder: Path, names: Mapping[Place, str]) -> _Counts:
@@ -298,18 +294,15 @@ def _raw_problem_text(problem: Problem) -> str:
 
 def _drop(drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> DropSummary:
     entries = {state.value: counts.entries[state] for state in State if counts.entries[state]}
-    files = tuple(_file(file, drop, counts, names) for file in drop.files)
-    return DropSummary(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
-
-
-def _file(file: SourceFile, drop: Drop, counts: _Counts, names: Mapping[Place, str]) -> FileSummary:
-    tables = tuple(_table(table, counts) for table in drop.tables if table.file == file.name)
-    results = tuple(name for (mine, _), name in names.items() if mine == file.name)
-    aside = tuple(f"{file.name}: {_raw_problem_text(problem)}" for problem in file.problems)
-    file_fields = (file.name, file.role, file.sha256, file.size, file.arrived, file.kept_as)
-    return FileSummary(*file_fields, aside, tables, results)
-
-
-def _table(table: SourceTable, counts: _Counts) -> TableSummary:
-    fates = counts.rows.get(table.name, Counter())
-    return TableSummary(table.name, table.sheet, table.rows, dict(fates), table.rows == fates.total(), table.found)
+    files = []
+    for file in drop.files:
+        tables = []
+        for table in (one for one in drop.tables if one.file == file.name):
+            fates = counts.rows.get(table.name, Counter())
+            balances = table.rows == fates.total()
+            tables.append(TableSummary(table.name, table.sheet, table.rows, dict(fates), balances, table.found))
+        results = tuple(name for (mine, _), name in names.items() if mine == file.name)
+        aside = tuple(f"{file.name}: {_raw_problem_text(problem)}" for problem in file.problems)
+        head = (file.name, file.role, file.sha256, file.size, file.arrived, file.kept_as)
+        files.append(FileSummary(*head, aside, tuple(tables), results))
+    return DropSummary(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, tuple(files))

@@ -8,7 +8,7 @@ import platform
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import version
 from itertools import islice
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from loadsheet.contract import BY_NAME, Action, Assumptions, Operation, plain
+from loadsheet.contract import BY_NAME, Action, Assumptions, plain
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.states import UNUSED
@@ -29,7 +29,6 @@ from loadsheet.reconcile import (
     AGREES,
     NEEDS_SOMEONE,
     REMEDIES,
-    Leg,
     Match,
     Reconciliation,
     TableBalance,
@@ -120,14 +119,12 @@ def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:
     waiting = sorted((one for one in left if one.code != _TAKEN), key=lambda one: one.level != "error")
     counts = [(one.level, one.number("count", 1)) for one in waiting]
     stuck = sum(count for level, count in counts if level == "error")
-    first = tuple(_left(one) for one in waiting[:_INBOX_FILES_MAX])
+    first = tuple(
+        InboxFile(one.where.file, one.code, one.level, one.text + (f" ({one.hint})" if one.hint else ""))
+        for one in waiting[:_INBOX_FILES_MAX]
+    )
     summary: dict[str, Any] = msgspec.to_builtins(InboxSummary(stuck, sum(count for _, count in counts), first))
     return summary
-
-
-def _left(problem: Problem) -> InboxFile:
-    hint = f" ({problem.hint})" if problem.hint else ""
-    return InboxFile(problem.where.file, problem.code, problem.level, problem.text + hint)
 
 
 class ReportNames(NamedTuple):
@@ -165,16 +162,15 @@ def summarise(
             sum(rows[state] for state in STATES_THAT_NEED_SOMEONE),
             next(iter(tally.firsts.values()), ""),
         ),
-        legs=tuple(_leg(leg) for leg in reconciliation.legs),
+        legs=tuple(
+            LegSummary(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
+            for leg in reconciliation.legs
+        ),
         totals=tuple(_total(total) for total in reconciliation.totals),
         problems=tally.problems(),
         causes=tally.causes(),
         drops=tuple(
-            replace(
-                _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names.results[drop.id]),
-                fix=names.fixes[drop.id],
-                missing_records=_missing(notes.missing_records.get(drop.id)),
-            )
+            _drop(drop, tables.get(drop.id, []), tally.states[drop.id], names, notes.missing_records.get(drop.id))
             for drop in reconciliation.drops
         ),
         reports=tuple(names.reports),
@@ -199,36 +195,35 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _total(total: Total) -> TotalSummary:
-    source, not_sent, sent, acknowledged, listed = map(_plain, total.legs)
-    head = (total.subject, total.figure, total.unit, total.scale, total.tolerance)
-    return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says)
-
-
-def _plain(amount: Decimal) -> Decimal:
-    """The number without trailing zeros and exponent, so that equal sums are written alike."""
-    return Decimal(plain(amount.normalize()))
-
-
-def _leg(leg: Leg) -> LegSummary:
-    return LegSummary(leg.subject, leg.read, leg.listed, leg.total, leg.complete, str(leg), leg.reason, leg.todo)
+    """The total with amounts without trailing zeros and exponents, so that equal sums are written alike."""
+    legs = (Decimal(plain(amount.normalize())) for amount in total.legs)
+    return TotalSummary(total.subject, total.figure, total.unit, total.scale, total.tolerance, *legs, total.says)
 
 
 def _drop(
-    drop: Drop, tables: Sequence[TableBalance], states: Mapping[str, int], results: Mapping[tuple[str, str], str]
+    drop: Drop,
+    tables: Sequence[TableBalance],
+    states: Mapping[str, int],
+    names: ReportNames,
+    missing: MissingRecords | None,
 ) -> DropSummary:
     entries = {state.value: states[state] for state in State if states[state]}
-    files = tuple(_file(file, drop, tables, results) for file in drop.files)
-    return DropSummary(drop.run, drop.mapping, drop.mapping_version, drop.operation, entries, files)
-
-
-def _missing(found: MissingRecords | None) -> MissingRecordsSummary:
-    return MissingRecordsSummary() if found is None else MissingRecordsSummary(found.run, found.count, found.keys)
+    files = tuple(_file(file, drop, tables, names.results[drop.id]) for file in drop.files)
+    lost = MissingRecordsSummary(missing.run, missing.count, missing.keys) if missing else MissingRecordsSummary()
+    head = (drop.run, drop.mapping, drop.mapping_version, drop.operation)
+    return DropSummary(*head, entries, files, names.fixes[drop.id], lost)
 
 
 def _file(
     file: SourceFile, drop: Drop, tables: Sequence[TableBalance], results: Mapping[tuple[str, str], str]
 ) -> FileSummary:
-    mine = [table for table in tables if table.file == file.name]
+    summaries = []
+    for one in tables:
+        if one.file == file.name:
+            source = drop.table(one.table)
+            found = {what: how for what, how in source.found.items() if what != UNUSED}
+            counts = (one.read, _counted(one.rows), one.balances)
+            summaries.append(TableSummary(one.table, one.sheet, *counts, found, source.unused))
     return FileSummary(
         file.name,
         file.role,
@@ -237,26 +232,20 @@ def _file(
         file.arrived,
         file.kept_as,
         tuple(str(problem) for problem in file.problems),
-        tuple(_table(table, drop.table(table.table)) for table in mine),
+        tuple(summaries),
         tuple(name for (place, _), name in results.items() if place == file.name),
-    )
-
-
-def _table(table: TableBalance, source: SourceTable) -> TableSummary:
-    found = {what: how for what, how in source.found.items() if what != UNUSED}
-    return TableSummary(
-        table.table, table.sheet, table.read, _counted(table.rows), table.balances, found, source.unused
     )
 
 
 def _settings(settings: Settings) -> dict[str, str]:
     """The settings that affect the result, without paths and without credentials in addresses."""
-    values = {"exchange": without_credentials(settings.exchange)}
-    for name in ("weight_tolerance", "money_tolerance"):
-        values[name] = str(getattr(settings.reconcile, name))
-    for name in ("connections", "call_timeout_s"):
-        values[name] = str(getattr(settings.dispatch, name))
-    return values
+    return {
+        "exchange": without_credentials(settings.exchange),
+        "weight_tolerance": str(settings.reconcile.weight_tolerance),
+        "money_tolerance": str(settings.reconcile.money_tolerance),
+        "connections": str(settings.dispatch.connections),
+        "call_timeout_s": str(settings.dispatch.call_timeout_s),
+    }
 
 
 def without_credentials(address: str) -> str:
@@ -285,7 +274,13 @@ def verdict_sentence(summary: RunSummary) -> str:
     """The whole run in one sentence, such as `112 of 120 orders agree; 8 documents need attention`."""
     groups: dict[tuple[str, str], Counter[str]] = {}
     for name in sorted(summary.groups, key=lambda name: (not BY_NAME[name].proved_by, name)):
-        groups.setdefault(_group(BY_NAME[name]), Counter()).update(summary.groups[name])
+        operation = BY_NAME[name]
+        group = (
+            (f"{operation.subject}s", "agree")
+            if operation.proved_by
+            else (_UNLISTED[operation.action], "are acknowledged")
+        )
+        groups.setdefault(group, Counter()).update(summary.groups[name])
     agreeing = [_agreeing(*group, counts) for group, counts in groups.items()]
     text = ", ".join(agreeing) or "No document was submitted"
     rest = (
@@ -322,22 +317,21 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     lines = [f"{what} {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
     lines += _shown_by_listings(summary)
     lines += (missing_sentence(drop, keys_max=_KEYS_SHOWN) for drop in with_missing_records(summary))
-    lines += [
-        f"  {problem.count:>5,} x {problem.code} {_titled(problem)}{_first(problem.places)}"
-        for problem in summary.problems[:_PROBLEMS_SHOWN]
-    ]
+    for problem in summary.problems[:_PROBLEMS_SHOWN]:
+        warning = " (warning)" if problem.level == "warning" else ""
+        first = f", first at {problem.places[0]}" if problem.places else ""
+        lines.append(f"  {problem.count:>5,} x {problem.code} {problem.title}{warning}{first}")
     if (hidden := len(summary.problems) - _PROBLEMS_SHOWN) > 0:
         lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
     lines.append(f"reports in {shown(folder)}: {_reports(summary)}")
-    lines += _to_fix(summary, folder)
+    fixes = [name for drop in summary.drops for name in drop.fix]
+    lines += (f"to fix: {shown(folder / name)}" for name in fixes[:_FIXES_SHOWN])
+    if (hidden := len(fixes) - _FIXES_SHOWN) > 0:
+        lines.append(f"        and {hidden} more fix files")
     standard = state == Settings.model_fields["state"].default
     elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
     lines += _next(summary, folder, elsewhere)
-    return [line if line.isprintable() else _printable(line) for line in lines]
-
-
-def _printable(line: str) -> str:
-    return "".join(sign if sign.isprintable() else "?" for sign in line)
+    return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
 
 
 def files_of(summary: RunSummary) -> Iterator[FileSummary]:
@@ -390,20 +384,6 @@ def _reports(summary: RunSummary) -> str:
     return ", ".join([*others, *counted])
 
 
-def _to_fix(summary: RunSummary, folder: Path) -> Iterator[str]:
-    """The fix files for senders, the first few by name."""
-    names = [name for drop in summary.drops for name in drop.fix]
-    yield from (f"to fix: {shown(folder / name)}" for name in names[:_FIXES_SHOWN])
-    if (hidden := len(names) - _FIXES_SHOWN) > 0:
-        yield f"        and {hidden} more fix files"
-
-
-def _group(operation: Operation) -> tuple[str, str]:
-    if operation.proved_by:
-        return f"{operation.subject}s", "agree"
-    return _UNLISTED[operation.action], "are acknowledged"
-
-
 def _agreeing(noun: str, verb: str, verdicts: Mapping[str, int]) -> str:
     total = sum(verdicts.values())
     agreeing = sum(count for verdict, count in verdicts.items() if verdict in AGREES)
@@ -424,14 +404,6 @@ def _file_lines(summary: RunSummary) -> Iterator[str]:
             rows = sum(table.rows for table in file.tables)
             fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
             yield f"  {file.name:<{width}}  {rows:>6,} {'row' if rows == 1 else 'rows'}: {fates or 'none'}{earlier}"
-
-
-def _titled(problem: ProblemSummary) -> str:
-    return f"{problem.title} (warning)" if problem.level == "warning" else problem.title
-
-
-def _first(places: tuple[str, ...]) -> str:
-    return f", first at {places[0]}" if places else ""
 
 
 def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:

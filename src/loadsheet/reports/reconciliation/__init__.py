@@ -53,24 +53,17 @@ from loadsheet.workbook_marks import SHEET
 NAME = "reconciliation.xlsx"
 _OTHER_NAMES_MAX = 99
 
-_MATCHED = (
-    Column("Key", width=12, width_max=30),
-    Column("Operation", width=13),
-    Column("Verdict", width=20),
-    Column("Service order", width=12),
-    Column("Settled (UTC)", Kind.MOMENT, width=19),
-    Column("File", width=16, width_max=40),
-    Column("Rows", width=8, width_max=24, wrap=True),
-)
+_KEY = Column("Key", width=12, width_max=30)
+_OPERATION, _VERDICT = Column("Operation", width=13), Column("Verdict", width=20)
+_RECEIPT = Column("Service order", width=12)
+_FILE = Column("File", width=16, width_max=40)
+_ROWS = Column("Rows", width=8, width_max=24, wrap=True)
+_MATCHED = (_KEY, _OPERATION, _VERDICT, _RECEIPT, Column("Settled (UTC)", Kind.MOMENT, width=19), _FILE, _ROWS)
 _UNVERIFIED = (
-    Column("Key", width=12, width_max=30),
-    Column("Operation", width=13),
-    Column("Verdict", width=20),
-    Column("Service order", width=12),
+    *(_KEY, _OPERATION, _VERDICT, _RECEIPT),
     Column("State", width=9),
     Column("Why", width=30, width_max=60, wrap=True),
-    Column("File", width=16, width_max=40),
-    Column("Rows", width=8, width_max=24, wrap=True),
+    *(_FILE, _ROWS),
 )
 _FIELDS = (
     Column("Field", width=24, width_max=44),
@@ -84,8 +77,7 @@ _FIELDS = (
     Column("For example", width=24, width_max=60),
 )
 _PROBLEMS = (
-    Column("Key", width=12, width_max=30),
-    Column("File", width=16, width_max=40),
+    *(_KEY, _FILE),
     Column("Sheet", width_max=24),
     Column("Row", Kind.COUNT, width=7),
     Column("Cell", width=7),
@@ -97,14 +89,12 @@ _PROBLEMS = (
     Column("What to do", width=20, width_max=45, wrap=True),
 )
 _DIFFERENCES = (
-    Column("Key", width=12, width_max=30),
-    Column("Operation", width=13),
+    *(_KEY, _OPERATION),
     Column("Field", width=18, width_max=40),
     Column("Sent", width=16, width_max=40, wrap=True),
     Column("At exchange", width=16, width_max=40, wrap=True),
     Column("Says", width=20),
-    Column("File", width=16, width_max=40),
-    Column("Rows", width=8, width_max=24, wrap=True),
+    *(_FILE, _ROWS),
 )
 _ONLY = (
     Column("Key", width=16, width_max=40),
@@ -194,20 +184,27 @@ class ReconciliationWorkbook:
 
     def add(self, entry: Entry, match: Match) -> None:
         """Write an entry to its sheets. Exceptions come at the end, with those of earlier runs."""
-        files, rows = _origin(entry.rows, self._tables)
+        places = rows_by_place(entry.rows, self._tables)
+        files, rows = "; ".join(places), "; ".join(places.values())
         head = (entry.key, entry.operation, match.verdict, entry.receipt)
         if entry.id not in self._reconciliation.exceptions.by_entry:
             if match.verdict in AGREES:
                 settled = datetime.fromisoformat(entry.changed_at)
                 self._matched.add((*head, settled, files, rows), {2: Tone.GOOD})
             else:
-                line = (*head, entry.state, _why(entry), files, rows)
+                unseen = entry.state is State.ACCEPTED
+                why = "the listing was not read, or is incomplete" if unseen else entry.reason
+                line = (*head, entry.state, why, files, rows)
                 self._unverified.add(line, {2: Tone.BAD if match.verdict in NEEDS_SOMEONE else Tone.NOTE})
         for problem in entry.problems:
             self._problem(entry.key, problem, self._beginning(entry))
-        for found, says, tone in _differences_of(match):
-            difference = (entry.key, entry.operation, found.path, found.sent, found.held, says, files, rows)
-            self._differences.add(difference, {5: tone})
+        for differences, says, tone in (
+            (match.differences, "different", Tone.BAD),
+            (match.tolerated, "within tolerance", Tone.NOTE),
+        ):
+            for found in differences:
+                difference = (entry.key, entry.operation, found.path, found.sent, found.held, says, files, rows)
+                self._differences.add(difference, {5: tone})
 
     def finish(self, summary: RunSummary, run: Run, settings: Settings) -> list[str]:
         """Write the sheets that need all entries. Returns the names of the CSV files with further rows."""
@@ -218,9 +215,12 @@ class ReconciliationWorkbook:
         for record in self._reconciliation.only_listed:
             self._only.add((record.key, record.subject, record.note))
         for field in self._reconciliation.fields:
-            self._fields.add(_field_line(field), {5: Tone.BAD} if field.different else {})
-        for line in _file_lines(summary):
-            self._files.add(line)
+            counts = (field.compared, field.equal, field.tolerated, field.different)
+            share = 1 - field.different / field.compared if field.compared else None
+            line = (field.path, field.subject, *counts, share, field.largest, ", ".join(field.samples))
+            self._fields.add(line, {5: Tone.BAD} if field.different else {})
+        for values in _file_lines(summary):
+            self._files.add(values)
         finished = [sheet.finish(nothing) for sheet, nothing in self._data_sheets.items()]
         overflow = [name for name in (*finished, self._write_missing(summary)) if name]
         runs = trend(self._queries, run, summary.verdicts)
@@ -274,44 +274,14 @@ class ReconciliationWorkbook:
         self._problems.add((key, *place, *details), {7: _LEVELS[problem.level]})
 
 
-def _differences_of(match: Match) -> Iterator[tuple[Difference, str, Tone]]:
-    for difference in match.differences:
-        yield difference, "different", Tone.BAD
-    for difference in match.tolerated:
-        yield difference, "within tolerance", Tone.NOTE
-
-
-def _why(entry: Entry) -> str:
-    """Why an entry is not verifiable: the ledger's reason, or that no listing shows it."""
-    return entry.reason if entry.state is not State.ACCEPTED else "the listing was not read, or is incomplete"
-
-
-def _field_line(field: FieldMatch) -> Sequence[Value]:
-    share = 1 - field.different / field.compared if field.compared else None
-    counts = (field.compared, field.equal, field.tolerated, field.different)
-    return (field.path, field.subject, *counts, share, field.largest, ", ".join(field.samples))
-
-
-def _origin(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> tuple[str, str]:
-    """The files of an entry, and its rows with ranges shortened: `3, 5-7`, grouped by file if there are several."""
-    places = rows_by_place(rows, tables)
-    return "; ".join(places), "; ".join(places.values())
-
-
-def _remarks(file: FileSummary) -> Iterator[str]:
-    """What reading noted about a file, and its unused columns."""
-    for table in file.tables:
-        yield from (f"{what}: {how}" for what, how in table.found.items())
-        if table.unused:
-            yield f"{UNUSED}: {', '.join(table.unused)}"
-
-
 def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
     for drop in summary.drops:
         documents: int | None = sum(drop.entries.values())
         for file in drop.files:
-            fates = fates_of(file)
-            read = sum(table.rows for table in file.tables)
+            read_as = []
+            for table in file.tables:
+                read_as += [f"{what}: {how}" for what, how in table.found.items()]
+                read_as += [f"{UNUSED}: {', '.join(table.unused)}"] if table.unused else []
             yield (
                 file.name,
                 drop.run,
@@ -319,10 +289,10 @@ def _file_lines(summary: RunSummary) -> Iterator[Sequence[Value]]:
                 drop.mapping_version,
                 drop.operation,
                 documents,  # counted for all files of the drop; shown once, so that the column adds up
-                read,
-                *fates_shown(fates),
+                sum(table.rows for table in file.tables),
+                *fates_shown(fates_of(file)),
                 "; ".join(file.set_aside),
-                "; ".join(_remarks(file)),
+                "; ".join(read_as),
                 "; ".join(file.results),
                 datetime.fromisoformat(file.arrived),
                 file.size,
