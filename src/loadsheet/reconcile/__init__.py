@@ -251,7 +251,10 @@ class _Judge:
         places = self._listed.find(entries)
         for entry, found in zip(entries, places, strict=True):
             lane = lanes.get(entry.lane, UNKNOWN_RECORD)
-            self._account_for(entry, lane, found)
+            if found and (lane.expected or entry.id == lane.last):  # a deletion of this run has its own verdict
+                self._listed.claim(found)
+            elif found and entry.operation in PROVABLE:
+                self._waiting[entry.lane] = entry.state
             given = units.get(entry.id, {})
             leg = self._listed.leg_of(entry)
             ruled = by_rule(entry, lane, leg, len(found))
@@ -320,14 +323,6 @@ class _Judge:
                     found.add(as_only_listed(name, lane, self._waiting.get(name, "")))
         return tuple(sorted(found, key=lambda one: f"{one.subject}:{one.key}"))
 
-    def _account_for(self, entry: Entry, lane: RecordState, found: range) -> None:
-        if not found:
-            return
-        if lane.expected or entry.id == lane.last:  # a deletion of this run has its own verdict
-            self._listed.claim(found)
-        elif entry.operation in PROVABLE:
-            self._waiting[entry.lane] = entry.state
-
     def _add(
         self,
         entry: Entry,
@@ -373,7 +368,9 @@ def _fields(found: _Content) -> tuple[str, ...]:
 
 
 def _compare(entry: Entry, record: dict[str, Any], listed: dict[str, Any], tolerances: Tolerances) -> _Content:
-    if _holds(listed, record):
+    # equality in every field is the usual case and quick to check; true and false compare equal to 1 and 0
+    sent = record.values()
+    if record.items() <= listed.items() and 1 not in sent and 0 not in sent:
         return _AS_SENT
     operation, ordered = BY_NAME[entry.operation], entry.ordered
     differences = different_fields(operation.record, record, listed, EXACT, ordered)
@@ -381,14 +378,6 @@ def _compare(entry: Entry, record: dict[str, Any], listed: dict[str, Any], toler
         return _AS_SENT
     beyond = different_fields(operation.record, record, listed, tolerances, ordered)
     return _Content(tuple(beyond), tuple(found for found in differences if found not in beyond))
-
-
-def _holds(listed: dict[str, Any], record: dict[str, Any]) -> bool:
-    """Whether the listed record equals the sent one in every field, which is the usual case and quick to check. False
-    if 1 or 0 was sent, because true and false compare equal to them.
-    """
-    sent = record.values()
-    return record.items() <= listed.items() and 1 not in sent and 0 not in sent
 
 
 def _verdict(found: _Content, state: State) -> Verdict:

@@ -110,9 +110,8 @@ class _Part:
         self._mended: Collection[int] = frozenset()
         remarked = queries.remarks_on([entry for entry in some if entry in known])
         self._words = {entry: remarks["status"].value for entry, remarks in remarked.items() if "status" in remarks}
-        self._now = {
-            entry: _CurrentVerdict(match.verdict, match.differences) for entry, match in _matched(matches, some)
-        }
+        matched = ((entry, matches.get(entry)) for entry in some)
+        self._now = {entry: _CurrentVerdict(one.verdict, one.differences) for entry, one in matched if one is not None}
         rest = [entry for entry in some if entry not in self._now and self._traces[entry].state not in BY_STATE]
         for match in judge(list(queries.entries_by_id(rest))) if rest else ():
             self._now[match.entry] = _CurrentVerdict(match.verdict, match.differences)
@@ -172,13 +171,6 @@ def _settled(queries: LedgerQueries, lanes: Sequence[str]) -> list[Trace]:
     traces = [trace for trace in queries.traces_on(lanes, *_TRACED) if trace.state in _SETTLED]
     repeats = queries.repeats([trace.id for trace in traces if trace.state is State.UNCHANGED])
     return [trace for trace in traces if repeats.get(trace.id, State.ACCEPTED) is State.ACCEPTED]
-
-
-def _matched(matches: Matches, some: Sequence[int]) -> Iterator[tuple[int, Match]]:
-    for entry in some:
-        match = matches.get(entry)
-        if match is not None:
-            yield entry, match
 
 
 def _record_of(trace: Trace) -> tuple[str, str]:

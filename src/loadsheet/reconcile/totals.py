@@ -45,7 +45,11 @@ def units_left_out(
     """The units of records at the time of updates that omit the unit of a figure, by field. `traces` are the entries of
     their lanes in ledger order.
     """
-    lacking = {one.id: one.lane for one in entries if _lacks(one)}
+    lacking = {}
+    for one in entries:
+        operation, content = BY_NAME[one.operation], one.payload or one.figures
+        if operation.action is Action.UPDATE and content and units_lacking(measures_of(operation), _decode(content)):
+            lacking[one.id] = one.lane
     if not lacking:
         return {}
     lanes = {*lacking.values()}
@@ -54,7 +58,10 @@ def units_left_out(
         for one in traces
         if one.lane in lanes and one.state is State.ACCEPTED and measures_of(BY_NAME[one.operation])
     ]
-    contents = {one.id: _units(one) for one in queries.entries_by_id([one.id for one in made])}
+    contents: dict[int, dict[str, str]] = {}
+    for entry in queries.entries_by_id([one.id for one in made]):
+        content = entry.payload or entry.figures
+        contents[entry.id] = units_in(measures_of(BY_NAME[entry.operation]), _decode(content)) if content else {}
     stands: dict[str, dict[str, str]] = {lane: {} for lane in lanes}
     found: dict[int, Mapping[str, str]] = {}
     for one in made:
@@ -73,18 +80,6 @@ def with_units(
     names = units_lacking(measures_of(operation), record)
     given = {name: units.get(name) or (listed or {}).get(name) for name in names}
     return {**record, **{name: unit for name, unit in given.items() if unit}} if names else record
-
-
-def _lacks(entry: Entry) -> bool:
-    operation, content = BY_NAME[entry.operation], entry.payload or entry.figures
-    if operation.action is not Action.UPDATE or not content:
-        return False
-    return bool(units_lacking(measures_of(operation), _decode(content)))
-
-
-def _units(entry: Entry) -> dict[str, str]:
-    content = entry.payload or entry.figures
-    return units_in(measures_of(BY_NAME[entry.operation]), _decode(content)) if content else {}
 
 
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
@@ -163,7 +158,10 @@ class Adder:
         subject, measures, names = _figures_of(entry.operation)
         if not measures:
             return False
-        legs = _legs(entry, stands=stands)
+        called = entry.attempts > 0 and entry.state is not State.READY  # a ready entry was certainly never sent
+        legs: tuple[int, ...] = (
+            (_SOURCE, _SENT, *([_ACKNOWLEDGED] if stands else [])) if called else (_SOURCE, _NOT_SENT)
+        )
         shown = listed if stands else None
         sent = list(amounts(measures, record))
         if shown is None:
@@ -230,13 +228,6 @@ def _figures_of(operation: str) -> tuple[str, tuple[Measure, ...], tuple[str, ..
     """The subject of an operation, the figures of its records, and the fields that hold them."""
     measures = measures_of(BY_NAME[operation])
     return BY_NAME[operation].subject, measures, fields_of(measures)
-
-
-def _legs(entry: Entry, *, stands: bool) -> tuple[int, ...]:
-    called = entry.attempts > 0 and entry.state is not State.READY  # a ready entry was certainly never sent
-    if not called:
-        return (_SOURCE, _NOT_SENT)
-    return (_SOURCE, _SENT, _ACKNOWLEDGED) if stands else (_SOURCE, _SENT)
 
 
 _SAMPLES = 3

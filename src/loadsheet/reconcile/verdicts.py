@@ -243,24 +243,11 @@ def by_rule(entry: Entry, lane: RecordState, leg: Leg, times: int) -> Verdict | 
         return Verdict.ACKNOWLEDGED
     if not lane.stands(entry):
         return Verdict.REPLACED
-    if not leg.read:
-        return Verdict.NOT_VERIFIABLE
     deletes = entry.operation in DELETES
-    return _listed(times, deletes=deletes) if times else _absent(leg, deletes=deletes, unchanged=unchanged)
-
-
-def _listed(times: int, *, deletes: bool) -> Verdict | None:
-    if times > 1:
-        return Verdict.LISTED_TWICE
-    return Verdict.STILL_LISTED if deletes else None
-
-
-def _absent(leg: Leg, *, deletes: bool, unchanged: bool) -> Verdict:
-    if not leg.complete:
-        return Verdict.NOT_VERIFIABLE
-    if deletes:
-        return Verdict.UNCHANGED if unchanged else Verdict.MATCHED
-    return Verdict.MISSING
+    if times:
+        return Verdict.LISTED_TWICE if times > 1 else Verdict.STILL_LISTED if deletes else None
+    absent = Verdict.MISSING if not deletes else Verdict.UNCHANGED if unchanged else Verdict.MATCHED
+    return absent if leg.complete else Verdict.NOT_VERIFIABLE
 
 
 def as_only_listed(name: str, lane: RecordState, waiting: str) -> OnlyListed:
@@ -268,13 +255,10 @@ def as_only_listed(name: str, lane: RecordState, waiting: str) -> OnlyListed:
     run's last entry on its lane (empty: none).
     """
     subject, _, key = name.partition(":")
-    if lane.deleted:
-        return OnlyListed(subject, key, "it was deleted from here and exists again")
-    if lane.refused:
-        return OnlyListed(subject, key, "the document for it was refused")
-    return OnlyListed(
-        subject, key, f"the document for it is {waiting}" if waiting else "loadsheet has no document for it"
-    )
+    note = f"the document for it is {waiting}" if waiting else "loadsheet has no document for it"
+    if lane.deleted or lane.refused:
+        note = "it was deleted from here and exists again" if lane.deleted else "the document for it was refused"
+    return OnlyListed(subject, key, note)
 
 
 _IN_MEMORY_BYTES_MAX = 4_194_304
@@ -287,6 +271,7 @@ _STATE_CODES = {state.value: code for code, state in enumerate(_STATES)}
 _OPERATION_CODES = {name: code for code, name in enumerate(_OPERATIONS)}
 
 _Found = tuple[tuple[Difference, ...], tuple[Difference, ...]]
+_NO_DIFFERENCES: _Found = ((), ())
 _read_found = msgspec.msgpack.Decoder(_Found).decode
 
 
@@ -313,8 +298,9 @@ class Matches(Mapping[int, Match]):
         found = _NOTHING_FOUND
         if match.differences or match.tolerated:
             found = self._end
+            packed = msgspec.msgpack.encode((match.differences, match.tolerated))
             self._file.seek(found)
-            self._end += self._file.write(_packed(match))
+            self._end += self._file.write(len(packed).to_bytes(_LENGTH_BYTES, "big") + packed)
         self._found.append(found)
 
     def __len__(self) -> int:
@@ -328,7 +314,11 @@ class Matches(Mapping[int, Match]):
         self._next = position + 1
         verdict, state, operation = (codes[position] for codes in self._codes)
         found = self._found[position]
-        differences, tolerated = self._read(found) if found != _NOTHING_FOUND else ((), ())
+        differences, tolerated = _NO_DIFFERENCES
+        if found != _NOTHING_FOUND:
+            self._file.seek(found)
+            length = int.from_bytes(self._file.read(_LENGTH_BYTES), "big")
+            differences, tolerated = _read_found(self._file.read(length))
         return Match(entry, _OPERATIONS[operation], _STATES[state], _VERDICTS[verdict], differences, tolerated)
 
     def having(self, verdicts: Container[Verdict]) -> Iterator[int]:
@@ -364,13 +354,3 @@ class Matches(Mapping[int, Match]):
             return entries.index(entry)
         except ValueError:
             raise KeyError(entry) from None
-
-    def _read(self, begins: int) -> _Found:
-        self._file.seek(begins)
-        found: _Found = _read_found(self._file.read(int.from_bytes(self._file.read(_LENGTH_BYTES), "big")))
-        return found
-
-
-def _packed(match: Match) -> bytes:
-    found = msgspec.msgpack.encode((match.differences, match.tolerated))
-    return len(found).to_bytes(_LENGTH_BYTES, "big") + found

@@ -11,13 +11,11 @@ from pathlib import Path
 
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
 
-from loadsheet.contract import Difference
 from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import UNUSED
-from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import NOWHERE, Problem, Where
-from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, FieldMatch, Match, Reconciliation
+from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, Match, Reconciliation
 from loadsheet.reports.reconciliation.summary_sheets import (
     CONTROL,
     CONTROL_WIDTHS,
@@ -44,7 +42,7 @@ from loadsheet.reports.reconciliation.worklist import (
     exception_columns,
     write_ageing,
 )
-from loadsheet.reports.run_document import FileSummary, RunSummary
+from loadsheet.reports.run_document import RunSummary
 from loadsheet.reports.run_summary import fates_of, name_of, rows_by_place, with_missing_records
 from loadsheet.reports.sheets import Book, Cell, Column, Kind, Page, TableSheet, Tone, Value
 from loadsheet.settings import Settings
