@@ -206,15 +206,19 @@ def _outcomes(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     rows = []
     for row, verdict in enumerate(_VERDICTS, start=first):
         count = summary.verdicts.get(verdict, 0)
-        tone, rest = _tone(verdict, count), Tone.PLAIN if count else Tone.MUTED
+        known = Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
+        tone, rest = (known, Tone.PLAIN) if count else (Tone.MUTED, Tone.MUTED)
+        before = data.before.verdicts if data.before is not None else {}
         share = Formula(f"=IF({sum_at}=0,0,{at(row, 1)}/{sum_at})", count / total if total else 0)
-        values: list[Value | Formula] = [count, share, _change(data.before, verdict, count)]
+        values: list[Value | Formula] = [count, share, count - before.get(verdict, 0) if before else None]
         values += [sums.get(verdict) for _, _, sums in figures]
         rows.append([Cell(verdict, tone), *(Cell(value, rest) for value in values), Cell(MEANINGS[verdict], rest)])
     page.table("tblOutcomes", columns, rows)
-    span = (first, page.row - 1)
     sums = [total, None, None, *(float(sum(one.values())) for _, _, one in figures)]
-    added = [Cell(None) if one is None else Cell(_sum(column, span, one)) for column, one in enumerate(sums, start=1)]
+    added = [
+        Cell(None if one is None else Formula(f"=SUM({at(first, column)}:{at(page.row - 1, column)})", one))
+        for column, one in enumerate(sums, start=1)
+    ]
     page.total(columns, [Cell("all documents"), *added])
     if data.before is not None:
         page.line(
@@ -240,21 +244,6 @@ def _figures(shares: Sequence[Share]) -> Iterator[tuple[str, Kind, dict[str, Dec
             if head.casefold() not in used:
                 used.add(head.casefold())
                 yield head, kind, sums[figure, unit]
-
-
-def _sum(column: int, span: tuple[int, int], result: float) -> Formula:
-    first, last = span
-    return Formula(f"=SUM({at(first, column)}:{at(last, column)})", result)
-
-
-def _change(before: RunCounts | None, verdict: Verdict, count: int) -> int | None:
-    return None if before is None or not before.verdicts else count - before.verdicts.get(verdict, 0)
-
-
-def _tone(verdict: Verdict, count: int) -> Tone:
-    if not count:
-        return Tone.MUTED
-    return Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
 
 
 def _reasons(page: Page, data: FrontPageData) -> None:
@@ -335,7 +324,7 @@ def _balance(page: Page, summary: RunSummary) -> None:
     rows = []
     for row, (run, file, table) in enumerate(tables, start=first):
         place = f"{file} {table.sheet}".strip() + ("" if run == summary.run else f" (run {run})")
-        counts = [_count(count) for count in (table.rows, *fates_shown(table.fates))]
+        counts = [Cell(count, Tone.PLAIN if count else Tone.MUTED) for count in (table.rows, *fates_shown(table.fates))]
         rows.append([Cell(place), *counts, *_checked(row, table.rows, sum(table.fates.values()), says=table.balances)])
     page.table("tblBalance", columns, rows)
     sums = (summary.balance.read, *fates_shown(summary.balance.rows))
@@ -345,10 +334,6 @@ def _balance(page: Page, summary: RunSummary) -> None:
     ]
     last = _checked(page.row, summary.balance.read, sum(summary.balance.rows.values()), says=summary.balance.balances)
     page.total(columns, [Cell("all files"), *added, *last])
-
-
-def _count(count: int) -> Cell:
-    return Cell(count, Tone.PLAIN if count else Tone.MUTED)
 
 
 def _checked(row: int, read: int, accounted: int, *, says: bool) -> list[Cell]:
@@ -446,14 +431,11 @@ def write_signoff(
     page.table("tblSigned", _SIGNOFF_COLUMNS, signatures)
     _check(page, first)
     page.section("Digests of the data")
-    page.table("tblDigests", (Column("Sheet"), Column("Rows"), Column("SHA-256")), [_digest(one) for one in tables])
+    digests = [[Cell(one.title), Cell(one.count, kind=Kind.COUNT), Cell(one.sha256)] for one in tables]
+    page.table("tblDigests", (Column("Sheet"), Column("Rows"), Column("SHA-256")), digests)
     how = "SHA-256 of all rows as written: values as UTF-8 texts, the character 1F between them, a line feed after each row."
     page.line(how, Tone.MUTED)
     page.finish()
-
-
-def _digest(table: TableSheet) -> list[Cell]:
-    return [Cell(table.title), Cell(table.count, kind=Kind.COUNT), Cell(table.sha256)]
 
 
 def _check(page: Page, first: int) -> None:

@@ -19,11 +19,11 @@ import msgspec
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.utility import xl_rowcol_to_cell as at
 
-from loadsheet.contract import BY_NAME, Difference, Scale, amounts, measures_of
+from loadsheet.contract import BY_NAME, Scale, amounts, measures_of
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.lineage import locate
-from loadsheet.problems import Problem, Where
+from loadsheet.problems import Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
 from loadsheet.reports.report_files import text_of
 from loadsheet.reports.run_page import payload_values
@@ -49,18 +49,18 @@ LIMITS = (0, 1, 5, 10)
 
 _WEEKEND = 5
 
-IsWorking = Callable[[date], bool]
-
 
 class Ages:
-    """Counts working days up to the day of the run."""
+    """Counts working days up to the day of the run. `says` defines them in words."""
 
     def __init__(self, today: str, country: str = "") -> None:
         """`today` is ISO 8601. `country` is like `DE`, or `DE-SN` with a subdivision; empty: Monday to Friday, no holidays."""
         self._today = date.fromisoformat(today[:10])
-        known = _working_days_of(country) if country else None
-        self._is_working: IsWorking = known or _is_weekday
-        self.says = _says(country, known=known is not None)
+        calendar = _working_days_of(country) if country else None
+        self._is_working: Callable[[date], bool] = calendar or (lambda day: day.weekday() < _WEEKEND)
+        unknown = f"; the holidays of {country} are unknown" if country else ""
+        known = f"those of {country}, without its public holidays"
+        self.says = f"working days are {known if calendar else f'Monday to Friday{unknown}'}"
         self._counted = cache(self._count)
 
     def days(self, since: str) -> int:
@@ -78,27 +78,15 @@ def bucket_of(days: int) -> str:
     return next((name for name, most in zip(BUCKETS, LIMITS, strict=False) if days <= most), BUCKETS[-1])
 
 
-def _is_weekday(day: date) -> bool:
-    return day.weekday() < _WEEKEND
-
-
-def _working_days_of(country: str) -> IsWorking | None:
+def _working_days_of(country: str) -> Callable[[date], bool] | None:
     """The working days of a country; None for an unknown country, which must not fail a run."""
     import holidays
 
     name, _, part = country.partition("-")
     try:
-        calendar = holidays.country_holidays(name, subdiv=part or None)
+        return holidays.country_holidays(name, subdiv=part or None).is_working_day
     except NotImplementedError:
         return None
-    return calendar.is_working_day
-
-
-def _says(country: str, *, known: bool) -> str:
-    if known:
-        return f"working days are those of {country}, without its public holidays"
-    unknown = f"; the holidays of {country} are unknown" if country else ""
-    return f"working days are Monday to Friday{unknown}"
 
 
 NO_REASON = "none or other"
@@ -248,9 +236,12 @@ class WorkList:
         if exception.found:
             first, *others = exception.found
             source, cell = self._source(entry, first.path)
-            wrong = "; also ".join([MEANINGS[Verdict(exception.verdict)], *([_named(others)] if others else [])])
+            named = [one.path for one in others[:_NAMED]]  # the sheet Differences has all
+            named += [f"{len(others) - _NAMED} more"] if len(others) > _NAMED else []
+            wrong = MEANINGS[Verdict(exception.verdict)] + (f"; also {', '.join(named)}" if named else "")
             return (first.path, source, first.sent, first.held, gap_of(first), wrong, cell or _beginning(entry, drop))
-        problem = _first(entry.problems)
+        errors = [one for one in entry.problems if one.level != "warning"]
+        problem = next(iter(errors or entry.problems), None)
         if problem is None:
             reason = entry.reason if entry.state is not State.ACCEPTED else ""
             text = reason or MEANINGS.get(Verdict(exception.verdict), "")
@@ -261,8 +252,8 @@ class WorkList:
         sent = dict(payload_values(entry.payload)).get(path, "") if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
         what = "; ".join((what, *(one.text for one in entry.problems if one.code == _ACCEPTED_BEFORE)))
-        named = path or problem.where.column
-        return (named, problem.found or source, text_of(sent), "", None, what, place or _beginning(entry, drop))
+        field = path or problem.where.column
+        return (field, problem.found or source, text_of(sent), "", None, what, place or _beginning(entry, drop))
 
     def _source(self, entry: Entry, path: str) -> tuple[str, str]:
         """The cell behind a payload path as its sender sees it, and its place; empty if the value comes from no cell."""
@@ -279,19 +270,8 @@ class WorkList:
 _ACCEPTED_BEFORE = "L616"  # an invalid document of which the exchange has an earlier version
 
 
-def _named(others: Sequence[Difference]) -> str:
-    """Further fields, shortened for a cell; the sheet Differences has all."""
-    more = len(others) - _NAMED
-    return ", ".join([*(one.path for one in others[:_NAMED]), *([f"{more} more"] if more > 0 else [])])
-
-
 def _day(moment: str) -> datetime:
     return datetime.combine(date.fromisoformat(moment[:10]), datetime.min.time())
-
-
-def _first(problems: Sequence[Problem]) -> Problem | None:
-    """The problem to name: the first error."""
-    return next((one for one in problems if one.level != "warning"), problems[0] if problems else None)
 
 
 def _beginning(entry: Entry, drop: Drop) -> str:
@@ -374,10 +354,10 @@ class _Matrices:
         ]
         page.table(name, columns, rows)
         last, count = first + len(BUCKETS) - 1, len(_SHOWN) + 1
-        totals = [
-            Formula(f"=SUM({at(first, column)}:{at(last, column)})", _result(_total(sums, reason)))
-            for column, reason in enumerate((*_SHOWN, None), start=1)
-        ]
+        totals = []
+        for column, reason in enumerate((*_SHOWN, None), start=1):
+            total = sum(Decimal(amount) for place, amount in sums.items() if reason in (place[1], None))
+            totals.append(Formula(f"=SUM({at(first, column)}:{at(last, column)})", float(total)))
         page.total(columns, [Cell("all"), *map(Cell, totals)])
         title = f"'{page.title}'!"
         return AgeingCells(
@@ -399,17 +379,9 @@ class _Matrices:
             rest = f"=ROUND({rest[1:]},6)"
         cells.append(self._cell(rest, sums.get((bucket, NO_REASON), 0)))
         everything = sum((amount for place, amount in sums.items() if place[0] == bucket), Decimal(0))
-        cells.append(Cell(Formula(f"=SUM({at(row, 1)}:{at(row, others)})", _result(everything))))
+        cells.append(Cell(Formula(f"=SUM({at(row, 1)}:{at(row, others)})", float(everything))))
         return cells
 
     def _cell(self, formula: str, result: int | Decimal) -> Cell:
         tone = Tone.PLAIN if result else Tone.MUTED
-        return Cell(Formula(formula, _result(result)) if self._live else _result(result), tone)
-
-
-def _total(sums: _Sums, reason: str | None) -> Decimal:
-    return sum((Decimal(amount) for place, amount in sums.items() if reason in (place[1], None)), Decimal(0))
-
-
-def _result(amount: int | Decimal) -> float:
-    return float(amount)
+        return Cell(Formula(formula, float(result)) if self._live else float(result), tone)
