@@ -9,7 +9,7 @@ stay unchanged, even `-5`, with plain CSV quoting (RFC 4180). Only our own texts
 
 import csv
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from heapq import merge
@@ -44,7 +44,7 @@ from loadsheet.reports.fix_workbook.other_sheets import (
     read_page,
 )
 from loadsheet.reports.fix_workbook.texts_de import GERMAN
-from loadsheet.reports.fix_workbook.wording import ENGLISH, ProblemText, Words, word_problem
+from loadsheet.reports.fix_workbook.wording import ENGLISH, Words, word_problem
 from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name
 from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
@@ -107,7 +107,10 @@ class Fixes:
     def open(self, drop: Drop, stack: ExitStack) -> None:
         """Begin with a drop; `stack` closes its spools."""
         self._drop = _DropFix(drop, self._queries, self._settings, stack)
-        self._corrected = self._corrected_entries(drop) if drop.run != self._run.name else set()
+        self._corrected = set()  # entries of another run's drop whose rows have since come back fixed
+        if drop.run != self._run.name:
+            wrong = [one.id for one in self._queries.traces_of(drop.id) if one.state in _WRONG]
+            self._corrected = self._queries.mended(wrong) if wrong else set()
 
     def add(self, entry: Entry) -> None:
         """Add an entry of the drop."""
@@ -116,14 +119,7 @@ class Fixes:
 
     def finish(self) -> tuple[str, ...]:
         """Write the files of the drop if there is anything to fix. Returns their names, the workbook first."""
-        if self._drop is None:
-            return ()
-        return self._drop.write(self._folder, self._name) if self._drop.has_something else ()
-
-    def _corrected_entries(self, drop: Drop) -> set[int]:
-        """The entries of another run's drop whose rows have since come back fixed."""
-        wrong = [one.id for one in self._queries.traces_of(drop.id) if one.state in _WRONG]
-        return self._queries.mended(wrong) if wrong else set()
+        return self._drop.write(self._folder, self._name) if self._drop is not None else ()
 
     def _name(self, file: str, suffix: str = "") -> str:
         """The name of a fix file for a file of the drop: with `suffix` for a workbook, else the name that marks a text file as a fix."""
@@ -147,11 +143,6 @@ class _DropFix:
         self._feedback = settings.reports.feedback if is_text else "workbook"
         self._rows_max = settings.reports.fix_rows_max if self._feedback != "csv" and is_text else None
 
-    @property
-    def has_something(self) -> bool:
-        """Whether there is anything to fix."""
-        return self.drop.set_aside or self._rows.count + self._over.count > 0
-
     def add(self, entry: Entry) -> None:
         """Add an entry's rows if they need fixing."""
         if not is_to_fix(entry) or not entry.rows or entry.removed:
@@ -163,7 +154,8 @@ class _DropFix:
         remarks = []
         for problem in problems:
             place = place_of(problem, entry, self._tables)
-            worded = self._text_of(problem, place)
+            label = "" if place.position is None else place.table.header[place.position]
+            worded = word_problem(problem, self._words, self._titles, self._guide(place.table.name).get(label))
             self._errors.add(placed_at(problem, place), place, worded, entry.key)
             for one in (place, *also_of(problem, entry, self._tables)):
                 column = worded.column if one is place else one.table.header[one.position or 0]
@@ -175,19 +167,24 @@ class _DropFix:
         rows.add(entry, remarks)
 
     def write(self, folder: Path, name_of: Callable[..., str]) -> tuple[str, ...]:
-        """Write the files and return their names."""
+        """Write the files if there is anything to fix, and return their names."""
         if self.drop.set_aside:
             name = name_of(self.drop.name, SUFFIX)
             with self._book(folder / name) as book:
                 fix, title = FixBook(book, self._words), sheet_titles([("", self.drop.name, "")])[""]
-                aside_page(fix, title, self._set_aside_problems())
+                problems = [problem for file in self.drop.files for problem in file.problems]
+                aside_page(fix, title, [(problem, word_problem(problem, self._words, {})) for problem in problems])
                 read_page(fix, self._words.read_title, self.drop, [title], ())
             return (name,)
+        if not self._rows.count + self._over.count:
+            return ()
         names = [name_of(self.drop.name, SUFFIX)] if self._feedback != "csv" else []
         texts = self._texts(folder, name_of) if self._feedback != "workbook" or self._over.count else []
         if names:
             with self._book(folder / names[0]) as book:
-                self._fill(book, list(self._more(texts if self._over.count else ())))
+                more = [self._words.read_more.format(names=", ".join(texts))] if texts and self._over.count else []
+                more += [self._words.counted(self._words.read_held, self._held)] if self._held else []
+                self._fill(book, more)
         return (*names, *texts)
 
     def _is_over(self, entry: Entry) -> bool:
@@ -200,11 +197,6 @@ class _DropFix:
             return True
         return not all(fits(cell) for row in entry.rows for cell in row.cells)
 
-    def _text_of(self, problem: Problem, place: Place) -> ProblemText:
-        label = "" if place.position is None else place.table.header[place.position]
-        guide = self._guide(place.table.name).get(label)
-        return word_problem(problem, self._words, self._titles, guide)
-
     def _guide(self, table: str) -> Mapping[str, ColumnGuide]:
         """The guide to a table's columns. Its texts are left out if they are in another language (it is German for
         German sheets, else English).
@@ -213,10 +205,6 @@ class _DropFix:
         if self._words.language == ("de" if self.drop.language.startswith("de") else "en"):
             return guide
         return {label: replace(one, takes="") for label, one in guide.items()}
-
-    def _set_aside_problems(self) -> list[tuple[Problem, ProblemText]]:
-        problems = [problem for file in self.drop.files for problem in file.problems]
-        return [(problem, word_problem(problem, self._words, {})) for problem in problems]
 
     def _book(self, path: Path) -> AbstractContextManager[Book]:
         return open_book(path, title=self._words.what_to_fix, footer=self.drop.name.replace("&", "&&"))
@@ -242,13 +230,6 @@ class _DropFix:
         fix.lists.write(book)
         if fix.first is not None:
             fix.first.activate()
-
-    def _more(self, texts: Sequence[str]) -> Iterator[str]:
-        """Further remarks after the three sentences."""
-        if texts:
-            yield self._words.read_more.format(names=", ".join(texts))
-        if self._held:
-            yield self._words.counted(self._words.read_held, self._held)
 
     def _spots(self) -> Callable[[Place], Spot]:
         """A function from a place in the source to its place in the workbook."""

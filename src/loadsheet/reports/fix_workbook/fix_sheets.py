@@ -97,7 +97,10 @@ class FixRows:
         """Add the new rows of an entry, and the remarks on any of its rows."""
         fresh = [row for row in dict.fromkeys(entry.rows) if not self._has(row)]
         for number, row in enumerate(fresh, start=1):
-            self._take(row)
+            taken = self._taken[row.table]
+            if row.number >= len(taken):
+                taken.extend(bytes(row.number + 1 - len(taken) + len(taken) // 2))
+            taken[row.number] = 1
             mark = str(RowMark(entry.id, number, len(fresh)))
             self._spools[row.table].add(row.number, b"R" + _encode(_Record(row.cells, row.natives, mark, entry.key)))
         self.count += len(fresh)
@@ -120,12 +123,6 @@ class FixRows:
     def _has(self, row: SourceRow) -> bool:
         taken = self._taken[row.table]
         return row.number < len(taken) and bool(taken[row.number])
-
-    def _take(self, row: SourceRow) -> None:
-        taken = self._taken[row.table]
-        if row.number >= len(taken):
-            taken.extend(bytes(row.number + 1 - len(taken) + len(taken) // 2))
-        taken[row.number] = 1
 
 
 def place_of(problem: Problem, entry: Entry, tables: Mapping[str, SourceTable]) -> Place:
@@ -266,7 +263,13 @@ class FixSheet:
         by_cell: dict[int | None, list[Remark]] = {}
         for remark in row.remarks:
             by_cell.setdefault(remark.position, []).append(remark)
-        self._write_remarks(text, row, by_cell.get(None, ()))
+        whole = by_cell.get(None, ())
+        if self._first is None and any(remark.level == "error" for remark in whole):
+            self._first = (self._row, 0)
+        look = _look(whole, belongs=not row.remarks)
+        said = {"bold": False, "bg_color": "#FFFFFF", **look}
+        style = self._book.style(tone=Tone.BAD if row.is_wrong else Tone.MUTED, wrap=True, **said)
+        self._sheet.write_string(self._row, 0, sheet_text(text), style)
         natives = {position: (kind, text) for position, kind, text in row.natives}
         for position, cell in enumerate(row.cells):
             look = _look(by_cell.get(position, ()), belongs=not row.remarks)
@@ -300,22 +303,17 @@ class FixSheet:
             if self._shared.first is None:
                 self._shared.first = sheet
 
-    def _write_remarks(self, text: str, row: FixRow, whole: Sequence[Remark]) -> None:
-        look = _look(whole, belongs=not row.remarks)
-        tone = Tone.BAD if row.is_wrong else Tone.MUTED
-        if row.is_wrong and self._first is None and any(remark.level == "error" for remark in whole):
-            self._first = (self._row, 0)
-        style = self._book.style(tone=tone, wrap=True, **{"bold": False, "bg_color": "#FFFFFF", **look})
-        self._sheet.write_string(self._row, 0, sheet_text(text), style)
-
     def _write(self, column: int, cell: str, native: tuple[str, str] | None, look: Mapping[str, Any]) -> None:
         if look is _BAD and self._first is None:
             self._first = (self._row, column)
         value, code = typed(cell, native, self._words.date_format) if native else (cell, "@")
         if isinstance(value, str):
             style = self._style(look)
-            if value:
-                self._sheet.write_string(self._row, column, _text(value), style)
+            if value.startswith("<r>") and value.endswith("</r>"):  # XlsxWriter would take it for rich-text markup
+                value = f'<r><t xml:space="preserve">{escape(value)}</t></r>'
+                self._sheet.write_string(self._row, column, value, style)
+            elif value:
+                self._sheet.write_string(self._row, column, sheet_text(value), style)
             else:
                 self._sheet.write_blank(self._row, column, None, style)
             return
@@ -359,11 +357,9 @@ class FixSheet:
             rule = {"validate": "list", "source": source, "error_type": "warning", "ignore_blank": True}
         elif not takes:
             return
-        prompt = (
-            {"input_title": label[:_TITLE_MOST], "input_message": _cut(". ".join(takes), _MESSAGE_MOST)}
-            if takes
-            else {}
-        )
+        message = ". ".join(takes)
+        message = message if len(message) <= _MESSAGE_MOST else f"{message[: _MESSAGE_MOST - 2]} …"
+        prompt = {"input_title": label[:_TITLE_MOST], "input_message": message} if takes else {}
         self._sheet.data_validation(1, column, last, column, {**rule, **prompt})
 
 
@@ -398,13 +394,6 @@ def typed(cell: str, native: tuple[str, str], day: str) -> tuple[str | bool | fl
 def link_to(title: str, row: int, column: int) -> str:
     """The address of a cell within the workbook, for a link. Row and column count from 0."""
     return f"internal:{quote_sheetname(title)}!{xl_col_to_name(column)}{row + 1}"
-
-
-def _text(text: str) -> str:
-    """A text as XlsxWriter needs it. Text that looks like its rich-text markup is passed as such markup."""
-    if text.startswith("<r>") and text.endswith("</r>"):
-        return f'<r><t xml:space="preserve">{escape(text)}</t></r>'
-    return sheet_text(text)
 
 
 def _number(cell: str, text: str) -> tuple[str | float, str]:
@@ -461,7 +450,3 @@ def _look(remarks: Sequence[Remark], *, belongs: bool) -> Mapping[str, Any]:
     if remarks:
         return _WARNED
     return _BELONGS if belongs else _PLAIN
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 2]} …"

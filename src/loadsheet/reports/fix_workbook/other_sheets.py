@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.mapping.lineage import Trace, trace
 from loadsheet.problem_groups import Causes
-from loadsheet.problems import Level, Problem, Where
+from loadsheet.problems import Problem, Where
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place
 from loadsheet.reports.fix_workbook.wording import ProblemText, Words, line_of
 from loadsheet.reports.report_files import sheet_text
@@ -101,7 +101,7 @@ class Changes:
             if leaf is None or isinstance(leaf, bool):
                 continue
             value, cells = format(leaf, "f") if isinstance(leaf, Decimal) else str(leaf), self._cells(entry, path)
-            if cells and not _is_calculated(_text(entry, cells), value, len(cells)):
+            if cells and not _is_calculated(entry, cells, value):
                 became.setdefault(cells, []).append((path, value))
         arrived = {
             cell for cells, values in became.items() if self._kinds(entry, cells, values) is None for cell in cells
@@ -187,11 +187,11 @@ def judged(text: str, value: str) -> ChangeKind | None:
     return "word" if len(shown.split()) <= _WORDS_OF_A_NAME else "text"
 
 
-def _is_calculated(text: str, value: str, cells: int) -> bool:
+def _is_calculated(entry: Entry, cells: "_Cells", value: str) -> bool:
     """Whether a value is calculated from cells, such as a combination of several or the offset of a date."""
-    if cells > 1:
+    if len(cells) > 1:
         return _MOMENT.fullmatch(value) is None
-    return _DATE.search(text) is not None and _NUMBER.fullmatch(value) is not None
+    return _DATE.search(_text(entry, cells)) is not None and _NUMBER.fullmatch(value) is not None
 
 
 def _stands_in(sent: str, shown: str) -> bool:
@@ -247,11 +247,6 @@ class Line:
     count: int = 0
     places: list[Place] = field(default_factory=list)
 
-    @property
-    def level(self) -> Level:
-        """Error or warning."""
-        return self.problem.level
-
 
 class Errors:
     """Collects problems and returns them as lines."""
@@ -288,7 +283,7 @@ class Errors:
             ranks.setdefault((cause.code, cause.level, cause.file, cause.sheet, cause.column), rank)
         return sorted(
             self._lines.values(),
-            key=lambda line: (line.level == "warning", ranks.get(_kind(line.problem), len(ranks)), -line.count),
+            key=lambda line: (line.problem.level == "warning", ranks.get(_kind(line.problem), len(ranks)), -line.count),
         )
 
     def summary(self, words: Words) -> str:
@@ -388,10 +383,10 @@ def _error(page: _ListSheet, words: Words, line: Line, spots: Sequence[Spot]) ->
     also = ", ".join(
         [one.name for one in spots[1 : 1 + _ALSO_SHOWN]] + ([f"+{words.number(more)}"] if more > 0 else [])
     )
-    found_tone = Tone.PLAIN if not problem.found else Tone.NOTE if line.level == "warning" else Tone.BAD
+    found_tone = Tone.PLAIN if not problem.found else Tone.NOTE if line.problem.level == "warning" else Tone.BAD
     link_style = page.book.style(font_color="#1D4ED8", underline=1)
     page.sheet.write_url(page.row, 0, spots[0].link, link_style, sheet_text(spots[0].name))
-    column, what = worded.column or words.whole_row, f"{words.errors_level[line.level]}{worded.text}"
+    column, what = worded.column or words.whole_row, f"{words.errors_level[line.problem.level]}{worded.text}"
     page.text(1, column)
     page.text(2, problem.found, found_tone)
     for position, text in enumerate((what, worded.todo, worded.suggestion), start=3):
