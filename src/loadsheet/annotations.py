@@ -9,6 +9,7 @@ import html
 import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -115,9 +116,9 @@ def _saved_workbooks(settings: Settings, ledger: Ledger) -> Iterator[_Workbook]:
         except OSError:
             continue
         for path in sorted((outbox / folder).glob("reconciliation*.xlsx")):
-            saved = _mtime(path)
-            if saved > written_at:
-                yield _Workbook(f"{folder}/{path.name}", path, saved)
+            with suppress(OSError):  # removed meanwhile
+                if (saved := path.stat().st_mtime_ns) > written_at:
+                    yield _Workbook(f"{folder}/{path.name}", path, saved)
 
 
 def _saved_in_store(settings: Settings, folders: Sequence[str]) -> Iterator[_Workbook]:
@@ -133,13 +134,6 @@ def _saved_in_store(settings: Settings, folders: Sequence[str]) -> Iterator[_Wor
             if written_at is not None and one.changed > written_at and _BOOK.fullmatch(one.name):
                 path = settings.state / "fetched" / "books" / object_storage.digest(one.address) / one.name
                 yield _Workbook(f"{folder}/{one.name}", path, int(one.changed.timestamp() * 1e9), one)
-
-
-def _mtime(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _last_read(known: Mapping[str, WorkbookRead], book: _Workbook) -> WorkbookRead:
@@ -158,7 +152,8 @@ def _rows_of(book: _Workbook, settings: Settings) -> Iterator[_Row]:
 
 def _remarks_in(book: _Workbook, rows: Sequence[_Row], before: Mapping[int, str]) -> Iterator[Remark]:
     """The changes in a workbook since we wrote it or, for rows in `before`, since we last read it."""
-    author, at = _saved_by(book.path), _stamp(book.saved_ns)
+    author, moment = _saved_by(book.path), datetime.fromtimestamp(book.saved_ns // 1_000_000 / 1000, tz=UTC)
+    at = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     for row in rows:
         for name, value in changed(row.cells, row.before(before.get(row.entry, ""))).items():
             yield Remark(row.entry, name, value, author, at)
@@ -172,8 +167,3 @@ def _saved_by(path: Path) -> str:
     except (OSError, zipfile.BadZipFile, KeyError, RuntimeError, NotImplementedError):
         return ""
     return html.unescape(found[1]).strip()[:200] if found else ""
-
-
-def _stamp(nanoseconds: int) -> str:
-    moment = datetime.fromtimestamp(nanoseconds // 1_000_000 / 1000, tz=UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

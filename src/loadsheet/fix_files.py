@@ -149,10 +149,13 @@ def as_original_drop(tables: Mapping[str, Table], queries: LedgerQueries, fixed:
     if fixed is None:
         if not any(has_row_marks(table) for table in tables.values()):
             return OpenedDrop(dict(tables))
-        fixed = _drop_of_marks(tables.values(), queries)
-    headers = {table.name: table.header for table in fixed.tables} if fixed is not None else {}
-    first = {table.name: table.file for table in _original_drop(fixed, queries).tables} if fixed is not None else {}
-    originals = {name: Original(header, first.get(name, "")) for name, header in headers.items()}
+        marks = (first_mark(table) for table in tables.values() if has_row_marks(table))
+        mark = next((mark for mark in marks if mark is not None), None)
+        fixed = queries.drop_of_entry(mark.entry) if mark is not None else None
+    originals = {}
+    if fixed is not None:
+        first = {table.name: table.file for table in _original_drop(fixed, queries).tables}
+        originals = {table.name: Original(table.header, first.get(table.name, "")) for table in fixed.tables}
     given = [as_original(table, originals.get(name)) for name, table in tables.items()]
     found = as_originals(given, queries.fixed_entries)
     return OpenedDrop(found.tables, fixed, found.entry_of)
@@ -246,12 +249,6 @@ def _original_drop(drop: Drop, queries: LedgerQueries) -> Drop:
     while drop.fixes is not None:
         drop = queries.drop(drop.fixes)
     return drop
-
-
-def _drop_of_marks(tables: Iterable[Table], queries: LedgerQueries) -> Drop | None:
-    marks = (first_mark(table) for table in tables if has_row_marks(table))
-    mark = next((mark for mark in marks if mark is not None), None)
-    return queries.drop_of_entry(mark.entry) if mark is not None else None
 
 
 def _as_written(layout: Layout, title: str | None) -> Layout:

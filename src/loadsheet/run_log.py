@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Protocol, Self, TextIO, cast
 from urllib.parse import quote, urlsplit
@@ -75,12 +74,8 @@ def clean(text: str, most: int = TEXT_MAX) -> str:
         text = text.replace(secret, HIDDEN)
     text = _USERINFO.sub(HIDDEN, _BEARER.sub(rf"\1 {HIDDEN}", text))
     if not text.isprintable():
-        text = "".join(char if char.isprintable() else _escaped(char) for char in text)
+        text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
     return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 def _safe(name: str, value: object) -> object:
@@ -93,20 +88,14 @@ def _safe(name: str, value: object) -> object:
         return {clean(str(key)): _safe(str(key), inner) for key, inner in list(value.items())[:_ITEMS_MAX]}
     if isinstance(value, list | tuple | set | frozenset):
         return [_safe("", inner) for inner in list(value)[:_ITEMS_MAX]]
-    if value is None or isinstance(value, bool) or _is_number(value):
+    is_number = abs(value) < float("inf") if isinstance(value, float) else type(value) is int and abs(value) < 2**63
+    if value is None or isinstance(value, bool) or is_number:  # a number that every JSON parser accepts
         return value
     return clean(str(value) if not isinstance(value, int) else hex(value), TEXT_MAX * (8 if name == "exception" else 1))
 
 
 def _all_safe(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _safe(name, value) for name, value in fields.items()}
-
-
-def _is_number(value: object) -> bool:
-    """Whether it is a number that every JSON parser accepts."""
-    if isinstance(value, float):
-        return abs(value) < float("inf")
-    return type(value) is int and abs(value) < 2**63
 
 
 def _presentable(_logger: object, _method: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +114,7 @@ class _FailSafeFile:
     def write(self, text: str) -> None:
         """Write; after a failure drop everything."""
         if not self._failed:
-            self._try(lambda: self._file.write(text))
+            self._try(self._file.write, text)
 
     def flush(self) -> None:
         """Flush; after a failure do nothing."""
@@ -136,9 +125,9 @@ class _FailSafeFile:
         """Close; ignore errors."""
         self._try(self._file.close)
 
-    def _try(self, act: Callable[[], object]) -> None:
+    def _try(self, act: Callable[..., object], *words: str) -> None:
         try:
-            act()
+            act(*words)
         except (OSError, ValueError):  # a full disk, a reader that is gone, a closed stream
             self._failed = True
 
@@ -151,13 +140,9 @@ def _logger(stream: _FailSafeFile, level: str, *, human: bool, colours: bool = F
         if human
         else structlog.processors.JSONRenderer(ensure_ascii=True)
     )
-    chain: list[Any] = [
-        structlog.processors.add_log_level,
-        structlog.processors.format_exc_info,
-        _presentable,
-    ]
+    chain: list[Any] = [structlog.processors.add_log_level, structlog.processors.format_exc_info, _presentable, last]
     kind = structlog.make_filtering_bound_logger(_LEVELS[level])
-    return structlog.wrap_logger(structlog.WriteLogger(cast("TextIO", stream)), [*chain, last], kind).bind()
+    return structlog.wrap_logger(structlog.WriteLogger(cast("TextIO", stream)), chain, kind).bind()
 
 
 class RunLog:
@@ -215,7 +200,7 @@ class RunLog:
         elif len(self._waiting) < _WAITING_MAX:
             self._waiting.append(line)
 
-    def write_to_stderr(self, text: str) -> None:
+    def write_json_to_stderr(self, text: str) -> None:
         """Write a sentence to stderr only, as a line of JSON, at any log level."""
         self._write(_logger(_FailSafeFile(sys.stderr), "debug", human=False), self._stamped(_Line("warning", text, {})))
 
@@ -277,8 +262,12 @@ class opened:  # noqa: N801 (used as a verb: `with run_log.opened(settings):`)
     ) -> None:
         is_open = reuse and _current.get() is not None
         self._made = None if is_open else RunLog(settings, clock, spans, heartbeat or _no_heartbeat)
-        for secret in _secrets_of(settings):
-            hide(secret)
+        for secret in _secrets_in(vars(settings).values()):
+            text = secret.get_secret_value().strip()
+            hide(text)
+            if "://" in text:
+                with suppress(ValueError):
+                    hide(urlsplit(text).password or "")
 
     def __enter__(self) -> Self:
         self._before = _current.set(self._made) if self._made else None
@@ -300,15 +289,6 @@ class opened:  # noqa: N801 (used as a verb: `with run_log.opened(settings):`)
 
 def _no_heartbeat() -> None:
     """Do nothing: no health file is kept."""
-
-
-def _secrets_of(settings: Settings) -> Iterator[str]:
-    for secret in _secrets_in(vars(settings).values()):
-        if text := secret.get_secret_value().strip():
-            yield text
-            if "://" in text:
-                with suppress(ValueError):
-                    yield urlsplit(text).password or ""
 
 
 def _secrets_in(values: Iterable[object]) -> Iterator[SecretStr]:
@@ -420,7 +400,7 @@ def say_as_json(text: str) -> bool:
         log = RunLog(last[1], lambda: datetime.now(UTC), None, _no_heartbeat)
     if log is None or not log.json:
         return False
-    log.write_to_stderr(text)
+    log.write_json_to_stderr(text)
     return True
 
 
@@ -442,11 +422,7 @@ def remove_older(settings: Settings, now: datetime) -> int:
     folder = settings.state / "logs"
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         with suppress(OSError):
-            if _FILE.fullmatch(path.name) and _last_written(path) < oldest:
+            if _FILE.fullmatch(path.name) and path.stat(follow_symlinks=False).st_mtime < oldest:
                 path.unlink()
                 count += 1
     return count
-
-
-def _last_written(path: Path) -> float:
-    return path.stat(follow_symlinks=False).st_mtime
