@@ -46,10 +46,10 @@ def units_left_out(
     their lanes in ledger order.
     """
     lacking = {}
-    for one in entries:
-        operation, content = BY_NAME[one.operation], one.payload or one.figures
+    for entry in entries:
+        operation, content = BY_NAME[entry.operation], entry.payload or entry.figures
         if operation.action is Action.UPDATE and content and units_lacking(measures_of(operation), _decode(content)):
-            lacking[one.id] = one.lane
+            lacking[entry.id] = entry.lane
     if not lacking:
         return {}
     lanes = {*lacking.values()}

@@ -21,11 +21,11 @@ from loadsheet import object_storage
 from loadsheet.contract import exactly
 from loadsheet.file_modes import close_one, close_to_others
 from loadsheet.internal_errors import Fault, fault_summary, isolated, log_fault, raising_fault
-from loadsheet.ledger import Drop, Entry, Run
+from loadsheet.ledger import Drop, Run
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import ReportsIncomplete
-from loadsheet.reconcile import Exceptions, Match, Reconciliation
+from loadsheet.reconcile import Exceptions, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fix_workbook import Fixes
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
@@ -210,11 +210,9 @@ class Optional:
         self._made = None if report in missing else raising_fault(report, make)
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        return _nothing if self._made is None else partial(raising_fault, self._report, getattr(self._made, verb))
-
-
-def _nothing(*_words: Any) -> tuple[()]:
-    return ()
+        if self._made is None:
+            return lambda *_words: ()
+        return partial(raising_fault, self._report, getattr(self._made, verb))
 
 
 def _write(
@@ -249,7 +247,10 @@ def _write(
                 fix = fixes.add
                 for entry in queries.entries_of(drop.id):
                     fix(entry)
-                    _add_to_all(writers, entry, reconciliation.matches[entry.id])
+                    match = reconciliation.matches[entry.id]
+                    counted = entry if entry.state is match.state else entry._replace(state=match.state)
+                    for add in writers:
+                        add(counted, match)
                 for row in queries.ignored_of(drop.id):
                     results.leave_out(row)
                 names.reports.extend(results.finish())
@@ -266,12 +267,6 @@ def _write(
     with placed(folder / SUMMARY) as part:  # last: where it exists, all other reports do too
         part.write_bytes(summary.to_json())
     return summary
-
-
-def _add_to_all(writers: Sequence[Callable[[Entry, Match], object]], entry: Entry, match: Match) -> None:
-    counted = entry if entry.state is match.state else entry._replace(state=match.state)
-    for add in writers:
-        add(counted, match)
 
 
 def _close_and_publish(settings: Settings, run: str, names: Sequence[str]) -> None:

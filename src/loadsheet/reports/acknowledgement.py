@@ -201,7 +201,10 @@ class Acknowledgements:
                 sheets[table.sheet] = [row.number]
             else:
                 numbers.append(row.number)
-        code = _code(entry, match)
+        with_errors = bool(entry.problems) or match.verdict in NEEDS_SOMEONE
+        code = REJECTED if entry.state in _REJECTED else WAITING
+        if entry.state in _SETTLED:
+            code = WITH_ERRORS if with_errors else ACCEPTED
         problems = [_acknowledged(problem) for problem in entry.problems]
         reason = "" if entry.state is State.ACCEPTED else entry.reason
         repeats = any(problem.code == _SAME_WAITS for problem in entry.problems)
@@ -308,14 +311,6 @@ def _names(drops: Iterable[Drop], run: Run) -> dict[int, dict[str, str]]:
 
 def _control(drop: Drop, number: int) -> str:
     return f"{drop.run}/{drop.id}/{number}"
-
-
-def _code(entry: Entry, match: Match) -> str:
-    if entry.state in _REJECTED:
-        return REJECTED
-    if entry.state not in _SETTLED:
-        return WAITING
-    return WITH_ERRORS if entry.problems or match.verdict in NEEDS_SOMEONE else ACCEPTED
 
 
 def _overall_code(counts: Mapping[str, int]) -> str:

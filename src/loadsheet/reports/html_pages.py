@@ -83,7 +83,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("loadsheet.reports"),
         autoescape=True,
-        finalize=_visible,
+        finalize=lambda value: visible(value) if type(value) is str else value,  # Markup is our own
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -93,15 +93,10 @@ def _environment() -> Environment:
         "clean": clean,
         "href": quote,
         "place": _place,
-        "moment": _moment,
+        "moment": lambda text: text[:19].replace("T", " "),  # ISO 8601 UTC
         "figure": _figure,
     }
     return environment
-
-
-def _visible(value: object) -> object:
-    """A value for a template, without control characters."""
-    return visible(value) if type(value) is str else value  # Markup is our own
 
 
 @cache
@@ -111,11 +106,6 @@ def _file(name: str) -> str:
 
 def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _moment(text: str) -> str:
-    """An ISO 8601 UTC text in readable form."""
-    return text[:19].replace("T", " ")
 
 
 def _figure(number: Decimal) -> str:
@@ -363,7 +353,10 @@ def write_index(
     the reports are only rewritten, the ledger's open exceptions are used. `fleet` is the last known state, if any.
     """
     outbox, runs_max = settings.outbox_here, settings.reports.index_runs_max
-    names, days = _folders(outbox)
+    with os.scandir(outbox) as found:
+        folders = [match for entry in found if (match := _RUN.fullmatch(entry.name)) and entry.is_dir()]
+    runs = sorted((one for one in folders if one[2]), key=lambda one: (one[1], int(one[2])), reverse=True)
+    names, days = [one[0] for one in runs], {one[0] for one in folders if not one[2]}
     lines = [_line(outbox, name, linked=place < _RUNS_LINKED) for place, name in enumerate(names[:runs_max])]
     newest = queries.runs(1)
     known = exceptions.standings if newest and newest[0].id == run.id else queries.exceptions_at(newest[0])
@@ -387,15 +380,6 @@ def write_index(
     }
     with placed(outbox / INDEX) as target:
         target.write_bytes(page("index.html", values))
-
-
-def _folders(outbox: Path) -> tuple[list[str], set[str]]:
-    """The folders of runs, newest first, and those of whole days."""
-    with os.scandir(outbox) as found:
-        named = [match for entry in found if (match := _RUN.fullmatch(entry.name)) and entry.is_dir()]
-    runs = [match for match in named if match[2]]
-    newest_first = sorted(runs, key=lambda match: (match[1], int(match[2])), reverse=True)
-    return [match[0] for match in newest_first], {match[0] for match in named if not match[2]}
 
 
 def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:

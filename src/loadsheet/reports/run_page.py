@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -209,7 +210,9 @@ class _Legs:
     def _cell(self, name: str, row: SourceRow, label: str) -> tuple[tuple[str, str, int, str], CellShown]:
         """The cell of a row under a label, with its key. The header may spell the label differently."""
         table = self._origin.tables[name]
-        spelling = next((one for one in (label, _spelled(table.header, label)) if one in table.header), "")
+        wanted = "".join(label.casefold().split())
+        alike = (one for one in table.header if "".join(one.casefold().split()) == wanted)
+        spelling = label if label in table.header else next(alike, "")
         where = table.where(row.number, spelling)
         position = table.header.index(spelling) if spelling else len(row.cells)
         text = row.cells[position] if position < len(row.cells) else ""
@@ -245,11 +248,6 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from _leaves(inner, f"{path}[{index}]")
     else:
         yield path, value
-
-
-def _spelled(header: Sequence[str], label: str) -> str:
-    wanted = "".join(label.casefold().split())
-    return next((one for one in header if "".join(one.casefold().split()) == wanted), "")
 
 
 def _rows_shown(rows: Sequence[SourceRow], tables: dict[str, SourceTable]) -> Iterator[RowsShown]:
@@ -327,7 +325,7 @@ class RunPage:
         """`queries` provides the lineage of shown values. At most `documents_max` documents are shown one by one."""
         self._queries, self._most = queries, documents_max
         self._drops: dict[int, Drop] = {}
-        self._origins: dict[int, Origin] = {}
+        self._origin = cache(queries.origin)
         self._needing: list[_Kept] = []
         self._others: list[DocumentLine] = []
         self._count = Counter[bool]()
@@ -344,7 +342,11 @@ class RunPage:
         self._count[needs] += 1
         if not needs:
             if len(self._others) < self._most:
-                self._others.append(self._line(entry, match))
+                drop = self._drops[entry.drop]
+                tables = {table.name: table for table in drop.tables}
+                places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
+                line = DocumentLine(entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files)
+                self._others.append(line)
             return
         kept = _Kept((-_RANK[match.verdict], -self._count[True]), entry.id, match, entry.drop)
         if len(self._needing) < self._most:
@@ -428,17 +430,6 @@ class RunPage:
             some = needing[start : start + _FETCHED]
             entries = self._queries.entries_by_id([kept.entry for kept in some])
             yield from zip(entries, (kept.match for kept in some), strict=True)
-
-    def _line(self, entry: Entry, match: Match) -> DocumentLine:
-        drop = self._drops[entry.drop]
-        tables = {table.name: table for table in drop.tables}
-        places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
-        return DocumentLine(entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files)
-
-    def _origin(self, drop: int) -> Origin:
-        if drop not in self._origins:
-            self._origins[drop] = self._queries.origin(drop)
-        return self._origins[drop]
 
 
 def _files(summary: RunSummary) -> list[dict[str, Any]]:

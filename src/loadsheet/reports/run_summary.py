@@ -196,8 +196,9 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _total(total: Total) -> TotalSummary:
     """The total with amounts without trailing zeros and exponents, so that equal sums are written alike."""
-    legs = (Decimal(plain(amount.normalize())) for amount in total.legs)
-    return TotalSummary(total.subject, total.figure, total.unit, total.scale, total.tolerance, *legs, total.says)
+    source, not_sent, sent, acknowledged, listed = (Decimal(plain(amount.normalize())) for amount in total.legs)
+    head = (total.subject, total.figure, total.unit, total.scale, total.tolerance)
+    return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says)
 
 
 def _drop(
