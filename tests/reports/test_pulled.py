@@ -14,12 +14,8 @@ from ledgers import order, tender
 from loadsheet.contract import BY_NAME, Listing, scan_listing
 from loadsheet.reports import sheets
 from loadsheet.reports.listing_export import (
-    OTHERS,
-    Layout,
     Pulled,
     layout,
-    write_json,
-    write_lines,
     write_pulled,
     write_table,
 )
@@ -88,18 +84,6 @@ def test_every_field_of_the_contract_has_a_column_and_a_meaning(subject):
     assert all(column.meaning for table in laid_out.tables for column in table.columns)
 
 
-def test_a_status_record_with_its_history_and_objects_lies_flat():
-    laid_out = Layout(BY_NAME["order.status"].record)
-    history = [{"statusCode": "DEP", "location": {"city": "Köln", "dock": 4}, "status-description": "left"}]
-    rows = list(
-        laid_out.rows({"order_id": "A", "estimatedPickup": {"startDate": "2026-03-04"}, "statusHistory": history})
-    )
-    tables = [dict(zip([one.head for one in laid_out.tables[at].columns], row, strict=True)) for at, row in rows]
-    assert tables[0]["estimatedPickup.startDate"] == "2026-03-04"
-    assert (tables[1]["order_id"], tables[1]["statusHistory no."], tables[1]["location.city"]) == ("A", 1, "Köln")
-    assert (tables[1]["status_description"], tables[1][OTHERS]) == ("left", '{"location":{"dock":4}}')
-
-
 def pulled(subject, records, total=None, keys=()):
     found = Listing(records, 1000, len(records) if total is None else total, 1)
     return Pulled(BY_NAME[f"{subject}.list"], found, frozenset(keys))
@@ -164,11 +148,3 @@ def test_memory_does_not_grow_with_the_listing(tmp_path):
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] < 2 * peaks[0]
-
-
-def test_json_lines_are_the_records():
-    found, lines, whole = pulled("tender", [tender(1), tender(2)]), io.StringIO(), io.StringIO()
-    write_lines(found, lines)
-    write_json(found, whole)
-    assert [msgspec.json.decode(line) for line in lines.getvalue().splitlines()] == [tender(1), tender(2)]
-    assert msgspec.json.decode(whole.getvalue())["results"] == [tender(1), tender(2)]

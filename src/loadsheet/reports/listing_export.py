@@ -10,7 +10,7 @@ import csv
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
@@ -38,159 +38,114 @@ OTHERS = "other fields"
 _SCALARS = (str, int, float, Decimal, bool, type(None))
 
 
-@dataclass(frozen=True, slots=True)
-class FlatColumn:
-    """A column: its heading (the field's name, prefixed by its parent objects), its kind, and its meaning."""
+class FlatColumn(NamedTuple):
+    """A column: its heading, its kind, and its meaning."""
 
     head: str
     kind: Kind
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FlatTable:
-    """A table: the names on the path to its array (none for the records themselves), and its columns. The first `keys`
-    columns identify the record and item of a row.
+    """A table: the array fields on the path to its record (none for the listed records themselves), and the fields that
+    become columns. The key and the position in each array come first. `others` adds a last column for all other content.
     """
 
-    path: tuple[str, ...]
-    columns: tuple[FlatColumn, ...]
-    keys: int
+    key: Field
+    record: Record
+    path: tuple[Field, ...]
+    fields: tuple[Field, ...]
+    others: bool = True
 
     @property
     def name(self) -> str:
         """Its array as a payload path: `packages.inner_cargos`; empty for the records."""
-        return ".".join(self.path)
+        return ".".join(field.name for field in self.path)
+
+    @property
+    def names(self) -> dict[str, Field | None]:
+        """The names to choose its columns by, without its keys, and the field of each (None: other content)."""
+        prefix = f"{self.name}." if self.path else ""
+        return {**{f"{prefix}{field.name}": field for field in self.fields}, f"{prefix}{OTHERS}": None}
+
+    @cached_property
+    def columns(self) -> tuple[FlatColumn, ...]:
+        """Its columns in order."""
+        meaning = "The record that the row belongs to" if self.path else self.key.meaning
+        columns = [FlatColumn(self.key.name, Kind.STRING_OR_NUMERIC, meaning)]
+        for array in self.path:
+            place = f"Its position in {array.name}, from 1: {array.meaning}"
+            columns.append(FlatColumn(f"{array.name} no.", Kind.NUMERIC, place))
+        columns += [FlatColumn(field.name, field.kind, field.meaning) for field in self.fields]
+        others = FlatColumn(OTHERS, Kind.STRING, "Fields that the interface does not name, as JSON")
+        return (*columns, others) if self.others else tuple(columns)
+
+    def only(self, chosen: Collection[str]) -> "FlatTable | None":
+        """A copy with only the chosen columns; None if it has none of them."""
+        if self.path and self.name in chosen:
+            return self
+        fields = tuple(field for name, field in self.names.items() if field is not None and name in chosen)
+        others = any(field is None and name in chosen for name, field in self.names.items())
+        wanted = fields or others or (not self.path and self.key.name in chosen)
+        return replace(self, fields=fields, others=others) if wanted else None
+
+    def rows(self, record: Mapping[str, Any]) -> Iterator[list[Any]]:
+        """Its rows of a decoded record. Values are unchanged; arrays and objects are JSON texts."""
+        key = _flat(record.get(self.key.name))
+        for numbers, item in _items(record, self.path):
+            if isinstance(item, Mapping):
+                values = [_flat(item.get(field.name)) for field in self.fields]
+                others = self._others_of(item)
+            else:
+                values, others = [None] * len(self.fields), _json(item)
+            yield [key, *numbers, *values, *([others] if self.others else [])]
+
+    def _others_of(self, item: Mapping[str, Any]) -> str | None:
+        """The content that no column and no table shows, as JSON."""
+        named = {field.name: field.record is not None for field in self.record.fields}
+        others = {
+            name: value
+            for name, value in item.items()
+            if name not in named or (named[name] and not isinstance(value, list | None))
+        }
+        return _json(others) if others else None
 
 
 class Layout:
-    """The tables of a record. `chosen` are the wanted columns or whole arrays, named as in `names` (none: all). The key
-    is always included; a table without wanted columns is left out.
+    """The tables of a listed record. `chosen` are the wanted columns or whole arrays, named as in `names` (none: all).
+    The key is always included; a table without wanted columns is left out.
     """
 
     def __init__(self, record: Record, chosen: Collection[str] = ()) -> None:
-        self._key = record.key[0]
-        named = record.field(self._key)
-        self._parts = [
-            _Part(record, self._key, (), (named.meaning if named else "",)),
-            *_parts(record, self._key, (), ()),
-        ]
-        self.names = (
-            self._key,
-            *(name for part in self._parts for name in (*part.names, part.table.name) if name),
-        )
-        if chosen:
-            self._parts = [one for part in self._parts if (one := part.only(chosen)) is not None]
-        self.tables = tuple(part.table for part in self._parts)
+        key = next(field for field in record.fields if field.name == record.key[0])
+        tables = list(_tables(key, record, ()))
+        self.names = (key.name, *(name for table in tables for name in (*table.names, table.name) if name))
+        self.tables = [one for table in tables if (one := table.only(chosen) if chosen else table) is not None]
 
     def rows(self, record: Mapping[str, Any]) -> Iterator[tuple[int, list[Any]]]:
-        """Every row of a decoded record with the position of its table. Values are unchanged; arrays and objects are JSON texts."""
-        for position, part in enumerate(self._parts):
-            for numbers, item in _items(record, part.table.path):
-                yield position, part.row(_flat(record.get(self._key)), numbers, item)
+        """Every row of a decoded record with the position of its table."""
+        for position, table in enumerate(self.tables):
+            for row in table.rows(record):
+                yield position, row
 
 
-class _Part:
-    """One table and the rules for its rows."""
-
-    def __init__(self, record: Record, key: str, path: tuple[str, ...], meanings: tuple[str, ...]) -> None:
-        self._key, self._meanings = key, meanings
-        self._fields = list(_leaves(record, path, key))
-        self._known = frozenset(name for field in record.fields for name in (field.name, *field.spellings))
-        self._arrays = tuple(field.name for field in record.fields if field.kind is Kind.ARRAY)
-        self._objects = tuple(field for field in record.fields if field.kind is Kind.OBJECT)
-        self._others = True
-        self._path = path
-        self._prefix = "".join(f"{name}." for name in path)
-
-    @property
-    def names(self) -> list[str]:
-        """The names to choose its columns by, without its keys."""
-        return [f"{self._prefix}{head}" for head in (*(head for head, _, _ in self._fields), OTHERS)]
-
-    @property
-    def table(self) -> FlatTable:
-        meaning = "The record that the row belongs to" if self._path else self._meanings[0]
-        keys = [FlatColumn(self._key, Kind.STRING_OR_NUMERIC, meaning)]
-        keys += [
-            FlatColumn(f"{name} no.", Kind.NUMERIC, f"Its position in {name}, from 1: {meaning}")
-            for name, meaning in zip(self._path, self._meanings, strict=False)
-        ]
-        columns = [FlatColumn(head, field.kind, field.meaning) for head, _, field in self._fields]
-        others = (
-            [FlatColumn(OTHERS, Kind.STRING, "Fields that the interface does not name, as JSON")]
-            if self._others
-            else []
-        )
-        return FlatTable(self._path, (*keys, *columns, *others), len(keys))
-
-    def only(self, chosen: Collection[str]) -> "_Part | None":
-        """A copy with only the chosen columns; None if it has none of them."""
-        if self._path and self._prefix[:-1] in chosen:
-            return self
-        self._fields = [one for one in self._fields if f"{self._prefix}{one[0]}" in chosen]
-        self._others = f"{self._prefix}{OTHERS}" in chosen
-        return self if self._fields or self._others or (not self._path and self._key in chosen) else None
-
-    def row(self, key: object, numbers: tuple[int, ...], item: object) -> list[Any]:
-        if not isinstance(item, Mapping):
-            return [key, *numbers, *[None] * len(self._fields), *([_json(item)] if self._others else [])]
-        values = [_flat(_at(item, names)) for _, names, _ in self._fields]
-        return [key, *numbers, *values, *([self._rest(item)] if self._others else [])]
-
-    def _rest(self, item: Mapping[str, Any]) -> str | None:
-        """The content that no column and no table shows, as JSON."""
-        rest = {name: value for name, value in item.items() if name not in self._known}
-        rest |= {name: item[name] for name in self._arrays if not isinstance(item.get(name, []), list | None)}
-        for field in self._objects:
-            inner = item.get(field.name)
-            if isinstance(inner, Mapping) and field.record is not None:
-                more = {name: value for name, value in inner.items() if field.record.field(name) is None}
-                rest |= {field.name: more} if more else {}
-            elif inner is not None:
-                rest[field.name] = inner
-        return _json(rest) if rest else None
-
-
-def _parts(record: Record, key: str, path: tuple[str, ...], meanings: tuple[str, ...]) -> Iterator[_Part]:
+def _tables(key: Field, record: Record, path: tuple[Field, ...]) -> Iterator[FlatTable]:
+    fields = (field for field in record.fields if field.record is None and (path or field is not key))
+    yield FlatTable(key, record, path, tuple(fields))
     for field in record.fields:
-        if field.kind is Kind.ARRAY and field.record is not None:
-            here, inner_meanings = (*path, field.name), (*meanings, field.meaning)
-            yield _Part(field.record, key, here, inner_meanings)
-            yield from _parts(field.record, key, here, inner_meanings)
+        if field.record is not None:
+            yield from _tables(key, field.record, (*path, field))
 
 
-def _leaves(
-    record: Record, path: tuple[str, ...], key: str, names: tuple[tuple[str, ...], ...] = ()
-) -> Iterator[tuple[str, tuple[tuple[str, ...], ...], Field]]:
-    """The fields that become columns: heading, the spellings of each step on the path, and the field."""
-    for field in record.fields:
-        steps = (*names, (field.name, *field.spellings))
-        if field.kind is Kind.ARRAY or (not path and not names and field.name == key):
-            continue
-        if field.kind is Kind.OBJECT and field.record is not None:
-            yield from _leaves(field.record, path, key, steps)
-        else:
-            yield ".".join(step[0] for step in steps), steps, field
-
-
-def _items(record: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[int, ...], object]]:
+def _items(record: object, path: tuple[Field, ...]) -> Iterator[tuple[tuple[int, ...], object]]:
     if not path:
         yield (), record
         return
-    inner = record.get(path[0]) if isinstance(record, Mapping) else None
+    inner = record.get(path[0].name) if isinstance(record, Mapping) else None
     for number, item in enumerate(inner if isinstance(inner, list) else [], start=1):
         for numbers, found in _items(item, path[1:]):
             yield (number, *numbers), found
-
-
-def _at(item: Mapping[str, Any], steps: tuple[tuple[str, ...], ...]) -> object:
-    found: object = item
-    for spellings in steps:
-        if not isinstance(found, Mapping):
-            return None
-        found = next((found[name] for name in spellings if name in found), None)
-    return found
 
 
 def _flat(value: object) -> object:
@@ -392,7 +347,7 @@ def _titles(name: str, laid_out: Layout) -> list[str]:
     """The titles of the sheets: the names of the arrays as words."""
     titles: list[str] = []
     for table in laid_out.tables:
-        title = (table.path[-1] if table.path else name).replace("_", " ").capitalize()
+        title = (table.path[-1].name if table.path else name).replace("_", " ").capitalize()
         titles.append(title if title not in titles else table.name.replace("_", " ").capitalize())
     return titles
 
