@@ -97,7 +97,7 @@ RED = frozenset({UNEVEN, DIFFERS})
 class Total:
     """One figure on each leg. `source` is everything requested; `not_sent` the part without a call; `sent` the part
     with calls; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that; `says`
-    the result over all legs (see `judged`).
+    the result over all legs (see `with_result`).
     """
 
     subject: str

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
-from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as in `book`
+from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as above
 
 from loadsheet.reports.report_files import csv_text, placed, sheet_text
 
