@@ -332,7 +332,7 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     standard = state == Settings.model_fields["state"].default
     elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
     lines += _next(summary, folder, elsewhere)
-    return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
+    return [line if line.isprintable() else "".join(s if s.isprintable() else "?" for s in line) for line in lines]
 
 
 def files_of(summary: RunSummary) -> Iterator[FileSummary]:

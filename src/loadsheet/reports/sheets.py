@@ -37,7 +37,10 @@ class _Target:
 
     def write(self, data: bytes) -> int:
         self._place += len(data)
-        self._once(self._file.write, data)
+        if not self._failed:
+            self._failed = True  # reset after success
+            self._file.write(data)
+            self._failed = False
         return len(data)
 
     def seek(self, offset: int) -> int:
