@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from loadsheet.problems import CATALOGUE, NOWHERE, Level, Problem, Where
+from loadsheet.problems import NOWHERE, Level, Problem, Where
 
 PLACES_SHOWN = 3
 _VALUES_KEPT = 50  # distinct values of a cause
@@ -69,11 +69,6 @@ class Cause:
     found: tuple[str, ...]
     say: str
     proposal: str
-
-    @property
-    def title(self) -> str:
-        """The title of the problem in the catalogue."""
-        return CATALOGUE[self.code].title
 
 
 class Causes:

@@ -4,17 +4,10 @@ import os
 from datetime import datetime
 
 import pytest
-from ledgers import Ticking, ledger_in, order, weight_problem
-from reported_runs import House, create, edit_exceptions, told
+from ledgers import order, weight_problem
+from reported_runs import create, edit_exceptions, told
 
 from loadsheet.annotations import import_annotations
-
-
-@pytest.fixture
-def house(tmp_path):
-    clock = Ticking()
-    with ledger_in(tmp_path, clock) as ledger:
-        yield House(tmp_path, ledger, clock)
 
 
 def wrong(*numbers):

@@ -1,10 +1,21 @@
+"""A run in numbers (`run.json`) and in sentences (the terminal): exact, complete, and with what to do."""
+
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import openpyxl
+import pytest
+from command_in_process import loadsheet
+from faulty_exchange import misbehaving
+from hypothesis import given
+from hypothesis import strategies as st
 from ledgers import (
+    Ticking,
     document,
     drop_of,
     ledger_in,
@@ -17,10 +28,15 @@ from ledgers import (
     unreadable,
     weight_problem,
 )
+from orders import MAPPINGS, order_id, write_orders
+from reported_runs import House, create
 
+from loadsheet.ledger import SourceTable
+from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
 from loadsheet.reports import write
+from loadsheet.reports.run_summary import rows_by_place
 from loadsheet.settings import Settings
 
 
@@ -199,3 +215,87 @@ def test_what_only_the_listing_shows_to_be_wrong_is_said_with_its_first_key_and_
     missing, different = report.sentences[4:6]
     assert missing.startswith("      2 x missing at exchange, first A-00002: ask the exchange who removed it")
     assert different.startswith("      1 x value difference, first A-00001: see the sheet Differences")
+
+
+TABLES = {name: SourceTable(name, "o.xlsx", sheet, (), 1) for name, sheet in (("a", "A"), ("b", "B"), ("c", "A"))}
+
+
+def shortened(*numbers):
+    return rows_by_place([SourceRow("a", number, ()) for number in numbers], TABLES)["o.xlsx A"]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [((3,), "3"), ((7, 5, 6), "5-7"), ((3, 5, 6, 7), "3, 5-7"), ((3, 3), "3"), ((1, 1, 3), "1, 3"), ((1, 2, 2), "1-2")],
+)
+def test_runs_of_rows_are_shortened(numbers, text):
+    assert shortened(*numbers) == text
+
+
+@given(st.lists(st.integers(1, 12), min_size=1, max_size=8))
+def test_what_is_told_is_every_row_and_no_other(numbers):
+    runs = [[int(end) for end in run.split("-")] for run in shortened(*numbers).split(", ")]
+    assert [number for run in runs for number in range(run[0], run[-1] + 1)] == sorted(set(numbers))
+
+
+def test_tables_of_one_sheet_are_told_together():
+    rows = [SourceRow(table, number, ()) for table, number in (("c", 9), ("b", 2), ("a", 8))]
+    assert rows_by_place(rows, TABLES) == {"o.xlsx A": "8-9", "o.xlsx B": "2"}
+
+
+HUGE = {  # by the unit in which it is weighed
+    "KG": "1E+30",
+    "Ton": "9" * 60,
+    "LB": "1E+300",
+    "G": "0." + "0" * 60 + "1",
+    "OZ": "1E-300",
+    "CWT": "123456789012345678901234567890.5",
+}
+
+
+def test_totals_of_huge_numbers_are_exact(tmp_path):
+    items, listed, clock = [], [], Ticking()
+    for first, (unit, written) in enumerate(HUGE.items()):
+        for number, weight in enumerate((Decimal(written), Decimal(1), Decimal(written)), 3 * first):
+            items.append(create(number, total_weight=weight, gross_weight_uom=unit))
+            seen = Decimal(7) if number % 3 == 2 else weight
+            listed.append(order(number, total_weight=seen, gross_weight_uom=unit))
+    with ledger_in(tmp_path, clock) as ledger:
+        report = House(tmp_path, ledger, clock).night(items, held=listed)
+    told = json.loads((report.folder / "run.json").read_text(encoding="utf-8"), parse_float=Decimal, parse_int=Decimal)
+    assert told["missing"] == []
+    weights = {total["unit"]: total["source"] for total in told["totals"] if total["figure"] == "weight"}
+    assert {unit: Fraction(source) for unit, source in weights.items()} == {
+        unit: 2 * Fraction(Decimal(written)) + 1 for unit, written in HUGE.items()
+    }
+
+
+CHANGES = """
+mapping: changes
+version: 1
+target: order.update
+source: {files: ["changes.csv"], delimiter: [","], locale: en_US}
+columns:
+  order: {label: Order, type: text, required: true, key: true}
+  weight: {label: Weight, type: decimal, required: true}
+payload:
+  order_id: {col: order}
+  sender_id: {value: BENCH}
+  receiver_id: {value: CARRIER1}
+  total_weight: {col: weight}
+"""
+
+
+def test_weights_listed_in_another_unit_need_someone_although_each_field_sent_agrees(tmp_path):
+    shutil.copytree(MAPPINGS, tmp_path / "mappings")
+    (tmp_path / "mappings" / "changes.yaml").write_text(CHANGES, encoding="utf-8")
+    write_orders(tmp_path / "inbox", 3, first=1)
+    with misbehaving(tmp_path) as served:
+        words = ("run", "--settle", "0", "--exchange", served.exchange.url)
+        assert loadsheet(tmp_path, *words).returncode == 0
+        tons = {"order_id": order_id(2), "sender_id": "BENCH", "receiver_id": "CARRIER1", "gross_weight_uom": "Ton"}
+        assert served.meets("order.update", tons).status == 200
+        (tmp_path / "inbox" / "changes.csv").write_text(f"Order,Weight\n{order_id(2)},500\n", encoding="utf-8")
+        done = loadsheet(tmp_path, *words)
+    assert done.returncode == 1, done.stdout
+    assert "The only order agrees; 2 control totals differ" in done.stdout

@@ -5,8 +5,8 @@ from datetime import date, datetime, timedelta
 
 import openpyxl
 import pytest
-from ledgers import Ticking, document, drop_of, ledger_in, order, refused, send, weight_problem
-from reported_runs import House, create, told
+from ledgers import document, drop_of, order, refused, send, weight_problem
+from reported_runs import create, told
 
 from loadsheet.ledger import ReadTotals, Remark
 from loadsheet.mapping.documents import Source
@@ -14,13 +14,6 @@ from loadsheet.problems import Where
 from loadsheet.reports.reconciliation import free_name
 from loadsheet.reports.reconciliation.worklist import BUCKETS, Ages, bucket_of
 from loadsheet.workbook_marks import as_written
-
-
-@pytest.fixture
-def house(tmp_path):
-    clock = Ticking()
-    with ledger_in(tmp_path, clock) as ledger:
-        yield House(tmp_path, ledger, clock)
 
 
 def test_each_kind_of_exception_says_what_is_wrong_and_where(house):

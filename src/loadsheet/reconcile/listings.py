@@ -2,7 +2,7 @@
 from the records of earlier runs, and `ListingSnapshot` records what a run saw.
 
 The index takes 25 bytes a record. Records stay in the listing and are decoded on access. The snapshot takes a few bytes
-an entry: it stores only contents that differ. `verdicts` and `entry_verdicts` hold the rules.
+an entry: it stores only contents that differ. `verdicts` holds the rules.
 """
 
 import zlib

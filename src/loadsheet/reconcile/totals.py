@@ -6,7 +6,7 @@ are never mixed. The contract declares which fields add up. An update that omits
 record, from the earlier accepted calls, else from its listing.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
@@ -82,7 +82,8 @@ def with_units(
 
 
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
-_NONE, _ONE = Decimal(0), Decimal(1)
+_DOCUMENT = (_DOCUMENTS, "", Decimal(1))
+_Way = tuple[str, str, tuple[int, ...]]
 _SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED = range(5)
 
 NOT_LISTED, PARTIAL, UNEVEN = "not listed", "listing partial", "does not add up"
@@ -95,7 +96,7 @@ RED = frozenset({UNEVEN, DIFFERS})
 class Total:
     """One figure on each leg. `source` is everything requested; `not_sent` the part without a call; `sent` the part
     with calls; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that; `says`
-    the result over all legs (see `judged`).
+    the result over all legs (see `with_result`).
     """
 
     subject: str
@@ -145,7 +146,7 @@ class Adder:
 
     def __init__(self) -> None:
         # by subject, verdict and a document's path (legs are separated only at the end), then by figure and unit
-        self._sums: dict[tuple[str, str, tuple[int, ...]], dict[tuple[str, str], Decimal]] = {}
+        self._sums: dict[_Way, defaultdict[tuple[str, str], Decimal]] = defaultdict(lambda: defaultdict(Decimal))
 
     def add(
         self, entry: Entry, record: dict[str, Any], listed: dict[str, Any] | None, *, stands: bool, verdict: str = ""
@@ -164,16 +165,16 @@ class Adder:
         shown = listed if stands else None
         sent = list(amounts(measures, record))
         if shown is None:
-            self._book((subject, verdict, legs), sent, documents=_ONE)
+            self._book((subject, verdict, legs), [_DOCUMENT, *sent])
             return False
         if list(map(record.get, names)) == list(map(shown.get, names)):
-            self._book((subject, verdict, (*legs, _LISTED)), sent, documents=_ONE)
+            self._book((subject, verdict, (*legs, _LISTED)), [_DOCUMENT, *sent])
             return False
         # an update that omits a figure must not be compared with the figure of the whole record
         carried = {measure.name for measure, _, _ in sent}
         compared = measures if len(carried) == len(measures) else tuple(one for one in measures if one.name in carried)
         seen = list(amounts(compared, shown))
-        self._book((subject, verdict, (*legs, _LISTED)), (), documents=_ONE)
+        self._book((subject, verdict, (*legs, _LISTED)), [_DOCUMENT])
         self._book((subject, verdict, legs), sent)
         self._book((subject, verdict, (_LISTED,)), seen)
         return seen != sent
@@ -199,27 +200,16 @@ class Adder:
 
     def shares(self) -> tuple[Share, ...]:
         """The amounts requested by creates and updates, by verdict, figure and unit, over all subjects."""
-        sums: dict[tuple[str, str, str], Decimal] = {}
+        sums: defaultdict[tuple[str, str, str], Decimal] = defaultdict(Decimal)
         for (_, verdict, legs), booked in self._sums.items():
             for (name, unit), amount in booked.items() if legs[0] == _SOURCE else ():
-                sums[verdict, name, unit] = sums.get((verdict, name, unit), _NONE) + amount
+                sums[verdict, name, unit] += amount
         return tuple(Share(*place, amount) for place, amount in sorted(sums.items()))
 
-    def _book(
-        self,
-        way: tuple[str, str, tuple[int, ...]],
-        figures: Iterable[tuple[Measure, str, Decimal]],
-        *,
-        documents: Decimal | None = None,
-    ) -> None:
-        booked = self._sums.get(way)
-        if booked is None:
-            booked = self._sums[way] = {}
-        if documents is not None:
-            booked[_DOCUMENTS.name, ""] = booked.get((_DOCUMENTS.name, ""), _NONE) + documents
+    def _book(self, way: _Way, figures: Iterable[tuple[Measure, str, Decimal]]) -> None:
+        booked = self._sums[way]
         for measure, unit, amount in figures:
-            place = (measure[0], unit)
-            booked[place] = booked.get(place, _NONE) + amount
+            booked[measure[0], unit] += amount
 
 
 @cache

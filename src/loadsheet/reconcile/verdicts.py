@@ -2,7 +2,7 @@
 
 Three legs: what the shipper requested (source), what the ledger knows to be accepted (sent), and what the exchange's
 listing shows (listed). Every entry gets exactly one verdict: the first matching rule decides. `by_rule` holds the rules
-that need no contents; `entry_verdicts` compares contents.
+that need no contents; `reconcile` compares contents.
 
 A lane is one business record (`order:4711`). The last accepted create, update or delete on it determines what the
 exchange should hold. Lanes do not affect each other.
@@ -93,7 +93,7 @@ IN_ORDER = (
     Verdict.WITHIN_TOLERANCE,
     Verdict.MATCHED,
 )
-"""All verdicts on entries in rule order (`by_rule`, then `entry_verdicts`). The first matching rule decides; the last
+"""All verdicts on entries in rule order (`by_rule`, then the comparison of contents). The first matching rule decides; the last
 matches everything left.
 """
 

@@ -153,7 +153,7 @@ def write(
 
 
 def write_fallback(queries: LedgerQueries, run: Run, settings: Settings, *, missing: Mapping[str, str]) -> Written:
-    """Write the fallback reports of a run (see `fallback`). `missing` maps each missing report to its reason. Raises FolderError."""
+    """Write the fallback reports of a run (see `results`). `missing` maps each missing report to its reason. Raises FolderError."""
     drops: list[Drop] = []
     known = dict(missing)
     with isolated("results", known):

@@ -19,7 +19,7 @@ read as a formula begin with an apostrophe, and control characters become U+FFFD
 Records stream through, so memory does not grow with them.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -193,14 +193,7 @@ class Acknowledgements:
         places: dict[str, dict[str, list[int]]] = {}
         for row in entry.rows:
             table = self._tables[row.table]
-            sheets = places.get(table.file)
-            if sheets is None:
-                sheets = places[table.file] = {}
-            numbers = sheets.get(table.sheet)
-            if numbers is None:
-                sheets[table.sheet] = [row.number]
-            else:
-                numbers.append(row.number)
+            places.setdefault(table.file, {}).setdefault(table.sheet, []).append(row.number)
         with_errors = bool(entry.problems) or match.verdict in NEEDS_SOMEONE
         code = REJECTED if entry.state in _REJECTED else WAITING
         if entry.state in _SETTLED:
@@ -222,12 +215,14 @@ class Acknowledgements:
         return [written for file in self._files.values() for written in file.finish(self._folder)]
 
     def _head(self, drop: Drop, number: int, source: SourceFile, before: Sequence[str]) -> Acknowledgement:
+        first = self._queries.first_with(source.sha256, drop.id) if source.size else None
+        digests = [file.sha256 for file in first.files] if first else []
         return Acknowledgement(
             schema=SCHEMA,
             control=_control(drop, number),
             sequence=len(before) + 1,
             supersedes=Superseded(len(before), before[-1]) if before else None,
-            duplicate_of=self._duplicate_of(drop, source),
+            duplicate_of=_control(first, digests.index(source.sha256) + 1) if first else "",
             run=self._run.name,
             file=source.name,
             role=source.role,
@@ -246,20 +241,13 @@ class Acknowledgements:
             records=(),
         )
 
-    def _duplicate_of(self, drop: Drop, source: SourceFile) -> str:
-        first = self._queries.first_with(source.sha256, drop.id) if source.size else None
-        if first is None:
-            return ""
-        digests = [file.sha256 for file in first.files]
-        return _control(first, digests.index(source.sha256) + 1)
-
 
 class _File:
     """One acknowledgement in progress: the file's header, the counts of its groups, and its records in two spools."""
 
     def __init__(self, header: Acknowledgement, name: str, stack: ExitStack) -> None:
         self._header, self._name, self._final = header, name, True
-        self._counts: dict[str, Counter[str]] = {}
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._json, self._csv = roll(stack), roll(stack)
         self._before = b"\n"
         self._same = ("record", header.control, str(header.sequence), header.file)
@@ -267,10 +255,7 @@ class _File:
     def add(self, record: AcknowledgedRecord, *, settled: bool) -> None:
         """Add a record; `settled` means that its outcome is final."""
         self._final = self._final and settled
-        counts = self._counts.get(record.operation)
-        if counts is None:
-            counts = self._counts[record.operation] = Counter()
-        counts[record.code] += 1
+        self._counts[record.operation][record.code] += 1
         self._json.write(self._before + escaped(_encode(record)))
         self._before = b",\n"
         problems = " ".join(dict.fromkeys([problem.code for problem in record.problems])) if record.problems else ""
@@ -279,7 +264,11 @@ class _File:
 
     def finish(self, folder: Path) -> list[str]:
         """Write both files, problems of the whole file first; returns their names."""
-        groups = [_group(operation, counts) for operation, counts in sorted(self._counts.items())]
+        groups = []
+        for operation, of_group in sorted(self._counts.items()):
+            each = [of_group[code] for code in (ACCEPTED, WITH_ERRORS, REJECTED, WAITING)]
+            code = _overall_code(of_group)
+            groups.append(AcknowledgedGroup(operation, code, _WORDS[code], of_group.total(), *each))
         counts = sum(self._counts.values(), Counter[str]())
         code = self._header.code or _overall_code(counts)
         header = replace(self._header, code=code, state=_WORDS[code], final=self._final, groups=groups)
@@ -319,12 +308,6 @@ def _overall_code(counts: Mapping[str, int]) -> str:
     if rejected or waiting:
         return PARTLY if taken else WAITING if waiting else REJECTED
     return WITH_ERRORS if counts[WITH_ERRORS] else ACCEPTED
-
-
-def _group(operation: str, counts: Counter[str]) -> AcknowledgedGroup:
-    code = _overall_code(counts)
-    each = (counts[ACCEPTED], counts[WITH_ERRORS], counts[REJECTED], counts[WAITING])
-    return AcknowledgedGroup(operation, code, _WORDS[code], counts.total(), *each)
 
 
 def _acknowledged(problem: Problem) -> AcknowledgedProblem:

@@ -6,7 +6,7 @@ format. Also the rows of a document in words.
 
 import platform
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -332,7 +332,7 @@ def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "")
     standard = state == Settings.model_fields["state"].default
     elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
     lines += _next(summary, folder, elsewhere)
-    return ["".join(sign if sign.isprintable() else "?" for sign in line) for line in lines]
+    return [line if line.isprintable() else "".join(s if s.isprintable() else "?" for s in line) for line in lines]
 
 
 def files_of(summary: RunSummary) -> Iterator[FileSummary]:
@@ -419,17 +419,12 @@ def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:
 
 def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) -> dict[str, str]:
     """The row numbers of a document by file and sheet, with ranges shortened."""
-    by_table: dict[str, list[int]] = {}
+    by_table: defaultdict[str, list[int]] = defaultdict(list)
     for row in rows:
-        mine = by_table.get(row.table)
-        if mine is None:
-            by_table[row.table] = [row.number]
-        else:
-            mine.append(row.number)
-    numbers: dict[str, list[int]] = {}
+        by_table[row.table].append(row.number)
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
     for name, mine in by_table.items():
-        place = f"{tables[name].file} {tables[name].sheet}".strip()
-        numbers[place] = numbers[place] + mine if place in numbers else mine
+        numbers[f"{tables[name].file} {tables[name].sheet}".strip()] += mine
     return {place: _ranges(sorted(found)) for place, found in numbers.items()}
 
 

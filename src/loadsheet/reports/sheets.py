@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
-from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as in `book`
+from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as above
 
 from loadsheet.reports.report_files import csv_text, placed, sheet_text
 
@@ -37,7 +37,10 @@ class _Target:
 
     def write(self, data: bytes) -> int:
         self._place += len(data)
-        self._once(self._file.write, data)
+        if not self._failed:
+            self._failed = True  # reset after success
+            self._file.write(data)
+            self._failed = False
         return len(data)
 
     def seek(self, offset: int) -> int:

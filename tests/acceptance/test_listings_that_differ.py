@@ -1,13 +1,76 @@
-"""A record of the last version of a file that is missing from the new one is listed everywhere, and nothing else is done about it."""
+"""What is missing, at the exchange or in a new version of a file, is said with its keys, the reason and what to do."""
 
 import json
 
 import openpyxl
+import requests
+from command import TOKEN
+from exchange_process import exchange
+from faulty_exchange import misbehaving
 from monitored_runs import house
 from orders import order_id, write_orders
 from outcome_check import check_outcome
 
 from loadsheet.cli import invoke
+
+
+def test_orders_that_cannot_be_verified_are_counted_with_the_reason_and_need_someone_beyond_the_share_that_is_set(
+    workspace, tmp_path
+):
+    with exchange(tmp_path / "exchange.db", page_size_max="2") as capped:
+        workspace.write_orders(6, first=1)
+        done = workspace.run("--exchange", capped.url)
+        told = workspace.run_json()
+        workspace.write_orders(6, first=100)
+        more = workspace.run("--exchange", capped.url, LOADSHEET_RECONCILE__UNVERIFIED_SHARE_MAX="1")
+    assert (done.returncode, told["exit_code"]) == (1, 1), done.stderr
+    (leg,) = told["legs"]
+    assert (leg["listed"], leg["total"], leg["complete"]) == (2, 6, False)
+    assert leg["reason"] == "the exchange lists at most 2 records"
+    assert leg["todo"] == "ask the operator of the exchange to raise its maximum page_size"
+    assert leg["reason"] in leg["says"]
+    (remark,) = told["remarks"]
+    assert "4 of 6 orders cannot be verified: the listing shows 2 of 6 records" in remark
+    assert leg["reason"] in remark
+    assert leg["todo"] in remark
+    assert "4 of 6 orders cannot be verified" in done.stderr
+    assert "2 of 6 orders agree; 4 documents cannot be verified" in done.stdout
+    assert (more.returncode, workspace.run_json()["exit_code"], "cannot be verified" in more.stderr) == (0, 0, True)
+
+
+def test_a_limit_of_our_own_setting_is_named(workspace, tmp_path):
+    workspace.write_orders(6, first=1)
+    with misbehaving(tmp_path) as served:
+        done = workspace.run("--exchange", served.exchange.url, LOADSHEET_ASSUMPTIONS__PAGE_SIZE_MAX="3")
+    assert done.returncode == 1
+    assert workspace.run_json()["legs"][0]["reason"] == "assumptions.page_size_max is 3"
+    assert "raise assumptions.page_size_max" in done.stderr
+
+
+def removed(served, key):
+    answer = requests.post(
+        f"{served.exchange.url}/tmsapi/deleteOrder",
+        json={"order_id": key},
+        headers={"Authorization": f"Bearer {TOKEN}"},
+        timeout=30,
+    )
+    assert answer.status_code == 200, answer.text
+
+
+def test_run_and_show_tell_what_is_missing_and_what_to_do(workspace, tmp_path):
+    with misbehaving(tmp_path) as served:
+        workspace.write_orders(3, first=1)
+        assert workspace.run("--exchange", served.exchange.url).returncode == 0
+        removed(served, order_id(2))
+        workspace.write_orders(3, first=1)
+        done = workspace.run("--exchange", served.exchange.url)
+    assert done.returncode == 1
+    assert f"1 x missing at exchange, first {order_id(2)}: ask the exchange who removed it" in done.stdout
+    shown = workspace.command("show", order_id(2))
+    assert "listed   missing at exchange since run " in shown.stdout
+    assert "ask the exchange who removed it" in shown.stdout
+    told = json.loads(workspace.command("show", order_id(2), "--json").stdout)
+    assert [one["exception"] and one["exception"]["verdict"] for one in told] == [None, "missing at exchange"]
 
 
 def version(home, count, *, first=1):

@@ -1,0 +1,13 @@
+"""What several tests of reports share."""
+
+import pytest
+from ledgers import Ticking, ledger_in
+from reported_runs import House
+
+
+@pytest.fixture
+def house(tmp_path):
+    """A ledger whose nights are reported in a folder."""
+    clock = Ticking()
+    with ledger_in(tmp_path, clock) as ledger:
+        yield House(tmp_path, ledger, clock)

@@ -1,0 +1,225 @@
+"""Report files appear whole or not at all, lines keep their order, and foreign text stays text."""
+
+import csv
+import gc
+import io
+import os
+import sys
+from contextlib import ExitStack
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_disk import small_disk
+
+from loadsheet.control_characters import visible
+from loadsheet.problems import FolderError
+from loadsheet.reports.report_files import (
+    CELL_MAX,
+    Spool,
+    check_writable,
+    csv_line,
+    csv_row,
+    csv_text,
+    placed,
+    safe_name,
+    sheet_text,
+)
+from loadsheet.reports.sheets import Column, TableSheet, open_book
+
+
+def test_a_file_appears_whole_and_replaces_the_earlier_one(tmp_path):
+    target = tmp_path / "new" / "report.csv"
+    for text in ("first", "second"):
+        with placed(target) as part:
+            part.write_text(text, encoding="utf-8")
+            assert not target.exists() or target.read_text(encoding="utf-8") == "first"
+        assert target.read_text(encoding="utf-8") == text
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_the_earlier_file_stays_if_writing_fails(tmp_path):
+    target = tmp_path / "report.csv"
+    target.write_text("first", encoding="utf-8")
+
+    def write_half():
+        with placed(target) as part:
+            part.write_text("half", encoding="utf-8")
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        write_half()
+    assert target.read_text(encoding="utf-8") == "first"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "outbox").write_text("a file, not a folder", encoding="utf-8")
+    with (
+        pytest.raises(FolderError, match=r"outbox/report\.csv cannot be written"),
+        placed(tmp_path / "outbox" / "report.csv"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("orders.csv", "orders.csv"),
+        ("nord/März 2026 (2).xlsx", "nord__März 2026 (2).xlsx"),
+        ("../../etc/passwd", "__.._etc_passwd"),
+        ("..\\..\\x.csv", "x.csv"),
+        ("/abs/x.csv", "abs__x.csv"),
+        ("a\x00b\n<c>:*?.csv", "a_b__c____.csv"),
+        ("...", "_"),
+        ("", "_"),
+    ],
+)
+def test_a_shippers_name_stays_in_the_folder(name, safe, tmp_path):
+    made = safe_name(name)
+    assert "/" not in made
+    assert "\\" not in made
+    assert not made.startswith(".")
+    assert (tmp_path / f"{made}.csv").resolve().parent == tmp_path.resolve()
+    if ".." not in name:
+        assert made == safe
+
+
+def test_long_names_are_cut_between_characters():
+    assert len(safe_name("ü" * 300).encode()) <= 150
+
+
+def test_a_folder_for_reports_is_made_or_refused_with_what_to_do(tmp_path, monkeypatch):
+    check_writable(tmp_path / "new" / "outbox")
+    assert (tmp_path / "new" / "outbox").is_dir()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(FolderError, match=r"outbox \(it is read-only\); nothing was read or sent. Fix the folder"):
+        check_writable(tmp_path / "new" / "outbox")
+
+
+LONG = 3_000  # so that a few hundred do not fit into a block
+
+
+def lines(numbers, length):
+    return [(number, f"{number}:{place}:".encode().ljust(length, b".") + b"\n") for place, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize("length", [10, LONG])
+@pytest.mark.parametrize(
+    "numbers", [range(400), [*range(200, 400), *range(200)], [7, 7, 3, 7, 3], [5], []], ids=lambda one: str(len(one))
+)
+def test_lines_come_out_by_number_and_those_of_one_number_as_they_came(numbers, length):
+    came = lines(numbers, length)
+    wanted = sorted(came, key=lambda line: line[0])
+    with ExitStack() as stack:
+        spool, target = Spool(stack), io.BytesIO()
+        for number, line in came:
+            spool.add(number, line)
+        assert list(spool.lines()) == wanted
+        spool.pour(target)
+        assert list(spool.lines()) == wanted  # as often as it is wanted
+    assert target.getvalue() == b"".join(line for _, line in wanted)
+
+
+PAYLOADS = (
+    "=1+1",
+    "+1+1",
+    "-1+1",
+    "@SUM(A1)",
+    "=cmd|' /C calc'!A0",
+    "\t=1+1",
+    "\r=1+1",
+    "\n=1+1",
+    "  =1+1",
+    '"=1+1',
+    "'=1+1",
+    "\uff1d1+1",
+    "\uff0b1",
+    "\uff0dA1",
+    "\uff20SUM(1)",
+    "x;=1+1",
+    "x\n=1+1",
+    "x\t@SUM(1)",
+    "x|=1+1",
+    "+49 170=1",
+    '=HYPERLINK("http://evil.example","x")',
+    "-2+3+cmd|' /C calc'!A0",
+)
+NUMBERS = ("-5", "-5,20", "+4.25", "1.234,5", "12 000", "-1e6", "3%", "0", "01067")
+
+
+@pytest.mark.parametrize("text", PAYLOADS)
+def test_no_reader_sees_a_formula(text):
+    written = csv_text(text)
+    for delimiter in (",", ";", "\t", "|"):
+        lines = written.replace("\r", "\n").split("\n")  # as a reader that does not see our quotes
+        cells = [cell for line in csv.reader(lines, delimiter=delimiter) for cell in line]
+        for cell in cells:
+            assert cell.lstrip(' "\u201c')[:1] not in tuple("=+-@\uff1d\uff0b\uff0d\uff20"), (written, delimiter)
+            assert cell[:1] not in ("\t", "\r", "\n")
+
+
+@pytest.mark.parametrize("text", [*NUMBERS, "", "Kabel", "A-00001", "2026-03-04", "a@b.example", "Nord-Süd", "5 = 5"])
+def test_numbers_and_ordinary_texts_stay_as_they_are(text):
+    assert csv_text(text) == text
+    assert csv_line(["x", text, "y"]) == ["x", text, "y"]
+
+
+@given(st.lists(st.text(st.sampled_from("ab1=+-@;\t\n '\"|.\uff1d"), max_size=6), max_size=5))
+def test_a_line_is_the_same_as_its_texts(texts):
+    assert list(csv_line(texts)) == [csv_text(text) for text in texts]
+
+
+@given(
+    st.lists(
+        st.text(st.sampled_from("ab1=+-@;,\t\r\n '\"|.\uff1d\uff0d\u201c\xa0\0\x1b\x9b\u202e"), max_size=6),
+        min_size=2,
+        max_size=5,
+    )
+)
+def test_a_row_is_what_a_csv_writer_makes_of_the_line(texts):
+    written = io.StringIO(newline="")
+    csv.writer(written).writerow(csv_line([visible(text) for text in texts]))
+    assert csv_row(texts) == written.getvalue()
+
+
+def test_a_row_for_people_keeps_tabs_and_line_ends_and_shows_control_characters():
+    kept, hidden = "two\nlines\tand\r\n\u200cش\xa0é", "\0\x1b[2J\x7f\x9b\u202eevil\u2066\u200f"
+    assert next(csv.reader(io.StringIO(csv_row([kept, hidden]), newline=""))) == [
+        kept,
+        "\ufffd\ufffd[2J\ufffd\ufffd\ufffdevil\ufffd\ufffd",
+    ]
+
+
+def test_a_text_too_long_for_a_cell_is_cut_with_a_mark():
+    assert sheet_text("x" * CELL_MAX) == "x" * CELL_MAX
+    cut = sheet_text("x" * (CELL_MAX + 1))
+    assert len(cut) == CELL_MAX
+    assert cut.endswith("(cut, 32768 characters)")
+    wide = sheet_text("\U0001f69a" * 20_000)
+    assert len(wide.encode("utf-16-le")) // 2 <= CELL_MAX
+
+
+def write_book(path, rows):
+    with open_book(path, title="Some", footer="some") as book:
+        sheet = TableSheet(book, "Some", [Column("a")], overflow=path.with_suffix(".csv"))
+        for number in range(rows):
+            sheet.add([f"{number} {number * 7919 % 104_729}"])
+        sheet.finish("nothing")
+
+
+@pytest.mark.parametrize(("left", "rows"), [(16 * 1024, 4_000), (4096, 10)])
+def test_a_workbook_on_a_full_disk_fails_once_and_says_nothing_more(tmp_path, monkeypatch, left, rows):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with small_disk(tmp_path / "disk", mb=1) as disk:
+        disk.fill(left=left)
+        with pytest.raises(FolderError, match="No space left on device"):
+            write_book(disk.folder / "book.xlsx", rows)
+        gc.collect()
+        assert [path.name for path in disk.folder.iterdir()] == ["filler"]
+        disk.free()
+        write_book(disk.folder / "book.xlsx", 10)
+        assert openpyxl.load_workbook(disk.folder / "book.xlsx")["Some"].max_row == 11
+    assert [one.exc_value for one in said] == []
