@@ -38,7 +38,7 @@ def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
         with _open_file(path) as file:
             if file.read(len(_ZIP)) != _ZIP:
                 return None
-        with open_package(path, path.name, inflated_bytes_max) as package:
+        with open_package(lambda: path.open("rb"), path.name, inflated_bytes_max) as package:
             return next((mark for part in _PARTS if (mark := _mark_in(package, part)) is not None), None)
     except (FileRefused, OSError):
         return None

@@ -121,7 +121,7 @@ class Package:
 def open_package(source: Source, name: str, inflated_bytes_max: int) -> Iterator[Package]:
     """The package of a file. Raises FileRefused if it is not a valid zip, unpacks to too much, or is locked with a password."""
     try:
-        stream = source.open("rb")
+        stream = source()
     except OSError as error:
         raise refused(name, f"the system reports: {error.strerror}", SEND_AGAIN) from error
     with stream:

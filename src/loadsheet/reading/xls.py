@@ -53,7 +53,7 @@ class _Bound(NamedTuple):
 
 def open_xls(source: Source, name: str) -> Book:
     """The workbook of a file; sheets are loaded on first use and stay loaded. Raises FileRefused."""
-    with source.open("rb") as stream:
+    with source() as stream:
         content = stream.read(_SIZE_MAX + 1)
     if len(content) > _SIZE_MAX:
         reason = f"it is an .xls of more than {_SIZE_MAX:,} bytes, which are not read"
