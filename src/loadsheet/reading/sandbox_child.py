@@ -35,11 +35,11 @@ from loadsheet.reading.messages import (
     OPEN,
     ROWS,
     TABLES,
+    ErrorReport,
     ExitStatus,
     Message,
     TableDescription,
     decode,
-    failure_of,
     pack_rows,
     receive,
     send,
@@ -273,7 +273,7 @@ def _run_reader(connection: Connection, file: int, target: Target) -> NoReturn:
     code = 1
     try:
         for kind, body in _requests(connection):
-            try:
+            with ErrorReport(connection):
                 if kind == OPEN:
                     tables = _open_tables(decode(body, OpenRequest), file, target)
                     send(connection, TABLES, [_describe(table) for table in tables.values()])
@@ -284,8 +284,6 @@ def _run_reader(connection: Connection, file: int, target: Target) -> NoReturn:
                     connection.send_bytes(next(passes[number], END))
                 else:
                     passes.pop(decode(body, int), None)
-            except BaseException as error:  # noqa: BLE001 (whatever it is, it is this file's)
-                send(connection, *failure_of(error))
         code = 0
     finally:
         os._exit(code)
