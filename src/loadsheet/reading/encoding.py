@@ -125,17 +125,14 @@ def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> No
     """Raises the failure of UTF-8 if the text is UTF-8 except for a few bytes. Another encoding would accept it and garble every
     letter beyond ASCII.
     """
-    failed = next((failure for failure in failures if _is_utf_8(failure.problem.values["encoding"])), None)
+    by_encoding = {codecs.lookup(failure.problem.values["encoding"]).name: failure for failure in failures}
+    failed = by_encoding.get("utf-8")
     if failed is not None and _is_mostly_utf_8(source):
         hint = (
             "all else in it is UTF-8, so it was damaged or cut off here: send it again; "
             "if it is in another encoding, name that one alone in source.encoding of the mapping"
         )
         raise FileRefused(replace(failed.problem, hint=hint))
-
-
-def _is_utf_8(encoding: str) -> bool:
-    return codecs.lookup(encoding).name == "utf-8"
 
 
 def _is_mostly_utf_8(source: Source) -> bool:
@@ -161,9 +158,9 @@ SAVE_AS = "open it in the program it comes from and save it as .xlsx or as 'CSV 
 SEND_TABLE = "send the table itself as .xlsx or CSV"
 
 
-def refusal_of(kind: Kind) -> tuple[str, str]:
-    """The reason and the hint of a refusal."""
-    return f"it is {kind[0]}", kind[1]
+def refused_kind(name: str, kind: Kind) -> FileRefused:
+    """The refusal of a file of this kind."""
+    return refused(name, f"it is {kind[0]}", kind[1])
 
 
 def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:

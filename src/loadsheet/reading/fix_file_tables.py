@@ -267,11 +267,11 @@ class _RowMarks:
     def _by_entry(self) -> Iterator[tuple[int, list[_MarkedRow]]]:
         entries = self._entries
         for entry, own in groupby(sorted(range(len(entries)), key=entries.__getitem__), key=entries.__getitem__):
-            yield entry, [self._marked_row(index) for index in own]
-
-    def _marked_row(self, index: int) -> _MarkedRow:
-        counts, place = divmod(self._numbers[index], len(self._fixed))
-        return _MarkedRow(*divmod(counts, _ROWS_MAX), place, self._rows[index])
+            seen = []
+            for index in own:
+                counts, place = divmod(self._numbers[index], len(self._fixed))
+                seen.append(_MarkedRow(*divmod(counts, _ROWS_MAX), place, self._rows[index]))
+            yield entry, seen
 
     def _problems_of(self, seen: Sequence[_MarkedRow], entry: FixedEntry) -> dict[tuple[int, int], Problem]:
         by_number = {number: list(own) for number, own in groupby(sorted(seen), key=lambda marked: marked.number)}

@@ -16,7 +16,7 @@ from typing import IO, cast
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
-from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refusal_of, refused
+from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refused, refused_kind
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
     DAMAGED,
@@ -152,7 +152,7 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
     head, limit = _head(source, name), bounds.inflated_bytes_max
     if head.startswith(_ZIP):
         if archive and not _is_document(source, name, limit):
-            raise refused(name, *refusal_of(_NESTED))
+            raise refused_kind(name, _NESTED)
         return _open_package(source, name, limit)
     if head.startswith((OLE, *_BIFF)):
         return open_xls(source, name)
@@ -163,11 +163,11 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
 def _refuse_foreign(name: str, head: bytes) -> None:
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature) and (signature not in _ALSO_WORDS or 0 in head):
-            raise refused(name, *refusal_of(kind))
+            raise refused_kind(name, kind)
     start = _as_text(head)
     for pattern, what in _MARKUP:
         if pattern.match(start):
-            raise refused(name, *refusal_of((what, SAVE_AS)))
+            raise refused_kind(name, (what, SAVE_AS))
 
 
 def _as_text(head: bytes) -> str:
@@ -192,7 +192,7 @@ def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
         elif _odf_kind(package).startswith("spreadsheet"):
             opener = open_ods
         else:
-            raise refused(name, *refusal_of(_package_kind(package)))
+            raise refused_kind(name, _package_kind(package))
     return opener(source, name, inflated_bytes_max)
 
 

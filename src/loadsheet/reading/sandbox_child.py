@@ -276,7 +276,8 @@ def _run_reader(connection: Connection, file: int, target: Target) -> NoReturn:
             with ErrorReport(connection):
                 if kind == OPEN:
                     tables = _open_tables(decode(body, OpenRequest), file, target)
-                    send(connection, TABLES, [_describe(table) for table in tables.values()])
+                    fields = TableDescription._fields
+                    send(connection, TABLES, [[getattr(table, field) for field in fields] for table in tables.values()])
                 elif kind == ROWS:
                     number, name = decode(body, tuple[int, str])
                     if number not in passes:
@@ -295,7 +296,3 @@ def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, T
     reopened = Path(f"/proc/self/fd/{file}")  # the same file, even if its path was replaced
     path = reopened if reopened.exists() else Path(request.path)
     return target(path, request.name, request.layouts, request.bounds)
-
-
-def _describe(table: Table) -> TableDescription:
-    return TableDescription(*(getattr(table, name) for name in TableDescription._fields))

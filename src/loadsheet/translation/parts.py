@@ -185,9 +185,9 @@ class PartSummary:
     table.
     """
 
-    rows: dict[str, int]
+    rows: Mapping[str, int]
     groups: int
-    notes: dict[str, TableNotes]
+    notes: Mapping[str, TableNotes]
 
 
 def part_jobs(mapping: CompiledMapping, files: Iterable[PartFile], now: str, count: int) -> list[PartJob]:
@@ -240,7 +240,7 @@ class PartTranslation:
 
     def summary(self) -> PartSummary:
         """Its summary, after the last chunk."""
-        return PartSummary(dict(self._counted.rows), self._group_chunks.groups, self._counted.notes())
+        return PartSummary(self._counted.rows(), self._group_chunks.groups, self._counted.notes())
 
 
 def _recompiled(job: PartJob, settings: Settings) -> CompiledMapping:
