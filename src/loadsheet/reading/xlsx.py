@@ -20,7 +20,6 @@ _ESCAPE = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REFERENCE = re.compile(r"([A-Z]{1,3})[0-9]+")
 _DIGITS = "0123456789"
 _CACHE_MAX = 20_000
-_OF_CELLS = frozenset({"c", "v", "f", "is", "t"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,7 @@ def read_traits(package: Package, part: str) -> Traits:
 
     def start(tag: str, given: dict[str, str]) -> None:
         nonlocal merged, filtered
-        if tag in _OF_CELLS:  # most elements are these
+        if tag in ("c", "v", "f"):  # most elements are these
             return
         if tag.endswith("mergeCell"):
             merged += 1
