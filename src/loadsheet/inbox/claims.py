@@ -287,7 +287,8 @@ def object_signature(found: Object) -> Signature:
 
 def object_name(found: Object) -> str:
     """The displayed name of an object: like that of a file, with `.` and `..` escaped as %XX."""
-    return shown_name(PurePosixPath("/".join(_escape_dots(part) for part in found.name.split("/") if part)))
+    parts = [part.replace(".", "%2E") if part in (".", "..") else part for part in found.name.split("/") if part]
+    return shown_name(PurePosixPath("/".join(parts)))
 
 
 def list_objects(address: str, patterns: Sequence[str]) -> list[Object]:
@@ -371,7 +372,3 @@ def day_of(run: str) -> date:
 
 def _fetch_folder(settings: Settings) -> Path:
     return settings.state / FETCHED / "looked"
-
-
-def _escape_dots(part: str) -> str:
-    return part.replace(".", "%2E") if part in (".", "..") else part

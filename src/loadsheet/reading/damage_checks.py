@@ -53,19 +53,12 @@ Key = str | tuple[str, str]
 
 
 def _cell_shapes(cell: Key) -> tuple[Shape, ...]:
-    """The shapes of a cell."""
-    return text_shapes(cell) if isinstance(cell, str) else (_native_shape(*cell),)
-
-
-def _native_shape(kind: str, shown: str) -> Shape:
-    """The shape of a typed cell."""
-    if kind == "number":
-        return _digits_shape(shown, "number") if shown.isdecimal() else FRACTION
-    return _REAL_DATE if kind in ("date", "datetime") else _OTHER
-
-
-def text_shapes(cell: str) -> tuple[Shape, ...]:
-    """The shapes of a text; none if it is blank."""
+    """The shapes of a cell; none if it is blank."""
+    if not isinstance(cell, str):
+        kind, shown = cell
+        if kind == "number":
+            return (_digits_shape(shown, "number") if shown.isdecimal() else FRACTION,)
+        return (_REAL_DATE if kind in ("date", "datetime") else _OTHER,)
     text = cell.strip()
     if not text:
         return ()

@@ -5,61 +5,17 @@ Also here: the refusal of a file that cannot be read.
 """
 
 import codecs
-import gzip
 import re
-import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO, IncrementalNewlineDecoder, TextIOWrapper
-from pathlib import Path
-from typing import IO, Literal, Protocol
+from io import IncrementalNewlineDecoder, TextIOWrapper
+from typing import IO
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import CONTROL
 
-
-class Source(Protocol):
-    """Bytes that can be read from the start any number of times; a `Path` is one."""
-
-    def open(self, mode: Literal["rb"], /) -> IO[bytes]:
-        """A stream at the start. Raises OSError, and for a damaged archive the exceptions of its module."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Gzipped:
-    """The file inside a gzip file, unpacked while it is read."""
-
-    path: Path
-
-    def open(self, _mode: Literal["rb"], /) -> IO[bytes]:
-        """See `Source`."""
-        return gzip.open(self.path)  # type: ignore[return-value]  # it has all methods of a byte stream
-
-
-@dataclass(frozen=True, slots=True)
-class Zipped:
-    """A file inside a zip archive, unpacked while it is read."""
-
-    path: Path
-    member: str
-
-    def open(self, _mode: Literal["rb"], /) -> IO[bytes]:
-        """See `Source`."""
-        with zipfile.ZipFile(self.path) as archive:  # the archive stays open until the member is closed
-            return archive.open(self.member)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Bytes in memory: for archived files that need random access."""
-
-    content: bytes
-
-    def open(self, _mode: Literal["rb"], /) -> IO[bytes]:
-        """See `Source`."""
-        return BytesIO(self.content)
-
+Source = Callable[[], IO[bytes]]
+"""Opens bytes at their start, any number of times. Raises OSError, and for a damaged archive the exceptions of its module."""
 
 _CHUNK = 1 << 18
 _CONTROLS = bytes(code for code in range(128) if CONTROL.match(chr(code)))
@@ -101,7 +57,7 @@ class Survey:
 
     def open(self) -> TextIOWrapper:
         """The text after its byte order mark; lines end with CR, LF or CR LF and keep them."""
-        raw = self.source.open("rb")
+        raw = self.source()
         raw.seek(self.mark)
         return TextIOWrapper(raw, self.encoding, "strict", newline="")
 
@@ -112,7 +68,7 @@ def survey_text(source: Source, name: str, encodings: Sequence[str], marks: str 
     Raises FileRefused if none of `encodings` fits (the first failure is reported, with offset and line), if the file is damaged
     UTF-8 that only a later encoding accepts, contradicts its byte order mark, holds binary data, or has an overlong line.
     """
-    with source.open("rb") as raw:
+    with source() as raw:
         head = raw.read(4096)
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
@@ -169,7 +125,8 @@ def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> No
     """Raises the failure of UTF-8 if the text is UTF-8 except for a few bytes. Another encoding would accept it and garble every
     letter beyond ASCII.
     """
-    failed = next((failure for failure in failures if _is_utf_8(failure.problem.values["encoding"])), None)
+    by_encoding = {codecs.lookup(failure.problem.values["encoding"]).name: failure for failure in failures}
+    failed = by_encoding.get("utf-8")
     if failed is not None and _is_mostly_utf_8(source):
         hint = (
             "all else in it is UTF-8, so it was damaged or cut off here: send it again; "
@@ -178,15 +135,11 @@ def _refuse_damaged_utf_8(source: Source, failures: Sequence[FileRefused]) -> No
         raise FileRefused(replace(failed.problem, hint=hint))
 
 
-def _is_utf_8(encoding: str) -> bool:
-    return codecs.lookup(encoding).name == "utf-8"
-
-
 def _is_mostly_utf_8(source: Source) -> bool:
     """Whether there are at least as many valid UTF-8 characters beyond ASCII as invalid bytes. Other encodings have hardly any."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     valid = bad = 0
-    with source.open("rb") as raw:
+    with source() as raw:
         chunk = b"-"
         while chunk:
             chunk = raw.read(_CHUNK)
@@ -205,9 +158,9 @@ SAVE_AS = "open it in the program it comes from and save it as .xlsx or as 'CSV 
 SEND_TABLE = "send the table itself as .xlsx or CSV"
 
 
-def refusal_of(kind: Kind) -> tuple[str, str]:
-    """The reason and the hint of a refusal."""
-    return f"it is {kind[0]}", kind[1]
+def refused_kind(name: str, kind: Kind) -> FileRefused:
+    """The refusal of a file of this kind."""
+    return refused(name, f"it is {kind[0]}", kind[1])
 
 
 def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
@@ -218,7 +171,7 @@ def refused(name: str, reason: str, hint: str, sheet: str = "") -> FileRefused:
 def _survey_as(source: Source, name: str, encoding: str, mark: int, marks: str) -> Survey:
     blank, quotes, controls = True, False, False
     longest = line = 0  # the longest line, and the length of the last chunk's unfinished line
-    with source.open("rb") as raw:
+    with source() as raw:
         raw.seek(mark)
         for text in _decode(raw, name, encoding):
             blank = blank and not text.strip()

@@ -38,7 +38,7 @@ def mark_of(path: Path, inflated_bytes_max: int) -> Mark | None:
         with _open_file(path) as file:
             if file.read(len(_ZIP)) != _ZIP:
                 return None
-        with open_package(path, path.name, inflated_bytes_max) as package:
+        with open_package(lambda: path.open("rb"), path.name, inflated_bytes_max) as package:
             return next((mark for part in _PARTS if (mark := _mark_in(package, part)) is not None), None)
     except (FileRefused, OSError):
         return None
@@ -267,11 +267,11 @@ class _RowMarks:
     def _by_entry(self) -> Iterator[tuple[int, list[_MarkedRow]]]:
         entries = self._entries
         for entry, own in groupby(sorted(range(len(entries)), key=entries.__getitem__), key=entries.__getitem__):
-            yield entry, [self._marked_row(index) for index in own]
-
-    def _marked_row(self, index: int) -> _MarkedRow:
-        counts, place = divmod(self._numbers[index], len(self._fixed))
-        return _MarkedRow(*divmod(counts, _ROWS_MAX), place, self._rows[index])
+            seen = []
+            for index in own:
+                counts, place = divmod(self._numbers[index], len(self._fixed))
+                seen.append(_MarkedRow(*divmod(counts, _ROWS_MAX), place, self._rows[index]))
+            yield entry, seen
 
     def _problems_of(self, seen: Sequence[_MarkedRow], entry: FixedEntry) -> dict[tuple[int, int], Problem]:
         by_number = {number: list(own) for number, own in groupby(sorted(seen), key=lambda marked: marked.number)}

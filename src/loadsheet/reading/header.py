@@ -416,7 +416,8 @@ class _StrayRowRules:
             return ""
         bracketed = all(_BRACKETED.fullmatch(text) for text in texts)
         partial = any(not row.cells[place].strip() for place in self._required)
-        if bracketed or (partial and all(_is_unit(text) for text in texts)):
+        units = all(_BRACKETED.fullmatch(text) or text.casefold().rstrip(".") in UNITS for text in texts)
+        if bracketed or (partial and units):
             return "units_row: auto (the first row under the header holds only units)"
         return ""
 
@@ -431,10 +432,6 @@ class _StrayRowRules:
         if self._footer is not None and (found := self._footer.match(fold(text))):
             return f"footer: row {row.number} begins with {found[0]}, and all below", True
         return "", False
-
-
-def _is_unit(text: str) -> bool:
-    return _BRACKETED.fullmatch(text) is not None or text.casefold().rstrip(".") in UNITS
 
 
 def _plain(cell: str) -> str:

@@ -7,8 +7,10 @@ ValueError for anything else. A compromised reader can therefore only report wro
 import errno
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, TypeVar, get_args
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar, get_args
 
 import msgspec
 
@@ -170,15 +172,33 @@ def _decoded(decoder: Callable[[bytes | memoryview], Any], body: bytes | memoryv
 _DISK_ERRORS = frozenset({errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE})
 
 
-def failure_of(error: BaseException) -> tuple[bytes, object]:
-    """The message that reports an exception: a disk error if there is one in its chain of causes."""
+class ErrorReport:
+    """Sends an exception in its block to the other process and swallows it, because no caller could catch it. A disk error anywhere in
+    its chain of causes is reported as such.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        with suppress(OSError):  # the other process is gone
+            if (fault := _disk_error(error)) is not None:
+                send(self._connection, FAILED, (DISK, str(fault.strerror)))
+            elif isinstance(error, FileRefused):
+                send(self._connection, REFUSED, error.problem)
+            elif kind is not None:
+                send(self._connection, FAILED, (kind.__name__, str(error)[:500]))
+        return True
+
+
+def _disk_error(error: BaseException | None) -> OSError | None:
     seen: list[BaseException] = []
-    cause: BaseException | None = error
-    while cause is not None and cause not in seen:
-        if isinstance(cause, OSError) and cause.errno in _DISK_ERRORS:
-            return FAILED, (DISK, str(cause.strerror))
-        seen.append(cause)
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(error, FileRefused):
-        return REFUSED, error.problem
-    return FAILED, (type(error).__name__, str(error)[:500])
+    while error is not None and error not in seen:
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+            return error
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return None

@@ -14,12 +14,14 @@ from xml.parsers import expat
 
 from loadsheet.reading.encoding import Source, refused
 from loadsheet.reading.number_formats import (
+    CODE_LENGTH_MAX,
+    GENERAL,
     Format,
+    Section,
     duration,
     plain_number,
     read_number,
 )
-from loadsheet.reading.odf_styles import Styles
 from loadsheet.reading.package import SEND_AGAIN, Package, check_markup, open_package, safe_parser
 from loadsheet.reading.tables import Native
 from loadsheet.reading.workbook import COLUMNS_MAX, ROWS_MAX, Book, Cells, Rows, Sheet, Spans, Traits
@@ -29,11 +31,8 @@ _OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0 "
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0 "
 _CALC = "urn:org:documentfoundation:names:experimental:calc:xmlns:calcext:1.0 "
 _SPREADSHEET, _TABLE, _ROW = f"{_OFFICE}spreadsheet", f"{_TABLE_NAMES}table", f"{_TABLE_NAMES}table-row"
-_CELL, _COVERED, _COLUMN = (
-    f"{_TABLE_NAMES}table-cell",
-    f"{_TABLE_NAMES}covered-table-cell",
-    f"{_TABLE_NAMES}table-column",
-)
+_CELL, _COVERED = f"{_TABLE_NAMES}table-cell", f"{_TABLE_NAMES}covered-table-cell"
+_COLUMN = f"{_TABLE_NAMES}table-column"
 _COLUMNS_REPEATED, _ROWS_REPEATED = f"{_TABLE_NAMES}number-columns-repeated", f"{_TABLE_NAMES}number-rows-repeated"
 _STYLE_NAME, _DEFAULT_STYLE = f"{_TABLE_NAMES}style-name", f"{_TABLE_NAMES}default-cell-style-name"
 _VALUE_TYPE, _FORMULA = f"{_OFFICE}value-type", f"{_TABLE_NAMES}formula"
@@ -52,8 +51,11 @@ def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
     """The spreadsheet of a file. Raises FileRefused."""
     with open_package(source, name, inflated_bytes_max) as package:
         check_markup(package)
-        _refuse_locked(package)
-        styles = Styles()
+        manifest = "META-INF/manifest.xml"
+        if package.has(manifest) and any(tag == "encryption-data" for tag, _ in package.elements(manifest)):
+            hint = "save it without a password and send it again"
+            raise refused(name, "it is a password-protected spreadsheet (.ods)", hint)
+        styles = _Styles()
         if package.has("styles.xml"):
             _read_styles(package, "styles.xml", styles)
         _read_styles(package, "content.xml", styles)
@@ -61,7 +63,12 @@ def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
     if not seen:
         raise refused(name, "it is a spreadsheet without a sheet", SEND_AGAIN)
     sheets = tuple(Sheet(table.title, str(table.place), styles.hides(table.style)) for table in seen)
-    traits = {str(table.place): table.traits() for table in seen}
+    traits = {
+        str(table.place): Traits(
+            table.merged, table.hidden_rows, tuple(table.hidden_columns), "on" if table.filtered else ""
+        )
+        for table in seen
+    }
 
     def rows(key: str) -> Rows:
         with open_package(source, name, inflated_bytes_max) as reopened:
@@ -70,14 +77,7 @@ def open_ods(source: Source, name: str, inflated_bytes_max: int) -> Book:
     return Book(name, "spreadsheet (.ods)", sheets, {}, rows, traits.__getitem__)
 
 
-def _refuse_locked(package: Package) -> None:
-    manifest = "META-INF/manifest.xml"
-    if package.has(manifest) and any(tag == "encryption-data" for tag, _ in package.elements(manifest)):
-        hint = "save it without a password and send it again"
-        raise refused(package.name, "it is a password-protected spreadsheet (.ods)", hint)
-
-
-def _read_styles(package: Package, part: str, styles: Styles) -> None:
+def _read_styles(package: Package, part: str, styles: "_Styles") -> None:
     """Feed the styles of a part, up to the first sheet."""
     parser = safe_parser(namespace_separator=" ")
 
@@ -94,7 +94,9 @@ def _read_styles(package: Package, part: str, styles: Styles) -> None:
 
 @dataclass(slots=True)
 class _Seen:
-    """A table during the survey. `place` is its index among all tables of the part."""
+    """A table during the survey. `place` is its index among all tables of the part. `hidden_columns` are positions, without those up to
+    the last column of the sheet.
+    """
 
     place: int
     title: str
@@ -106,23 +108,6 @@ class _Seen:
     columns: int = 0
     hidden_columns: list[int] = field(default_factory=list)
     is_copy: bool = False
-
-    def see_column(self, given: dict[str, str]) -> None:
-        """Add a column, or several equal ones. Hidden columns up to the last column of the sheet are not reported."""
-        after = self.columns + int(given.get(_COLUMNS_REPEATED, "1"))
-        if given.get(f"{_TABLE_NAMES}visibility", "visible") != "visible" and after < COLUMNS_MAX:
-            self.hidden_columns.extend(range(self.columns, after))
-        self.columns = min(after, COLUMNS_MAX)
-
-    def see_row(self, repeated: int, *, hidden: bool) -> None:
-        """Add a row, or several equal ones."""
-        if hidden:
-            self.hidden_rows.add(self.rows + 1, self.rows + repeated)
-        self.rows += repeated
-
-    def traits(self) -> Traits:
-        """Its traits."""
-        return Traits(self.merged, self.hidden_rows, tuple(self.hidden_columns), "on" if self.filtered else "")
 
 
 class _Survey:
@@ -148,23 +133,26 @@ class _Survey:
         if tag == _TABLE:
             self._depth -= 1
         elif tag == _ROW and self._depth == 1:
-            self.seen[-1].see_row(self._repeated, hidden=self._hidden and self._filled)
+            table = self.seen[-1]
+            if self._hidden and self._filled:
+                table.hidden_rows.add(table.rows + 1, table.rows + self._repeated)
+            table.rows += self._repeated
 
     def _start_inside(self, table: _Seen, tag: str, given: dict[str, str]) -> None:
         if tag == _CELL:
             self._filled = self._filled or _VALUE_TYPE in given or _FORMULA in given
-            spans = (
-                given.get(f"{_TABLE_NAMES}number-columns-spanned", "1"),
-                given.get(f"{_TABLE_NAMES}number-rows-spanned", "1"),
-            )
-            table.merged += spans != ("1", "1")
+            spans = [given.get(f"{_TABLE_NAMES}number-{what}-spanned", "1") for what in ("columns", "rows")]
+            table.merged += spans != ["1", "1"]
         elif tag == _ROW:
             visibility = given.get(f"{_TABLE_NAMES}visibility", "visible")
             self._hidden, self._filled = visibility != "visible", False
             self._repeated = min(int(given.get(_ROWS_REPEATED, "1")), ROWS_MAX)
             table.filtered |= visibility == "filter"
         elif tag == _COLUMN:
-            table.see_column(given)
+            after = table.columns + int(given.get(_COLUMNS_REPEATED, "1"))
+            if given.get(f"{_TABLE_NAMES}visibility", "visible") != "visible" and after < COLUMNS_MAX:
+                table.hidden_columns.extend(range(table.columns, after))
+            table.columns = min(after, COLUMNS_MAX)
         elif tag == f"{_TABLE_NAMES}table-source":
             table.is_copy = True
 
@@ -179,7 +167,7 @@ def _survey(package: Package) -> list[_Seen]:
     return [table for table in survey.seen if not table.is_copy]
 
 
-def _stream_rows(package: Package, wanted: int, styles: Styles) -> Rows:
+def _stream_rows(package: Package, wanted: int, styles: "_Styles") -> Rows:
     """The rows of the sheet with this index. Raises FileRefused for a cell beyond the limits of spreadsheets."""
     reader = _RowReader(wanted, styles)
     parser = reader.parser()
@@ -199,7 +187,7 @@ def _stream_rows(package: Package, wanted: int, styles: Styles) -> Rows:
 class _RowReader:
     """The handlers of a parser that read the rows of one table, as repetitions and cells. 0 repetitions mark the end."""
 
-    def __init__(self, wanted: int, styles: Styles) -> None:
+    def __init__(self, wanted: int, styles: "_Styles") -> None:
         self.found: list[tuple[int, Cells]] = []
         self._wanted, self._styles = wanted, styles
         self._place, self._depth, self._aside = -1, 0, 0
@@ -350,3 +338,162 @@ _TYPED: dict[str, Callable[[dict[str, str], Format], str]] = {
     "date": _date,
     "time": _time,
 }
+
+
+# ---- styles: what a cell style shows of a value, as the `Format` that other workbooks have as a code ----
+
+_STYLE = "urn:oasis:names:tc:opendocument:xmlns:style:1.0 "
+_NUMBER = "urn:oasis:names:tc:opendocument:xmlns:datastyle:1.0 "
+_DATA_STYLES = {
+    f"{_NUMBER}{kind}-style" for kind in ("number", "percentage", "currency", "date", "time", "boolean", "text")
+}
+_DAYS = {f"{_NUMBER}{part}" for part in ("year", "month", "day", "era", "day-of-week", "quarter", "week-of-year")}
+_CLOCK = {f"{_NUMBER}{part}" for part in ("hours", "minutes", "seconds")}
+_NUMBERS = {f"{_NUMBER}{part}" for part in ("number", "fraction", "scientific-number")}
+_THOUSANDS = {"1000": 1, "1000000": 2, "1000000000": 3}
+_BARE = (Section(),)
+_EMBEDDED = f"{_NUMBER}embedded-text"
+_TEXTS = {_EMBEDDED, f"{_NUMBER}text"}
+_DEPTH_MAX = 20
+_DIGITS_MAX = 60
+_MAPS_MAX = 3
+_CONDITION = re.compile(r"value\(\)\s*(<=|>=|!=|<|>|=)\s*(-?[0-9]+(?:\.[0-9]+)?)")
+
+
+@dataclass(slots=True)
+class _DataStyle:
+    """A data style during parsing."""
+
+    kind: str
+    shows_date: bool = False
+    shows_time: bool = False
+    overflows: bool = False
+    digits: int = 0
+    plain: bool = True
+    marks: list[tuple[int, str]] = field(default_factory=list)
+    before: str = ""  # the texts before and after the digits
+    after: str = ""
+    has_number: bool = False
+    thousands: int = 0
+    maps: list[tuple[str, Decimal, str]] = field(default_factory=list)  # comparison, limit, style of matching numbers
+
+    def take(self, tag: str, place: int, text: str) -> None:
+        """Add a text of the style: within, before or after the digits."""
+        if tag == _EMBEDDED:
+            self.marks.append((place, text))
+        elif self.has_number:
+            self.after += text
+        else:
+            self.before += text
+
+    def format(self) -> Format:
+        """Its format."""
+        if self.kind in ("date-style", "time-style"):
+            return Format(
+                is_date=True,
+                shows_date=self.shows_date,
+                shows_time=self.shows_time,
+                is_duration=self.overflows and not self.shows_date,
+            )
+        if self.kind != "number-style" or len(self.before) + len(self.after) > CODE_LENGTH_MAX:
+            return GENERAL
+        if not self.plain or not 1 < self.digits <= _DIGITS_MAX:
+            own = Section(thousands=self.thousands, before=self.before, after=self.after)
+            return Format(sections=(own,)) if self.has_number and own.has_words else GENERAL
+        pattern = "0" * self.digits
+        for place, mark in sorted(self.marks):
+            if not 0 < place < self.digits or mark.strip("- ()"):
+                return GENERAL
+            cut = len(pattern) - place - sum(len(other) for before, other in self.marks if before < place)
+            pattern = pattern[:cut] + mark + pattern[cut:]
+        return Format(digits=pattern, before=self.before, after=self.after)
+
+
+class _Styles:
+    """The styles of a spreadsheet. `start`, `text` and `end` are handlers for an XML parser."""
+
+    def __init__(self) -> None:
+        self._data: dict[str, Format] = {}
+        self._cells: dict[str, tuple[str, str]] = {}  # name -> (data style, parent)
+        self._hidden: set[str] = set()
+        self._known: dict[str, Format] = {}
+        self._reading: _DataStyle | None = None
+        self._name = ""
+        self._mark: tuple[int, str] | None = None
+
+    def format(self, style: str) -> Format:
+        """The format of the cell style with this name."""
+        if (known := self._known.get(style)) is None:
+            known = self._known[style] = self._look_up(style)
+        return known
+
+    def hides(self, style: str) -> bool:
+        """Whether the table style with this name hides its sheet."""
+        return style in self._hidden
+
+    def start(self, tag: str, given: dict[str, str]) -> None:
+        """An element begins."""
+        if self._reading is not None:
+            self._part(self._reading, tag, given)
+        elif tag in _DATA_STYLES:
+            self._name = given.get(f"{_STYLE}name", "")
+            self._reading = _DataStyle(tag.removeprefix(_NUMBER))
+            self._reading.overflows = given.get(f"{_NUMBER}truncate-on-overflow") == "false"
+        elif tag == f"{_STYLE}style":
+            self._name = given.get(f"{_STYLE}name", "")
+            if given.get(f"{_STYLE}family") == "table-cell":
+                data, parent = given.get(f"{_STYLE}data-style-name", ""), given.get(f"{_STYLE}parent-style-name", "")
+                self._cells[self._name] = (data, parent)
+        elif tag == f"{_STYLE}table-properties" and given.get(f"{_TABLE_NAMES}display") == "false":
+            self._hidden.add(self._name)
+
+    def text(self, piece: str) -> None:
+        """A piece of text inside the element."""
+        if self._mark is not None:
+            self._mark = (self._mark[0], self._mark[1] + piece)
+
+    def end(self, tag: str) -> None:
+        """An element ends."""
+        if self._reading is None:
+            return
+        if tag in _DATA_STYLES:
+            self._data[self._name] = self._mapped(self._reading)
+            self._reading = None
+        elif self._mark is not None and tag in _TEXTS:
+            self._reading.take(tag, *self._mark)
+            self._mark = None
+
+    def _part(self, reading: _DataStyle, tag: str, given: dict[str, str]) -> None:
+        reading.shows_date |= tag in _DAYS
+        reading.shows_time |= tag in _CLOCK
+        if tag in _NUMBERS:
+            reading.has_number = True
+            reading.thousands = _THOUSANDS.get(given.get(f"{_NUMBER}display-factor", "1"), 0)
+        if tag == f"{_NUMBER}number":
+            reading.digits = int(given.get(f"{_NUMBER}min-integer-digits", "0"))
+            reading.plain &= given.get(f"{_NUMBER}decimal-places", "0") == "0"
+            reading.plain &= given.get(f"{_NUMBER}grouping", "false") != "true"
+        elif tag in _TEXTS:
+            self._mark = (int(given.get(f"{_NUMBER}position", "0")), "")
+        elif tag in _NUMBERS:
+            reading.plain = False
+        elif tag == f"{_STYLE}map" and (when := _CONDITION.fullmatch(given.get(f"{_STYLE}condition", "").strip())):
+            compares = "<>" if when[1] == "!=" else when[1]
+            reading.maps.append((compares, Decimal(when[2]), given.get(f"{_STYLE}apply-style-name", "")))
+
+    def _mapped(self, reading: _DataStyle) -> Format:
+        """The format of a complete style, including the styles that replace it for some numbers; these come earlier in the file."""
+        own = reading.format()
+        parts = [(how, limit, self._data.get(name, GENERAL).sections) for how, limit, name in reading.maps[:_MAPS_MAX]]
+        if own.digits or own.is_date or not any(sections for _, _, sections in parts):
+            return own
+        sections = [(of or _BARE)[0]._replace(compares=how, limit=limit) for how, limit, of in parts]
+        return Format(sections=(*sections, *(own.sections or _BARE)))
+
+    def _look_up(self, style: str) -> Format:
+        for _ in range(_DEPTH_MAX):
+            data, parent = self._cells.get(style, ("", ""))
+            if data:
+                return self._data.get(data, GENERAL)
+            style = parent
+        return GENERAL

@@ -4,15 +4,19 @@ Also here: archives, which are zip or gzip files with one table inside. Text is 
 (up to 256 MB). Nothing is unpacked to disk, no name in an archive becomes a path, and nested archives are not opened.
 """
 
+import gzip
 import re
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from io import BytesIO
 from pathlib import Path, PurePosixPath
+from typing import IO, cast
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.delimited import delimited_top, open_delimited
-from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Gzipped, Kind, Loaded, Source, Zipped, refusal_of, refused
+from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refused, refused_kind
 from loadsheet.reading.ods import open_ods
 from loadsheet.reading.package import (
     DAMAGED,
@@ -116,20 +120,24 @@ def read_tops(path: Path, name: str, bounds: Bounds) -> list[Top]:
 
 def _unpack(path: Path, name: str, bounds: Bounds) -> tuple[Source, str]:
     """The file itself or the one in an archive, and a description of the archive (empty: none)."""
-    head = _head(path, name)
+
+    def file() -> IO[bytes]:
+        return path.open("rb")
+
+    head = _head(file, name)
     limit = bounds.inflated_bytes_max
     if head.startswith(_GZIP):
         return unpack(path, name, "", limit), "gzip"
-    if head.startswith(_ZIP) and not _is_document(path, name, limit):
-        member, others = find_member(path, name, limit)
+    if head.startswith(_ZIP) and not _is_document(file, name, limit):
+        member, others = find_member(file, name, limit)
         ignored = f"; {others} other file{'' if others == 1 else 's'} ignored" if others else ""
         return unpack(path, name, member, limit), f"zip: {member}{ignored}"
-    return path, ""
+    return file, ""
 
 
 def _head(source: Source, name: str) -> bytes:
     try:
-        with source.open("rb") as file:
+        with source() as file:
             head = file.read(4096)
     except OSError as error:
         hint = "check that the file is there and may be read"
@@ -144,7 +152,7 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
     head, limit = _head(source, name), bounds.inflated_bytes_max
     if head.startswith(_ZIP):
         if archive and not _is_document(source, name, limit):
-            raise refused(name, *refusal_of(_NESTED))
+            raise refused_kind(name, _NESTED)
         return _open_package(source, name, limit)
     if head.startswith((OLE, *_BIFF)):
         return open_xls(source, name)
@@ -155,11 +163,11 @@ def _open_book(source: Source, name: str, bounds: Bounds, archive: str) -> Book 
 def _refuse_foreign(name: str, head: bytes) -> None:
     for signature, kind in _SIGNATURES.items():
         if head.startswith(signature) and (signature not in _ALSO_WORDS or 0 in head):
-            raise refused(name, *refusal_of(kind))
+            raise refused_kind(name, kind)
     start = _as_text(head)
     for pattern, what in _MARKUP:
         if pattern.match(start):
-            raise refused(name, *refusal_of((what, SAVE_AS)))
+            raise refused_kind(name, (what, SAVE_AS))
 
 
 def _as_text(head: bytes) -> str:
@@ -184,7 +192,7 @@ def _open_package(source: Source, name: str, inflated_bytes_max: int) -> Book:
         elif _odf_kind(package).startswith("spreadsheet"):
             opener = open_ods
         else:
-            raise refused(name, *refusal_of(_package_kind(package)))
+            raise refused_kind(name, _package_kind(package))
     return opener(source, name, inflated_bytes_max)
 
 
@@ -232,12 +240,12 @@ def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Sourc
     Raises FileRefused if it is damaged, or unpacks to too much.
     """
     packed_size = path.stat().st_size
-    packed = Zipped(path, member) if member else Gzipped(path)
+    packed = partial(_open_member, path, member) if member else cast("Source", partial(gzip.open, path))
     limit = min(inflated_bytes_max, max(RATIO_GRACE, RATIO_OF_TABLES_MAX * packed_size))
     content = bytearray()
     size = 0
     try:
-        with packed.open("rb") as stream:
+        with packed() as stream:
             while size <= limit and (chunk := stream.read(_CHUNK)):
                 if not size and chunk.startswith(_WORKBOOK_SIGNATURES):
                     limit = min(limit, _LOADED_MAX)
@@ -251,14 +259,19 @@ def unpack(path: Path, name: str, member: str, inflated_bytes_max: int) -> Sourc
         setting = "reading.inflated_bytes_max" if limit == inflated_bytes_max else "a fixed limit"
         reason = f"it unpacks to more than {limit:,} bytes from {packed_size:,}"
         raise over_limit(name, reason, limit, setting, "send it unpacked")
-    return Loaded(bytes(content)) if content else packed
+    return partial(BytesIO, bytes(content)) if content else packed
 
 
-def find_member(path: Path, name: str, inflated_bytes_max: int) -> tuple[str, int]:
+def _open_member(path: Path, member: str) -> IO[bytes]:
+    with zipfile.ZipFile(path) as archive:  # the archive stays open until the member is closed
+        return archive.open(member)
+
+
+def find_member(file: Source, name: str, inflated_bytes_max: int) -> tuple[str, int]:
     """The name of the only table in a zip archive, and the number of ignored files. Raises FileRefused listing the content if
     there is not exactly one.
     """
-    with open_package(path, name, inflated_bytes_max) as package:
+    with open_package(file, name, inflated_bytes_max) as package:
         files = [entry.filename for entry in package.archive.infolist() if _is_senders_file(entry)]
     tables = [file for file in files if PurePosixPath(file.lower()).suffix in _TABLE_SUFFIXES]
     chosen = tables or files

@@ -121,7 +121,7 @@ class Package:
 def open_package(source: Source, name: str, inflated_bytes_max: int) -> Iterator[Package]:
     """The package of a file. Raises FileRefused if it is not a valid zip, unpacks to too much, or is locked with a password."""
     try:
-        stream = source.open("rb")
+        stream = source()
     except OSError as error:
         raise refused(name, f"the system reports: {error.strerror}", SEND_AGAIN) from error
     with stream:
@@ -208,6 +208,7 @@ PARTS_MAX = 10_000
 RATIO_MAX = 100  # bytes for each packed one
 RATIO_OF_TABLES_MAX = 500  # of a table, whose rows may repeat each other
 RATIO_GRACE = 10_000_000  # bytes; a part that unpacks to less is never a bomb
+_TEXT_TABLES = (".csv", ".tsv", ".tab", ".txt")
 _SHEETS = "worksheets/"  # streamed by their readers, so only their size is limited
 
 _SPLIT = "send it in several files, or as CSV"
@@ -275,7 +276,9 @@ def _check_ratios(entries: Sequence[zipfile.ZipInfo], name: str) -> None:
     """Raises FileRefused if a part, or all together, are compressed like a zip bomb. Sheets do not count: valid ones may repeat much
     in each row.
     """
-    tables = [entry for entry in entries if entry.filename == "content.xml" or _has_rows(entry.filename)]
+    tables = [
+        entry for entry in entries if entry.filename == "content.xml" or entry.filename.lower().endswith(_TEXT_TABLES)
+    ]
     others = [entry for entry in entries if entry not in tables and _SHEETS not in entry.filename]
     checks = [(f"its part {entry.filename}", [entry], RATIO_OF_TABLES_MAX) for entry in tables]
     checks += [(f"its part {entry.filename}", [entry], RATIO_MAX) for entry in others]
@@ -284,11 +287,6 @@ def _check_ratios(entries: Sequence[zipfile.ZipInfo], name: str) -> None:
         if large > RATIO_GRACE and large > ratio * max(small, 1):
             reason = f"{what} unpacks to {large:,} bytes from {small:,}, as a zip bomb does"
             raise over_limit(name, reason, f"{ratio} bytes for each packed one", "a fixed limit", "send it as CSV")
-
-
-def _has_rows(part: str) -> bool:
-    """Whether a part is a text table, as in an archive."""
-    return part.lower().endswith((".csv", ".tsv", ".tab", ".txt"))
 
 
 def _too_many_parts(parts: int, name: str) -> FileRefused:

@@ -35,11 +35,11 @@ from loadsheet.reading.messages import (
     OPEN,
     ROWS,
     TABLES,
+    ErrorReport,
     ExitStatus,
     Message,
     TableDescription,
     decode,
-    failure_of,
     pack_rows,
     receive,
     send,
@@ -273,10 +273,11 @@ def _run_reader(connection: Connection, file: int, target: Target) -> NoReturn:
     code = 1
     try:
         for kind, body in _requests(connection):
-            try:
+            with ErrorReport(connection):
                 if kind == OPEN:
                     tables = _open_tables(decode(body, OpenRequest), file, target)
-                    send(connection, TABLES, [_describe(table) for table in tables.values()])
+                    fields = TableDescription._fields
+                    send(connection, TABLES, [[getattr(table, field) for field in fields] for table in tables.values()])
                 elif kind == ROWS:
                     number, name = decode(body, tuple[int, str])
                     if number not in passes:
@@ -284,8 +285,6 @@ def _run_reader(connection: Connection, file: int, target: Target) -> NoReturn:
                     connection.send_bytes(next(passes[number], END))
                 else:
                     passes.pop(decode(body, int), None)
-            except BaseException as error:  # noqa: BLE001 (whatever it is, it is this file's)
-                send(connection, *failure_of(error))
         code = 0
     finally:
         os._exit(code)
@@ -297,7 +296,3 @@ def _open_tables(request: OpenRequest, file: int, target: Target) -> dict[str, T
     reopened = Path(f"/proc/self/fd/{file}")  # the same file, even if its path was replaced
     path = reopened if reopened.exists() else Path(request.path)
     return target(path, request.name, request.layouts, request.bounds)
-
-
-def _describe(table: Table) -> TableDescription:
-    return TableDescription(*(getattr(table, name) for name in TableDescription._fields))

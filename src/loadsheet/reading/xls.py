@@ -6,7 +6,7 @@ because it stops at the end of the file, while xlrd's own reader can loop foreve
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO, StringIO
 from typing import NamedTuple
@@ -15,8 +15,7 @@ import olefile
 import xlrd
 from xlrd.biffh import XLRDError, error_text_from_code
 
-from loadsheet.problems import FileRefused
-from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refusal_of, refused
+from loadsheet.reading.encoding import SAVE_AS, SEND_TABLE, Kind, Source, refused, refused_kind
 from loadsheet.reading.number_formats import GENERAL, Format, format_of, read_number
 from loadsheet.reading.package import DAMAGED, SEND_AGAIN
 from loadsheet.reading.tables import Native
@@ -53,7 +52,7 @@ class _Bound(NamedTuple):
 
 def open_xls(source: Source, name: str) -> Book:
     """The workbook of a file; sheets are loaded on first use and stay loaded. Raises FileRefused."""
-    with source.open("rb") as stream:
+    with source() as stream:
         content = stream.read(_SIZE_MAX + 1)
     if len(content) > _SIZE_MAX:
         reason = f"it is an .xls of more than {_SIZE_MAX:,} bytes, which are not read"
@@ -97,8 +96,8 @@ class _Reader:
 
     def __init__(self, book: xlrd.Book, name: str) -> None:
         self._book, self._name = book, name
-        codes = {key: found.format_str for key, found in book.format_map.items() if found.format_str}
-        self._formats = [_format(style.format_key, codes) for style in book.xf_list]
+        codes = {str(key): found.format_str for key, found in book.format_map.items() if found.format_str}
+        self._formats = [format_of(str(style.format_key), codes) for style in book.xf_list]
 
     def bounds(self) -> list[_Bound]:
         """The worksheets that the workbook lists, like xlrd without chart, macro and Visual Basic sheets."""
@@ -155,10 +154,6 @@ class _Reader:
                 return
 
 
-def _format(key: int, codes: Mapping[int, str]) -> Format:
-    return format_of(str(key), {str(key): codes[key]} if key in codes else {})
-
-
 def _silent(sheet: xlrd.sheet.Sheet) -> int:
     """The number of cells with an empty text. They are formulas: programs write no other cells like this."""
     count = 0
@@ -198,20 +193,13 @@ def workbook_stream(content: bytes, name: str) -> bytes:
                         return records
                     raise EOFError("the workbook in it is cut off")
     except _OLE_ERRORS as error:
-        raise _damaged_or_other(name, _ole_kind(content), error) from error
-    kind = _ole_kind(content)
-    raise refused(
-        name, *refusal_of(kind or ("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'"))
-    )
+        if kind := _ole_kind(content):
+            raise refused_kind(name, kind) from error
+        raise refused(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN) from error
+    raise refused_kind(name, _ole_kind(content) or _OTHER_OLE)
 
 
-def _damaged_or_other(name: str, kind: Kind | None, error: Exception) -> FileRefused:
-    """The refusal of a damaged OLE file: by its kind if that is not read anyway, else as damaged."""
-    if kind is not None:
-        return refused(name, *refusal_of(kind))
-    return refused(name, f"{DAMAGED} ({str(error)[:200] or type(error).__name__})", SEND_AGAIN)
-
-
+_OTHER_OLE: Kind = ("an old Office file, but no workbook", "save the table as .xlsx or as 'CSV UTF-8'")
 _OLE_NAMES: dict[str, Kind] = {  # the name of a stream
     "EncryptedPackage": ("a password-protected workbook", "save it without a password and send it again"),
     "WordDocument": ("an old Word document (.doc)", SAVE_AS),

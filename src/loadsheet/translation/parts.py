@@ -37,7 +37,7 @@ from loadsheet.mapping.translator import translate_by_group
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, MappingError, Problem
 from loadsheet.reading import Table, open_tables
-from loadsheet.reading.messages import BATCH, END, OPEN, REFUSED, check_problem, decode, failure_of, receive, send
+from loadsheet.reading.messages import BATCH, END, OPEN, REFUSED, ErrorReport, check_problem, decode, receive, send
 from loadsheet.settings import Settings
 from loadsheet.translation.row_counts import CountedTables
 
@@ -185,9 +185,9 @@ class PartSummary:
     table.
     """
 
-    rows: dict[str, int]
+    rows: Mapping[str, int]
     groups: int
-    notes: dict[str, TableNotes]
+    notes: Mapping[str, TableNotes]
 
 
 def part_jobs(mapping: CompiledMapping, files: Iterable[PartFile], now: str, count: int) -> list[PartJob]:
@@ -240,7 +240,7 @@ class PartTranslation:
 
     def summary(self) -> PartSummary:
         """Its summary, after the last chunk."""
-        return PartSummary(dict(self._counted.rows), self._group_chunks.groups, self._counted.notes())
+        return PartSummary(self._counted.rows(), self._group_chunks.groups, self._counted.notes())
 
 
 def _recompiled(job: PartJob, settings: Settings) -> CompiledMapping:
@@ -367,15 +367,11 @@ def _start(task: _Task, ending: ExitStack) -> Connection:
 
 def serve() -> None:
     """Translate the part whose job arrives on standard input, in the process of that part."""
-    with Connection(os.dup(1), readable=False) as connection:
+    with Connection(os.dup(1), readable=False) as connection, ErrorReport(connection):
         os.dup2(2, 1)  # keeps a library's output out of the chunks
-        try:
-            task = decode(receive(Connection(os.dup(0), writable=False))[1], _Task)
-            settings = Settings(**task.settings, assumptions=Assumptions.model_validate(task.assumptions))
-            part = PartTranslation(task.job, settings, Path(task.spill_folder))
-            for chunk in part.chunks():
-                connection.send_bytes(BATCH + pack(chunk))
-            send(connection, END, part.summary())
-        except BaseException as error:  # noqa: BLE001 (no caller could catch it)
-            with suppress(OSError):  # the reader is gone
-                send(connection, *failure_of(error))
+        task = decode(receive(Connection(os.dup(0), writable=False))[1], _Task)
+        settings = Settings(**task.settings, assumptions=Assumptions.model_validate(task.assumptions))
+        part = PartTranslation(task.job, settings, Path(task.spill_folder))
+        for chunk in part.chunks():
+            connection.send_bytes(BATCH + pack(chunk))
+        send(connection, END, part.summary())

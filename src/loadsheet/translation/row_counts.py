@@ -29,7 +29,7 @@ class CountedTables:
     """The tables of a mapping. Rows are counted when a table is read to its end, and checked for damage unless `damage_checks` is false."""
 
     def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], *, damage_checks: bool = True) -> None:
-        self.rows: Counter[str] = Counter()
+        self._rows: Counter[str] = Counter()
         self._mapping, self._read = mapping, tables
         uses = column_uses(mapping) if damage_checks else {}
         self._damage_checks = {
@@ -37,7 +37,11 @@ class CountedTables:
         }
         self.tables = {name: replace(table, rows=self._counting(table)) for name, table in tables.items()}
 
-    def notes(self) -> dict[str, TableNotes]:
+    def rows(self) -> Mapping[str, int]:
+        """The number of rows read, by table."""
+        return self._rows
+
+    def notes(self) -> Mapping[str, TableNotes]:
         """The notes on each table, known after its rows were read."""
         return {
             name: self._notes_on(self._read[name], damage_checks) for name, damage_checks in self._damage_checks.items()
@@ -59,29 +63,21 @@ class CountedTables:
             rows = table.rows() if damage_checks is None else damage_checks.watch(table.rows())
             for count, row in enumerate(rows, start=1):  # noqa: B007 (the count is needed)
                 yield row
-            self.rows[table.name] = count
+            self._rows[table.name] = count
 
         return counted
 
 
-class OneProcess:
+class OneProcess(CountedTables):
     """The translation of a drop in this process. Rows and notes are known after the last document."""
 
     def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], now: datetime) -> None:
-        self._mapping, self._now = mapping, now
-        self._counted = CountedTables(mapping, tables)
+        super().__init__(mapping, tables)
+        self._now = now
 
     def documents(self) -> Iterator[Document | Ignored]:
         """The documents and ignored rows, in order. Raises what reading raises."""
-        return translate(self._mapping, self._counted.tables, now=self._now)
-
-    def rows(self) -> Mapping[str, int]:
-        """The number of rows read, by table."""
-        return self._counted.rows
-
-    def notes(self) -> Mapping[str, TableNotes]:
-        """The notes on each table."""
-        return self._counted.notes()
+        return translate(self._mapping, self.tables, now=self._now)
 
 
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})
@@ -140,13 +136,12 @@ def _use(column: ColumnPlan) -> ColumnUse:
     return ColumnUse(
         "number" if kind in _NUMBERS else "moment" if kind in _MOMENTS else "text",
         pad.to if pad is not None else 0,
-        tuple((_in_words(format_), format_reader(format_, column.locale)) for format_ in column.formats),
+        tuple(
+            # a readable format such as `DD.MM.YYYY hh:mm`
+            (re.sub("%.", lambda found: _WORDS.get(found[0], found[0]), format_), format_reader(format_, column.locale))
+            for format_ in column.formats
+        ),
     )
-
-
-def _in_words(format_: str) -> str:
-    """A readable format such as `DD.MM.YYYY hh:mm`."""
-    return re.sub("%.", lambda found: _WORDS.get(found[0], found[0]), format_)
 
 
 def _by_number(plan: TablePlan, table: Table) -> Iterator[int]:
