@@ -26,7 +26,7 @@ from loadsheet.ledger.shared import fires
 from loadsheet.ledger.shared.schema import shared_meta
 from loadsheet.problems import ExchangeUnreachable
 from loadsheet.settings import Settings
-from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
+from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 
 NIGHTLY = "30 21 * * *"
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.02, "retry_max_s": 0.1}

@@ -11,7 +11,7 @@ from ledgers import ledger_in
 
 from loadsheet.cli.watch import _due_s
 from loadsheet.settings import Settings
-from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
+from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30}
 

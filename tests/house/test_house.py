@@ -71,7 +71,7 @@ MAY_IMPORT = {
     "ledger_sink": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "fix_files", "translation", "ingest"},
     "dry_run": FOUNDATION | {"inbox", "mapping", "ledger", "ingest"},
     "checking": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "ingest"},
-    "watch": FOUNDATION | {"inbox"},
+    "inbox_watch": FOUNDATION | {"inbox"},
     "annotations": FOUNDATION | {"reading", "ledger", "object_storage"},
     "run_outcome": {"problems", "reports"},
     "operations.expected_files": FOUNDATION | {"ledger"},
@@ -146,7 +146,7 @@ MAY_IMPORT = {
         "operations.monitoring",
         "operations.notifications",
     }
-    | {"credentials", "annotations", "fix_files", "object_storage", "watch"},
+    | {"credentials", "annotations", "fix_files", "object_storage", "inbox_watch"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents", "loadsheet.mapping.lineage"},
@@ -179,7 +179,7 @@ HOMES = {  # each third-party library and the only places that import it
     "click": {"loadsheet.cli"},
     "filelock": {"loadsheet.run_archive.verify", "loadsheet.ledger", "loadsheet.operations.notifications.state"},
     "apprise": {"loadsheet.operations.notifications.delivery"},
-    "watchdog": {"loadsheet.watch"},
+    "watchdog": {"loadsheet.inbox_watch"},
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
     "psycopg": {"loadsheet.exchange.store.opening", "loadsheet.ledger.postgres"},

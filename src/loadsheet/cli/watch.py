@@ -49,8 +49,8 @@ from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Dispatcher, Result
-from loadsheet.watch import WakeEvents, Watch, WatchedRun
-from loadsheet.watch import watch as run_watches
+from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun
+from loadsheet.inbox_watch import watch as run_watches
 
 
 @click.command()
