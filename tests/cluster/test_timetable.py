@@ -19,6 +19,7 @@ from sqlalchemy import update
 from watch_process import watching
 
 from loadsheet.cluster.timetable import SharedTimetable, Timetable
+from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 from loadsheet.ledger import clock as database_clock
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import stamp
@@ -26,7 +27,6 @@ from loadsheet.ledger.shared import fires
 from loadsheet.ledger.shared.schema import shared_meta
 from loadsheet.problems import ExchangeUnreachable
 from loadsheet.settings import Settings
-from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 
 NIGHTLY = "30 21 * * *"
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.02, "retry_max_s": 0.1}

@@ -10,8 +10,8 @@ from inbox_files import settings_in
 from ledgers import ledger_in
 
 from loadsheet.cli.watch import _due_s
-from loadsheet.settings import Settings
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
+from loadsheet.settings import Settings
 
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30}
 

@@ -37,6 +37,8 @@ from loadsheet.cluster import enqueue
 from loadsheet.cluster.timetable import SharedTimetable, Timetable
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
+from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun
+from loadsheet.inbox_watch import watch as run_watches
 from loadsheet.internal_errors import fault_summary
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.opening import make, who
@@ -49,8 +51,6 @@ from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Dispatcher, Result
-from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun
-from loadsheet.inbox_watch import watch as run_watches
 
 
 @click.command()
