@@ -7,9 +7,9 @@ import warnings
 
 import pytest
 
+from loadsheet.cli.config import trace
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings, every_field
-from loadsheet.settings.display import trace
 from loadsheet.settings.old_names import OLD_NAMES
 
 

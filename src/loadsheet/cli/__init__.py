@@ -55,7 +55,7 @@ COMMANDS = {
     "report": CommandSpec("report", "Rebuild the reports of a run from the current ledger."),
     "pull": CommandSpec("pull", "Download what the exchange lists."),
     "resolve": CommandSpec("resolve", "Show records with an unknown outcome, or decide about them."),
-    "retry": CommandSpec("retry", "Make refused or held entries ready again: the next run sends them."),
+    "retry": CommandSpec("resolve", "Make refused or held entries ready again: the next run sends them."),
     "doctor": CommandSpec("doctor", "Check everything a run needs, and say what to do about each problem."),
     "config": CommandSpec("config", "Show the settings, and where each comes from."),
     "mapping": CommandSpec("mapping", "Draft, check, preview, test and compare mapping files."),

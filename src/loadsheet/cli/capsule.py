@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loadsheet.cli.ledger_access import clock, ledger_to_read
+from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.ledger import Run

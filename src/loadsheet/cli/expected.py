@@ -5,7 +5,7 @@ from itertools import islice
 
 import click
 
-from loadsheet.cli.ledger_access import clock, ledger_to_read
+from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.options import JSON, STATE, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger.codec import stamp

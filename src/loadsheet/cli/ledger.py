@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
+from loadsheet.cli.access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,

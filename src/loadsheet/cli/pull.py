@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from loadsheet.cli.connections import exchange_client
-from loadsheet.cli.ledger_access import clock
+from loadsheet.cli.access import clock, exchange_client
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.contract import BY_NAME, overview_of

@@ -10,8 +10,7 @@ import click
 
 from loadsheet import exit_codes, reconcile, reports
 from loadsheet.annotations import import_annotations, unread_workbooks
-from loadsheet.cli.connections import exchange_client
-from loadsheet.cli.ledger_access import held_ledger, ledger_to_read
+from loadsheet.cli.access import exchange_client, held_ledger, ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.contract import BY_NAME

@@ -16,8 +16,7 @@ import msgspec
 
 from loadsheet import exit_codes, pipeline
 from loadsheet.cli import Failed, attempt
-from loadsheet.cli.connections import check_exchange, dispatcher_for, say_strays
-from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
+from loadsheet.cli.access import check_exchange, clock, dispatcher_for, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -27,12 +26,11 @@ from loadsheet.cli.options import (
     STATE,
     any_allows_root,
     load_each,
-    serves_all,
     settings_or_raise,
     together,
 )
 from loadsheet.cli.output import print_lines, say
-from loadsheet.cli.run_end import RunEnd
+from loadsheet.cli.run import RunEnd, say_strays
 from loadsheet.cluster import enqueue
 from loadsheet.cluster.timetable import SharedTimetable, Timetable
 from loadsheet.file_modes import write_privately
@@ -86,8 +84,7 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
         context = _WatchContext(status, as_json, several=len(found) > 1, codes=codes, stopping=wake_events.signals)
         watches = [_watch(shipper, context) for shipper in ours]
         say(f"watching {', '.join(place_shown(shipper.settings.inbox) for shipper in ours)}")
-        if serves_all(found):
-            say_strays(config, found)
+        say_strays(config, found)
         try:
             stopped_by = run_watches(watches, wake_events, on_turn=status.checked)
         except LoadsheetError as error:
