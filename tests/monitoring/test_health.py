@@ -12,9 +12,7 @@ from monitored_runs import Clock, Exchange, house, samples
 from orders import MAPPINGS, write_orders
 from watch_process import watching
 
-from loadsheet.operations.monitoring import WatchStatus, serve_status
-from loadsheet.operations.monitoring.health_server import serve_health
-from loadsheet.operations.monitoring.watch_status import report_to_systemd
+from loadsheet.operations.health import WatchStatus, report_to_systemd, serve_health, serve_status
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 

@@ -14,10 +14,10 @@ from sqlalchemy import create_engine
 from loadsheet.ledger import Settlement, State, open_ledger
 from loadsheet.ledger.queries import call_times, calls_by_outcome, ledger_figures
 from loadsheet.ledger.schema import metadata
-from loadsheet.operations.monitoring import WatchStatus
-from loadsheet.operations.monitoring.metrics import collect_metrics, exposition, metrics_path
+from loadsheet.operations.health import WatchStatus
+from loadsheet.operations.metrics import collect_metrics, exposition, metrics_path
+from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import LedgerBusy
-from loadsheet.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 

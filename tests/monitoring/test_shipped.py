@@ -15,10 +15,9 @@ from ruamel.yaml import YAML
 from run_with_every_outcome import night
 from shared_ledger import a_fleet
 
+from loadsheet.deploy import MONITORING_FILES, monitoring_file
 from loadsheet.ledger import ExceptionStatus
-from loadsheet.operations.monitoring import NAMES, shipped_file
-from loadsheet.operations.monitoring.cluster_metrics import collect_metrics
-from loadsheet.operations.monitoring.metrics import exposition
+from loadsheet.operations.metrics import collect_cluster_metrics, exposition
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def exported(tmp_path_factory):
     with house(folder, Exchange(refused=[order_id(1)]), metrics_file=folder / "m.prom") as here:
         here.night(3)
     found = {}
-    text = (folder / "m.prom").read_text(encoding="utf-8") + exposition([collect_metrics(a_fleet())]).decode()
+    text = (folder / "m.prom").read_text(encoding="utf-8") + exposition([collect_cluster_metrics(a_fleet())]).decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
@@ -50,7 +49,7 @@ def asked(expression, exported):
 
 
 def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
-    board = json.loads(shipped_file("grafana.json"))
+    board = json.loads(monitoring_file("grafana.json"))
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     used = set().union(*(asked(expression, exported) for expression in expressions))
     assert used == exported.keys(), "what nobody looks at need not be exported"
@@ -64,7 +63,7 @@ def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
 
 
 def test_no_panel_of_the_dashboard_covers_another():
-    board = json.loads(shipped_file("grafana.json"))
+    board = json.loads(monitoring_file("grafana.json"))
     taken = set()
     for panel in board["panels"]:
         place = panel["gridPos"]
@@ -81,7 +80,7 @@ def test_no_panel_of_the_dashboard_covers_another():
 def test_the_alerts_ask_for_what_is_exported(exported):
     rules = [
         rule
-        for group in YAML(typ="safe").load(shipped_file("prometheus-alerts.yml"))["groups"]
+        for group in YAML(typ="safe").load(monitoring_file("prometheus-alerts.yml"))["groups"]
         for rule in group["rules"]
     ]
     used = set().union(*(asked(rule["expr"], exported) for rule in rules))
@@ -94,21 +93,21 @@ def test_the_alerts_ask_for_what_is_exported(exported):
 
 
 def test_no_alert_says_that_nothing_moves_while_something_is_under_way():
-    groups = YAML(typ="safe").load(shipped_file("prometheus-alerts.yml"))["groups"]
+    groups = YAML(typ="safe").load(monitoring_file("prometheus-alerts.yml"))["groups"]
     waiting = [rule["expr"] for group in groups for rule in group["rules"] if "oldest_waiting" in rule["expr"]]
     assert len(waiting) == 2
     assert all('(loadsheet_fleet_queue{state="under way"})) == 0' in expression for expression in waiting)
 
 
 def test_the_alerts_know_every_exit_code_that_stops_a_shipper():
-    text = shipped_file("prometheus-alerts.yml").decode()
+    text = monitoring_file("prometheus-alerts.yml")
     assert {int(code) for code in re.findall(r"loadsheet_last_run_exit_code == (\d+)", text)} == {65, 70, 75, 77, 78}
 
 
 def test_all_files_are_there_as_they_were_written():
-    assert len(NAMES) == 3
-    for name in NAMES:
-        assert shipped_file(name).endswith(b"\n")
+    assert len(MONITORING_FILES) == 3
+    for name in MONITORING_FILES:
+        assert monitoring_file(name).endswith("\n")
 
 
 # questions about the ledger
@@ -135,7 +134,7 @@ def questions(tmp_path_factory):
 
 
 async def _answers(ledger):
-    metadata = parse_metadata(shipped_file("datasette.yaml").decode())
+    metadata = parse_metadata(monitoring_file("datasette.yaml"))
     served = Datasette([], immutables=[str(ledger)], metadata=metadata)
     await served.invoke_startup()
     queries = await served.get_canned_queries("ledger", None)

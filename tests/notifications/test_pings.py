@@ -6,7 +6,7 @@ import pytest
 from notification_servers import web
 
 from loadsheet.ledger import utc_now
-from loadsheet.operations.notifications import ping
+from loadsheet.operations.notifications.notice_delivery import ping
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import ExchangeUnreachable, SettingsError
 from loadsheet.settings import Settings

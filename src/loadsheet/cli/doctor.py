@@ -23,7 +23,7 @@ from loadsheet.credentials import exposed, read_token, source
 from loadsheet.dispatch import Client
 from loadsheet.ledger import Clock, utc_now
 from loadsheet.ledger.codec import stamp
-from loadsheet.operations.notifications.delivery import (
+from loadsheet.operations.notifications.notice_delivery import (
     FIXES,
     NOTIFY,
     OWNER,

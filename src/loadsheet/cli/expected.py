@@ -11,8 +11,8 @@ from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
+from loadsheet.operations.expectation_suggestions import DAYS, as_toml, suggest
 from loadsheet.operations.expected_files import ExpectationStatus, has_holidays, local_text, zone_of
-from loadsheet.operations.expected_files.suggestions import DAYS, as_toml, suggest
 from loadsheet.schedules import Schedule
 from loadsheet.settings import Settings
 from loadsheet.settings.expected_files import Expectation

@@ -26,7 +26,7 @@ from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared import workers as overview
 from loadsheet.ledger.shared.leases import PaceStatus
 from loadsheet.ledger.shared.workers import ClusterStatus, Worker
-from loadsheet.operations import monitoring
+from loadsheet.operations.health import serve_status
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -61,7 +61,7 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     except ModuleNotFoundError as missing:
         message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(message) from None
-    with run_log.opened(settings), _signals_handled() as requests, monitoring.serve_status(settings, say) as status:
+    with run_log.opened(settings), _signals_handled() as requests, serve_status(settings, say) as status:
 
         def turn() -> None:
             if not once:

@@ -41,8 +41,8 @@ from loadsheet.internal_errors import fault_summary
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.opening import make, who
 from loadsheet.mapping import load_folder
-from loadsheet.operations import monitoring
 from loadsheet.operations.expected_files import next_due
+from loadsheet.operations.health import WatchStatus, serve_status
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.reports import RunSummary
@@ -76,7 +76,7 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
         codes = list(missing.values())  # of the shippers that are not or no longer watched
         if len(missing) == len(held):
             return exit_codes.worst(codes)
-        status = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
+        status = stack.enter_context(serve_status(_shared(config, found), say))
         for name, code in missing.items():
             status.ended(name, code, "it is not watched")
         ours = [shipper for shipper in held.values() if isinstance(shipper, _HeldShipper)]
@@ -99,7 +99,7 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
 class _WatchContext(NamedTuple):
     """The values that the watches of all shippers share; `stopping` holds the signals received so far."""
 
-    status: monitoring.WatchStatus
+    status: WatchStatus
     as_json: bool
     several: bool
     codes: list[int]

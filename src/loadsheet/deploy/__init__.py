@@ -1,4 +1,4 @@
-"""Deploy: files for the schedulers of operating systems, filled in for one installation.
+"""Deploy: files for the schedulers of operating systems, filled in for one installation, and files for monitoring.
 
 Owns: the templates in this folder, and how paths and words are quoted in each of their formats. Writes no file and queries no system:
 `files` returns texts by name. `traps` finds the nights on which a time of day does not exist or comes twice. Schedulers treat these
@@ -17,7 +17,18 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 from zoneinfo import ZoneInfo
 
-__all__ = ["KINDS", "Credential", "Site", "files", "traps", "zone_of_this_machine"]
+__all__ = [
+    "KINDS",
+    "MONITORING_FILES",
+    "Credential",
+    "Site",
+    "files",
+    "monitoring_file",
+    "traps",
+    "zone_of_this_machine",
+]
+
+MONITORING_FILES = ("grafana.json", "prometheus-alerts.yml", "datasette.yaml")
 
 _DELAY = timedelta(minutes=5)  # the random delay of a schedule
 _DAYS = 2 * 366
@@ -216,6 +227,11 @@ def _filled(name: str, values: Mapping[str, str]) -> str:
     """A template with its placeholders filled in."""
     text = packaged("loadsheet.deploy").joinpath(name).read_text(encoding="utf-8")
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+
+def monitoring_file(name: str) -> str:
+    """A file of MONITORING_FILES for another program: a Grafana dashboard, Prometheus alert rules, or Datasette queries."""
+    return packaged("loadsheet.deploy").joinpath("monitoring", name).read_text(encoding="utf-8")
 
 
 # ---- clock changes ----

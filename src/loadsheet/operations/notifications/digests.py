@@ -13,10 +13,9 @@ from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import to_utc
-from loadsheet.operations.notifications.delivery import NOTIFY, OWNER
+from loadsheet.operations.notifications.notice_delivery import NOTIFY, OWNER
 from loadsheet.operations.notifications.state import LastDigest, Notice, NotificationState
-from loadsheet.operations.notifications.texts import command, report_line, title_prefix
-from loadsheet.run_outcome import RunOutcome
+from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 WORKBOOK = "reconciliation.xlsx"
@@ -113,7 +112,7 @@ def _by_recipient(
 def _text(
     mine: _OpenItems, before: LastDigest | None, outcome: RunOutcome, queries: LedgerQueries, *, general: bool
 ) -> tuple[str, str]:
-    count, name = len(mine.standings), title_prefix(outcome.shipper)
+    count, name = len(mine.standings), outcome.title
     if not count and not mine.aside:
         return f"{name}: no open exceptions", "Every exception is closed.\n"
     new_count = sum(status.opened_at > before.at for status in mine.standings) if before else count
@@ -127,8 +126,8 @@ def _text(
     lines += [f"Set aside: {file}" for file in mine.aside[:_SHOWN]]
     lines += [f"and {len(mine.aside) - _SHOWN} more files set aside"] * (len(mine.aside) > _SHOWN)
     first = next(iter(queries.keys_of([status.entry for status in mine.standings[:_SHOWN]]).values()), "")
-    lines += ["", f"Next: {command(f'show {first}' if first else 'runs', outcome.shipper)}"]
-    lines.append(report_line(outcome, WORKBOOK))
+    lines += ["", f"Next: {outcome.command(f'show {first}' if first else 'runs')}"]
+    lines.append(f"See: {outcome.report(WORKBOOK)}" if outcome.folder else "")
     return title, "\n".join(lines)
 
 

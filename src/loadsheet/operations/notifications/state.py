@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NAME = "notices.json"
 LOCK_TIMEOUT_S = 60.0
 RESERVE_BYTES = 65_536
+_CHARACTERS_MAX = 1_000
 _HASH_DIGITS = 8  # enough to distinguish a handful of addresses, too few to guess passwords from
 
 Kind = Literal["failure", "warning", "success", "info"]
@@ -94,6 +95,11 @@ class NotificationState:
     def address_hash(self, address: str) -> str:
         """A short salted hash of an address."""
         return hashlib.sha256(f"{self.salt} {address}".encode()).hexdigest()[:_HASH_DIGITS]
+
+
+def shorten(text: str) -> str:
+    """A text of a notice, cut if it is too long."""
+    return text if len(text) <= _CHARACTERS_MAX else f"{text[: _CHARACTERS_MAX - 3]}..."
 
 
 def empty_state() -> NotificationState:

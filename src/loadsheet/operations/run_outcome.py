@@ -1,8 +1,9 @@
 """The outcome of one run for metrics and notifications, whether it succeeded, stopped early or never began.
 
-`operations.run_hooks` creates it.
+`run_hooks` creates it.
 """
 
+import shlex
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +30,11 @@ class RunOutcome:
     address: str = ""  # where people find the folder, if it is in an object store
 
     @property
+    def title(self) -> str:
+        """The beginning of the title of a notice: `loadsheet`, or `loadsheet acme`."""
+        return f"loadsheet {self.shipper}".rstrip()
+
+    @property
     def run(self) -> str:
         """The name of the run; empty if the run could not begin."""
         return self.summary.run if self.summary else ""
@@ -39,3 +45,7 @@ class RunOutcome:
             return ""
         folder = self.address or str(self.folder.absolute())
         return f"{folder}/{name}" if name else folder
+
+    def command(self, words: str) -> str:
+        """A command to type, with `--shipper` if there is one."""
+        return f"loadsheet {words}" + (f" --shipper {shlex.quote(self.shipper)}" if self.shipper else "")
