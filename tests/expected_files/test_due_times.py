@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from loadsheet.operations.expected_files import DueTimes, free_days, local_text, to_utc, zone_of
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import Expectation
+from loadsheet.settings.operations_sections import Expectation
 
 BERLIN = zone_of("Europe/Berlin")
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from loadsheet.ledger.run_queries import Arrival
 from loadsheet.operations.expected_files import matches, status_of
-from loadsheet.settings.expected_files import Expectation
+from loadsheet.settings.operations_sections import Expectation
 
 LONG_AGO = datetime(2025, 1, 1, tzinfo=UTC)
 DAILY = Expectation(name="acme", files="acme_*.csv", by="21:30", days="Mon-Sun", timezone="UTC")

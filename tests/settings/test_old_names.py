@@ -10,7 +10,7 @@ import pytest
 from loadsheet.cli.config import trace
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings, every_field
-from loadsheet.settings.old_names import OLD_NAMES
+from loadsheet.settings.sources import OLD_NAMES
 
 
 def warned(**more):

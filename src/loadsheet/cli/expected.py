@@ -15,7 +15,7 @@ from loadsheet.operations.expectation_suggestions import DAYS, as_toml, suggest
 from loadsheet.operations.expected_files import ExpectationStatus, has_holidays, local_text, zone_of
 from loadsheet.schedules import Schedule
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import Expectation
+from loadsheet.settings.operations_sections import Expectation
 
 LATE = 1
 _LAST = _NEXT = 3  # arrivals and runs shown

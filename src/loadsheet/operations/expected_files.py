@@ -22,7 +22,7 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import Arrival
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import WEEKDAYS, Expectation
+from loadsheet.settings.operations_sections import WEEKDAYS, Expectation
 
 IsFree = Callable[[date], bool]
 

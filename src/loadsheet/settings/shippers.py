@@ -14,8 +14,17 @@ from typing import Any
 from pydantic import BaseModel
 
 from loadsheet.problems import SettingsError
-from loadsheet.settings.old_names import OLD_NAMES, RETIRED
-from loadsheet.settings.sources import BETWEEN, PREFIX, Layer, current_path, of_shipper, read, variables_of
+from loadsheet.settings.sources import (
+    BETWEEN,
+    OLD_NAMES,
+    PREFIX,
+    RETIRED,
+    Layer,
+    current_path,
+    of_shipper,
+    read,
+    variables_of,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
 _TAKEN = frozenset(
