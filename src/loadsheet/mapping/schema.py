@@ -187,7 +187,7 @@ ColumnType = Literal[
 ]
 
 _EVERY_TYPE = frozenset(
-    "label aliases type required key default blank control_total example note".split()  # noqa: SIM905 (a list of words)
+    "label aliases type required key default blank example note".split()  # noqa: SIM905 (a list of words)
 ) | {"file", "part_of", "from_set", "above", "place", "fill_down"}
 _KEYS_OF_TYPE: dict[str, frozenset[str]] = {
     "text": frozenset(
@@ -236,7 +236,6 @@ class Column(Part):
     key: bool = False
     default: Any = None
     blank: Names = []
-    control_total: bool = False
     file: str | None = None
     part_of: str | None = None
     from_set: bool = False
@@ -342,7 +341,7 @@ class Leaf(Part):
     format: str | None = None
     as_: Literal["text", "number", "yes/no", "true/false"] | None = ModelField(None, alias="as")
     when: str | None = None
-    unless_blank: bool = False
+    unless_blank: bool = True
 
 
 SOURCES_OF_A_VALUE = ("col", "const", "value", "expr", "utc_offset_of")
