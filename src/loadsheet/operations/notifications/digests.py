@@ -54,7 +54,8 @@ def add_digests(
         return state
     now = stamp(outcome.ended)
     found = _by_recipient(settings, state, queries, run)
-    digests = {to: one for to, one in state.digests.items() if to == NOTIFY or _is_known(settings, to)}
+    owners = settings.notifications.owners
+    digests = {to: one for to, one in state.digests.items() if to == NOTIFY or to.removeprefix(OWNER) in owners}
     outbox = list(state.outbox)
     for to in dict.fromkeys((*found, *digests)):
         before = digests.get(to)
@@ -78,17 +79,9 @@ def _has_changed(settings: Settings, mine: _OpenItems, before: LastDigest | None
         return True
     if before is None:
         return bool(mine.standings)
-    return mine.fingerprint != before.mark or _repeat_is_due(settings, before, now)
-
-
-def _is_known(settings: Settings, to: str) -> bool:
-    return to.removeprefix(OWNER) in settings.notifications.owners
-
-
-def _repeat_is_due(settings: Settings, before: LastDigest, now: datetime) -> bool:
-    if not settings.notifications.again_days or not before.open:
-        return False
-    return now - datetime.fromisoformat(before.at) >= timedelta(days=settings.notifications.again_days)
+    repeated = timedelta(days=settings.notifications.again_days)
+    is_repeat_due = bool(repeated and before.open) and now - datetime.fromisoformat(before.at) >= repeated
+    return mine.fingerprint != before.mark or is_repeat_due
 
 
 def _by_recipient(

@@ -44,15 +44,12 @@ def add_fix_files(
     say: Callable[[str], None],
 ) -> NotificationState:
     """Copy the fix files of this run; returns the state with their mails in its outbox. A failed copy is retried after the next run."""
-    fixes = (
-        list(_fix_files(outcome))
-        if settings.notifications.fixes_to is not None or settings.notifications.fixes_mail
-        else []
-    )
-    if settings.notifications.fixes_to is not None:
-        state = _copy_all(settings.notifications.fixes_to, state, fixes, say)
+    folder, mails_wanted = settings.notifications.fixes_to, bool(settings.notifications.fixes_mail)
+    fixes = list(_fix_files(outcome)) if folder is not None or mails_wanted else []
+    if folder is not None:
+        state = _copy_all(folder, state, fixes, say)
     news = [fix for fix in fixes if f"{_MAILED} {fix.fingerprint}" not in state.fixes]
-    if settings.notifications.fixes_mail and news:
+    if mails_wanted and news:
         mailed = tuple(f"{_MAILED} {fix.fingerprint}" for fix in news)
         mails = _mails(settings, news, outcome, queries)
         state = replace(state, outbox=(*state.outbox, *mails), fixes=(*state.fixes, *mailed)[-_REMEMBERED_MAX:])
@@ -62,10 +59,8 @@ def add_fix_files(
 def _copy_all(
     folder: Path, state: NotificationState, fixes: Sequence[_Fix], say: Callable[[str], None]
 ) -> NotificationState:
-    wanted = {**state.copies, **{fix.fingerprint: str(fix.path.absolute()) for fix in fixes}}
-    wanted = {
-        fingerprint: path for fingerprint, path in wanted.items() if f"{_COPIED} {fingerprint}" not in state.fixes
-    }
+    known = {**state.copies, **{fix.fingerprint: str(fix.path.absolute()) for fix in fixes}}
+    wanted = {name: path for name, path in known.items() if f"{_COPIED} {name}" not in state.fixes}
     left = {fingerprint: path for fingerprint, path in wanted.items() if not _copy(Path(path), folder, say)}
     done = tuple(f"{_COPIED} {fingerprint}" for fingerprint in wanted if fingerprint not in left)
     return replace(state, fixes=(*state.fixes, *done)[-_REMEMBERED_MAX:], copies=left)

@@ -58,7 +58,7 @@ def send_notifications(
     chosen = settings.notifications
     general = bool(chosen.urls or chosen.urls_file is not None)
     if general or chosen.owners or chosen.fixes_mail or chosen.fixes_to is not None:
-        facts = _facts_of(outcome, late, _unknown(queries))
+        facts = _facts_of(outcome, late, queries)
         with open_store(settings, say) as store:
             if store is not None:
                 before = state = store.read()
@@ -95,30 +95,22 @@ def _without_repeats(say: Say) -> Say:
     return say_once
 
 
-def _unknown(queries: LedgerQueries | None) -> int | None:
-    """How many outcomes are unknown; None if the ledger cannot be read."""
-    try:
-        return None if queries is None else queries.count_in(State.UNKNOWN)
-    except LedgerError:
-        return None
-
-
-def _facts_of(outcome: RunOutcome, late: Sequence[Overdue], unknown: int | None) -> Facts:
-    """The facts about a run. Those from the ledger or the inbox stay None if these were not read."""
-    facts = Facts(
-        outcome.ended,
-        outcome.exit_code,
-        "" if outcome.exit_code in exit_codes.WORK_DONE else failure_text(outcome),
-    )
+def _facts_of(outcome: RunOutcome, late: Sequence[Overdue], queries: LedgerQueries | None) -> Facts:
+    """The facts about a run. Those from the ledger or the inbox stay None if these were not or cannot be read."""
+    failure = "" if outcome.exit_code in exit_codes.WORK_DONE else failure_text(outcome)
+    facts = Facts(outcome.ended, outcome.exit_code, failure)
     if outcome.summary is not None:
         waiting = {problem.found: problem.text for problem in outcome.left if problem.code == _COMPANION_OVERDUE}
         facts = replace(facts, waiting=waiting)
-    if unknown is None:
+    if queries is None:
+        return facts
+    try:
+        unknown = queries.count_in(State.UNKNOWN)
+    except LedgerError:
         return facts
     files = {item.name: item.text for item in late if not item.is_one_off}
-    return replace(
-        facts, late=files, one_off={item.name: item.text for item in late if item.is_one_off}, unknown=unknown
-    )
+    one_off = {item.name: item.text for item in late if item.is_one_off}
+    return replace(facts, late=files, one_off=one_off, unknown=unknown)
 
 
 def _add_change_notice(
@@ -203,7 +195,7 @@ def _title(change: Change) -> str:
 
 
 def _line(change: Change) -> str:
-    since = f"since {_local_time(change.condition.since)}"
+    since = f"since {datetime.fromisoformat(change.condition.since).astimezone():%Y-%m-%d %H:%M}"
     if change.name == RUN:
         if change.kind == "closed":
             return f"Runs work again after {_count_of(change.condition.runs, 'failed run')} {since}."
@@ -243,7 +235,3 @@ def _counts(outcome: RunOutcome) -> Iterator[str]:
 
 def _count_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
-
-
-def _local_time(to_utc: str) -> str:
-    return f"{datetime.fromisoformat(to_utc).astimezone():%Y-%m-%d %H:%M}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -107,18 +107,6 @@ def empty_state() -> NotificationState:
     return NotificationState(salt=secrets.token_hex(16))
 
 
-class StateStore(Protocol):
-    """Where the state is stored, while one process holds the lock."""
-
-    def read(self) -> NotificationState:
-        """The state. If it cannot be read, warns and returns an empty one."""
-        ...
-
-    def write(self, state: NotificationState) -> bool:
-        """Store the state. On failure warns and returns False: notices may be sent twice, none is lost."""
-        ...
-
-
 def encode_state(state: NotificationState) -> bytes:
     """The state as JSON."""
     return msgspec.json.encode(state)
@@ -151,14 +139,14 @@ def _unique(*parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_store(settings: Settings, say: Say) -> Iterator[StateStore | None]:
+def open_store(settings: Settings, say: Say) -> Iterator["FileStore | TableStore | None"]:
     """The state of a shipper, locked for this process. Gives None and warns if another process holds the lock for too long."""
     if not settings.is_shared:
         with file_store(settings.state, say) as file:
             yield file
         return
     with ExitStack() as stack:
-        store: StateStore | None
+        store: FileStore | TableStore | None
         try:
             store = stack.enter_context(_table_store(settings, say))
         except (LedgerError, SettingsError) as error:
