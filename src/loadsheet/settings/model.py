@@ -87,17 +87,12 @@ class Settings(BaseModel):
     )
     outbox_group: str = Field(
         "",
-        description=(
-            "Group, by name or number, that may read and annotate the reports in the outbox. Empty: only their owner"
-        ),
+        description="Group, by name or number, that may read and annotate the reports in the outbox. Empty: only their owner",
     )
     state: Path = Field(Path(".loadsheet"), description="Folder of ledger, archive and claimed files; on a local disk")
     archive: Path | None = Field(
         None,
-        description=(
-            "Folder or object store for originals. Empty: STATE/archive, or OUTBOX/archive if inbox and outbox "
-            "are in object stores"
-        ),
+        description="Folder or object store for originals. Empty: STATE/archive, or OUTBOX/archive if inbox and outbox are in object stores",
     )
     exchange: str = Field(EMBEDDED, description="Base URL of the exchange, or 'embedded' for the built-in one")
     capabilities: Path | None = Field(
@@ -112,10 +107,7 @@ class Settings(BaseModel):
     )
     token_keyring: bool | str = Field(
         default=False,
-        description=(
-            "Read the bearer token from the system keyring (extra `desk`): true, or its name in the keyring under"
-            " loadsheet"
-        ),
+        description="Read the bearer token from the system keyring (extra `desk`): true, or its name in the keyring under loadsheet",
     )
     database: str = Field("", description="URL of the ledger. Empty: sqlite:///STATE/ledger.db")
     quiet: bool = Field(
@@ -183,11 +175,6 @@ class Settings(BaseModel):
         if isinstance(value, str):
             return _ANSWERS.get(value.strip().casefold(), value.strip())
         return value
-
-    @field_validator("capabilities", "archive", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
 
     @model_validator(mode="after")
     def _outbox_is_apart(self) -> Self:

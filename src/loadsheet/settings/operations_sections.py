@@ -163,10 +163,7 @@ class ReportSettings(Section):
     working_days: str = Field(
         "",
         pattern=r"^([A-Z]{2}(-[A-Z0-9]{1,4})?)?$",
-        description=(
-            "Country (DE, or DE-SN with a region) whose holidays do not count in the age of exceptions. Empty: "
-            "Monday to Friday"
-        ),
+        description="Country (DE, or DE-SN with a region) whose holidays do not count in the age of exceptions. Empty: Monday to Friday",
     )
     feedback: Literal["workbook", "csv", "both"] = Field(
         "workbook", description="What senders of text files get back to fix: a workbook, a text file, or both"
@@ -184,16 +181,11 @@ class RetentionSettings(Section):
 
     archive_days: NonNegativeInt = Field(
         0,
-        description=(
-            "Days for which archived originals are kept. 0: forever. Originals with open documents are kept longer"
-        ),
+        description="Days for which archived originals are kept. 0: forever. Originals with open documents are kept longer",
     )
     payload_days: NonNegativeInt = Field(
         0,
-        description=(
-            "Days for which payloads, cells and answers of settled records stay in the ledger. 0: forever. "
-            "Hashes, states, totals and open records stay"
-        ),
+        description="Days for which payloads, cells and answers of settled records stay in the ledger. 0: forever. Hashes, states, totals and open records stay",
     )
     reports_days: NonNegativeInt = Field(
         0,
@@ -202,9 +194,7 @@ class RetentionSettings(Section):
     log_days: NonNegativeInt = Field(90, description="Days for which the log files of runs are kept. 0: forever")
     backups: NonNegativeInt = Field(
         7,
-        description=(
-            "Daily copies of the ledger that are kept in STATE/backups, made after the first run of a day. 0: none"
-        ),
+        description="Daily copies of the ledger that are kept in STATE/backups, made after the first run of a day. 0: none",
     )
 
 
@@ -217,31 +207,22 @@ class NotificationSettings(Section):
     urls_file: Path | None = Field(None, description="File with more such URLs, one a line. # starts a comment")
     after: PositiveInt = Field(
         2,
-        description=(
-            "Runs in a row with an unreachable exchange or a locked ledger (exit code 75) before a notification is sent"
-        ),
+        description="Runs in a row with an unreachable exchange or a locked ledger (exit code 75) before a notification is sent",
     )
     again_days: NonNegativeFloat = Field(
         7.0, description="Days after which an open condition is reported again. 0: never"
     )
     digest_at: TimeOfDay = Field(
         "00:00",
-        description=(
-            "Local time (HH:MM): the first run after it sends a digest of what needs attention, if that has changed"
-        ),
+        description="Local time (HH:MM): the first run after it sends a digest of what needs attention, if that has changed",
     )
     owners: dict[str, SecretStr] = Field(
         {},
-        description=(
-            "Owner (as in the workbook's column Owner) = URL. Each owner is notified of the exceptions assigned to them"
-        ),
+        description="Owner (as in the workbook's column Owner) = URL. Each owner is notified of the exceptions assigned to them",
     )
     ping_url: SecretStr | None = Field(
         None,
-        description=(
-            "Health check service that expects a heartbeat. Called at URL/start and URL/EXIT_CODE with the last "
-            "10 kB of output"
-        ),
+        description="Health check service that expects a heartbeat. Called at URL/start and URL/EXIT_CODE with the last 10 kB of output",
     )
     ping_timeout_s: PositiveFloat = Field(10.0, description="Seconds for one heartbeat")
     fixes_to: Path | None = Field(None, description="Folder into which fix files for the shipper are copied")
@@ -265,10 +246,7 @@ class ScheduleSettings(Section):
 
     cron: tuple[str, ...] = Field(
         (),
-        description=(
-            "When runs are due: cron expressions (minute, hour, day, month, weekday), such as `30 21 * * "
-            "Mon-Fri`. A watch or a worker starts them"
-        ),
+        description="When runs are due: cron expressions (minute, hour, day, month, weekday), such as `30 21 * * Mon-Fri`. A watch or a worker starts them",
     )
     timezone: Zone = Field(
         "UTC",
@@ -307,29 +285,19 @@ class MonitoringSettings(Section):
 
     log_level: Literal["off", "error", "warning", "info", "debug"] = Field(
         "off",
-        description=(
-            "Lowest level of log lines on stderr. The file STATE/logs/RUN.jsonl always has info, or debug if set here"
-        ),
+        description="Lowest level of log lines on stderr. The file STATE/logs/RUN.jsonl always has info, or debug if set here",
     )
     log_format: Literal["auto", "human", "json"] = Field(
         "auto",
-        description=(
-            "Format of log lines on stderr: readable on a terminal and JSON in a pipe (auto), or always one of them"
-        ),
+        description="Format of log lines on stderr: readable on a terminal and JSON in a pipe (auto), or always one of them",
     )
     metrics_file: Path | None = Field(
         None,
-        description=(
-            "File for the Prometheus textfile collector, such as /var/lib/node_exporter/loadsheet.prom. The name "
-            "of a shipper is put before .prom"
-        ),
+        description="File for the Prometheus textfile collector, such as /var/lib/node_exporter/loadsheet.prom. The name of a shipper is put before .prom",
     )
     health_address: str = Field(
         "",
-        description=(
-            "Address where a watch serves /health and /metrics, such as 127.0.0.1:9465, without authentication. "
-            "Empty: off"
-        ),
+        description="Address where a watch serves /health and /metrics, such as 127.0.0.1:9465, without authentication. Empty: off",
     )
     health_stale_s: PositiveFloat = Field(
         900.0, description="Seconds without progress in a run before the health check fails"
@@ -339,11 +307,6 @@ class MonitoringSettings(Section):
         pattern=r"^(https?://\S+)?$",
         description="OpenTelemetry collector for traces of runs over HTTP, such as http://127.0.0.1:4318. Empty: none",
     )
-
-    @field_validator("metrics_file", mode="before")
-    @classmethod
-    def _empty_is_no_file(cls, value: object) -> object:
-        return None if value == "" else value
 
     @field_validator("health_address")
     @classmethod
@@ -363,10 +326,7 @@ class RunArchiveSettings(Section):
     )
     capsule_days: NonNegativeInt = Field(
         0,
-        description=(
-            "Days for which these archives are kept. 0: forever. They hold originals and payloads, regardless of "
-            "their own retention"
-        ),
+        description="Days for which these archives are kept. 0: forever. They hold originals and payloads, regardless of their own retention",
     )
 
 
