@@ -9,7 +9,7 @@ import pytest
 from inbox_files import settings_in
 from ledgers import ledger_in
 
-from loadsheet.cli.watch import _due_s
+from loadsheet.cli.watch import due_s
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 from loadsheet.settings import Settings
 
@@ -40,7 +40,7 @@ def test_the_run_is_due_after_the_first_due_moment_since_the_last_look(tmp_path,
     settings = Settings(expect=[{"files": "a*", "by": f"{due:%H:%M}", "days": "Mon-Sun", "timezone": "UTC"}])
     with ledger_in(tmp_path, lambda: datetime.now(UTC) - ago) as ledger:
         ledger.end_run(ledger.begin_run(), exit_code=0, summary={})
-        due_s = _due_s(settings, ledger)
-        assert (due_s > 0) == is_ahead
-        assert abs(due_s - (3_600 if is_ahead else 3_600 - 86_400)) <= 61
-        assert _due_s(Settings(), ledger) is None
+        seconds = due_s(settings, ledger)
+        assert (seconds > 0) == is_ahead
+        assert abs(seconds - (3_600 if is_ahead else 3_600 - 86_400)) <= 61
+        assert due_s(Settings(), ledger) is None
