@@ -222,7 +222,10 @@ def config(*, every: bool, origin: bool, sample: bool, config: Path | None, as_j
     shown = [setting for setting in traced if every or setting.changed]
     file = str(settings.file) if settings.file is not None and settings.file.is_file() else None
     if as_json:
-        print_json({"file": file, "settings": [_as_json(setting) for setting in shown]})
+        values = [
+            {"setting": one.name, "value": one.value, "default": not one.changed, "origin": one.origin} for one in shown
+        ]
+        print_json({"file": file, "settings": values})
         return
     nowhere = f"no settings file: neither {CONFIG_FILE} in this folder, nor the user's, nor {SITE_FILE} exists"
     say(f"settings file: {file}" if file else nowhere)
@@ -248,7 +251,3 @@ def _value(setting: Traced) -> str:
     if setting.value is None or setting.value in ("", [], {}):
         return "none"
     return setting.value if isinstance(setting.value, str) else json.dumps(setting.value, ensure_ascii=False)
-
-
-def _as_json(setting: Traced) -> dict[str, Any]:
-    return {"setting": setting.name, "value": setting.value, "default": not setting.changed, "origin": setting.origin}

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from loadsheet import exit_codes, object_storage, reports
 from loadsheet.cli.access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.inbox.files import file_system_of, needs_polling
-from loadsheet.ledger import Ledger, Run, State
+from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.location import refuse_beside_a_file
 from loadsheet.ledger.opening import surroundings_on
 from loadsheet.ledger.postgres import look
@@ -32,6 +32,17 @@ from loadsheet.problems import FolderError, LedgerBusy, LedgerError, LoadsheetEr
 from loadsheet.settings import Settings, every_field
 from loadsheet.settings.places import address_of, shown
 from loadsheet.settings.sources import from_file, is_open, read
+
+LITTLE_BYTES, NEARLY_NO_BYTES = 1 << 30, 64 << 20
+LITTLE_FILES, NEARLY_NO_FILES = 20_000, 500
+_GB = 10**9
+_PASSWORD = re.compile(r"://[^/@]*:[^/@]+@|[?&]\w*password=")
+SUCCESS_AGE = timedelta(hours=48)
+_RUNS = 200
+CLOCKS_APART_S = 3.0
+"""A larger difference (seconds) between the clocks of the server and this machine is a warning."""
+_SQLITE = "sqlite:///"
+_LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
 
 Level = Literal["ok", "warning", "wrong"]
 
@@ -67,12 +78,6 @@ def checked(check: str, run_check: Callable[[], Iterable[Finding]]) -> Iterator[
         yield from run_check()
     except LoadsheetError as error:
         yield wrong(check, error.found, error.todo)
-
-
-LITTLE_BYTES, NEARLY_NO_BYTES = 1 << 30, 64 << 20
-LITTLE_FILES, NEARLY_NO_FILES = 20_000, 500
-_GB = 10**9
-_PASSWORD = re.compile(r"://[^/@]*:[^/@]+@|[?&]\w*password=")
 
 
 def folders(settings: Settings) -> Iterator[Finding]:
@@ -162,17 +167,17 @@ def free_space(settings: Settings) -> Iterator[Finding]:
     """Free space and free inodes, once for each volume."""
     if not hasattr(os, "statvfs"):
         return
-    seen: dict[int, list[str]] = {}
-    where: dict[int, Path] = {}
+    ledger_file = settings.state / "ledger.db"  # an upgrade needs its size again for the backup
+    ledger_bytes = ledger_file.stat().st_size if ledger_file.is_file() else 0
+    volumes: dict[int, dict[str, Path]] = {}
     for name in ("state", "inbox", "outbox"):
-        if address_of(getattr(settings, name)):
-            continue
-        folder = _there(getattr(settings, name))
-        device = folder.stat().st_dev
-        seen.setdefault(device, []).append(name)
-        where.setdefault(device, folder)
-    for device, names in seen.items():
-        yield _space_finding(", ".join(names), where[device], needed=_ledger_bytes(settings) if "state" in names else 0)
+        if not address_of(getattr(settings, name)):
+            path = getattr(settings, name).absolute()
+            folder = next(folder for folder in (path, *path.parents) if folder.exists())
+            volumes.setdefault(folder.stat().st_dev, {})[name] = folder
+    for found in volumes.values():
+        needed = ledger_bytes if "state" in found else 0
+        yield _space_finding(", ".join(found), next(iter(found.values())), needed)
 
 
 def _space_finding(names: str, folder: Path, needed: int) -> Finding:
@@ -180,27 +185,13 @@ def _space_finding(names: str, folder: Path, needed: int) -> Finding:
     space = volume.f_bavail * volume.f_frsize
     files = volume.f_favail if volume.f_files else None  # some file systems create inodes on demand
     text = f"{names}: {space / _GB:,.1f} GB" + (f" and room for {files:,} files" if files is not None else "") + " free"
+    todo = f"free space on the volume of {folder}"
     if space < NEARLY_NO_BYTES or (files is not None and files < NEARLY_NO_FILES):
-        return wrong(
-            "space", text, f"free space on the volume of {folder}: a run stops if the ledger cannot be written"
-        )
+        return wrong("space", text, f"{todo}: a run stops if the ledger cannot be written")
     if space < max(LITTLE_BYTES, 2 * needed) or (files is not None and files < LITTLE_FILES):
-        return warning(
-            "space",
-            text,
-            f"free space on the volume of {folder}, or shorten the retention (retention.archive_days, retention.reports_days)",
-        )
+        retention = "shorten the retention (retention.archive_days, retention.reports_days)"
+        return warning("space", text, f"{todo}, or {retention}")
     return ok("space", text)
-
-
-def _there(folder: Path) -> Path:
-    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-
-
-def _ledger_bytes(settings: Settings) -> int:
-    """The size of the ledger. An upgrade needs the same space again for its backup."""
-    path = settings.state / "ledger.db"
-    return path.stat().st_size if path.is_file() else 0
 
 
 def settings_file(settings: Settings) -> Iterator[Finding]:
@@ -248,14 +239,6 @@ def _user() -> str:
         return f"user {os.geteuid()}"
 
 
-SUCCESS_AGE = timedelta(hours=48)
-_RUNS = 200
-CLOCKS_APART_S = 3.0
-"""A larger difference (seconds) between the clocks of the server and this machine is a warning."""
-_SQLITE = "sqlite:///"
-_LIBRARIES = ("click", "duckdb", "openpyxl", "pandas", "pydantic", "requests", "sqlalchemy", "tzdata")
-
-
 def mappings(settings: Settings) -> Iterator[Finding]:
     """Each mapping file by itself, then all together."""
     folder = settings.mappings
@@ -270,17 +253,12 @@ def mappings(settings: Settings) -> Iterator[Finding]:
         return
     loaded = load_folder(folder, settings.assumptions)
     for mapping in loaded:
-        yield ok(
-            "mapping",
-            f"{mapping.name}: version {mapping.version}, {_operations(mapping)} from {', '.join(mapping.files)}",
-        )
+        operations = " or ".join(operation.name for operation in mapping.operations)
+        text = f"{mapping.name}: version {mapping.version}, {operations} from {', '.join(mapping.files)}"
+        yield ok("mapping", text)
     if not loaded:
         yield warning("mapping", f"{folder} contains no mapping", "loadsheet mapping suggest FILE drafts one")
     yield from _zones(settings, loaded)
-
-
-def _operations(mapping: Mapping) -> str:
-    return " or ".join(operation.name for operation in mapping.operations)
 
 
 # ---- ledger ----
@@ -334,8 +312,13 @@ def _opened(settings: Settings, place: _Place, now: datetime, *, quick: bool) ->
             held_by = place.holder if quick else _held_by(settings)
             yield _state(opened, f"{place.name}, {place.size / 1e6:,.1f} MB", held_by, quick=quick)
             yield from _latest(settings, opened, now)
-            yield from _missing(opened)
-            yield from _late(settings, opened, now)
+            for run in opened.queries.runs_with_reports_missing():
+                yield warning(
+                    "reports", f"run {run.name} {reports.missing_reports(run)}", f"loadsheet report --run {run.name}"
+                )
+            for late in expected_files.overdue(settings, opened.queries, now):
+                todo = "ask the sender, or change the expectation ([[expected_files.expect]])"
+                yield warning("late", late.text, todo)
     except LedgerError as error:
         if error.todo != OLDER:
             raise
@@ -359,12 +342,6 @@ def _held_by(settings: Settings) -> str:
         return str(busy).partition(" is held by ")[2].partition(";")[0]
 
 
-def _missing(opened: Ledger) -> Iterator[Finding]:
-    """Runs that ended without some of their reports."""
-    for run in opened.queries.runs_with_reports_missing():
-        yield warning("reports", f"run {run.name} {reports.missing_reports(run)}", f"loadsheet report --run {run.name}")
-
-
 def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
     runs = opened.queries.runs(_RUNS)
     done = next((run for run in runs if run.exit_code in exit_codes.WORK_DONE), None)
@@ -372,7 +349,7 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
         text = f"none of the {len(runs)} runs was successful" if runs else "no run yet"
         yield warning("latest run", text, "loadsheet runs lists them") if runs else ok("latest run", text)
         return
-    age = now - _ended(done)
+    age = now - datetime.fromisoformat(done.finished_at or done.started_at)
     limit = timedelta(seconds=settings.expected_files.runs_due_s) if settings.expected_files.runs_due_s else SUCCESS_AGE
     text = f"latest successful run: {done.name}, {_hours(age)} ago, exit code {done.exit_code}"
     if age > limit:
@@ -384,18 +361,9 @@ def _latest(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Findi
         yield warning("unknown", f"{unknown} sent records have an unknown outcome", "loadsheet resolve lists them")
 
 
-def _ended(run: Run) -> datetime:
-    return datetime.fromisoformat(run.finished_at or run.started_at)
-
-
 def _hours(age: timedelta) -> str:
     hours = age / timedelta(hours=1)
     return f"{hours:.0f} h" if hours >= 1 else f"{max(hours * 60, 0):.0f} min"
-
-
-def _late(settings: Settings, opened: Ledger, now: datetime) -> Iterator[Finding]:
-    for late in expected_files.overdue(settings, opened.queries, now):
-        yield warning("late", late.text, "ask the sender, or change the expectation ([[expected_files.expect]])")
 
 
 # ---- time zones ----
@@ -409,7 +377,8 @@ def _zones(settings: Settings, loaded: tuple[Mapping, ...]) -> Iterator[Finding]
     if unknown:
         yield wrong("time zones", f"{', '.join(unknown)}: unknown time zone", "install tzdata, or use another zone")
         return
-    shipped = _packaged_version()
+    year, number, *_ = version("tzdata").split(".")
+    shipped = f"{year}{chr(ord('a') + int(number) - 1)}"  # as IANA writes it: 2026.6 is 2026f
     system = system_version()
     text = f"data of {system or shipped} ({'this system' if system else 'the package tzdata'})"
     text += f"; in use: {', '.join(sorted(named))}" if named else ""
@@ -430,12 +399,6 @@ def system_version(paths: tuple[str, ...] | None = None) -> str:
             continue
         return first.removeprefix("# version").strip()
     return ""
-
-
-def _packaged_version() -> str:
-    """The version of the package tzdata as IANA writes it: 2026.6 is 2026f."""
-    year, number, *_ = version("tzdata").split(".")
-    return f"{year}{chr(ord('a') + int(number) - 1)}"
 
 
 def versions() -> Iterator[Finding]:

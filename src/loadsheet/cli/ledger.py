@@ -281,7 +281,9 @@ def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, a
     if yes and not wanted.because:
         raise click.UsageError("erasing needs --because TEXT: the reason is stored with the decision")
     with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
-        found = find(settings, ledger, _file(settings), key)
+        # copies are in the folder of the file, also if the ledger was moved
+        file = settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
+        found = find(settings, ledger, file, key)
         if not found.entries:
             say(f"nothing is known about {key}; if its erasure was interrupted, `loadsheet ledger vacuum` completes it")
             return NOTHING_KNOWN
@@ -290,11 +292,6 @@ def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, a
             _erase(settings, ledger, found, wanted)
     _print_erasure(found, erasure, done=yes, as_json=as_json)
     return 0
-
-
-def _file(settings: Settings) -> Path:
-    """The file of the ledger, or its file before it was moved. Copies are in the same folder."""
-    return settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
 
 
 def _erase(settings: Settings, ledger: Ledger, found: Traces, wanted: Request) -> None:

@@ -226,7 +226,7 @@ def _run_each(
     """Run several shippers independently; returns the worst exit code."""
     outcomes: dict[str, ShipperOutcome] = {}
     for name, settings in found.items():
-        done = attempt(partial(_act, action, settings, output))
+        done = attempt(partial(_act_on, settings, action, output))
         outcome = ShipperOutcome(done.exit_code, stopped=done.why) if isinstance(done, Failed) else done
         outcomes[name] = outcome
         if outcome.lines and not output.as_json:
@@ -247,7 +247,7 @@ def _run_each(
     return worst
 
 
-def _act(action: Action, settings: Settings | SettingsError, output: OutputOptions) -> ShipperOutcome:
+def _act_on(settings: Settings | SettingsError, action: Action, output: OutputOptions) -> ShipperOutcome:
     """The outcome of one of several shippers, which is printed after its run."""
     return action(settings_or_raise(settings), output, lambda _outcome: None)
 

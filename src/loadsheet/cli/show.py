@@ -163,7 +163,7 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
             run.name,
             run.started_at,
             _ended(run, unfinished[name]),
-            _code(run.exit_code),
+            "" if run.exit_code is None else run.exit_code,
             _counts(run.summary),
         ]
         for name, run in found
@@ -189,10 +189,6 @@ def _ended(run: Run, unfinished: set[str]) -> str:
         return run.finished_at
     reporter = reported_by(run)
     return f"not finished, reported by {reporter}" if reporter and reporter not in unfinished else "not finished"
-
-
-def _code(exit_code: int | None) -> str:
-    return "" if exit_code is None else str(exit_code)
 
 
 def _counts(summary: str) -> str:

@@ -4,7 +4,7 @@ Owns: the resources held for each shipper. An error ends only the watch of its s
 """
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
@@ -74,7 +74,9 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
         codes = list(missing.values())  # of the shippers that are not or no longer watched
         if len(missing) == len(held):
             return exit_codes.worst(codes)
-        status = stack.enter_context(serve_status(_shared(config, found), say))
+        (first, *more) = found.values()
+        shared = Settings.load(config) if more or isinstance(first, SettingsError) else first
+        status = stack.enter_context(serve_status(shared, say))
         for name, code in missing.items():
             status.ended(name, code, "it is not watched")
         ours = [shipper for shipper in held.values() if isinstance(shipper, _HeldShipper)]
@@ -102,12 +104,6 @@ class _WatchContext(NamedTuple):
     several: bool
     codes: list[int]
     stopping: Sequence[int]
-
-
-def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) -> Settings:
-    """The settings that all shippers share."""
-    (first, *more) = found.values()
-    return Settings.load(config) if more or isinstance(first, SettingsError) else first
 
 
 class _HeldShipper(NamedTuple):

@@ -151,7 +151,7 @@ def refuse_meetings(model: type[BaseModel], file: Path | None, names: Sequence[s
         wrong += [
             f"[shippers.{other}] and [shippers.{name}] have one inbox inside the other ({above}, {inbox}): give each its own"
             for above in inbox.parents
-            if (other := owners.get(("inbox", above)))
+            if (other := owners.get(("inbox", above), ""))
         ]
     if wrong:
         raise SettingsError("\n".join(f"{file}: {problem}" for problem in wrong))

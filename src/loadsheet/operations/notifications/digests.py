@@ -5,7 +5,7 @@ An exception belongs to the owner whom the analyst named in the workbook, if tha
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 
@@ -113,20 +113,15 @@ def _text(
     are = f"{count:,} exceptions are open" if count != 1 else "1 exception is open"
     title = f"{name}: {are if count else 'files were set aside'}{new}"
     whose = "" if general else " for you"
-    lines = (
-        [f"{are}{whose}{new}.", *_verdict_counts(mine.standings), *_oldest(mine.standings, queries)] if count else []
-    )
+    by_verdict = Counter(status.verdict for status in mine.standings).most_common()
+    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in by_verdict)
+    lines = [f"{are}{whose}{new}.", verdicts, *_oldest(mine.standings, queries)] if count else []
     lines += [f"Set aside: {file}" for file in mine.aside[:_SHOWN]]
     lines += [f"and {len(mine.aside) - _SHOWN} more files set aside"] * (len(mine.aside) > _SHOWN)
     first = next(iter(queries.keys_of([status.entry for status in mine.standings[:_SHOWN]]).values()), "")
     lines += ["", f"Next: {outcome.command(f'show {first}' if first else 'runs')}"]
     lines.append(f"See: {outcome.report(WORKBOOK)}" if outcome.folder else "")
     return title, "\n".join(lines)
-
-
-def _verdict_counts(standings: Sequence[ExceptionStatus]) -> Iterator[str]:
-    counts: Mapping[str, int] = Counter(status.verdict for status in standings)
-    yield ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def _oldest(standings: Sequence[ExceptionStatus], queries: LedgerQueries) -> Iterator[str]:
