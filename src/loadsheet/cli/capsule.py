@@ -111,10 +111,9 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 
     done = run_replay(file, folder)
     if as_json:
-        result = done._asdict() | {"manifest": None, "run": done.manifest.run, "is_same": done.is_same}
-        result["differences"] = [difference._asdict() for difference in done.differences]
-        del result["manifest"]
-        print_json(result)
+        values = {name: value for name, value in done._asdict().items() if name != "manifest"}
+        differences = [difference._asdict() for difference in done.differences]
+        print_json(values | {"differences": differences, "run": done.manifest.run, "is_same": done.is_same})
     else:
         print_lines(_replay_lines(done))
     for remark in () if as_json else done.remarks:

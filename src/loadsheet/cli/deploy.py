@@ -19,7 +19,6 @@ from loadsheet.deploy import (
     MONITORING_FILES,
     Credential,
     Site,
-    files,
     monitoring_file,
     traps,
     zone_of_this_machine,
@@ -122,7 +121,7 @@ def _scheduled(kinds: list[str], *, at: time, zone: str, user: str | None, confi
     made: dict[str, str] = {}
     for kind in kinds:
         who = user or ("S-1-5-19" if kind == "windows" else "loadsheet")
-        made |= files(kind, _site(sound, at=at, zone=zone, user=who))
+        made |= KINDS[kind](_site(sound, at=at, zone=zone, user=who))
     for line in traps(at, zone, _today()):
         say(f"loadsheet: {line}")
     return made

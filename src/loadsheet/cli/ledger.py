@@ -213,23 +213,19 @@ def _move_or_report(
 ) -> int:
     """Move the ledger of one shipper; a failure is reported and does not stop the others."""
     try:
-        moved.append(_move_one(shipper, settings_or_raise(settings), source))
+        own = settings_or_raise(settings)
+        if not own.is_shared:
+            text = "`database` is not a PostgreSQL URL: set it to the new database, postgresql://USER@HOST/NAME"
+            raise SettingsError(text)
+        file = source or own.state / "ledger.db"
+        to = Destination(own.database_url, own.state, own.cluster.takeover_s)
+        done = move_all(file, to, clock(), allow_network=own.ledger.allow_network)
     except LoadsheetError as error:
         say(f"loadsheet: {f'{shipper}: ' if shipper else ''}{error}")
         return error.exit_code
-    return 0
-
-
-def _move_one(shipper: str, settings: Settings, source: Path | None) -> dict[str, object]:
-    if not settings.is_shared:
-        raise SettingsError(
-            "`database` is not a PostgreSQL URL: set it to the new database, postgresql://USER@HOST/NAME"
-        )
-    file = source or settings.state / "ledger.db"
-    to = Destination(settings.database_url, settings.state, settings.cluster.takeover_s)
-    done = move_all(file, to, clock(), allow_network=settings.ledger.allow_network)
     kept = str(done.kept_as) if done.kept_as.exists() else None
-    return {"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept}
+    moved.append({"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept})
+    return 0
 
 
 def _move_lines(result: dict[str, Any]) -> list[str]:
