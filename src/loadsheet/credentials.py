@@ -10,8 +10,10 @@ source.
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
@@ -27,24 +29,44 @@ def read_token(settings: Settings) -> str | None:
     (`$CREDENTIALS_DIRECTORY/loadsheet_token`, for a shipper `loadsheet_token_NAME`), else the first line the command prints, else the
     keyring's. None if no source is set. Raises SettingsError if the source that is set gives none.
     """
-    if settings.own.isdisjoint(TOKEN_SOURCES) and (path := _credential(settings.shipper)):
-        return _first_line(path, path.name)  # wins over shared sources
-    if settings.token is not None and (token := settings.token.get_secret_value().strip()):
-        return token
-    if settings.token_file is not None:
-        return _first_line(settings.token_file, "token_file")
-    for path in _credentials(settings):
-        return _first_line(path, path.name)
+    found = _source(settings)
+    return found.read() if found is not None else None
+
+
+class _Source(NamedTuple):
+    """A source of the token: its description for people, and a function that reads the token or raises SettingsError."""
+
+    text: str
+    read: Callable[[], str]
+
+
+def _source(settings: Settings) -> _Source | None:
+    """The source that is used. A shipper's credential wins over shared sources."""
+    own = _credential(settings.shipper) if settings.own.isdisjoint(TOKEN_SOURCES) else None
+    given = settings.token.get_secret_value().strip() if settings.token is not None else ""
+    if own is None and given:
+        return _Source("from LOADSHEET_TOKEN or the settings file", lambda: given)
+    if own is None and (file := settings.token_file) is not None:
+        return _Source(f"from {file}", partial(_first_line, file, "token_file"))
+    if (path := own or credential_of(settings)) is not None:
+        return _Source(f"the service manager's credential {path.name}", partial(_first_line, path, path.name))
     if settings.token_command:
-        return _from_command(settings.token_command)
-    return _from_keyring(settings) if settings.token_keyring else None
+        return _Source("from token_command", partial(_from_command, settings.token_command))
+    return _Source("from the keyring", partial(_from_keyring, settings)) if settings.token_keyring else None
 
 
 def required_token(settings: Settings) -> str:
     """The bearer token. Raises SettingsError if no source is set, or if the source that is set gives none."""
     token = read_token(settings)
     if not token:
-        raise SettingsError(_no_token(settings.shipper))
+        if not (name := settings.shipper):
+            raise SettingsError(
+                "no token: set LOADSHEET_TOKEN, or token_file, token_command or token_keyring in loadsheet.toml"
+            )
+        sources = "token_file, token_command or token_keyring"
+        raise SettingsError(
+            f"no token for shipper {name}: set {variables_of(name)}TOKEN, or {sources} in [shippers.{name}]"
+        )
     return token
 
 
@@ -61,42 +83,21 @@ def another_token(settings: Settings, refused: str) -> str | None:
 
 def exposed(settings: Settings) -> list[Path]:
     """The files that hold a token and that every user of this machine can read."""
-    named = [settings.token_file] if settings.token_file is not None else []
-    return [path for path in named if path.exists() and is_open(path)]
+    path = settings.token_file
+    return [path] if path is not None and path.exists() and is_open(path) else []
 
 
 def credential_of(settings: Settings) -> Path | None:
     """The service manager's credential that is used if no setting gives a token; None if there is none."""
-    return next(_credentials(settings), None)
+    own = _credential(settings.shipper)
+    uses_shared = settings.own.isdisjoint({*TOKEN_SOURCES, "exchange"})
+    return own or (_credential() if uses_shared else None)
 
 
 def source(settings: Settings) -> str:
-    """Where the token comes from, as text for people."""
-    credential = credential_of(settings)
-    if credential and settings.shipper and settings.own.isdisjoint(TOKEN_SOURCES):
-        return f"the service manager's credential {credential.name}"  # wins over shared sources
-    if settings.token is not None:
-        return "from LOADSHEET_TOKEN or the settings file"
-    if settings.token_file is not None:
-        return f"from {settings.token_file}"
-    if credential:
-        return f"the service manager's credential {credential.name}"
-    return "from token_command" if settings.token_command else "from the keyring"
-
-
-def _no_token(shipper: str) -> str:
-    if not shipper:
-        return "no token: set LOADSHEET_TOKEN, or token_file, token_command or token_keyring in loadsheet.toml"
-    sources = "token_file, token_command or token_keyring"
-    return f"no token for shipper {shipper}: set {variables_of(shipper)}TOKEN, or {sources} in [shippers.{shipper}]"
-
-
-def _credentials(settings: Settings) -> Iterator[Path]:
-    """The service manager's credentials for these settings."""
-    if path := _credential(settings.shipper):
-        yield path
-    if settings.own.isdisjoint({*TOKEN_SOURCES, "exchange"}) and (path := _credential()):
-        yield path
+    """Where the token comes from, as text for people; empty if no source is set."""
+    found = _source(settings)
+    return found.text if found is not None else ""
 
 
 def _credential(shipper: str | None = None) -> Path | None:

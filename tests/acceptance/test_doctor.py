@@ -16,7 +16,7 @@ from exchange_process import TOKEN, exchange
 from notification_servers import web
 
 from loadsheet.cli.doctor import examine
-from loadsheet.cli.doctor.ledger_checks import system_version
+from loadsheet.cli.doctor_checks import system_version
 from loadsheet.ledger import open_ledger
 from loadsheet.settings import Settings
 
@@ -267,6 +267,15 @@ def test_the_password_of_a_database_is_never_shown(house):
     findings = list(examine(Settings.load(**given), now, quick=True))
     assert "hunter2" not in str(findings)
     assert one_of("ledger", **given)[0] == "wrong"
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_an_embedded_exchange_with_a_ledger_on_postgresql_is_wrong_as_in_a_run(house, quick):
+    level, text, todo = one_of("exchange", quick=quick, database="postgresql://loadsheet@127.0.0.1:1/ledger")
+    assert (level, "the embedded exchange runs in a single process" in text) == ("wrong", True)
+    assert todo.startswith("give the URL of an exchange")
+    assert found("exchange", quick=True) == []
+    assert one_of("exchange") == ("ok", "embedded", "")
 
 
 def test_the_zones_in_use_are_named_and_old_data_of_the_system_are_told(house, tmp_path):

@@ -8,7 +8,7 @@ from monitored_runs import house, order_id
 from orders import MAPPINGS, write_orders
 from outcome_check import check_outcome
 
-from loadsheet.cli.ledger_access import ledger_to_read
+from loadsheet.cli.access import ledger_to_read
 from loadsheet.dry_run import forecast_run
 from loadsheet.mapping import load_folder
 

@@ -57,13 +57,13 @@ IN_ALL = [
     "reconcile.Reconciliation.pack_snapshot",
 ]
 AFTER_IT = {
-    "operations.notifications.send_notifications": "notices",
-    "operations.notifications.ping_start": "notice of the beginning",
-    "operations.monitoring.update_metrics": "metrics",
+    "operations.notifications.notices.send_notifications": "notices",
+    "operations.notifications.notices.ping_start": "notice of the beginning",
+    "operations.run_hooks._Hooks.update_metrics": "metrics",
     "operations.expected_files.overdue": "what is late",
     "reports.run_summary.verdict_sentence": "the summary",
-    "cli.run_end.seal_after_run": "the capsule",
-    "cli.run_end.keep": "keeping",
+    "cli.run.seal_after_run": "the capsule",
+    "cli.run.keep": "keeping",
 }
 
 
@@ -299,7 +299,7 @@ def test_an_end_that_the_ledger_cannot_take_is_in_run_json_and_told_by_the_next_
 
 def test_an_end_that_cannot_be_corrected_is_said(house, monkeypatch, capsys):
     with monkeypatch.context() as patch:
-        broken(patch, "operations.notifications.send_notifications")
+        broken(patch, "operations.notifications.notices.send_notifications")
         broken(patch, "ledger.maintenance.Maintenance.correct_end")
         broken(patch, "reports.rewrite_summary")
         assert invoke(["run"]) == 70

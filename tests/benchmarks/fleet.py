@@ -31,7 +31,7 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import forget_engines, make
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs, open_shared
-from loadsheet.settings import profiles
+from loadsheet.settings import Settings
 
 CONNECTIONS, LATENCY_MS, TAKEOVER_S = 32, 50, 2.0
 TICK = os.sysconf("SC_CLK_TCK")
@@ -86,8 +86,9 @@ class Place:
             lines.append(f"[shippers.{name}]")
             if accounts:
                 lines += [f'exchange = "{url}/{name}"', f"token_file = {json.dumps(str(token))}"]
-        (folder / "loadsheet.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        self.settings = list(profiles(folder / "loadsheet.toml").values())
+        file = folder / "loadsheet.toml"
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        self.settings = [Settings.load(file, shipper=name) for name in names]
         for number, name in enumerate(names):
             write_orders(folder / "inbox" / name, orders, first=number * orders)
 

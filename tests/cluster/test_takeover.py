@@ -18,7 +18,7 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.ledger_opening import forget_engines, make
 from loadsheet.ledger.postgres import address_of
 from loadsheet.ledger.shared import jobs, open_shared
-from loadsheet.settings import profiles
+from loadsheet.settings import Settings, shippers_in
 
 TAKEOVER_S, START_S = 2.0, 1.0
 SHIPPERS = ("dies", "goes", "waits")
@@ -73,7 +73,8 @@ def fleet(tmp_path, database_url):
         lines = [f"{name} = {json.dumps(value)}" for name, value in given.items()]
         lines += [f"[shippers.{name}]" for name in SHIPPERS]
         (tmp_path / "loadsheet.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        for number, (name, settings) in enumerate(profiles(tmp_path / "loadsheet.toml").items()):
+        for number, name in enumerate(shippers_in(tmp_path / "loadsheet.toml")):
+            settings = Settings.load(tmp_path / "loadsheet.toml", shipper=name)
             write_orders(tmp_path / "inbox" / name, 900, first=900 * number)
             make(settings.database_url)
         forget_engines()
@@ -87,7 +88,7 @@ def fleet(tmp_path, database_url):
 
 def begin(folder, ask, name):
     """Want a run; returns the process that holds the ledger once it has sent something."""
-    settings = profiles(folder / "loadsheet.toml")[name]
+    settings = Settings.load(folder / "loadsheet.toml", shipper=name)
     with open_shared(settings.database_url) as engine, engine.begin() as connection:
         jobs.request_run(connection, address_of(settings.database_url), jobs.FILES, stamp(datetime.now(UTC)))
     if name != "waits":

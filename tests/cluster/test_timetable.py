@@ -19,6 +19,8 @@ from sqlalchemy import update
 from watch_process import watching
 
 from loadsheet.cluster.timetable import SharedTimetable, Timetable
+from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
+from loadsheet.ledger import clock as database_clock
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import moment, stamp
 from loadsheet.ledger.ledger_tables import shared_meta
@@ -26,7 +28,6 @@ from loadsheet.ledger.shared.mutual_exclusion import ScheduleKey, begin_schedule
 from loadsheet.ledger.statements import database_time
 from loadsheet.problems import ExchangeUnreachable
 from loadsheet.settings import Settings
-from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
 
 NIGHTLY = "30 21 * * *"
 FAST = {"settle_s": 0.1, "poll_s": 0.05, "rescan_s": 30, "retry_s": 0.02, "retry_max_s": 0.1}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from loadsheet.operations.expected_files import DueTimes, free_days, local_text, to_utc, zone_of
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import Expectation
+from loadsheet.settings.operations_sections import Expectation
 
 BERLIN = zone_of("Europe/Berlin")
 
@@ -19,19 +19,20 @@ def dues(days="Mon-Fri", by="21:30", **more):
     return DueTimes(Expectation(files="a*", by=by, days=days, timezone="Europe/Berlin", **more))
 
 
-def test_a_time_stays_the_same_on_the_wall_when_clocks_are_changed():
-    assert to_utc(date(2026, 3, 27), time(21, 30), BERLIN) == datetime(2026, 3, 27, 20, 30, tzinfo=UTC)
-    assert to_utc(date(2026, 3, 30), time(21, 30), BERLIN) == datetime(2026, 3, 30, 19, 30, tzinfo=UTC)
-
-
-def test_a_time_in_the_gap_means_the_later_reading():
-    # 02:30 does not exist on this day: 01:30 UTC is 03:30 on the wall, half an hour after the gap
-    assert to_utc(date(2026, 3, 29), time(2, 30), BERLIN) == datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
-
-
-def test_a_time_in_the_fold_means_the_later_reading():
-    # 02:30 exists twice: at 00:30 and at 01:30 UTC
-    assert to_utc(date(2026, 10, 25), time(2, 30), BERLIN) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+@pytest.mark.parametrize(
+    ("day", "at", "meant"),
+    [
+        # the same on the wall before and after clocks are changed
+        (date(2026, 3, 27), time(21, 30), datetime(2026, 3, 27, 20, 30, tzinfo=UTC)),
+        (date(2026, 3, 30), time(21, 30), datetime(2026, 3, 30, 19, 30, tzinfo=UTC)),
+        # in the gap: 02:30 does not exist on this day; 01:30 UTC is 03:30 on the wall
+        (date(2026, 3, 29), time(2, 30), datetime(2026, 3, 29, 1, 30, tzinfo=UTC)),
+        # in the fold: 02:30 exists twice, at 00:30 and at 01:30 UTC
+        (date(2026, 10, 25), time(2, 30), datetime(2026, 10, 25, 1, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_time_is_that_of_the_wall_and_the_later_reading_where_clocks_are_changed(day, at, meant):
+    assert to_utc(day, at, BERLIN) == meant
 
 
 def test_nothing_is_due_on_other_days_of_the_week():

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadsheet.ledger.run_queries import Arrival
+from loadsheet.operations.expectation_suggestions import as_toml, patterns, suggest
 from loadsheet.operations.expected_files import status_of, zone_of
-from loadsheet.operations.expected_files.suggestions import as_toml, patterns, suggest
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import WEEKDAYS, Expectation
+from loadsheet.settings.operations_sections import WEEKDAYS, Expectation
 
 BERLIN = zone_of("Europe/Berlin")
 FIRST = date(2026, 2, 2)  # a Monday

@@ -1,4 +1,4 @@
-"""The house keeps its shape: who may import whom, where each library lives, how long things are, where field names stand."""
+"""The house keeps its shape: who may import whom, where each library lives, how long things are, where field names stand; and the pages for developers are true."""
 
 import ast
 import gc
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from import_graph import parsed
+from import_graph import PAGE, parsed, picture
 
 from loadsheet.contract import OPERATIONS
 
@@ -69,11 +69,15 @@ MAY_IMPORT = {
     "ledger_sink": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "fix_files", "translation", "ingest"},
     "dry_run": FOUNDATION | {"inbox", "mapping", "ledger", "ingest"},
     "checking": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "ingest"},
-    "watch": FOUNDATION | {"inbox"},
+    "inbox_watch": FOUNDATION | {"inbox"},
     "annotations": FOUNDATION | {"reading", "ledger", "object_storage"},
     "operations.expected_files": FOUNDATION | {"ledger"},
-    "operations.monitoring": FOUNDATION | {"inbox", "ledger", "operations.expected_files", "reports"},
-    "operations.notifications": FOUNDATION | {"ledger", "operations.expected_files", "reports"},
+    "operations.expectation_suggestions": FOUNDATION | {"ledger", "operations.expected_files"},
+    "operations.run_outcome": {"problems", "reports"},
+    "operations.tracing": FOUNDATION,
+    "operations.metrics": FOUNDATION | {"inbox", "ledger", "operations.expected_files", "operations.run_outcome"},
+    "operations.health": FOUNDATION | {"operations.metrics"},
+    "operations.notifications": FOUNDATION | {"ledger", "operations.expected_files", "operations.run_outcome"},
     "operations.retention": FOUNDATION
     | {"run_log", "inbox", "ledger", "annotations", "reconcile", "reports", "object_storage"},
     "run_archive": FOUNDATION
@@ -106,9 +110,11 @@ MAY_IMPORT = {
     | {
         "operations.expected_files",
         "ledger",
-        "reports",
+        "operations.run_outcome",
         "stages",
-        "operations.monitoring",
+        "operations.metrics",
+        "operations.health",
+        "operations.tracing",
         "operations.notifications",
     },
     "stages": FOUNDATION | {"ingest", "ledger", "dispatch", "annotations", "reconcile", "reports"},
@@ -139,16 +145,18 @@ MAY_IMPORT = {
         "deploy",
         "cluster",
         "operations.retention",
-        "operations.monitoring",
+        "operations.expectation_suggestions",
+        "operations.health",
         "operations.notifications",
     }
-    | {"credentials", "annotations", "fix_files", "object_storage", "watch"},
+    | {"credentials", "annotations", "fix_files", "object_storage", "inbox_watch"},
 }
 VALUES_ONLY = {  # what a room may take of an earlier stage: its values, not its verbs
     ("ledger", "mapping"): {"loadsheet.mapping.documents"},
     ("dispatch", "mapping"): {"loadsheet.mapping.documents"},
     ("reconcile", "mapping"): {"loadsheet.mapping.documents"},
     ("reports", "mapping"): {"loadsheet.mapping.documents"},
+    ("operations.run_outcome", "reports"): {"loadsheet.reports.run_document"},
 }
 HOMES = {  # each third-party library and the only places that import it
     "requests": {"loadsheet.dispatch"},
@@ -173,16 +181,16 @@ HOMES = {  # each third-party library and the only places that import it
     "rich": {"loadsheet.cli"},
     "click": {"loadsheet.cli"},
     "filelock": {"loadsheet.run_archive.verify", "loadsheet.ledger", "loadsheet.operations.notifications.state"},
-    "apprise": {"loadsheet.operations.notifications.delivery"},
-    "watchdog": {"loadsheet.watch"},
+    "apprise": {"loadsheet.operations.notifications.notice_delivery"},
+    "watchdog": {"loadsheet.inbox_watch"},
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
     "psycopg": {"loadsheet.exchange.database", "loadsheet.ledger.postgres"},
     "keyring": {"loadsheet.credentials"},
     "platformdirs": {"loadsheet.settings.sources"},
     "structlog": {"loadsheet.run_log"},
-    "prometheus_client": {"loadsheet.operations.monitoring"},
-    "opentelemetry": {"loadsheet.operations.monitoring.tracing"},
+    "prometheus_client": {"loadsheet.operations.metrics", "loadsheet.operations.health"},
+    "opentelemetry": {"loadsheet.operations.tracing"},
     "cronsim": {"loadsheet.schedules"},
     "procrastinate": {"loadsheet.cluster.job_queue", "loadsheet.ledger.shared.jobs"},
     "fsspec": {"loadsheet.object_storage"},
@@ -342,3 +350,30 @@ def test_nothing_happens_when_the_package_is_imported():
     code = "import sys, loadsheet; print(sorted(m for m in sys.modules if m in ('pandas', 'duckdb', 'sqlalchemy')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+LINK = re.compile(r"\[`(\w+)`\]\((\.\./src/[\w/]+\.py)\)")
+
+
+def names_in(path):
+    """What a module defines, and its own name."""
+    found = {path.stem}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.AnnAssign | ast.Assign):
+            targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def test_the_picture_is_drawn_from_the_imports():
+    assert picture() in PAGE.read_text(encoding="utf-8"), "draw it again: python tests/support/import_graph.py"
+
+
+def test_each_linked_function_is_where_the_link_says():
+    links = [(page, *link) for page in sorted(DOCS.rglob("*.md")) for link in LINK.findall(page.read_text("utf-8"))]
+    assert len(links) > 20
+    wrong = [f"{page.name}: {name} in {path}" for page, name, path in links if name not in names_in(page.parent / path)]
+    assert wrong == []

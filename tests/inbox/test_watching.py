@@ -11,8 +11,8 @@ import pytest
 from inbox_files import RUN, drop, lies_in, settings_in
 
 from loadsheet.inbox import archive, claim, scan
+from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
 from loadsheet.problems import ExchangeUnreachable, FolderError, LedgerError, MappingError, Problem, TokenRefused
-from loadsheet.watch import WakeEvents, Watch, WatchedRun, watch
 
 FAST = {"settle_s": 0.03, "poll_s": 0.02, "rescan_s": 30, "retry_s": 0.05, "retry_max_s": 0.2}
 
@@ -20,7 +20,7 @@ FAST = {"settle_s": 0.03, "poll_s": 0.02, "rescan_s": 30, "retry_s": 0.05, "retr
 @pytest.fixture(autouse=True)
 def _short_bursts(monkeypatch):
     """A burst of events is over after 0.01 s, so that pauses come from the settings of a test."""
-    monkeypatch.setattr("loadsheet.watch.DEBOUNCE_S", 0.01)
+    monkeypatch.setattr("loadsheet.inbox_watch.DEBOUNCE_S", 0.01)
 
 
 class Runs:

@@ -151,6 +151,9 @@ def test_the_mapping_that_the_senseless_ones_are_made_from_is_good(tmp_path):
     ("old", "new", "said"),
     [
         ("%Y-%m-%d %H:%M:00", "%Y-%m-%dT%H:%M:%SZ", "m.yaml:16:20: createdon: Z in %Y-%m-%dT%H:%M:%SZ is plain text, but times are those of Europe/Berlin; write %z instead of Z"),
+        ("{col: kg}", "{col: kg, unless_blank: false}", "m.yaml:17:41: unless_blank: false has no effect: a blank value always leaves its field out (remove it, or set default)"),
+        ("{col: kg}", "{col: kg, unless_blank: true, default: 1}", "m.yaml:17:41: unless_blank has no effect: default replaces a blank value (remove one of them)"),
+        ("{label: Kg,", "{label: Kg, control_total: true,", 'm.yaml:8:21: unknown key "control_total" (remove it: the reports total packages, weights, volumes and goods values of all records)'),
         ("min: 5, max: 10", "min: 5, max: 4", "m.yaml:8:60: max: 4 is less than min: 5 (no value fits)"),
         ("max_length: 9", "max_length: 2", "m.yaml:6:75: max_length: 2 is less than min_length: 3 (no value fits)"),
         ("id: light", "id: heavy", 'm.yaml:34:10: "heavy" is already the id of another check'),

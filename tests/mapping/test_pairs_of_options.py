@@ -73,7 +73,7 @@ OPTIONS = {
 }  # fmt: skip
 NEEDED = {"quantity": {"unit": "kg"}}
 NOT_PAIRED = {
-    "label", "aliases", "type", "unit", "key", "control_total", "example", "note",  # of no effect on a value
+    "label", "aliases", "type", "unit", "key", "example", "note",  # of no effect on a value
     "from_set", "above", "place",  # say where the cell is, as `file` does
 }  # fmt: skip
 CELLS = {

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet import cli
-from loadsheet.cli.mapping.lint import framed
+from loadsheet.cli.mapping import framed
 from loadsheet.mapping import Document
 from loadsheet.mapping_tools.comparison import Verdict, changes, compare
 from loadsheet.mapping_tools.explain import pattern

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shipped_samples import NOW
 
-from loadsheet.cli.mapping.input_files import translate_files
+from loadsheet.cli.mapping_results import translate_files
 from loadsheet.contract import DATE_SHAPES, WRITES, Assumptions, Kind, NumberForm, When, plain
 from loadsheet.contract.kinds import flag_meaning
 from loadsheet.mapping import load

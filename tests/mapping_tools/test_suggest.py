@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from shipped_samples import INBOX, NOW, sample
 
-from loadsheet.cli.mapping.input_files import translate_files
+from loadsheet.cli.mapping_results import translate_files
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_record
 from loadsheet.mapping import lint, load
 from loadsheet.mapping.yamlfile import read_yaml

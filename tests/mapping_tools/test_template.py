@@ -9,7 +9,7 @@ import pytest
 from command_in_process import loadsheet
 from shipped_samples import NOW, OF_ONE_KIND, shipped_mapping
 
-from loadsheet.cli.mapping.input_files import translate_files
+from loadsheet.cli.mapping_results import translate_files
 from loadsheet.contract import Assumptions
 from loadsheet.mapping import load
 from loadsheet.mapping.texts import example_of

@@ -8,15 +8,15 @@ from monitored_runs import samples
 from shared_ledger import Fleet, a_fleet, joined, shared_settings
 
 from loadsheet.ledger.shared.cluster_status import cluster_status
-from loadsheet.operations.monitoring import WatchStatus, serve_status
-from loadsheet.operations.monitoring.cluster_metrics import (
+from loadsheet.operations.health import WatchStatus, serve_status
+from loadsheet.operations.metrics import (
     CACHE_S,
-    CachedMetrics,
-    collect_metrics,
-    write,
-    write_regularly,
+    CachedClusterMetrics,
+    collect_cluster_metrics,
+    exposition,
+    write_cluster_metrics,
+    writing_cluster_metrics,
 )
-from loadsheet.operations.monitoring.metrics import exposition
 from loadsheet.settings import Settings
 
 
@@ -46,7 +46,7 @@ def fleet(settings):
 
 
 def test_the_figures_are_those_of_the_fleet():
-    found = samples_of(collect_metrics(a_fleet()))
+    found = samples_of(collect_cluster_metrics(a_fleet()))
     assert of(found, "workers") == {(): 1}
     assert of(found, "takeovers_total") == {(): 57}
     assert of(found, "oldest_waiting_seconds") == {(): 400}
@@ -66,14 +66,14 @@ def test_the_figures_are_those_of_the_fleet():
 
 def test_takeovers_that_were_forgotten_are_counted_all_the_same(fleet, settings):
     fleet.takeover("alfa-1-aa")
-    before = of(samples_of(collect_metrics(cluster_status(settings))), "takeovers_total")
+    before = of(samples_of(collect_cluster_metrics(cluster_status(settings))), "takeovers_total")
     fleet.connection.exec_driver_sql("delete from takeovers")
-    assert of(samples_of(collect_metrics(cluster_status(settings))), "takeovers_total") == before == {(): 2}
+    assert of(samples_of(collect_cluster_metrics(cluster_status(settings))), "takeovers_total") == before == {(): 2}
 
 
 def test_the_file_of_the_fleet_lies_beside_those_of_the_shippers(fleet, settings, tmp_path):
     said = []
-    write(settings, said.append)
+    write_cluster_metrics(settings, said.append)
     found = samples((tmp_path / "loadsheet-fleet.prom").read_text(encoding="utf-8"))
     assert (of(found, "workers"), of(found, "oldest_waiting_seconds").keys(), said) == ({(): 1}, {()}, [])
     assert [path.name for path in tmp_path.iterdir()] == ["loadsheet-fleet.prom"]
@@ -94,7 +94,7 @@ def test_a_watch_or_worker_shows_the_fleet_and_keeps_its_file(fleet, settings, t
 
 def test_figures_are_taken_again_when_they_are_some_seconds_old(fleet, settings):
     now = [0.0]
-    live = CachedMetrics(settings, lambda: now[0])
+    live = CachedClusterMetrics(settings, lambda: now[0])
     assert of(samples_of(live()), "workers") == {(): 1}
     fleet.worker("gamma-1-cc")
     now[0] = CACHE_S - 1
@@ -108,8 +108,8 @@ def test_while_the_database_is_away_there_are_no_figures_of_the_fleet_and_it_is_
         database=f"postgresql://me:hunter2@/there?host={tmp_path}", metrics_file=tmp_path / "loadsheet.prom"
     )
     said = []
-    assert list(CachedMetrics(away)()) == []
-    with write_regularly(away, said.append, pause_s=0.001):
+    assert list(CachedClusterMetrics(away)()) == []
+    with writing_cluster_metrics(away, said.append, pause_s=0.001):
         while not said:
             time.sleep(0.01)
         time.sleep(0.1)  # it goes on trying meanwhile
@@ -121,8 +121,8 @@ def test_while_the_database_is_away_there_are_no_figures_of_the_fleet_and_it_is_
 
 def test_who_shares_no_ledger_has_no_figures_of_a_fleet(tmp_path):
     alone = Settings(metrics_file=tmp_path / "loadsheet.prom")
-    write(alone, print)
-    with write_regularly(alone, print):
+    write_cluster_metrics(alone, print)
+    with writing_cluster_metrics(alone, print):
         pass
     assert list(tmp_path.iterdir()) == []
     assert WatchStatus(alone).metrics() == [()]

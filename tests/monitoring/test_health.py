@@ -12,9 +12,7 @@ from monitored_runs import Clock, Exchange, house, samples
 from orders import MAPPINGS, write_orders
 from watch_process import watching
 
-from loadsheet.operations.monitoring import WatchStatus, serve_status
-from loadsheet.operations.monitoring.health_server import serve_health
-from loadsheet.operations.monitoring.watch_status import report_to_systemd
+from loadsheet.operations.health import WatchStatus, report_to_systemd, serve_health, serve_status
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
@@ -266,8 +264,8 @@ def test_a_watch_under_a_supervisor_answers_runs_and_says_when_it_stops(tmp_path
         assert (status, told["status"], told["shippers"][""]["exit_code"]) == (200, "ok", 0)
         found = samples(asked(address, "/metrics")[1].decode())
         assert found["loadsheet_entries", ("operation", "order.create"), ("state", "accepted")] == 3
-        heard = supervisor.hears_until("WATCHDOG=1")
+        heard = supervisor.hears_until("STATUS=the last run ended with 0")
+        supervisor.hears_until("WATCHDOG=1")
         assert watch.stop() == 0
     supervisor.hears_until("STOPPING=1")
     assert heard[0] == "READY=1\nSTATUS=watching"
-    assert "STATUS=the last run ended with 0" in heard

@@ -12,12 +12,12 @@ from reported_runs import House, create
 from sqlalchemy import create_engine
 
 from loadsheet.ledger import Settlement, State, open_ledger
+from loadsheet.ledger.queries import call_times, calls_by_outcome, ledger_figures
 from loadsheet.ledger.ledger_tables import metadata
-from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.operations.monitoring import WatchStatus
-from loadsheet.operations.monitoring.metrics import collect_metrics, exposition, metrics_path
+from loadsheet.operations.health import WatchStatus
+from loadsheet.operations.metrics import collect_metrics, exposition, metrics_path
+from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import LedgerBusy
-from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 

@@ -15,10 +15,9 @@ from ruamel.yaml import YAML
 from run_with_every_outcome import night
 from shared_ledger import a_fleet
 
+from loadsheet.deploy import monitoring_file
 from loadsheet.ledger import ExceptionStatus
-from loadsheet.operations.monitoring import NAMES, shipped_file
-from loadsheet.operations.monitoring.cluster_metrics import collect_metrics
-from loadsheet.operations.monitoring.metrics import exposition
+from loadsheet.operations.metrics import collect_cluster_metrics, exposition
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def exported(tmp_path_factory):
     with house(folder, Exchange(refused=[order_id(1)]), metrics_file=folder / "m.prom") as here:
         here.night(3)
     found = {}
-    text = (folder / "m.prom").read_text(encoding="utf-8") + exposition([collect_metrics(a_fleet())]).decode()
+    text = (folder / "m.prom").read_text(encoding="utf-8") + exposition([collect_cluster_metrics(a_fleet())]).decode()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
@@ -50,7 +49,7 @@ def asked(expression, exported):
 
 
 def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
-    board = json.loads(shipped_file("grafana.json"))
+    board = json.loads(monitoring_file("grafana.json"))
     expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     used = set().union(*(asked(expression, exported) for expression in expressions))
     assert used == exported.keys(), "what nobody looks at need not be exported"
@@ -64,7 +63,7 @@ def test_the_dashboard_asks_for_what_is_exported_and_shows_all_of_it(exported):
 
 
 def test_no_panel_of_the_dashboard_covers_another():
-    board = json.loads(shipped_file("grafana.json"))
+    board = json.loads(monitoring_file("grafana.json"))
     taken = set()
     for panel in board["panels"]:
         place = panel["gridPos"]
@@ -81,7 +80,7 @@ def test_no_panel_of_the_dashboard_covers_another():
 def test_the_alerts_ask_for_what_is_exported(exported):
     rules = [
         rule
-        for group in YAML(typ="safe").load(shipped_file("prometheus-alerts.yml"))["groups"]
+        for group in YAML(typ="safe").load(monitoring_file("prometheus-alerts.yml"))["groups"]
         for rule in group["rules"]
     ]
     used = set().union(*(asked(rule["expr"], exported) for rule in rules))
@@ -94,21 +93,15 @@ def test_the_alerts_ask_for_what_is_exported(exported):
 
 
 def test_no_alert_says_that_nothing_moves_while_something_is_under_way():
-    groups = YAML(typ="safe").load(shipped_file("prometheus-alerts.yml"))["groups"]
+    groups = YAML(typ="safe").load(monitoring_file("prometheus-alerts.yml"))["groups"]
     waiting = [rule["expr"] for group in groups for rule in group["rules"] if "oldest_waiting" in rule["expr"]]
     assert len(waiting) == 2
     assert all('(loadsheet_fleet_queue{state="under way"})) == 0' in expression for expression in waiting)
 
 
 def test_the_alerts_know_every_exit_code_that_stops_a_shipper():
-    text = shipped_file("prometheus-alerts.yml").decode()
+    text = monitoring_file("prometheus-alerts.yml")
     assert {int(code) for code in re.findall(r"loadsheet_last_run_exit_code == (\d+)", text)} == {65, 70, 75, 77, 78}
-
-
-def test_all_files_are_there_as_they_were_written():
-    assert len(NAMES) == 3
-    for name in NAMES:
-        assert shipped_file(name).endswith(b"\n")
 
 
 # questions about the ledger
@@ -135,7 +128,7 @@ def questions(tmp_path_factory):
 
 
 async def _answers(ledger):
-    metadata = parse_metadata(shipped_file("datasette.yaml").decode())
+    metadata = parse_metadata(monitoring_file("datasette.yaml"))
     served = Datasette([], immutables=[str(ledger)], metadata=metadata)
     await served.invoke_startup()
     queries = await served.get_canned_queries("ledger", None)
@@ -165,47 +158,26 @@ def test_the_questions_are_those_an_operator_has(questions):
     }
 
 
-def test_runs_that_failed_or_never_ended_are_found(questions):
+def test_the_questions_are_answered_from_the_ledger(questions):
     assert [(row["exit_code"], row["meaning"]) for row in questions["failed_runs"]] == [
         (None, "did not end"),
         (70, "an internal error, or rows do not balance"),
     ]
-
-
-def test_what_is_open_is_counted_by_shipper_and_age(questions):
     (row,) = questions["open_by_shipper_and_age"]
-    assert (row["shipper"], row["open"]) == ("acme", 3)
     ages = ("days_0_to_1", "days_2_to_7", "days_8_to_30", "days_over_30")
-    assert sum(row[age] for age in ages) == 3
+    assert (row["shipper"], row["open"], sum(row[age] for age in ages)) == ("acme", 3, 3)
     assert row["oldest_days"] > 8
-
-
-def test_the_history_of_a_key_is_told_from_its_beginning(questions):
     rows = questions["history_of_key"]
-    assert [(row["before"], row["after"]) for row in rows] == [
-        ("", "ready"),
-        ("ready", "sending"),
-        ("sending", "refused"),
-    ]
+    steps = [("", "ready"), ("ready", "sending"), ("sending", "refused")]
+    assert [(row["before"], row["after"]) for row in rows] == steps
     assert {row["file"] for row in rows} == {"acme_2026-03-04.xlsx"}
-
-
-def test_refusals_are_counted_by_reason(questions):
-    assert [(row["operation"], row["records"], row["for_example"]) for row in questions["refused_by_reason"]] == [
-        ("order.create", 1, "A-00002")
-    ]
-
-
-def test_the_slowest_calls_come_first(questions):
+    (row,) = questions["refused_by_reason"]
+    assert (row["operation"], row["records"], row["for_example"]) == ("order.create", 1, "A-00002")
     times = [row["duration_ms"] for row in questions["slowest_calls"]]
-    assert times[0] == 60_000
     assert times == sorted(times, reverse=True)
-
-
-def test_what_is_unknown_is_shown_with_its_last_attempt(questions):
-    assert [(row["key"], row["attempts"], row["reason"]) for row in questions["unknown"]] == [
-        ("A-00003", 1, "no answer within 60 s")
-    ]
+    assert times[0] == 60_000
+    (row,) = questions["unknown"]
+    assert (row["key"], row["attempts"], row["reason"]) == ("A-00003", 1, "no answer within 60 s")
 
 
 def test_the_guide_names_every_metric_that_is_exported_and_no_other(exported):

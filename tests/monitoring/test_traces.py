@@ -106,14 +106,14 @@ def test_a_collector_that_takes_nothing_is_told_once_and_changes_nothing_else(tm
 
 
 def test_without_an_endpoint_nothing_of_it_is_even_imported(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "loadsheet.operations.monitoring.tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "loadsheet.operations.tracing", raising=False)
     with house(tmp_path) as here:
         here.night(1)
-    assert "loadsheet.operations.monitoring.tracing" not in sys.modules
+    assert "loadsheet.operations.tracing" not in sys.modules
 
 
 def test_where_it_is_not_installed_a_sentence_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "loadsheet.operations.monitoring.tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "loadsheet.operations.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with house(tmp_path, otlp_endpoint="http://127.0.0.1:9") as here, pytest.raises(SettingsError) as raised:
         here.night(1)

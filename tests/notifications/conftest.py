@@ -10,9 +10,9 @@ from notification_servers import mailbox, web
 from reported_runs import House
 
 from loadsheet.operations.expected_files import overdue
-from loadsheet.operations.notifications import send_notifications
+from loadsheet.operations.notifications.notices import send_notifications
+from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import TokenRefused
-from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 
 

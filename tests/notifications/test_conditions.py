@@ -4,6 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,33 +43,31 @@ def play(nights, rules=PLAIN, step=timedelta(days=1)):
     return told
 
 
-def quick(*codes, **more):
-    return [[what for what, *_ in told] for told in play([{"exit_code": code} for code in codes], **more)]
+PAST_THREE_DAYS = Rules(again=timedelta(days=3))
 
 
-def test_a_failed_run_is_told_once_and_the_first_good_one_after_it_once():
-    assert quick(0, 77, 77, 77, 0, 0) == [[], ["opened"], [], [], ["closed"], []]
-
-
-def test_an_exchange_out_of_reach_is_told_after_so_many_runs_in_a_row():
-    assert quick(75, 0, 75, 75, 75, 0) == [[], [], [], ["opened"], [], ["closed"]]
-    assert quick(75, 75, rules=Rules(after=1)) == [["opened"], []]
-    assert quick(75, 75, 0, rules=Rules(after=3)) == [[], [], []]
-
-
-def test_another_reason_is_told_even_while_runs_fail():
-    assert quick(70, 77, 77, 0) == [["opened"], ["changed"], [], ["closed"]]
-    assert quick(77, 75, 75, 77) == [["opened"], [], ["changed"], ["changed"]]
-    assert quick(77, 75, 77) == [["opened"], [], []]
-
-
-def test_rows_that_need_someone_are_no_failure():
-    assert quick(1, 65, 0) == [[], [], []]
-
-
-def test_what_is_still_so_is_told_again_after_a_long_time_if_that_is_wished_for():
-    rules = Rules(again=timedelta(days=3))
-    assert quick(77, 77, 77, 77, 77, 77, 77, rules=rules) == [["opened"], [], [], ["again"], [], [], ["again"]]
+@pytest.mark.parametrize(
+    ("codes", "rules", "told"),
+    [
+        # a failed run is told once, and the first good one after it once
+        ((0, 77, 77, 77, 0, 0), PLAIN, [[], ["opened"], [], [], ["closed"], []]),
+        # an exchange out of reach is told after so many runs in a row
+        ((75, 0, 75, 75, 75, 0), PLAIN, [[], [], [], ["opened"], [], ["closed"]]),
+        ((75, 75), Rules(after=1), [["opened"], []]),
+        ((75, 75, 0), Rules(after=3), [[], [], []]),
+        # another reason is told even while runs fail
+        ((70, 77, 77, 0), PLAIN, [["opened"], ["changed"], [], ["closed"]]),
+        ((77, 75, 75, 77), PLAIN, [["opened"], [], ["changed"], ["changed"]]),
+        ((77, 75, 77), PLAIN, [["opened"], [], []]),
+        # rows that need someone are no failure
+        ((1, 65, 0), PLAIN, [[], [], []]),
+        # what is still so is told again after a long time, if that is wished for
+        ((77,) * 7, PAST_THREE_DAYS, [["opened"], [], [], ["again"], [], [], ["again"]]),
+    ],
+)
+def test_runs_that_fail_are_told_when_it_begins_changes_lasts_and_ends(codes, rules, told):
+    found = play([{"exit_code": code} for code in codes], rules)
+    assert [[what for what, *_ in one] for one in found] == told
 
 
 def test_a_run_that_did_not_happen_is_told_once_and_never_closed():
@@ -86,27 +85,14 @@ def test_nobody_knows_means_that_nothing_changes():
 
 
 @given(st.lists(night, max_size=25), st.integers(1, 4))
-def test_openings_and_closings_alternate_for_each_condition(nights, after):
-    is_open = Counter()
-    for told in play(nights, Rules(after=after)):
-        assert len({name for what, name, _ in told if what != "once"}) == len(
-            [1 for what, *_ in told if what != "once"]
-        )
-        for what, name, _ in told:
-            if what == "opened":
-                assert not is_open[name]
-                is_open[name] = 1
-            elif what in ("closed", "changed"):
-                assert is_open[name]
-                is_open[name] = int(what == "changed")
-
-
-@given(st.lists(night, max_size=25), st.integers(1, 4))
 def test_what_is_open_is_what_is_so(nights, after):
     """A model that looks at the whole past: told open is what is so now, told closed what is not."""
     is_open = set()
     for number, told in enumerate(play(nights, Rules(after=after)), start=1):
+        names = [name for what, name, _ in told if what != "once"]
+        assert len(names) == len(set(names)), "one change of a condition at a time"
         for what, name, _ in told:
+            assert what == "once" or (name in is_open) == (what != "opened")
             if what == "opened":
                 is_open.add(name)
             elif what == "closed":

@@ -9,8 +9,8 @@ import pytest
 from ledgers import drop_of, order, plan, unreadable, weight_problem
 from reported_runs import create
 
+from loadsheet.operations.notifications.fix_file_delivery import fix_mail
 from loadsheet.operations.notifications.state import Notice, open_store
-from loadsheet.operations.notifications.texts import fix_mail
 from loadsheet.problems import Problem, SettingsError, Where
 from loadsheet.settings import Settings
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from loadsheet.cli import invoke
+from loadsheet.cli.config import sample_file, trace
 from loadsheet.contract import Assumptions
 from loadsheet.settings import Settings, every_field
-from loadsheet.settings.display import sample, trace
 
 SECRET = "s3cret-canary"
 
@@ -121,7 +121,7 @@ def names_in(table, above=()):
 
 def test_the_sample_holds_every_setting_and_comes_to_the_defaults_commented_or_not(folder, capsys):
     text = config(capsys, "--sample").out
-    assert text == sample()
+    assert text == sample_file()
     file = folder / "loadsheet.toml"
     bare = Settings.load().model_dump()
     for version in (text, uncommented(text)):

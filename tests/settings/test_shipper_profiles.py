@@ -7,7 +7,12 @@ from click.shell_completion import ShellComplete
 
 from loadsheet.cli import loadsheet
 from loadsheet.problems import SettingsError
-from loadsheet.settings import Settings, profiles, shippers_in
+from loadsheet.settings import Settings, shippers_in
+
+
+def profiles():
+    """The settings of every declared shipper; the only ones under an empty name if none is declared."""
+    return {name: Settings.load(shipper=name) for name in shippers_in() or ("",)}
 
 
 def test_without_shippers_there_is_one_profile_and_nothing_changes(write):

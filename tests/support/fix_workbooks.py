@@ -10,8 +10,7 @@ from typing import NamedTuple
 from openpyxl import load_workbook
 
 from loadsheet import stages
-from loadsheet.cli.connections import exchange_client
-from loadsheet.cli.ledger_access import held_ledger
+from loadsheet.cli.access import exchange_client, held_ledger
 from loadsheet.dispatch import UnknownTimer
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder

@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "loadsheet"
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN, END = "```mermaid\n", "```"
 PIPELINE = {"pipeline", "stages", "ledger_sink"}
-MODULES = {"ingest", "watch"}
+MODULES = {"ingest", "inbox_watch"}
 LEFT_OUT = {"settings"}
 
 

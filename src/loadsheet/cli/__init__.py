@@ -45,17 +45,17 @@ COMMANDS = {
     "run": CommandSpec("run", "Process every finished file in the inbox, submit what is ready, report on every row."),
     "watch": CommandSpec("watch", "Keep running, and start a run whenever files are finished or entries wait."),
     "worker": CommandSpec(
-        "worker", "Do the runs that schedules and watches request, together with workers on other machines."
+        "fleet", "Do the runs that schedules and watches request, together with workers on other machines."
     ),
     "check": CommandSpec("check", "Show what is wrong with files. Nothing is sent or stored."),
     "show": CommandSpec("show", "Show everything known about one order or tender."),
     "runs": CommandSpec("show", "List the latest runs with their exit codes and results."),
-    "workers": CommandSpec("workers", "Show the processes that share the ledger, the queue and the shared rate."),
+    "workers": CommandSpec("fleet", "Show the processes that share the ledger, the queue and the shared rate."),
     "expected": CommandSpec("expected", "List expected files, and what is late."),
     "report": CommandSpec("report", "Rebuild the reports of a run from the current ledger."),
     "pull": CommandSpec("pull", "Download what the exchange lists."),
     "resolve": CommandSpec("resolve", "Show records with an unknown outcome, or decide about them."),
-    "retry": CommandSpec("retry", "Make refused or held entries ready again: the next run sends them."),
+    "retry": CommandSpec("resolve", "Make refused or held entries ready again: the next run sends them."),
     "doctor": CommandSpec("doctor", "Check everything a run needs, and say what to do about each problem."),
     "config": CommandSpec("config", "Show the settings, and where each comes from."),
     "mapping": CommandSpec("mapping", "Draft, check, preview, test and compare mapping files."),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loadsheet.cli.ledger_access import clock, ledger_to_read
+from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.ledger import Run
@@ -112,10 +112,9 @@ def replay(file: Path, *, folder: Path | None, as_json: bool) -> int:
 
     done = run_replay(file, folder)
     if as_json:
-        result = done._asdict() | {"manifest": None, "run": done.manifest.run, "is_same": done.is_same}
-        result["differences"] = [difference._asdict() for difference in done.differences]
-        del result["manifest"]
-        print_json(result)
+        values = {name: value for name, value in done._asdict().items() if name != "manifest"}
+        differences = [difference._asdict() for difference in done.differences]
+        print_json(values | {"differences": differences, "run": done.manifest.run, "is_same": done.is_same})
     else:
         print_lines(_replay_lines(done))
     for remark in () if as_json else done.remarks:

@@ -9,7 +9,7 @@ import msgspec
 
 from loadsheet.checking import Checked, Finding, check_files, problems_of
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
-from loadsheet.cli.output import print_json, say
+from loadsheet.cli.output import counted, print_json, say
 from loadsheet.mapping import load_folder
 from loadsheet.problem_groups import Cause
 from loadsheet.reading import start_fork_server
@@ -53,13 +53,9 @@ def check(
             say(describe_cause(cause))
         for line in left_out.sentences():
             say(line)
-        counts = f"{_counted(result.errors, 'error')}, {_counted(result.warnings, 'warning')}"
-        say(f"{_counted(result.usable, 'document')} could be sent; {counts}")
+        counts = f"{counted(result.errors, 'error')}, {counted(result.warnings, 'warning')}"
+        say(f"{counted(result.usable, 'document')} could be sent; {counts}")
     return result.exit_code
-
-
-def _counted(count: int, unit: str) -> str:
-    return f"{count} {unit}{'' if count == 1 else 's'}"
 
 
 def describe_cause(cause: Cause) -> str:

@@ -14,8 +14,15 @@ from click.shell_completion import get_completion_class
 
 from loadsheet.cli.options import CONFIG, load_each, together
 from loadsheet.cli.output import say
-from loadsheet.deploy import KINDS, Credential, Site, files, traps, zone_of_this_machine
-from loadsheet.operations.monitoring import NAMES, shipped_file
+from loadsheet.deploy import (
+    KINDS,
+    MONITORING_FILES,
+    Credential,
+    Site,
+    monitoring_file,
+    traps,
+    zone_of_this_machine,
+)
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 from loadsheet.settings.places import address_of
@@ -114,7 +121,7 @@ def _scheduled(kinds: list[str], *, at: time, zone: str, user: str | None, confi
     made: dict[str, str] = {}
     for kind in kinds:
         who = user or ("S-1-5-19" if kind == "windows" else "loadsheet")
-        made |= files(kind, _site(sound, at=at, zone=zone, user=who))
+        made |= KINDS[kind](_site(sound, at=at, zone=zone, user=who))
     for line in traps(at, zone, _today()):
         say(f"loadsheet: {line}")
     return made
@@ -193,7 +200,7 @@ def _completion(shell: str) -> str:
 
 
 def _monitoring() -> dict[str, str]:
-    return {f"loadsheet-{name}": shipped_file(name).decode("utf-8") for name in NAMES}
+    return {f"loadsheet-{name}": monitoring_file(name) for name in MONITORING_FILES}
 
 
 def _print_or_write(made: Mapping[str, str], to: Path | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.connections import exchange_client
+from loadsheet.cli.access import exchange_client
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, Target, load, together
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.contract import register

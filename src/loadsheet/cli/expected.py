@@ -5,17 +5,17 @@ from itertools import islice
 
 import click
 
-from loadsheet.cli.ledger_access import clock, ledger_to_read
+from loadsheet.cli.access import clock, ledger_to_read
 from loadsheet.cli.options import JSON, STATE, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations import expected_files
+from loadsheet.operations.expectation_suggestions import DAYS, as_toml, suggest
 from loadsheet.operations.expected_files import ExpectationStatus, has_holidays, local_text, zone_of
-from loadsheet.operations.expected_files.suggestions import DAYS, as_toml, suggest
 from loadsheet.schedules import Schedule
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import Expectation
+from loadsheet.settings.operations_sections import Expectation
 
 LATE = 1
 _LAST = _NEXT = 3  # arrivals and runs shown
@@ -46,7 +46,14 @@ def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, 
             {
                 "expected": [_as_json(status) for status in awaited],
                 "late": [{"what": overdue.name, "text": overdue.text} for overdue in late],
-                "schedules": [_scheduled(schedule, now) for schedule in settings.schedules.timetable],
+                "schedules": [
+                    {
+                        "schedule": schedule.expression,
+                        "zone": schedule.zone,
+                        "next": [stamp(when) for when in _nexts(schedule, now)],
+                    }
+                    for schedule in settings.schedules.timetable
+                ],
             }
         )
     elif not settings.expected_files.expect:
@@ -66,9 +73,11 @@ def _print_status(settings: Settings, queries: LedgerQueries, now: datetime, *, 
     for text in (*(status.text for status in awaited if status.late), *missing):
         say(f"late: {text}")
     if settings.schedules.timetable and not as_json:
-        print_table(
-            ["Schedule", "Zone", "Next runs"], [_row_of(schedule, now) for schedule in settings.schedules.timetable]
-        )
+        rows = []
+        for schedule in settings.schedules.timetable:
+            nexts = [local_text(moment, zone_of(schedule.zone)) for moment in _nexts(schedule, now)]
+            rows.append([schedule.expression, schedule.zone, "; ".join(nexts) or "never"])
+        print_table(["Schedule", "Zone", "Next runs"], rows)
     return LATE if late else 0
 
 
@@ -89,33 +98,12 @@ def _as_json(status: ExpectationStatus) -> dict[str, object]:
         {"name": came.name, "came": stamp(came.came), "run": came.run, "set_aside": came.set_aside}
         for came in status.came
     ]
-    due, upcoming = (stamp(when) if when else None for when in (status.due, status.next_due))
-    return {
-        "name": status.name,
-        "due": due,
-        "next_due": upcoming,
-        "late": status.late,
-        "text": status.text,
-        "came": came,
-    }
+    dues = {name: stamp(when) if when else None for name, when in (("due", status.due), ("next_due", status.next_due))}
+    return {"name": status.name, **dues, "late": status.late, "text": status.text, "came": came}
 
 
 def _nexts(schedule: Schedule, now: datetime) -> list[datetime]:
     return list(islice(schedule.after(now), _NEXT))
-
-
-def _row_of(schedule: Schedule, now: datetime) -> list[str]:
-    zone = zone_of(schedule.zone)
-    nexts = "; ".join(local_text(moment, zone) for moment in _nexts(schedule, now))
-    return [schedule.expression, schedule.zone, nexts or "never"]
-
-
-def _scheduled(schedule: Schedule, now: datetime) -> dict[str, object]:
-    return {
-        "schedule": schedule.expression,
-        "zone": schedule.zone,
-        "next": [stamp(when) for when in _nexts(schedule, now)],
-    }
 
 
 def _suggest(settings: Settings, queries: LedgerQueries, now: datetime, timezone: str, *, as_json: bool) -> int:

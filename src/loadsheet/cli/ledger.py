@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 
 from loadsheet import exit_codes
-from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
+from loadsheet.cli.access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -213,23 +213,19 @@ def _move_or_report(
 ) -> int:
     """Move the ledger of one shipper; a failure is reported and does not stop the others."""
     try:
-        moved.append(_move_one(shipper, settings_or_raise(settings), source))
+        own = settings_or_raise(settings)
+        if not own.is_shared:
+            text = "`database` is not a PostgreSQL URL: set it to the new database, postgresql://USER@HOST/NAME"
+            raise SettingsError(text)
+        file = source or own.state / "ledger.db"
+        to = Destination(own.database_url, own.state, own.cluster.takeover_s)
+        done = move_all(file, to, clock(), allow_network=own.ledger.allow_network)
     except LoadsheetError as error:
         say(f"loadsheet: {f'{shipper}: ' if shipper else ''}{error}")
         return error.exit_code
-    return 0
-
-
-def _move_one(shipper: str, settings: Settings, source: Path | None) -> dict[str, object]:
-    if not settings.is_shared:
-        raise SettingsError(
-            "`database` is not a PostgreSQL URL: set it to the new database, postgresql://USER@HOST/NAME"
-        )
-    file = source or settings.state / "ledger.db"
-    to = Destination(settings.database_url, settings.state, settings.cluster.takeover_s)
-    done = move_all(file, to, clock(), allow_network=settings.ledger.allow_network)
     kept = str(done.kept_as) if done.kept_as.exists() else None
-    return {"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept}
+    moved.append({"shipper": shipper, "from": str(file), "to": done.to, "rows": done.counts, "kept_as": kept})
+    return 0
 
 
 def _move_lines(result: dict[str, Any]) -> list[str]:
@@ -281,7 +277,9 @@ def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, a
     if yes and not wanted.because:
         raise click.UsageError("erasing needs --because TEXT: the reason is stored with the decision")
     with held_ledger(settings) if yes else ledger_to_read(settings) as ledger:
-        found = find(settings, ledger, _file(settings), key)
+        # copies are in the folder of the file, also if the ledger was moved
+        file = settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
+        found = find(settings, ledger, file, key)
         if not found.entries:
             say(f"nothing is known about {key}; if its erasure was interrupted, `loadsheet ledger vacuum` completes it")
             return NOTHING_KNOWN
@@ -290,11 +288,6 @@ def forget(*, settings: Settings, key: str, because: str, who: str, yes: bool, a
             _erase(settings, ledger, found, wanted)
     _print_erasure(found, erasure, done=yes, as_json=as_json)
     return 0
-
-
-def _file(settings: Settings) -> Path:
-    """The file of the ledger, or its file before it was moved. Copies are in the same folder."""
-    return settings.state / "ledger.db" if settings.is_shared else file_of(settings.database_url)
 
 
 def _erase(settings: Settings, ledger: Ledger, found: Traces, wanted: Request) -> None:

@@ -68,6 +68,11 @@ def print_lines(lines: Sequence[str]) -> None:
         click.echo(printable(line))
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: `1 error`, `2 errors`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 _NOTHING_DONE = "not confirmed: nothing was done"
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from loadsheet.cli.connections import exchange_client
-from loadsheet.cli.ledger_access import clock
+from loadsheet.cli.access import clock, exchange_client
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, STATE, Target, load, together
 from loadsheet.cli.output import print_json, print_table, say
 from loadsheet.contract import BY_NAME, overview_of
@@ -68,7 +67,8 @@ def pull(
         click.echo("\n".join(layout(subject).names))
         return 0
     laid_out = layout(subject, _chosen(subject, columns))
-    _check(target)
+    if target is not None and target.suffix.lower() not in FORMS:
+        raise click.BadParameter(f"{target}: the file must end in {', '.join(FORMS)}", param_hint="--to")
     settings = load(config, **given)
     with exchange_client(settings) as client:
         operation = BY_NAME[f"{subject}.list"]
@@ -99,13 +99,9 @@ def _chosen(subject: str, columns: Sequence[str]) -> list[str]:
     return chosen
 
 
-def _check(target: Path | None) -> None:
-    if target is not None and target.suffix.lower() not in FORMS:
-        raise click.BadParameter(f"{target}: the file must end in {', '.join(FORMS)}", param_hint="--to")
-
-
 def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> None:
     """The listing on stdout."""
+    first = islice(pulled.records(), _SHOWN)
     if as_json:
         write_json(pulled, sys.stdout)
         sys.stdout.flush()  # raises here if the pipe is closed
@@ -113,21 +109,12 @@ def _show(pulled: Pulled, laid_out: Layout, *, as_json: bool, chosen: bool) -> N
         write_table(pulled, sys.stdout, laid_out)
         sys.stdout.flush()
     elif chosen:
-        rows = [
-            [text_of(value) for value in row]
-            for record in _first_records(pulled)
-            for at, row in laid_out.rows(record)
-            if not at
-        ]
+        rows = [[text_of(value) for value in row] for record in first for at, row in laid_out.rows(record) if not at]
         print_table([column.head for column in laid_out.tables[0].columns], rows)
     else:
-        print_table(_HEADS, [_overview_row(pulled, record) for record in _first_records(pulled)])
+        print_table(_HEADS, [_overview_row(pulled, record) for record in first])
     if sys.stdout.isatty() and not as_json and pulled.counted.wanted > _SHOWN:
         say(f"the first {_SHOWN} are shown; --to FILE.xlsx writes all")
-
-
-def _first_records(pulled: Pulled) -> list[dict[str, object]]:
-    return list(islice(pulled.records(), _SHOWN))
 
 
 def _overview_row(pulled: Pulled, record: dict[str, object]) -> list[object]:

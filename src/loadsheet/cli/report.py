@@ -10,8 +10,7 @@ import click
 
 from loadsheet import exit_codes, reconcile, reports
 from loadsheet.annotations import import_annotations, unread_workbooks
-from loadsheet.cli.connections import exchange_client
-from loadsheet.cli.ledger_access import held_ledger, ledger_to_read
+from loadsheet.cli.access import exchange_client, held_ledger, ledger_to_read
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.contract import BY_NAME
@@ -75,7 +74,8 @@ def report(
     with ledger_to_read(settings) as ledger:
         selection = _select(ledger.queries, name, day)
         if selection is None:
-            say(f"{_missing_text(name, day)}; `loadsheet runs` lists the runs")
+            missing = f"there was no run on {day}" if day else f"there is no run {name or 'yet'}"
+            say(f"{missing}; `loadsheet runs` lists the runs")
             return NOTHING_THERE
         _keep_annotations(settings, ledger, selection.run.name)
         written, found = _write(ledger.queries, selection, settings, ask=ask)
@@ -89,8 +89,10 @@ def report(
         print_raw_json(written.summary.to_json())
     else:
         print_lines(written.sentences)
-    if opening:
-        _open(written)
+    if opening:  # the page, or the workbook if there is none
+        path = next(path for path in written.paths if path.suffix in (".html", ".xlsx"))
+        if click.launch(str(path.absolute())):
+            say(f"no program on this machine could open {path}")
     return 0
 
 
@@ -101,12 +103,6 @@ def _check(name: str | None, day: str | None) -> None:
         raise click.BadParameter(f"{day} is not a date; write it as 2026-03-04", param_hint="--day")
     if name is not None and _DAY.fullmatch(name):
         raise click.BadParameter(f"{name} is a date; write --day {name}", param_hint="--run")
-
-
-def _missing_text(name: str | None, day: str | None) -> str:
-    if day:
-        return f"there was no run on {day}"
-    return f"there is no run {name}" if name else "there is no run yet"
 
 
 def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Selection | None:
@@ -122,13 +118,13 @@ def _select(queries: LedgerQueries, name: str | None, day: str | None) -> Select
     if not runs:
         return None
     first, last = runs[0], runs[-1]
-    run = replace(last, name=day, started_at=first.started_at, exit_code=_exit_code(runs)) if day else last
+    if not day:
+        return Selection(last, tuple(runs), tuple(queries.drops_of(*runs)))
+    code = last.exit_code
+    if code == 0:
+        code = int(any(run.exit_code in exit_codes.ROWS_NEED_SOMEONE for run in runs))
+    run = replace(last, name=day, started_at=first.started_at, exit_code=code)
     return Selection(run, tuple(runs), tuple(queries.drops_of(*runs)))
-
-
-def _exit_code(runs: Sequence[Run]) -> int | None:
-    last = runs[-1].exit_code
-    return int(any(run.exit_code in exit_codes.ROWS_NEED_SOMEONE for run in runs)) if last == 0 else last
 
 
 def _keep_annotations(settings: Settings, ledger: Ledger, folder: str) -> None:
@@ -166,10 +162,3 @@ def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:
         return {}
     with exchange_client(settings) as client:
         return fetch_listings(client, subjects)
-
-
-def _open(written: reports.Written) -> None:
-    """Open the page, or the workbook if there is none."""
-    path = next(path for path in written.paths if path.suffix in (".html", ".xlsx"))
-    if click.launch(str(path.absolute())):
-        say(f"no program on this machine could open {path}")

@@ -1,25 +1,26 @@
-"""`loadsheet resolve`: shows entries with an unknown outcome and all evidence, and records a person's decision with who, when and why."""
+"""`loadsheet resolve` and `retry`: show entries with an unknown outcome and all evidence; record decisions with who, when and why."""
 
 import getpass
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import click
 
-from loadsheet.cli.connections import exchange_client
-from loadsheet.cli.ledger_access import held_ledger, holder_of, ledger_to_read
+from loadsheet.cli.access import exchange_client, held_ledger, holder_of, ledger_to_read
 from loadsheet.cli.options import EXCHANGE, JSON, STATE, with_settings
-from loadsheet.cli.output import confirm, confirm_by_typing, print_json, print_lines, say
+from loadsheet.cli.output import confirm, confirm_by_typing, print_json, print_lines, print_table, say
 from loadsheet.contract import BY_NAME, Action
 from loadsheet.dispatch import Listings, UnknownTimer, fetch_listings
 from loadsheet.dispatch.unknown_rules import SAME_TWICE, Case, conclude, possibly_doubled, sends_that_may_have_worked
 from loadsheet.dispatch.verification import unknown_cases
 from loadsheet.ledger import Choice, Entry, Ledger, Settlement, State
-from loadsheet.ledger.decisions import unproved
+from loadsheet.ledger.decisions import Retry, judge_retry, unproved
 from loadsheet.problems import LoadsheetError, Problem
 from loadsheet.settings import Settings
 
 UNKNOWN_LEFT = 1
 NOTHING_DECIDED = 1
+NOTHING_FOUND = 1
 _MOVES_GOODS = (Action.CREATE, Action.CONFIRM)  # must not be duplicated by accident
 
 
@@ -101,7 +102,12 @@ def resolve(
     if not as_json:
         _show(unresolved, _NONE_SENDING, as_json=False)
     _confirm(key, unresolved, choice, yes=yes, doubling=doubling)
-    _decide(settings, unresolved, choice, who or getpass.getuser(), comment.strip())
+    who = who or getpass.getuser()
+    chosen = [
+        Choice(one.entry, _settlement(one, choice, f"{who}: {comment.strip()}"), one.evidence) for one in unresolved
+    ]
+    with held_ledger(settings) as ledger:
+        _decide(ledger, chosen, who=who, choice=choice, comment=comment.strip())
     if as_json:
         print_json([{**one.details, "decided": choice} for one in unresolved])
     return 0
@@ -230,21 +236,9 @@ def _confirm(key: str, unresolved: list[Unresolved], choice: str, *, yes: bool, 
         confirm(f"{choice}: {len(unresolved)} of {key}?")
 
 
-def _decide(settings: Settings, unresolved: list[Unresolved], choice: str, who: str, comment: str) -> None:
-    chosen = [Choice(one.entry, _settlement(one, choice, who, comment), one.evidence) for one in unresolved]
-    with held_ledger(settings) as ledger:
-        run = ledger.begin_run()
-        try:
-            ledger.decide(run, chosen, who=who, choice=choice, comment=comment)
-        except LoadsheetError as error:
-            ledger.end_run(run, exit_code=error.exit_code, summary={"entries": {}, "decided": 0})
-            raise
-        ledger.end_run(run, exit_code=0, summary={"entries": {}, "decided": len(chosen)})
-
-
-def _settlement(one: Unresolved, choice: str, who: str, comment: str) -> Settlement:
+def _settlement(one: Unresolved, choice: str, reason: str) -> Settlement:
+    """What becomes of an entry by a decision; `reason` names the person."""
     entry, sends = one.entry, sends_that_may_have_worked(one.details["attempts"])
-    reason = f"{who}: {comment}"
     if choice == "accepted":
         return Settlement(entry.id, State.ACCEPTED, f"found at the exchange by {reason}")
     if choice == "send again":
@@ -253,3 +247,106 @@ def _settlement(one: Unresolved, choice: str, who: str, comment: str) -> Settlem
         return Settlement(entry.id, State.READY, f"sent again by decision of {reason}", problems=problems)
     unproven = Problem("X702", values={"text": f"its outcome was never proved; given up by {reason}"})
     return Settlement(entry.id, State.HELD, f"given up by {reason}; its outcome was never proved", problems=(unproven,))
+
+
+def _decide(ledger: Ledger, chosen: list[Choice], *, who: str, choice: str, comment: str) -> None:
+    """Record decisions as a run of their own, also if they fail."""
+    run = ledger.begin_run()
+    try:
+        ledger.decide(run, chosen, who=who, choice=choice, comment=comment)
+    except LoadsheetError as error:
+        ledger.end_run(run, exit_code=error.exit_code, summary={"entries": {}, "decided": 0})
+        raise
+    ledger.end_run(run, exit_code=0, summary={"entries": {}, "decided": len(chosen)})
+
+
+# ---- retry ----
+
+
+class Candidate(NamedTuple):
+    """A requested entry, and whether it may be sent again."""
+
+    entry: Entry
+    retry: Retry
+
+
+@click.command()
+@click.argument("key", required=False)
+@click.option("--file", "file", help="All refused or held entries of this file.")
+@click.option("--held", is_flag=True, help="Only held entries.")
+@click.option("--refused", is_flag=True, help="Only entries that the exchange refused.")
+@click.option("--comment", default="", help="Reason; stored with the decision.")
+@click.option("--who", default="", help="Name of the person who decides (default: the user's name).")
+@click.option("--dry-run", is_flag=True, help="Only show what would be sent.")
+@with_settings(STATE)
+@JSON
+def retry(
+    *,
+    settings: Settings,
+    key: str | None,
+    file: str | None,
+    held: bool,
+    refused: bool,
+    comment: str,
+    who: str,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Make refused or held entries ready again: the next run sends them.
+
+    A held change of an accepted record is sent as an update. Records with an unknown outcome are not released here: use loadsheet
+    resolve.
+    """
+    if not (key or file or held or refused):
+        raise click.UsageError("give a KEY, --file NAME, --held or --refused")
+    states = [state for state, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
+    with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
+        found = list(_candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))
+        going = [candidate for candidate in found if not candidate.retry.refusal]
+        if going and not dry_run:
+            _release(ledger, going, who or getpass.getuser(), comment)
+    _print_candidates(found, as_json=as_json, dry_run=dry_run)
+    return 0 if going else NOTHING_FOUND
+
+
+def _candidates(ledger: Ledger, key: str | None, file: str | None, states: list[State]) -> Iterator[Candidate]:
+    """The requested entries in these states, each with the verdict on it."""
+    queries = ledger.queries
+    if file:
+        entries: Iterator[Entry] = (entry for drop in queries.drops_named(file) for entry in queries.entries_of(drop))
+    elif key:
+        entries = iter(queries.entries_by_key(key))
+    else:
+        entries = queries.entries_in(*states)
+    for entry in entries:
+        if entry.state in states and (not key or entry.key == key or entry.key.startswith(f"{key}/")):
+            traces = list(queries.traces_on([entry.lane], *State))
+            yield Candidate(entry, judge_retry(entry, queries.attempts_of(entry.id), traces))
+
+
+def _release(ledger: Ledger, going: list[Candidate], who: str, comment: str) -> None:
+    reason = f"retried by {who}" + (f": {comment}" if comment else "")
+    chosen = [
+        Choice(entry, Settlement(entry.id, State.READY, reason), entry.reason, retry.operation)
+        for entry, retry in going
+    ]
+    _decide(ledger, chosen, who=who, choice="retry", comment=comment)
+
+
+def _print_candidates(found: list[Candidate], *, as_json: bool, dry_run: bool) -> None:
+    rows = [
+        {
+            "entry": candidate.entry.id,
+            "operation": candidate.retry.operation or candidate.entry.operation,
+            "key": candidate.entry.key,
+            "state": candidate.entry.state if dry_run or candidate.retry.refusal else State.READY,
+            "told": candidate.retry.refusal or f"{'would be' if dry_run else 'is'} sent by the next run",
+        }
+        for candidate in found
+    ]
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(["Entry", "Operation", "Key", "State", ""], [list(row.values()) for row in rows])
+    else:
+        click.echo("no matching entry is refused or held", err=True)

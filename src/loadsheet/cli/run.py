@@ -1,25 +1,28 @@
 """`loadsheet run`: processes every finished file in the inbox once; for several shippers, one after the other.
 
-Owns: the output of a run, and the combined exit code of several shippers. A failure of one shipper does not stop the others.
+Owns: the output of a run, the combined exit code of several shippers, and that ledger, `run.json` and exit code agree about the end of a
+run. A failure of one shipper does not stop the others.
 """
 
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import click
 import msgspec
 
-from loadsheet import exit_codes, pipeline
-from loadsheet.cli import Failed, Terminated, attempt
+from loadsheet import exit_codes, pipeline, reports
+from loadsheet.cli import Failed, Terminated, attempt, exit_code_of
+from loadsheet.cli.access import clock, dispatcher_for, held_ledger, ledger_to_read
 from loadsheet.cli.check import describe_cause
-from loadsheet.cli.connections import dispatcher_for, say_strays
-from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -35,21 +38,25 @@ from loadsheet.cli.options import (
     together,
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
-from loadsheet.cli.run_end import RunEnd
 from loadsheet.credentials import source
 from loadsheet.dry_run import WAITING, Forecast, forecast_run
 from loadsheet.file_modes import write_privately
-from loadsheet.inbox import make_inbox
-from loadsheet.internal_errors import isolated
+from loadsheet.inbox import files_outside, make_inbox
+from loadsheet.internal_errors import fault_summary, isolated
 from loadsheet.ledger import Ledger, State, open_ledger
 from loadsheet.ledger.ledger_opening import is_there
 from loadsheet.ledger.location import refuse_beside_a_file
 from loadsheet.mapping import load_folder
+from loadsheet.operations.retention import keep
 from loadsheet.operations.run_hooks import run_with_hooks
-from loadsheet.problems import LoadsheetError, SettingsError, TokenRefused
+from loadsheet.problems import FolderError, LoadsheetError, SettingsError, TokenRefused
+from loadsheet.run_archive import seal_after_run
 from loadsheet.settings import EMBEDDED, Settings
+from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Result
 
+_AFTER_THE_END = "the steps after the end of the run"
+_STRAYS_SHOWN = 5
 _FORECAST_WORDS = {
     "ready": "would be sent",
     WAITING: "would wait for their order or tender",
@@ -69,9 +76,6 @@ class ShipperOutcome(NamedTuple):
     stopped: str = ""
 
 
-Show = Callable[[ShipperOutcome], None]
-
-
 class OutputOptions(NamedTuple):
     """The output options of a run."""
 
@@ -81,7 +85,73 @@ class OutputOptions(NamedTuple):
     verbose: bool
 
 
+Show = Callable[[ShipperOutcome], None]
 Action = Callable[[Settings, OutputOptions, Show], ShipperOutcome]
+"""Runs one shipper, or forecasts its run, and shows the outcome."""
+
+
+class RunEnd:
+    """The context in which a run ends. `result` is the recorded result, None before the end is recorded. `ledger` opens the ledger for
+    changes. An exception that leaves the block later is recorded and raised on.
+    """
+
+    def __init__(self, settings: Settings, ledger: Callable[[], AbstractContextManager[Ledger]]) -> None:
+        self._settings, self._ledger = settings, ledger
+        self.result: Result | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: TracebackType | None) -> None:
+        if error is not None and self.result is not None:
+            why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            ended = replace(
+                self.result, exit_code=exit_code_of(error), undone={**self.result.undone, _AFTER_THE_END: why}
+            )
+            self._record(self.result, ended)
+
+    def archive_and_purge(self, ledger: Ledger, result: Result) -> Result:
+        """After the end of the run, while its ledger is held: write its capsule and apply the retention. Returns the result with the failures."""
+        self.result = result
+        faults: dict[str, str] = {}
+        with isolated("the capsule", faults):
+            seal_after_run(self._settings, ledger.queries, result.reports.summary.run, clock()(), say)
+        with isolated("keeping", faults):
+            keep(self._settings, ledger, clock()(), say)
+        return result.without(faults)
+
+    def correct_if_changed(self, result: Result) -> Result:
+        """Report and record the result if it differs from the recorded one. Returns it with the corrected reports."""
+        before = self.result
+        if before is None or (before.exit_code, before.undone) == (result.exit_code, result.undone):
+            return result
+        new = {step: why for step, why in result.undone.items() if step not in before.undone}
+        run = result.reports.summary.run
+        say(f"loadsheet: run {run} is recorded; these steps failed with an internal error: {fault_summary(new)}")
+        return self._record(before, result)
+
+    def _record(self, before: Result, result: Result) -> Result:
+        written = result.reports.with_failed_steps(result.exit_code, result.undone)
+        self.result = replace(result, reports=written)
+        with _report_failure("the ledger", before), self._ledger() as ledger:
+            ledger.maintenance.correct_end(written.summary.run, exit_code=result.exit_code, summary=written.in_ledger)
+        with _report_failure(reports.SUMMARY, before):
+            reports.rewrite_summary(written, self._settings)
+        return self.result
+
+
+@contextmanager
+def _report_failure(where: str, before: Result) -> Iterator[None]:
+    """Report if the result of a run cannot be recorded in this place."""
+    why: dict[str, str] = {}
+    try:
+        with isolated(where, why):
+            yield
+    except LoadsheetError as error:
+        why[where] = str(error)
+    if why:
+        run = before.reports.summary.run
+        say(f"loadsheet: {where} still shows exit code {before.exit_code} for run {run}: {why[where]}")
 
 
 def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None) -> datetime | None:
@@ -132,8 +202,7 @@ def run(
             if len(found) == 1
             else _run_each(found, action, output)
         )
-        if serves_all(found):
-            say_strays(config, found)
+        say_strays(config, found)
         return code
 
 
@@ -157,7 +226,9 @@ def _run_each(
     """Run several shippers independently; returns the worst exit code."""
     outcomes: dict[str, ShipperOutcome] = {}
     for name, settings in found.items():
-        outcome = outcomes[name] = _run_isolated(settings, lambda settings: action(settings, output, _show_nothing))
+        done = attempt(partial(_act_on, settings, action, output))
+        outcome = ShipperOutcome(done.exit_code, stopped=done.why) if isinstance(done, Failed) else done
+        outcomes[name] = outcome
         if outcome.lines and not output.as_json:
             print_lines([f"{name}:", *outcome.lines])
         if outcome.stopped:
@@ -176,14 +247,9 @@ def _run_each(
     return worst
 
 
-def _run_isolated(settings: Settings | SettingsError, action: Callable[[Settings], ShipperOutcome]) -> ShipperOutcome:
-    """Run one shipper; an exception becomes an outcome with its exit code."""
-    outcome = attempt(lambda: action(settings_or_raise(settings)))
-    return ShipperOutcome(outcome.exit_code, stopped=outcome.why) if isinstance(outcome, Failed) else outcome
-
-
-def _show_nothing(_outcome: ShipperOutcome) -> None:
-    """Print nothing: with several shippers, each outcome is printed after its run."""
+def _act_on(settings: Settings | SettingsError, action: Action, output: OutputOptions) -> ShipperOutcome:
+    """The outcome of one of several shippers, which is printed after its run."""
+    return action(settings_or_raise(settings), output, lambda _outcome: None)
 
 
 def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> ShipperOutcome:
@@ -284,6 +350,28 @@ def _forecast_lines(forecast: Forecast, limit: int) -> Iterator[str]:
     if unknown:
         counts.append(f"{unknown:,} unknown records of earlier runs would be verified first")
     yield "; ".join(counts) + ". Nothing was moved, stored or sent"
+
+
+def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsError]) -> None:
+    """Report the files in the shared inbox that are outside the shippers' folders, because no run processes them; only if `shippers` are
+    all that are declared. For a shipper with wrong settings, its default folder counts.
+    """
+    if not serves_all(shippers):
+        return
+    try:
+        shared = Settings.load(config)
+        own = [found.inbox if isinstance(found, Settings) else shared.inbox / name for name, found in shippers.items()]
+        own = [folder for folder in own if folder.is_relative_to(shared.inbox)]
+        names = files_outside(shared, own) if shared.inbox_address or shared.inbox.is_dir() else []
+    except (FolderError, SettingsError) as error:
+        say(f"loadsheet: {error}")
+        return
+    if names:
+        named = ", ".join(names[:_STRAYS_SHOWN]) + (" ..." if len(names) > _STRAYS_SHOWN else "")
+        count = "1 file is" if len(names) == 1 else f"{len(names)} files are"
+        say(
+            f"{count} in {place_shown(shared.inbox)}, outside the shippers' folders, and no run processes them: {named}"
+        )
 
 
 @contextmanager

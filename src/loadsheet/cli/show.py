@@ -1,17 +1,21 @@
 """`loadsheet show` and `runs`: show the content of the ledger, down to the origin of a single value."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from loadsheet.cli.ledger_access import ledger_to_read
+from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load_each, settings_or_raise, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
-from loadsheet.ledger import Entry, ExceptionStatus, Ledger, Run, reported_by
-from loadsheet.problems import LedgerError, SettingsError
+from loadsheet.ledger import Drop, Entry, ExceptionStatus, Ledger, Run, reported_by
+from loadsheet.problems import LedgerError, LoadsheetError, SettingsError, Where
 from loadsheet.settings import Settings
+
+if TYPE_CHECKING:
+    from loadsheet.mapping import Mapping
 
 NOTHING_KNOWN = 1
 
@@ -29,16 +33,14 @@ def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_j
     with ledger_to_read(settings) as ledger:
         entries = ledger.queries.entries_by_key(key)
         if field is not None:
-            from loadsheet.cli.show_field import field_details, field_text
-
-            described = field_details(ledger, entries, field, settings)
+            described = _field_details(ledger, entries, field, settings)
         else:
             standings = ledger.queries.exceptions_of([entry.id for entry in entries])
-            described = [_as_json(ledger, entry, standings.get(entry.id)) for entry in entries]
+            described = [_entry_json(ledger, entry, standings.get(entry.id)) for entry in entries]
     if as_json:
         print_json(described)
     elif described and field is not None:
-        print_lines(["\n\n".join(map(field_text, described))])
+        print_lines(["\n\n".join(map(_field_text, described))])
     elif described:
         print_lines(["\n\n".join(_entry_text(entry, payload=payload) for entry in described)])
     else:
@@ -46,7 +48,7 @@ def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_j
     return 0 if described else NOTHING_KNOWN
 
 
-def _as_json(ledger: Ledger, entry: Entry, standing: ExceptionStatus | None) -> dict[str, Any]:
+def _entry_json(ledger: Ledger, entry: Entry, standing: ExceptionStatus | None) -> dict[str, Any]:
     drop = ledger.queries.drop(entry.drop)
     rows = [
         {"file": drop.table(row.table).file, "sheet": drop.table(row.table).sheet, "row": row.number}
@@ -161,7 +163,7 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
             run.name,
             run.started_at,
             _ended(run, unfinished[name]),
-            _code(run.exit_code),
+            "" if run.exit_code is None else run.exit_code,
             _counts(run.summary),
         ]
         for name, run in found
@@ -189,10 +191,119 @@ def _ended(run: Run, unfinished: set[str]) -> str:
     return f"not finished, reported by {reporter}" if reporter and reporter not in unfinished else "not finished"
 
 
-def _code(exit_code: int | None) -> str:
-    return "" if exit_code is None else str(exit_code)
-
-
 def _counts(summary: str) -> str:
     states = msgspec.json.decode(summary).get("entries", {}) if summary else {}
     return ", ".join(f"{count} {state}" for state, count in states.items())
+
+
+def _field_details(ledger: Ledger, entries: Sequence[Entry], field: str, settings: Settings) -> list[dict[str, Any]]:
+    """The origin of a field for each entry that has it. Raises click.BadParameter if none has it."""
+    details, lacking = [], []
+    for entry in entries:
+        if entry.removed:
+            lacking.append(f"{entry.operation} {entry.key}: its values were removed on {entry.removed[:10]}")
+            continue
+        if not entry.payload:
+            reason = "; ".join(str(problem) for problem in entry.problems) or entry.reason
+            lacking.append(f"{entry.operation} {entry.key} has no record: {reason}")
+            continue
+        try:
+            details.append(_field_of_entry(ledger, entry, field, settings))
+        except KeyError as unknown:
+            lacking.append(f"{entry.operation} {entry.key}: {unknown.args[0]}")
+    if lacking and not details:
+        raise click.BadParameter("\n".join(lacking))
+    return details
+
+
+def _field_text(details: dict[str, Any]) -> str:
+    """The same as lines for people."""
+    lines = [f"{details['operation']} {details['key']} ({details['state']}, run {details['run']})"]
+    for value in details["values"]:
+        lines.append(f"  {value['field']} = {value['value']}")
+        if not value["cells"]:
+            lines.append("    from     the mapping, not from a cell")
+        for cell in value["cells"]:
+            lines.append(f'    cell     {cell["place"]} {cell["label"]}: "{cell["text"]}"')
+            lines += [f"    {name:<8} {cell[name]}" for name in ("read", "code") if cell[name]]
+        if value["cells_in_all"] > len(value["cells"]):
+            lines.append(f"    and {value['cells_in_all'] - len(value['cells'])} more cells")
+        if value["leaf"]:
+            lines.append(f"    by       {value['leaf_at']} {value['leaf']}")
+    lines.append(f"  mapping {details['mapping']} version {details['mapping_version']}, hash {details['mapping_hash']}")
+    return "\n".join([*lines, *([f"  {details['note']}"] if details["note"] else [])])
+
+
+def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> dict[str, Any]:
+    from loadsheet.mapping_tools.explain import Origin, explain, fields_named
+    from loadsheet.reading import fold
+
+    drop, origin = ledger.queries.drop(entry.drop), ledger.queries.origin(entry.drop)
+    mapping, note = _mapping(drop, settings)
+    labels = {(source.table, source.column): [source.label] for found in origin.lineage.values() for source in found}
+    if mapping is not None:
+        for table in mapping.plan.tables:
+            labels |= {(table.name, column.name): [column.label, *column.spec.aliases] for column in table.columns}
+    columns: dict[str, dict[str, int]] = {name: {} for name in origin.tables}
+    for (name, column), own in labels.items():
+        known = {fold(label) for label in own}
+        header = origin.tables[name].header if name in origin.tables else ()
+        places = [position for position, label in enumerate(header) if fold(label) in known]
+        if places:
+            columns[name][column] = places[0]
+
+    headers = {name: table.header for name, table in origin.tables.items()}
+
+    def place(name: str, row: int, column: int | None) -> Where:
+        return origin.tables[name].where(row, headers[name][column] if column is not None else "")
+
+    origin_of_values = Origin(entry.payload, entry.rows, entry.items, origin.lineage, columns, headers, place)
+    values = explain(origin_of_values, fields_named(entry.payload, field), mapping)
+    return {
+        "operation": entry.operation,
+        "key": entry.key,
+        "state": entry.state,
+        "run": drop.run,
+        "mapping": drop.mapping,
+        "mapping_version": drop.mapping_version,
+        "mapping_hash": drop.mapping_hash,
+        "note": note,
+        "values": [
+            {
+                "field": found.path,
+                "value": found.value,
+                "cells": [
+                    {
+                        "place": str(cell.where),
+                        "label": cell.label,
+                        "text": cell.text,
+                        "read": cell.read,
+                        "code": cell.code,
+                    }
+                    for cell in found.cells
+                ],
+                "cells_in_all": found.cells_in_all,
+                "leaf": found.leaf,
+                "leaf_at": found.leaf_at,
+            }
+            for found in values
+        ],
+    }
+
+
+def _mapping(drop: Drop, settings: Settings) -> tuple["Mapping | None", str]:
+    """The mapping of a drop, if it is unchanged; else None and the reason as text."""
+    from loadsheet.mapping import load_folder
+
+    try:
+        loaded = load_folder(settings.mappings, settings.assumptions)
+    except LoadsheetError as error:
+        return None, f"the conversion of cells is not shown: {str(error).splitlines()[0]}"
+    for mapping in loaded:
+        if mapping.hash == drop.mapping_hash:
+            return mapping, ""
+    same = next((mapping for mapping in loaded if mapping.name == drop.mapping), None)
+    why = f"{settings.mappings} no longer has the mapping {drop.mapping}"
+    if same is not None:
+        why = f"{same.path} has changed since (now version {same.version}, hash {same.hash[:12]})"
+    return None, f"the conversion of cells is not shown: {why}"

@@ -4,7 +4,7 @@ Owns: the resources held for each shipper. An error ends only the watch of its s
 """
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
@@ -16,8 +16,7 @@ import msgspec
 
 from loadsheet import exit_codes, pipeline
 from loadsheet.cli import Failed, attempt
-from loadsheet.cli.connections import check_exchange, dispatcher_for, say_strays
-from loadsheet.cli.ledger_access import clock, held_ledger, ledger_to_read
+from loadsheet.cli.access import check_exchange, clock, dispatcher_for, held_ledger, ledger_to_read
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -27,29 +26,27 @@ from loadsheet.cli.options import (
     STATE,
     any_allows_root,
     load_each,
-    serves_all,
     settings_or_raise,
     together,
 )
-from loadsheet.cli.output import print_lines, say
-from loadsheet.cli.run_end import RunEnd
+from loadsheet.cli.output import counted, print_lines, say
+from loadsheet.cli.run import RunEnd, say_strays
 from loadsheet.cluster.timetable import SharedTimetable, Timetable, enqueue_run, is_run_pending
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
+from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun
+from loadsheet.inbox_watch import watch as run_watches
 from loadsheet.internal_errors import fault_summary
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.ledger_opening import make, who
 from loadsheet.mapping import load_folder
-from loadsheet.operations import monitoring
 from loadsheet.operations.expected_files import next_due
+from loadsheet.operations.health import WatchStatus, serve_status
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
-from loadsheet.reports import RunSummary
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
 from loadsheet.stages import Dispatcher, Result
-from loadsheet.watch import WakeEvents, Watch, WatchedRun
-from loadsheet.watch import watch as run_watches
 
 
 @click.command()
@@ -70,23 +67,23 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
     found = load_each(config, **given)
     write_privately(say, allow_root=any_allows_root(found.values()))
     with ExitStack() as stack:
-        held = {
-            name: _hold_or_report(name, settings, stack, several=len(found) > 1) for name, settings in found.items()
-        }
+        several = len(found) > 1
+        held = {name: _hold_or_report(name, settings, stack, several=several) for name, settings in found.items()}
         missing = {name: code for name, code in held.items() if isinstance(code, int)}
         codes = list(missing.values())  # of the shippers that are not or no longer watched
         if len(missing) == len(held):
             return exit_codes.worst(codes)
-        status = stack.enter_context(monitoring.serve_status(_shared(config, found), say))
+        (first, *more) = found.values()
+        shared = Settings.load(config) if more or isinstance(first, SettingsError) else first
+        status = stack.enter_context(serve_status(shared, say))
         for name, code in missing.items():
             status.ended(name, code, "it is not watched")
         ours = [shipper for shipper in held.values() if isinstance(shipper, _HeldShipper)]
         wake_events = stack.enter_context(WakeEvents([shipper.settings for shipper in ours], _warn))
-        context = _WatchContext(status, as_json, several=len(found) > 1, codes=codes, stopping=wake_events.signals)
-        watches = [_watch(shipper, context) for shipper in ours]
+        context = _WatchContext(status, as_json, several, codes, stopping=wake_events.signals)
+        watches = [_ShipperWatch(shipper, context).watch for shipper in ours]
         say(f"watching {', '.join(place_shown(shipper.settings.inbox) for shipper in ours)}")
-        if serves_all(found):
-            say_strays(config, found)
+        say_strays(config, found)
         try:
             stopped_by = run_watches(watches, wake_events, on_turn=status.checked)
         except LoadsheetError as error:
@@ -101,17 +98,11 @@ def watch(*, config: Path | None, as_json: bool, **given: Any) -> int:
 class _WatchContext(NamedTuple):
     """The values that the watches of all shippers share; `stopping` holds the signals received so far."""
 
-    status: monitoring.WatchStatus
+    status: WatchStatus
     as_json: bool
     several: bool
     codes: list[int]
     stopping: Sequence[int]
-
-
-def _shared(config: Path | None, found: Mapping[str, Settings | SettingsError]) -> Settings:
-    """The settings that all shippers share."""
-    (first, *more) = found.values()
-    return Settings.load(config) if more or isinstance(first, SettingsError) else first
 
 
 class _HeldShipper(NamedTuple):
@@ -143,131 +134,118 @@ def _hold_or_report(
 
 
 def _hold(settings: Settings, stack: ExitStack, warn: Callable[[str], None]) -> _HeldShipper:
+    """The resources of one shipper. A shared ledger is only read here: each run holds it for itself, and other processes may run in between."""
     for broken in load_folder(settings.mappings, settings.assumptions).broken:  # reported at once, not by the first run
         warn(str(broken.problem))
     make_inbox(settings)
-    ledger = stack.enter_context(_ledger(settings))
     if settings.is_shared:
+        make(settings.database_url)
+        ledger = stack.enter_context(ledger_to_read(settings))
         check_exchange(settings)
         return _HeldShipper(settings, ledger, None, stack, warn, SharedTimetable(settings, who()))
+    ledger = stack.enter_context(held_ledger(settings))
     dispatcher = stack.enter_context(dispatcher_for(settings))
     return _HeldShipper(settings, ledger, dispatcher, stack, warn, Timetable(settings, ledger, clock()))
 
 
-def _ledger(settings: Settings) -> AbstractContextManager[Ledger]:
-    """The ledger for the lifetime of the watch. A shared ledger is only read here: each run holds it for itself, and other processes may run
-    in between.
-    """
-    if not settings.is_shared:
-        return held_ledger(settings)
-    make(settings.database_url)
-    return ledger_to_read(settings)
+class _ShipperWatch:
+    """Does the runs of one shipper. With several shippers, an internal error ends the watch of this one only."""
+
+    def __init__(self, held: _HeldShipper, context: _WatchContext) -> None:
+        self._held, self._context, self._settings = held, context, held.settings
+        self._prefix = f"{held.settings.shipper}: " if context.several else ""
+
+    @property
+    def watch(self) -> Watch:
+        """The watch with these runs."""
+        settings, ledger = self._settings, self._held.ledger
+        return Watch(
+            settings,
+            self._run_isolated if self._context.several else self._run,
+            lambda: ledger.queries.count_in(State.READY, State.SENDING, State.UNKNOWN),
+            self._held.warn,
+            self._close,
+            lambda: due_s(settings, ledger),
+            self._held.timetable.due_s,
+            partial(is_run_pending, settings) if settings.is_shared else lambda: False,
+        )
+
+    def _close(self, why: LoadsheetError) -> None:
+        self._context.codes.append(why.exit_code)
+        self._held.stack.close()
+
+    def _run_isolated(self) -> WatchedRun:
+        ended = attempt(self._run)
+        if isinstance(ended, Failed):
+            error = LoadsheetError(ended.why)
+            error.exit_code = ended.exit_code
+            raise error
+        return ended
+
+    def _run(self) -> WatchedRun:
+        settings, timetable = self._settings, self._held.timetable
+        status, began = self._context.status, clock()()
+        if settings.is_shared and enqueue_run(settings, began):
+            timetable.record_run(began)
+            return WatchedRun(0, None, queued=True)
+        if late := timetable.late():
+            say(f"{self._prefix}catching up: {late}")
+        with RunEnd(settings, self._ledger_for_corrections) as end:
+            pipeline_run = partial(self._run_pipeline, end)
+            result = run_with_hooks(settings, pipeline_run, clock=clock(), say=say, watch_status=status)
+            result = end.correct_if_changed(result)
+            self._print(result)
+        if result.undone:
+            status.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
+        stopped = result.stopped
+        if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: the watch continues
+            say(f"loadsheet: {stopped}")
+            stopped = None
+        if stopped is None:
+            timetable.record_run(began)
+        return WatchedRun(result.exit_code, stopped, result.left)
+
+    def _run_pipeline(self, end: RunEnd) -> Result:
+        with self._run_resources() as (ledger, dispatcher):
+            result = pipeline.run(self._settings, ledger, dispatcher, progress=self._context.status.progress)
+            return end.archive_and_purge(ledger, result)
+
+    @contextmanager
+    def _run_resources(self) -> Iterator[tuple[Ledger, Dispatcher]]:
+        """The ledger and the dispatcher of one run: the held ones, or new ones with a shared ledger."""
+        stopping = self._context.stopping
+        if self._held.dispatcher is not None:
+            # a signal may come long before anything is sent
+            yield self._held.ledger, self._held.dispatcher._replace(stopping=stopping)
+            return
+        with held_ledger(self._settings) as ledger, dispatcher_for(self._settings, stopping) as dispatcher:
+            yield ledger, dispatcher
+
+    def _ledger_for_corrections(self) -> AbstractContextManager[Ledger]:
+        """The ledger for corrections after the end of a run."""
+        return held_ledger(self._settings) if self._settings.is_shared else nullcontext(self._held.ledger)
+
+    def _print(self, result: Result) -> None:
+        for problem in result.left:
+            say(str(problem))
+        summary = result.reports.summary
+        if self._context.as_json:
+            summary_json = msgspec.Raw(summary.to_json())
+            shipper = {"shipper": self._settings.shipper, "summary": summary_json}
+            line = msgspec.json.encode(shipper if self._context.several else summary_json)
+            print_lines([msgspec.json.format(line, indent=-1).decode()])
+            return
+        files = counted(sum(len(drop.files) for drop in summary.drops), "file")
+        counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
+        end = f"exit code {summary.exit_code}, reports in {place_shown(result.reports.place)}"
+        print_lines([f"{self._prefix}{summary.finished_at} run {summary.run}: {files}, {counts}; {end}"])
 
 
-def _watch(held: _HeldShipper, context: _WatchContext) -> Watch:
-    settings, ledger, _dispatcher, stack, warn, timetable = held
-
-    def close(why: LoadsheetError) -> None:
-        context.codes.append(why.exit_code)
-        stack.close()
-
-    return Watch(
-        settings,
-        partial(_run_once if not context.several else _run_isolated, held, context),
-        lambda: ledger.queries.count_in(State.READY, State.SENDING, State.UNKNOWN),
-        warn,
-        close,
-        partial(_due_s, settings, ledger),
-        timetable.due_s,
-        partial(is_run_pending, settings) if settings.is_shared else lambda: False,
-    )
-
-
-def _due_s(settings: Settings, ledger: Ledger) -> float | None:
+def due_s(settings: Settings, ledger: Ledger) -> float | None:
     """Seconds until the next expected file is due after the last check. The run after that reports it if it is late."""
     now, (_, checked) = clock()(), ledger.queries.first_and_last_start()
     due = next_due(settings, datetime.fromisoformat(checked) if checked else now)
     return None if due is None else (due - now).total_seconds()
-
-
-def _run_isolated(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
-    """One run of one of several shippers: an internal error ends the watch of this shipper only."""
-    ended = attempt(lambda: _run_once(held, context))
-    if isinstance(ended, Failed):
-        error = LoadsheetError(ended.why)
-        error.exit_code = ended.exit_code
-        raise error
-    return ended
-
-
-def _run_once(held: _HeldShipper, context: _WatchContext) -> WatchedRun:
-    settings = held.settings
-    status, began = context.status, clock()()
-    if settings.is_shared and enqueue_run(settings, began):
-        held.timetable.record_run(began)
-        return WatchedRun(0, None, queued=True)
-    if late := held.timetable.late():
-        prefix = f"{settings.shipper}: " if context.several else ""
-        say(f"{prefix}catching up: {late}")
-    with RunEnd(settings, partial(_ledger_for_corrections, held)) as end:
-        result = run_with_hooks(
-            settings, lambda: _run_pipeline(held, context, end), clock=clock(), say=say, watch_status=status
-        )
-        result = end.correct_if_changed(result)
-        _print_run(settings, result, context)
-    if result.undone:
-        status.ended(settings.shipper, result.exit_code, fault_summary(result.undone))
-    stopped = result.stopped
-    if isinstance(stopped, ReportsIncomplete):  # what was sent is recorded: the watch continues
-        say(f"loadsheet: {stopped}")
-        stopped = None
-    if stopped is None:
-        held.timetable.record_run(began)
-    return WatchedRun(result.exit_code, stopped, result.left)
-
-
-def _print_run(settings: Settings, result: Result, context: _WatchContext) -> None:
-    for problem in result.left:
-        say(str(problem))
-    summary = result.reports.summary
-    if context.as_json:
-        summary_json = msgspec.Raw(summary.to_json())
-        shown = {"shipper": settings.shipper, "summary": summary_json} if context.several else summary_json
-        print_lines([msgspec.json.format(msgspec.json.encode(shown), indent=-1).decode()])
-    else:
-        prefix = f"{settings.shipper}: " if context.several else ""
-        print_lines([prefix + _summary_line(summary, result.reports.place)])
-
-
-def _run_pipeline(held: _HeldShipper, context: _WatchContext, end: RunEnd) -> Result:
-    settings = held.settings
-    with _run_resources(held, context.stopping) as (ledger, dispatcher):
-        return end.archive_and_purge(
-            ledger, pipeline.run(settings, ledger, dispatcher, progress=context.status.progress)
-        )
-
-
-def _ledger_for_corrections(held: _HeldShipper) -> AbstractContextManager[Ledger]:
-    """The ledger for corrections after the end of a run."""
-    return held_ledger(held.settings) if held.dispatcher is None else nullcontext(held.ledger)
-
-
-@contextmanager
-def _run_resources(held: _HeldShipper, stopping: Sequence[int]) -> Iterator[tuple[Ledger, Dispatcher]]:
-    """The ledger and the dispatcher of one run: the held ones, or new ones with a shared ledger."""
-    if held.dispatcher is not None:
-        # a signal may come long before anything is sent
-        yield held.ledger, held.dispatcher._replace(stopping=stopping)
-        return
-    with held_ledger(held.settings) as ledger, dispatcher_for(held.settings, stopping) as dispatcher:
-        yield ledger, dispatcher
-
-
-def _summary_line(summary: RunSummary, folder: Path) -> str:
-    files = sum(len(drop.files) for drop in summary.drops)
-    counts = ", ".join(f"{count:,} {state}" for state, count in summary.entries.items()) or "nothing to send"
-    end = f"exit code {summary.exit_code}, reports in {place_shown(folder)}"
-    return f"{summary.finished_at} run {summary.run}: {files} file{'s' if files != 1 else ''}, {counts}; {end}"
 
 
 def _warn(text: str) -> None:

@@ -1,14 +1,14 @@
-"""Deploy: files for the schedulers of operating systems, filled in for one installation.
+"""Deploy: files for the schedulers of operating systems, filled in for one installation, and files for monitoring.
 
 Owns: the templates in this folder, and how paths and words are quoted in each of their formats. Writes no file and queries no system:
-`files` returns texts by name. `traps` finds the nights on which a time of day does not exist or comes twice. Schedulers treat these
+Each function in `KINDS` returns texts by file name. `traps` finds the nights on which a time of day does not exist or comes twice. Schedulers treat these
 differently, so another time is safer.
 """
 
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.resources import files as packaged
@@ -17,7 +17,17 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 from zoneinfo import ZoneInfo
 
-__all__ = ["KINDS", "Credential", "Site", "files", "traps", "zone_of_this_machine"]
+__all__ = [
+    "KINDS",
+    "MONITORING_FILES",
+    "Credential",
+    "Site",
+    "monitoring_file",
+    "traps",
+    "zone_of_this_machine",
+]
+
+MONITORING_FILES = ("grafana.json", "prometheus-alerts.yml", "datasette.yaml")
 
 _DELAY = timedelta(minutes=5)  # the random delay of a schedule
 _DAYS = 2 * 366
@@ -58,11 +68,6 @@ class Site:
     today: date
     stop_s: int
     credentials: tuple[Credential, ...] = ()
-
-
-def files(kind: str, site: Site) -> dict[str, str]:
-    """The files of a kind (one of `KINDS`), by file name."""
-    return KINDS[kind](site)
 
 
 # ---- systemd ----
@@ -218,25 +223,30 @@ def _filled(name: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
 
+def monitoring_file(name: str) -> str:
+    """A file of MONITORING_FILES for another program: a Grafana dashboard, Prometheus alert rules, or Datasette queries."""
+    return packaged("loadsheet.deploy").joinpath("monitoring", name).read_text(encoding="utf-8")
+
+
 # ---- clock changes ----
 
 
 def traps(at: time, zone: str, today: date) -> list[str]:
     """A sentence for each night of the next two years on which `at`, or the minutes after it, does not exist in `zone` or comes twice."""
-    return list(_traps(at, ZoneInfo(zone), today))
-
-
-def _traps(at: time, zone: ZoneInfo, today: date) -> Iterator[str]:
+    found, where = [], ZoneInfo(zone)
     for day in (today + timedelta(days=number) for number in range(_DAYS)):
         begin = datetime.combine(day, at)
         for moment in (begin, begin + _DELAY):
-            local = moment.replace(tzinfo=zone)
-            if local.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != moment:
-                yield f"On {day} {moment:%H:%M} does not exist in {zone.key}: there is no run that night. Choose another time."
-                break
-            if local.utcoffset() != local.replace(fold=1).utcoffset():
-                yield f"On {day} {moment:%H:%M} comes twice in {zone.key}: there may be two runs. Nothing is sent twice."
-                break
+            local = moment.replace(tzinfo=where)
+            if local.astimezone(UTC).astimezone(where).replace(tzinfo=None) != moment:
+                effect = "does not exist", "there is no run that night. Choose another time."
+            elif local.utcoffset() != local.replace(fold=1).utcoffset():
+                effect = "comes twice", "there may be two runs. Nothing is sent twice."
+            else:
+                continue
+            found.append(f"On {day} {moment:%H:%M} {effect[0]} in {zone}: {effect[1]}")
+            break
+    return found
 
 
 def zone_of_this_machine(link: Path = _LOCALTIME) -> str:

@@ -129,6 +129,12 @@ def plan_leaf(value: object, context: LeafContext, loc: Loc) -> LeafPlan | None:
         actual = f"has {' and '.join(given)}" if given else "has none"
         context.refuse(loc, f"{context.field.name} takes one of {some(SOURCES_OF_A_VALUE)}; it {actual}")
         return None
+    if not leaf.unless_blank:
+        text = "unless_blank: false has no effect: a blank value always leaves its field out"
+        context.payload.names.file.refuse((*loc, "unless_blank"), text, "remove it, or set default")
+    elif "unless_blank" in leaf.model_fields_set and leaf.default is not None:
+        text = "unless_blank has no effect: default replaces a blank value"
+        context.payload.names.file.refuse((*loc, "unless_blank"), text, "remove one of them")
     names, when = context.payload.names, None
     if leaf.when is not None:
         when = names.condition_at(leaf.when, context.item, context.path, (*loc, "when"))

@@ -185,7 +185,7 @@ ColumnType = Literal[
     "text", "integer", "decimal", "quantity", "date", "time", "datetime", "country", "currency", "yesno", "timezone"
 ]
 
-_EVERY_TYPE = "label aliases type required key default blank control_total example note file part_of from_set above place fill_down"
+_EVERY_TYPE = "label aliases type required key default blank example note file part_of from_set above place fill_down"
 _KEYS_OF_TYPE = {
     "text": "lookup lookup_with one_of ignore_case case pad_left min_length max_length on_too_long pattern split",
     "integer": "min max locale",
@@ -219,7 +219,6 @@ class Column(Part):
     key: bool = False
     default: Any = None
     blank: Names = []
-    control_total: bool = False
     file: str | None = None
     part_of: str | None = None
     from_set: bool = False
@@ -324,7 +323,7 @@ class Leaf(Part):
     format: str | None = None
     as_: Literal["text", "number", "yes/no", "true/false"] | None = ModelField(None, alias="as")
     when: str | None = None
-    unless_blank: bool = False
+    unless_blank: bool = True
 
 
 SOURCES_OF_A_VALUE = ("col", "const", "value", "expr", "utc_offset_of")

@@ -342,7 +342,8 @@ def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base
     kind = details["type"]
     if kind == "extra_forbidden":
         options = _keys_of(model, steps[len(base) : -1])
-        file.refuse(steps, f'unknown key "{name}"', closest_or_known(name, options), at_key=True)
+        hint = _REMOVED_KEYS.get(name) or closest_or_known(name, options)
+        file.refuse(steps, f'unknown key "{name}"', hint, at_key=True)
     elif kind == "missing":
         file.refuse(steps[:-1], f'the key "{name}" is missing')
     elif kind == "string_type":
@@ -358,6 +359,9 @@ def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base
         file.refuse(steps, f"{name}: {_WORDS.get(kind, details['msg'])}, found {_plain(found)}")
 
 
+_REMOVED_KEYS = {
+    "control_total": "remove it: the reports total packages, weights, volumes and goods values of all records",
+}
 _WORDS = {
     "dict_type": "must be a mapping of keys to values",
     "model_type": "must be a mapping of keys to values",

@@ -158,7 +158,7 @@ _HABITS = {  # keys of `source` that affect how a type is read
     **dict.fromkeys(("integer", "decimal", "quantity", "country", "yesno"), ("locale",)),
     **dict.fromkeys(("date", "datetime"), ("dates", "timezone")),
 }
-_NOT_READING = frozenset({"label", "aliases", "type", "required", "key", "control_total", "example", "note", "one_of"})
+_NOT_READING = frozenset({"label", "aliases", "type", "required", "key", "example", "note", "one_of"})
 
 
 def _plain(value: Any) -> str:

@@ -1,1 +1,1 @@
-"""Operations around a run: expected files, notifications, monitoring and retention."""
+"""Operations around a run: its hooks, expected files, notifications, metrics, health, traces and retention."""

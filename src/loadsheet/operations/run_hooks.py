@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from loadsheet import run_log
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import read_ledger
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.operations import expected_files, monitoring, notifications
+from loadsheet.operations import expected_files
+from loadsheet.operations.notifications import notices
+from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError
-from loadsheet.reports.run_document import RunOutcome
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 from loadsheet.stages import Result
+
+if TYPE_CHECKING:
+    from loadsheet.operations.health import WatchStatus
 
 Clock = Callable[[], datetime]
 Say = Callable[[str], None]
@@ -31,7 +35,7 @@ def run_with_hooks(
     *,
     clock: Clock,
     say: Say,
-    watch_status: monitoring.WatchStatus | None = None,
+    watch_status: "WatchStatus | None" = None,
 ) -> Result:
     """Call `run` with all hooks around it. `say` receives failures of hooks; `watch_status` shows the run at the health endpoint.
 
@@ -39,7 +43,7 @@ def run_with_hooks(
     """
     heartbeat = watch_status.heartbeat if watch_status else None
     with (
-        monitoring.traced(settings, say) as spans,
+        _traced(settings, say) as spans,
         run_log.opened(settings, clock=clock, spans=spans, heartbeat=heartbeat),
     ):
         return _Hooks(settings, clock, say, watch_status, clock()).around(run)
@@ -51,13 +55,13 @@ class _Hooks(NamedTuple):
     settings: Settings
     clock: Clock
     say: Say
-    watch_status: monitoring.WatchStatus | None
+    watch_status: "WatchStatus | None"
     began: datetime
 
     def around(self, run: Callable[[], Result]) -> Result:
         settings, faults = self.settings, dict[str, str]()
         with isolated("notice of the beginning", faults):
-            notifications.ping_start(settings, self.say)
+            notices.ping_start(settings, self.say)
         try:
             with run_log.stage("run"), ExitStack() as stack:
                 stack.push(self._internal_error)
@@ -93,10 +97,52 @@ class _Hooks(NamedTuple):
                 late = _overdue(settings, opened, outcome.began, say)
                 queries = None if late is None else opened
             with isolated("metrics", faults):
-                monitoring.update_metrics(settings, outcome, queries, late or (), say, watch_status=self.watch_status)
+                self.update_metrics(outcome, queries, late or ())
             with isolated("notices", faults):
-                notifications.send_notifications(settings, outcome, queries, late or (), say)
+                notices.send_notifications(settings, outcome, queries, late or (), say)
         return faults
+
+    def update_metrics(
+        self, outcome: RunOutcome, queries: LedgerQueries | None, late: Sequence[expected_files.Overdue]
+    ) -> None:
+        """Update the metrics in the file and at the health endpoint, as far as they are configured. A failure to write them is reported."""
+        settings, status, file = self.settings, self.watch_status, self.settings.monitoring.metrics_file
+        if status is not None:
+            status.ended(outcome.shipper, outcome.exit_code, str(outcome.stopped or ""))
+        if not file and not (status is not None and settings.monitoring.health_address):
+            return
+        from loadsheet.operations import metrics
+
+        try:
+            measured = metrics.collect_metrics(settings, outcome, queries, late)
+        except LedgerError as error:
+            self.say(f"loadsheet: the metrics lack the figures of the ledger ({error})")
+            measured = metrics.collect_metrics(settings, outcome, None, late)
+        if status is not None:
+            status.set_metrics(outcome.shipper, measured)
+        if file:
+            path = metrics.metrics_path(file, outcome.shipper)
+            try:
+                metrics.write(path, measured)
+            except OSError as error:
+                self.say(f"loadsheet: the metrics file {path} cannot be written ({error.strerror})")
+            metrics.write_cluster_metrics(settings, self.say)
+
+
+@contextmanager
+def _traced(settings: Settings, say: Say) -> Iterator[run_log.Spans | None]:
+    """A recorder that sends the stages and calls of a run to `monitoring.otlp_endpoint` as a trace; None if that setting is empty."""
+    if not settings.monitoring.otlp_endpoint:
+        yield None
+        return
+    try:
+        from loadsheet.operations.tracing import tracing
+    except ImportError:
+        raise SettingsError(
+            "monitoring.otlp_endpoint: traces need OpenTelemetry, which is not installed; pip install 'loadsheet[otel]', or leave it empty"
+        ) from None
+    with tracing(settings.monitoring.otlp_endpoint, say) as spans:
+        yield spans
 
 
 def _overdue(

@@ -44,9 +44,7 @@ class ArrivalSettings(Section):
     settle_s: NonNegativeFloat = Field(5.0, description="Seconds without a change before a file is claimed")
     done_marker: str = Field(
         "",
-        description=(
-            "Name of the marker file that says a file is complete, such as `{name}.done`. Empty: no marker is needed"
-        ),
+        description="Name of the marker file that says a file is complete, such as `{name}.done`. Empty: no marker is needed",
     )
     unfinished_wait_s: NonNegativeFloat = Field(
         60.0, description="Seconds before an empty file or a truncated workbook is set aside"
@@ -94,11 +92,6 @@ class ArrivalSettings(Section):
     @classmethod
     def _has_a_zone(cls, value: datetime | None) -> datetime | None:
         return value if value is None or value.tzinfo else value.astimezone()
-
-    @field_validator("arrived_since", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: object) -> object:
-        return None if value == "" else value
 
 
 class WatchSettings(Section):
@@ -152,9 +145,7 @@ class TranslationSettings(Section):
     )
     processes: NonNegativeInt = Field(
         0,
-        description=(
-            "Number of these processes, the planning one included. 0: one for each core, at most 4. 1: no extra process"
-        ),
+        description="Number of these processes, the planning one included. 0: one for each core, at most 4. 1: no extra process",
     )
 
 
@@ -166,10 +157,7 @@ class LedgerSettings(Section):
     )
     accept_older: bool = Field(
         default=False,
-        description=(
-            "Accept a ledger restored from a backup. Entries that were ready in it become unknown and are "
-            "verified first"
-        ),
+        description="Accept a ledger restored from a backup. Entries that were ready in it become unknown and are verified first",
     )
 
 
@@ -188,10 +176,7 @@ class DispatchSettings(Section):
     )
     ca_bundle: Path | None = Field(
         None,
-        description=(
-            "Certificates of the trusted authorities (a PEM file, or a folder made with openssl rehash), instead "
-            "of the bundled ones and those of the system"
-        ),
+        description="Certificates of the trusted authorities (a PEM file, or a folder made with openssl rehash), instead of the bundled ones and those of the system",
     )
     client_certificate: Path | None = Field(
         None,
@@ -234,10 +219,7 @@ class DispatchSettings(Section):
     )
     canary: NonNegativeInt = Field(
         3,
-        description=(
-            "Records of a mapping or inbox folder without an accepted record that are sent first. If all are "
-            "refused, the rest is held. 0: off"
-        ),
+        description="Records of a mapping or inbox folder without an accepted record that are sent first. If all are refused, the rest is held. 0: off",
     )
     error_share_max: float = Field(
         1.0,
@@ -260,10 +242,7 @@ class VerificationSettings(Section):
 
     parents: Literal["look", "wait", "send"] = Field(
         "look",
-        description=(
-            "What may be sent before its order or tender was accepted here: what a listing shows (look), nothing "
-            "(wait), everything (send)"
-        ),
+        description="What may be sent before its order or tender was accepted here: what a listing shows (look), nothing (wait), everything (send)",
     )
     quiesce_s: NonNegativeFloat = Field(
         900.0, description="Seconds after a lost answer before absence counts as evidence or a call is repeated"
@@ -274,16 +253,11 @@ class VerificationSettings(Section):
     )
     fresh_witness: Literal["preferred", "required", "off"] = Field(
         "preferred",
-        description=(
-            "Whether a listing that proves absence must show a record accepted after the lost answer. preferred: "
-            "a missing one is only mentioned"
-        ),
+        description="Whether a listing that proves absence must show a record accepted after the lost answer. preferred: a missing one is only mentioned",
     )
     create_after_absent: Literal["review", "resend"] = Field(
         "review",
-        description=(
-            "What happens to a create that is proved absent: a person decides (review) or it is sent again (resend)"
-        ),
+        description="What happens to a create that is proved absent: a person decides (review) or it is sent again (resend)",
     )
     trust_quiesce: bool = Field(
         default=False,
@@ -295,10 +269,7 @@ class VerificationSettings(Section):
     delete_resend: bool = Field(default=True, description="Send a delete again when the listing still shows its record")
     quote_on_unknown: Literal["review", "resend_once"] = Field(
         "review",
-        description=(
-            "What happens to a quote whose answer was lost: a person decides (review) or it is sent once more "
-            "(resend_once)"
-        ),
+        description="What happens to a quote whose answer was lost: a person decides (review) or it is sent once more (resend_once)",
     )
     status_on_unknown: Literal["resend", "review"] = Field(
         "resend",
@@ -324,10 +295,7 @@ class ReconcileSettings(Section):
         0.1,
         ge=0,
         le=1,
-        description=(
-            "Share of documents (0 to 1) above which a run ends with exit code 1 because the exchange does not "
-            "list all records. 1: off"
-        ),
+        description="Share of documents (0 to 1) above which a run ends with exit code 1 because the exchange does not list all records. 1: off",
     )
 
 
@@ -355,22 +323,13 @@ class ServerSettings(Section):
     )
     wrong_tokens_per_second: NonNegativeFloat = Field(
         10.0,
-        description=(
-            "Unauthorised calls a second for each address and each token at our exchange. Further answers are "
-            "delayed up to 2 s, then 429. 0: no limit"
-        ),
+        description="Unauthorised calls a second for each address and each token at our exchange. Further answers are delayed up to 2 s, then 429. 0: no limit",
     )
     database_s: PositiveFloat = Field(
         10.0,
-        description=(
-            "Seconds for which our exchange waits for its database, twice that for an answer of PostgreSQL. Then "
-            "calls are answered 503"
-        ),
+        description="Seconds for which our exchange waits for its database, twice that for an answer of PostgreSQL. Then calls are answered 503",
     )
     docs: Literal["open", "login"] = Field(
         "open",
-        description=(
-            "Who may read the manual and the OpenAPI document of `exchange serve`: everyone (open), or users "
-            "after login"
-        ),
+        description="Who may read the manual and the OpenAPI document of `exchange serve`: everyone (open), or users after login",
     )

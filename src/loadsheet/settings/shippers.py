@@ -7,15 +7,23 @@ exchanges, must never mix.
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
 from loadsheet.problems import SettingsError
-from loadsheet.settings.old_names import OLD_NAMES, RETIRED
-from loadsheet.settings.sources import BETWEEN, PREFIX, Layer, current_path, of_shipper, read, variables_of
+from loadsheet.settings.sources import (
+    BETWEEN,
+    OLD_NAMES,
+    PREFIX,
+    RETIRED,
+    Layer,
+    current_path,
+    of_shipper,
+    read,
+    variables_of,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", re.ASCII)
 _TAKEN = frozenset(
@@ -123,15 +131,27 @@ def chosen(names: Sequence[str], shipper: str, file: Path | None) -> str:
 def refuse_meetings(model: type[BaseModel], file: Path | None, names: Sequence[str]) -> None:
     """Raise SettingsError if two shippers share a place that each needs for itself, or one inbox is inside another.
 
-    Checks only places: other errors in the settings of one shipper must not affect the others.
+    Checks only places: other errors in the settings of one shipper must not affect the others. Each shipper is compared with the owner of its
+    places and of the folders above its inbox: comparing all pairs would take minutes for a thousand shippers.
     """
     if (key := _cache_key(file)) in _CHECKED:
         return
-    places = {name: _Places(model, of_shipper(model, file, name, {})) for name in names}
+    places = {name: _places(model, of_shipper(model, file, name, {})) for name in names}
+    owners: dict[tuple[str, object], str] = {}
     wrong = []
-    for other, name in _pairs_to_check(places, names):
+    for name, own in places.items():
+        for kind, place in own.items():
+            if (other := owners.setdefault((kind, place), name)) != name:
+                what = f"the same {kind} {place}: give each its own"
+                if kind == "database":
+                    what = "the same ledger (database): give each its own, or leave database out"
+                wrong.append(f"[shippers.{other}] and [shippers.{name}] have {what}")
+    for name, own in places.items():
+        inbox = Path(str(own["inbox"]))
         wrong += [
-            f"[shippers.{other}] and [shippers.{name}] {problem}" for problem in _conflicts(places[other], places[name])
+            f"[shippers.{other}] and [shippers.{name}] have one inbox inside the other ({above}, {inbox}): give each its own"
+            for above in inbox.parents
+            if (other := owners.get(("inbox", above), ""))
         ]
     if wrong:
         raise SettingsError("\n".join(f"{file}: {problem}" for problem in wrong))
@@ -148,50 +168,17 @@ def _cache_key(file: Path | None) -> tuple[object, ...]:
     return (file, file.read_bytes() if file and file.is_file() else b"", os.getcwd(), variables)  # noqa: PTH109 (only compared)
 
 
-def _pairs_to_check(places: Mapping[str, "_Places"], names: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs that share a place, or of which one inbox is inside another, in the order of declaration. Comparing all pairs would take
-    minutes for a thousand shippers.
-    """
-    known: dict[tuple[str, object], list[int]] = {}
-    for number, name in enumerate(names):
-        for place in places[name].taken:
-            known.setdefault(place, []).append(number)
-    pairs = {(first, other) for numbers in known.values() for other in numbers for first in numbers if first < other}
-    for number, name in enumerate(names):
-        above = (("inbox", folder) for folder in places[name].inbox.parents)
-        pairs.update((min(number, other), max(number, other)) for place in above for other in known.get(place, ()))
-    return [(names[one], names[other]) for one, other in sorted(pairs, key=lambda pair: (pair[1], pair[0]))]
+def _places(model: type[BaseModel], layers: Sequence[Layer]) -> dict[str, object]:
+    """The places that a shipper needs for itself, by setting."""
 
+    def value(name: str) -> str:
+        default = model.model_fields[name].default
+        return str(next((layer[name,].value for layer in layers if (name,) in layer), default) or "")
 
-class _Places:
-    """The places that each shipper needs for itself."""
-
-    def __init__(self, model: type[BaseModel], layers: Sequence[Layer]) -> None:
-        def value(name: str) -> Any:
-            default = model.model_fields[name].default
-            return next((layer[name,].value for layer in layers if (name,) in layer), default)
-
-        def folder(name: str) -> Path:
-            return Path(os.path.normpath(Path(str(value(name))).absolute()))
-
-        self.inbox, self.outbox, self.state = folder("inbox"), folder("outbox"), folder("state")
-        self.archive = folder("archive") if value("archive") else None
-        self.database = str(value("database") or "")
-
-    @property
-    def taken(self) -> list[tuple[str, object]]:
-        """The places that no other shipper may use, with their kind."""
-        folders = [(name, getattr(self, name)) for name in ("inbox", "outbox", "state", "archive")]
-        database = "" if self.database.startswith("postgres") else self.database
-        return [(name, place) for name, place in (*folders, ("database", database)) if place]
-
-
-def _conflicts(one: _Places, other: _Places) -> Iterable[str]:
-    for name in ("inbox", "outbox", "state", "archive"):
-        ours, theirs = getattr(one, name), getattr(other, name)
-        if ours == theirs and ours is not None:
-            yield f"have the same {name} {ours}: give each its own"
-        elif name == "inbox" and (ours.is_relative_to(theirs) or theirs.is_relative_to(ours)):
-            yield f"have one inbox inside the other ({ours}, {theirs}): give each its own"
-    if one.database and one.database == other.database and not one.database.startswith("postgres"):
-        yield "have the same ledger (database): give each its own, or leave database out"
+    folders = {name: value(name) for name in ("inbox", "outbox", "state", "archive") if value(name)}
+    places: dict[str, object] = {
+        name: Path(os.path.normpath(Path(place).absolute())) for name, place in folders.items()
+    }
+    if (database := value("database")) and not database.startswith("postgres"):
+        places["database"] = database
+    return places

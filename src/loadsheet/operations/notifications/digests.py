@@ -5,7 +5,7 @@ An exception belongs to the owner whom the analyst named in the workbook, if tha
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 
@@ -13,10 +13,9 @@ from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import to_utc
-from loadsheet.operations.notifications.delivery import NOTIFY, OWNER
+from loadsheet.operations.notifications.notice_delivery import NOTIFY, OWNER
 from loadsheet.operations.notifications.state import LastDigest, Notice, NotificationState
-from loadsheet.operations.notifications.texts import command, report_line, title_prefix
-from loadsheet.reports.run_document import RunOutcome
+from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 WORKBOOK = "reconciliation.xlsx"
@@ -55,7 +54,8 @@ def add_digests(
         return state
     now = stamp(outcome.ended)
     found = _by_recipient(settings, state, queries, run)
-    digests = {to: one for to, one in state.digests.items() if to == NOTIFY or _is_known(settings, to)}
+    owners = settings.notifications.owners
+    digests = {to: one for to, one in state.digests.items() if to == NOTIFY or to.removeprefix(OWNER) in owners}
     outbox = list(state.outbox)
     for to in dict.fromkeys((*found, *digests)):
         before = digests.get(to)
@@ -79,17 +79,9 @@ def _has_changed(settings: Settings, mine: _OpenItems, before: LastDigest | None
         return True
     if before is None:
         return bool(mine.standings)
-    return mine.fingerprint != before.mark or _repeat_is_due(settings, before, now)
-
-
-def _is_known(settings: Settings, to: str) -> bool:
-    return to.removeprefix(OWNER) in settings.notifications.owners
-
-
-def _repeat_is_due(settings: Settings, before: LastDigest, now: datetime) -> bool:
-    if not settings.notifications.again_days or not before.open:
-        return False
-    return now - datetime.fromisoformat(before.at) >= timedelta(days=settings.notifications.again_days)
+    repeated = timedelta(days=settings.notifications.again_days)
+    is_repeat_due = bool(repeated and before.open) and now - datetime.fromisoformat(before.at) >= repeated
+    return mine.fingerprint != before.mark or is_repeat_due
 
 
 def _by_recipient(
@@ -113,7 +105,7 @@ def _by_recipient(
 def _text(
     mine: _OpenItems, before: LastDigest | None, outcome: RunOutcome, queries: LedgerQueries, *, general: bool
 ) -> tuple[str, str]:
-    count, name = len(mine.standings), title_prefix(outcome.shipper)
+    count, name = len(mine.standings), outcome.title
     if not count and not mine.aside:
         return f"{name}: no open exceptions", "Every exception is closed.\n"
     new_count = sum(status.opened_at > before.at for status in mine.standings) if before else count
@@ -121,20 +113,15 @@ def _text(
     are = f"{count:,} exceptions are open" if count != 1 else "1 exception is open"
     title = f"{name}: {are if count else 'files were set aside'}{new}"
     whose = "" if general else " for you"
-    lines = (
-        [f"{are}{whose}{new}.", *_verdict_counts(mine.standings), *_oldest(mine.standings, queries)] if count else []
-    )
+    by_verdict = Counter(status.verdict for status in mine.standings).most_common()
+    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in by_verdict)
+    lines = [f"{are}{whose}{new}.", verdicts, *_oldest(mine.standings, queries)] if count else []
     lines += [f"Set aside: {file}" for file in mine.aside[:_SHOWN]]
     lines += [f"and {len(mine.aside) - _SHOWN} more files set aside"] * (len(mine.aside) > _SHOWN)
     first = next(iter(queries.keys_of([status.entry for status in mine.standings[:_SHOWN]]).values()), "")
-    lines += ["", f"Next: {command(f'show {first}' if first else 'runs', outcome.shipper)}"]
-    lines.append(report_line(outcome, WORKBOOK))
+    lines += ["", f"Next: {outcome.command(f'show {first}' if first else 'runs')}"]
+    lines.append(f"See: {outcome.report(WORKBOOK)}" if outcome.folder else "")
     return title, "\n".join(lines)
-
-
-def _verdict_counts(standings: Sequence[ExceptionStatus]) -> Iterator[str]:
-    counts: Mapping[str, int] = Counter(status.verdict for status in standings)
-    yield ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items(), key=lambda item: -item[1]))
 
 
 def _oldest(standings: Sequence[ExceptionStatus], queries: LedgerQueries) -> Iterator[str]:

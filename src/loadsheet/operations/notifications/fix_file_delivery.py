@@ -14,16 +14,16 @@ from typing import NamedTuple
 from loadsheet.file_modes import leave_to_umask
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.operations.notifications.delivery import FIXES
-from loadsheet.operations.notifications.state import Notice, NotificationState
-from loadsheet.operations.notifications.texts import fix_mail
-from loadsheet.reports.run_document import RunOutcome
+from loadsheet.operations.notifications.notice_delivery import FIXES
+from loadsheet.operations.notifications.state import Notice, NotificationState, shorten
+from loadsheet.operations.run_outcome import RunOutcome
 from loadsheet.settings import Settings
 
 _REMEMBERED_MAX = 5_000
 _COPIED, _MAILED = "copied", "mailed"
 _WRONG = ("invalid", "refused")
 _NAMES_MAX = 1_000
+_NAMES_IN_TITLE = 3
 
 
 class _Fix(NamedTuple):
@@ -44,15 +44,12 @@ def add_fix_files(
     say: Callable[[str], None],
 ) -> NotificationState:
     """Copy the fix files of this run; returns the state with their mails in its outbox. A failed copy is retried after the next run."""
-    fixes = (
-        list(_fix_files(outcome))
-        if settings.notifications.fixes_to is not None or settings.notifications.fixes_mail
-        else []
-    )
-    if settings.notifications.fixes_to is not None:
-        state = _copy_all(settings.notifications.fixes_to, state, fixes, say)
+    folder, mails_wanted = settings.notifications.fixes_to, bool(settings.notifications.fixes_mail)
+    fixes = list(_fix_files(outcome)) if folder is not None or mails_wanted else []
+    if folder is not None:
+        state = _copy_all(folder, state, fixes, say)
     news = [fix for fix in fixes if f"{_MAILED} {fix.fingerprint}" not in state.fixes]
-    if settings.notifications.fixes_mail and news:
+    if mails_wanted and news:
         mailed = tuple(f"{_MAILED} {fix.fingerprint}" for fix in news)
         mails = _mails(settings, news, outcome, queries)
         state = replace(state, outbox=(*state.outbox, *mails), fixes=(*state.fixes, *mailed)[-_REMEMBERED_MAX:])
@@ -62,10 +59,8 @@ def add_fix_files(
 def _copy_all(
     folder: Path, state: NotificationState, fixes: Sequence[_Fix], say: Callable[[str], None]
 ) -> NotificationState:
-    wanted = {**state.copies, **{fix.fingerprint: str(fix.path.absolute()) for fix in fixes}}
-    wanted = {
-        fingerprint: path for fingerprint, path in wanted.items() if f"{_COPIED} {fingerprint}" not in state.fixes
-    }
+    known = {**state.copies, **{fix.fingerprint: str(fix.path.absolute()) for fix in fixes}}
+    wanted = {name: path for name, path in known.items() if f"{_COPIED} {name}" not in state.fixes}
     left = {fingerprint: path for fingerprint, path in wanted.items() if not _copy(Path(path), folder, say)}
     done = tuple(f"{_COPIED} {fingerprint}" for fingerprint in wanted if fingerprint not in left)
     return replace(state, fixes=(*state.fixes, *done)[-_REMEMBERED_MAX:], copies=left)
@@ -148,3 +143,48 @@ def _free_path(folder: Path, path: Path) -> Path | None:
         if target.is_file() and target.read_bytes() == path.read_bytes():
             return None
     raise OSError(None, f"there are {_NAMES_MAX} files of this name")
+
+
+# ---- the mail ----
+
+
+def fix_mail(language: str, files: Sequence[tuple[str, int]]) -> tuple[str, str]:
+    """Title and body of the mail with fix files, in the shipper's language. `files` are the names of the original files and how many records
+    need a fix (0: the file could not be read at all).
+    """
+    words = _FIX_MAIL["de" if language.lower().startswith("de") else "en"]
+    names = ", ".join(name for name, _ in files[:_NAMES_IN_TITLE])
+    more = words.more.format(count=len(files) - _NAMES_IN_TITLE) if len(files) > _NAMES_IN_TITLE else ""
+    counted = [(words.line if count else words.unread).format(name=name, count=count) for name, count in files]
+    return shorten(words.title.format(names=names + more)), "\n".join([words.intro, "", *counted, "", words.outro])
+
+
+class _FixMail(NamedTuple):
+    title: str
+    more: str
+    intro: str
+    line: str
+    unread: str
+    outro: str
+
+
+_FIX_MAIL = {
+    "en": _FixMail(
+        "To be fixed: {names}",
+        " and {count} more",
+        "Some data in these files could not be used. The attached files say beside each cell what is wrong.",
+        "- {name}: {count} to fix",
+        "- {name}: could not be used at all",
+        "Please correct the attached files and drop them into your folder, as you did with the originals. Accepted records are not in"
+        " them and need not be sent again.",
+    ),
+    "de": _FixMail(
+        "Bitte korrigieren: {names}",
+        " und {count} weitere",
+        "Einige Daten dieser Dateien konnten nicht verwendet werden. Was falsch ist, steht in den Anhängen bei den Zellen.",
+        "- {name}: {count} zu korrigieren",
+        "- {name}: konnte gar nicht verwendet werden",
+        "Bitte korrigieren Sie die angehängten Dateien und legen Sie diese wie die ersten in Ihren Ordner. Was angenommen wurde, ist nicht"
+        " darin und muss nicht noch einmal geschickt werden.",
+    ),
+}

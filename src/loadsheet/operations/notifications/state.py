@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from filelock import FileLock, Timeout
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 NAME = "notices.json"
 LOCK_TIMEOUT_S = 60.0
 RESERVE_BYTES = 65_536
+_CHARACTERS_MAX = 1_000
 _HASH_DIGITS = 8  # enough to distinguish a handful of addresses, too few to guess passwords from
 
 Kind = Literal["failure", "warning", "success", "info"]
@@ -96,21 +97,14 @@ class NotificationState:
         return hashlib.sha256(f"{self.salt} {address}".encode()).hexdigest()[:_HASH_DIGITS]
 
 
+def shorten(text: str) -> str:
+    """A text of a notice, cut if it is too long."""
+    return text if len(text) <= _CHARACTERS_MAX else f"{text[: _CHARACTERS_MAX - 3]}..."
+
+
 def empty_state() -> NotificationState:
     """The state before the first notice, with a new salt."""
     return NotificationState(salt=secrets.token_hex(16))
-
-
-class StateStore(Protocol):
-    """Where the state is stored, while one process holds the lock."""
-
-    def read(self) -> NotificationState:
-        """The state. If it cannot be read, warns and returns an empty one."""
-        ...
-
-    def write(self, state: NotificationState) -> bool:
-        """Store the state. On failure warns and returns False: notices may be sent twice, none is lost."""
-        ...
 
 
 def encode_state(state: NotificationState) -> bytes:
@@ -145,14 +139,14 @@ def _unique(*parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @contextmanager
-def open_store(settings: Settings, say: Say) -> Iterator[StateStore | None]:
+def open_store(settings: Settings, say: Say) -> Iterator["FileStore | TableStore | None"]:
     """The state of a shipper, locked for this process. Gives None and warns if another process holds the lock for too long."""
     if not settings.is_shared:
         with file_store(settings.state, say) as file:
             yield file
         return
     with ExitStack() as stack:
-        store: StateStore | None
+        store: FileStore | TableStore | None
         try:
             store = stack.enter_context(_table_store(settings, say))
         except (LedgerError, SettingsError) as error:

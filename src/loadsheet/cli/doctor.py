@@ -1,35 +1,115 @@
-"""The doctor's checks of token, exchange, the clock of the exchange, and addresses of notices; and the notice it sends on request.
+"""`loadsheet doctor`: checks whether everything is in place, and says what to do if not.
 
-Owns: the tolerated difference between clocks. Tokens and passwords in addresses are never shown.
+Owns: the order of the checks, the display of findings, the checks of token, exchange and notices, and the notice that it sends on request.
+Tokens and passwords in addresses are never shown.
 """
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
 
-from loadsheet.cli.connections import exchange_client
-from loadsheet.cli.doctor.findings import Finding, ok, warning, wrong
+import click
+
+from loadsheet.cli import doctor_checks as checks
+from loadsheet.cli.access import check_exchange, clock, exchange_client
+from loadsheet.cli.doctor_checks import Finding, checked, ok, warning, wrong
+from loadsheet.cli.options import CONFIG, EXCHANGE, INBOX, JSON, MAPPINGS, OUTBOX, STATE, load_each, together
+from loadsheet.cli.output import print_json, print_table
 from loadsheet.contract import BY_NAME
 from loadsheet.credentials import exposed, read_token, source
 from loadsheet.dispatch import Client
+from loadsheet.ledger import Clock, utc_now
 from loadsheet.ledger.codec import stamp
-from loadsheet.operations.notifications.delivery import (
+from loadsheet.operations.notifications.notice_delivery import (
     FIXES,
     NOTIFY,
     OWNER,
-    Address,
     addresses,
     deliver,
     is_deliverable,
 )
 from loadsheet.operations.notifications.state import Notice
-from loadsheet.problems import TokenRefused
+from loadsheet.problems import SettingsError, TokenRefused
 from loadsheet.settings import EMBEDDED, Settings
 
 APART, FAR_APART = timedelta(seconds=5), timedelta(seconds=60)
 _DATE_RESOLUTION = timedelta(seconds=1)
-_UNAUTHORISED = 401
+A_TEST = "This is a test: loadsheet doctor --notify sent it."
+
+
+@click.command()
+@together(INBOX, MAPPINGS, OUTBOX, STATE, EXCHANGE, CONFIG)
+@click.option("--quick", is_flag=True, help="Only fast, local checks: no calls, and the ledger is not read completely.")
+@click.option(
+    "--notify",
+    metavar="[TEXT]",
+    is_flag=False,
+    flag_value=A_TEST,
+    help="Send the findings as a notice, after this text (default: a note that this is a test).",
+)
+@JSON
+def doctor(*, config: Path | None, quick: bool, notify: str | None, as_json: bool, **given: Any) -> int:
+    """Check folders, disk, mappings, ledger, time zones, token, exchange, clock and notices, and say what to do about each problem.
+
+    Exits with 1 if anything is wrong; warnings alone exit with 0. Checks all declared shippers, or the one given by --shipper.
+    Sends a notice only with --notify.
+    """
+    every = load_each(config, **given)
+    now = clock()
+    machine = [*checks.versions(), *checks.user()]
+    found = {
+        name: [wrong("settings", str(settings))]
+        if isinstance(settings, SettingsError)
+        else list(examine(settings, now, quick=quick))
+        for name, settings in every.items()
+    }
+    found = {"": machine + found.pop("", [])} | found
+    if notify is not None:
+        sound = [settings for settings in every.values() if isinstance(settings, Settings)]
+        found[""] += send(sound, notify, [finding for findings in found.values() for finding in findings], now())
+    _show(found, as_json=as_json)
+    return int(any(finding.level == "wrong" for findings in found.values() for finding in findings))
+
+
+def examine(settings: Settings, clock: Clock, *, ours: Clock = utc_now, quick: bool = False) -> Iterator[Finding]:
+    """Every finding about one set of settings. `clock` gives the time for ages, `ours` the time of this machine's clock (both aware,
+    UTC).
+    """
+    yield from checks.settings_file(settings)
+    yield from checks.folders(settings)
+    yield from checks.free_space(settings)
+    yield from checked("mappings", lambda: checks.mappings(settings))
+    yield from checked("ledger", lambda: checks.ledger(settings, clock(), quick=quick))
+    yield from checked("token", lambda: token(settings))
+    yield from checked("exchange", lambda: exchange(settings, ours, quick=quick))
+    if not quick:
+        yield from notices(settings)
+
+
+def _show(found: Mapping[str, list[Finding]], *, as_json: bool) -> None:
+    rows = [(shipper, finding) for shipper, findings in found.items() for finding in findings]
+    if as_json:
+        print_json(
+            [
+                {
+                    "shipper": shipper,
+                    "check": finding.check,
+                    "level": finding.level,
+                    "ok": finding.level != "wrong",
+                    "finding": finding.text,
+                    "do": finding.todo,
+                }
+                for shipper, finding in rows
+            ]
+        )
+        return
+    names = ["Shipper", "Check", "", "Finding", "What to do"]
+    cells = [[shipper, finding.check, finding.level, finding.text, finding.todo] for shipper, finding in rows]
+    first = int(len(found) == 1)  # without the column of shippers
+    print_table(names[first:], [row[first:] for row in cells])
 
 
 def token(settings: Settings) -> Iterator[Finding]:
@@ -45,8 +125,11 @@ def token(settings: Settings) -> Iterator[Finding]:
     yield wrong("token", f"no token for {settings.exchange}", "set LOADSHEET_TOKEN, token_file or token_command")
 
 
-def exchange(settings: Settings, clock: Callable[[], datetime]) -> Iterator[Finding]:
-    """Whether the exchange answers and accepts the token, and whether its clock agrees."""
+def exchange(settings: Settings, clock: Clock, *, quick: bool) -> Iterator[Finding]:
+    """Whether a run may use the exchange, and unless `quick`, whether it answers and accepts the token, and whether its clock agrees."""
+    check_exchange(settings)
+    if quick:
+        return
     if settings.exchange == EMBEDDED:
         yield ok("exchange", "embedded")
         return
@@ -60,7 +143,7 @@ def exchange(settings: Settings, clock: Callable[[], datetime]) -> Iterator[Find
         yield ok("exchange", f"{settings.exchange} answers and accepts the token; it has {listing.total_count} orders")
 
 
-def _clock(client: Client, clock: Callable[[], datetime]) -> Iterator[Finding]:
+def _clock(client: Client, clock: Clock) -> Iterator[Finding]:
     """Compares the exchange's clock with ours. Its answers contain a time in whole seconds, taken between the start and end of the call."""
     began = clock()
     reply = client.shortest_listing(BY_NAME["order.list"])
@@ -82,9 +165,6 @@ def _clock(client: Client, clock: Callable[[], datetime]) -> Iterator[Finding]:
     text = f"this machine's clock is {apart.total_seconds():,.0f} s {'behind' if theirs > late else 'ahead of'} that of the exchange"
     todo = "set this machine's clock (timedatectl set-ntp true); if it is right, contact the exchange"
     yield (wrong if apart > FAR_APART else warning)("clock", text, todo)
-
-
-A_TEST = "This is a test: loadsheet doctor --notify sent it."
 
 
 def notices(settings: Settings) -> Iterator[Finding]:
@@ -118,13 +198,11 @@ def send(every: Iterable[Settings], text: str, found: Sequence[Finding], now: da
         yield wrong("notices", "no address for notices is set", "set notifications.urls, or notifications.urls_file")
     notice = _notice(text, found, now)
     for address in known.values():
-        yield _sent(address, deliver(address, notice))
-
-
-def _sent(address: Address, why: str) -> Finding:
-    if why:
-        return wrong("notices", f"{address.label}: {why}", "check the address, and whether this machine can reach it")
-    return ok("notices", f"a notice was sent to {address.label}")
+        if why := deliver(address, notice):
+            todo = "check the address, and whether this machine can reach it"
+            yield wrong("notices", f"{address.label}: {why}", todo)
+        else:
+            yield ok("notices", f"a notice was sent to {address.label}")
 
 
 def _notice(text: str, found: Sequence[Finding], now: datetime) -> Notice:

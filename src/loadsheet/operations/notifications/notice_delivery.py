@@ -1,24 +1,31 @@
-"""Delivery of notices by apprise.
+"""Delivery of notices by apprise, and pings of a health check.
 
 Addresses are secret: messages show only the scheme, and the host if it is a host and not a token. apprise is imported when there is
 something to deliver; its log is silenced, because it contains addresses.
 """
 
 import logging
+import urllib.error
+import urllib.request
 import warnings
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import IO, Any
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from loadsheet.operations.notifications.state import Notice, NotificationState
 from loadsheet.settings import Settings
 
 NOTIFY, FIXES, OWNER = "notify", "fixes", "owner:"
 """The recipients of a notice: the addresses of `notifications.urls`, the shipper, and the prefix before an owner's name."""
+
+PING_BYTES_MAX = 10_000
+"""Maximum size of a ping's body; a longer body loses its beginning."""
 
 SaveState = Callable[[NotificationState], object]
 
@@ -196,3 +203,42 @@ def _in_file(path: Path | None, say: Callable[[str], None]) -> list[str] | None:
         say(f"notices: notifications.urls_file {path} cannot be read ({why})")
         return None
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+
+# ---- health checks ----
+
+
+def ping(url: str, step: str, text: str, timeout_s: float) -> str:
+    """Ping the health check at `url` for a step (`start`, or an exit code) with a body. Returns the error, without secrets, or an empty
+    text. It has a short timeout, uses no proxy, and follows no redirect to another host. Messages show only the host of the URL.
+    """
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    target = urlunsplit(parts._replace(netloc=host, path=f"{parts.path.rstrip('/')}/{step}", fragment=""))
+    body = text.encode("utf-8", "replace")[-PING_BYTES_MAX:]
+    headers = {"Content-Type": "text/plain; charset=utf-8", "User-Agent": "loadsheet"}
+    if at:
+        headers["Authorization"] = f"Basic {b64encode(unquote(user).encode()).decode()}"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _SameHost())
+    try:
+        request = urllib.request.Request(target, data=body, headers=headers)  # noqa: S310 (the settings take http and https only)
+        with opener.open(request, timeout=timeout_s):
+            return ""
+    except urllib.error.HTTPError as answer:
+        answer.close()
+        why = f"it answered {answer.code}"
+    except urllib.error.URLError as error:
+        why = getattr(error.reason, "strerror", None) or type(error.reason).__name__
+    except (OSError, HTTPException, ValueError) as error:
+        why = type(error).__name__
+    return f"the health check at {parts.scheme}://{parts.hostname or ''} could not be pinged ({why})"
+
+
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    def redirect_request(  # noqa: PLR0917 (signature is urllib's)
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        """Follow a redirect on the same host; treat any other as an error."""
+        if urlsplit(newurl)[:2] != urlsplit(req.full_url)[:2]:
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -1,6 +1,7 @@
-"""The status of a watch: its heartbeat, the last run of each shipper, and when it counts as healthy. Reports it to systemd (sd_notify).
+"""The status of a watch: its heartbeat, the last run of each shipper, and when it counts as healthy.
 
-The watch updates it from its own thread; the health endpoint and the supervisor read it from theirs.
+It is reported to systemd (sd_notify) and served over HTTP: /health for supervisors, /metrics for Prometheus. The watch updates it from its own
+thread; the endpoint and the supervisor read it from theirs. The endpoint only reads, and knows no secret.
 """
 
 import os
@@ -8,15 +9,23 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from loadsheet import exit_codes, run_log
+from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
+
+REQUEST_TIMEOUT_S = 5.0
+"""Time a client has to send its request."""
 
 GRACE_S = 30.0  # how late the heartbeat of an idle watch may be
 
@@ -133,38 +142,21 @@ class WatchStatus:
 
 
 class Notifier:
-    """Sends messages to the supervisor that the environment names, if it names one."""
+    """Sends messages to the supervisor. `address` is that of its socket in the environment: a path, or an abstract socket if it begins with @;
+    empty if there is no supervisor.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._address = _address(environment.get("NOTIFY_SOCKET", ""))
-
-    @property
-    def is_supervised(self) -> bool:
-        """Whether there is a supervisor."""
-        return bool(self._address)
+        name = environment.get("NOTIFY_SOCKET", "")
+        self.address: str | bytes = name if name.startswith("/") else ""
+        if name.startswith("@"):
+            self.address = b"\0" + os.fsencode(name[1:])
 
     def send(self, *lines: str) -> None:
         """Send these lines (`READY=1`) as one message."""
-        if not self._address:
-            return
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
             sender.settimeout(0)  # a busy supervisor must not delay a run
-            sender.sendto("\n".join(lines).encode(), self._address)
-
-    def ready(self) -> None:
-        """Report that the watch has started."""
-        self.send("READY=1", "STATUS=watching")
-
-    def status(self, text: str) -> None:
-        """Report in a line what the watch does."""
-        self.send(f"STATUS={run_log.clean(text)}")
-
-
-def _address(name: str) -> str | bytes:
-    """The address of a socket by its name in the environment: a path, or an abstract socket if it begins with @."""
-    if name.startswith("@"):
-        return b"\0" + os.fsencode(name[1:])
-    return name if name.startswith("/") else ""
+            sender.sendto("\n".join(lines).encode(), self.address)
 
 
 @contextmanager
@@ -173,14 +165,15 @@ def report_to_systemd(watch_status: WatchStatus, environment: Mapping[str, str] 
     watchdog signal twice per WATCHDOG_USEC while the heartbeat is recent.
     """
     notifier = Notifier(environment)
-    if not notifier.is_supervised:
+    if not notifier.address:
         yield
         return
     over = threading.Event()
     pulse = threading.Thread(
         target=_send_watchdog, args=(notifier, watch_status, over, _pause_s(environment)), daemon=True
     )
-    watch_status.on_ready, watch_status.on_status = notifier.ready, notifier.status
+    watch_status.on_ready = lambda: notifier.send("READY=1", "STATUS=watching")
+    watch_status.on_status = lambda text: notifier.send(f"STATUS={run_log.clean(text)}")
     pulse.start()
     try:
         yield
@@ -203,3 +196,110 @@ def _send_watchdog(notifier: Notifier, watch_status: WatchStatus, over: threadin
         if watch_status.ready and watch_status.liveness.is_healthy:
             notifier.send("WATCHDOG=1")
         over.wait(pause_s)
+
+
+# ---- endpoint ----
+
+
+@contextmanager
+def serve_health(settings: Settings, watch_status: WatchStatus) -> Iterator[str]:
+    """Serve `monitoring.health_address` while the `with` block lasts; gives the address with its port. Raises SettingsError if it is not
+    free.
+    """
+    host, _, port = settings.monitoring.health_address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        server = _Server((host, int(port)), watch_status)
+    except OSError as error:
+        message = f"monitoring.health_address: cannot listen on {settings.monitoring.health_address} ({error.strerror})"
+        raise SettingsError(f"{message}; give another port, or leave it empty") from error
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="health", daemon=True)
+    thread.start()
+    try:
+        yield f"{host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, address: tuple[str, int], watch_status: WatchStatus) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.watch_status = watch_status
+        super().__init__(address, _Answering)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client disconnected: not logged."""
+
+
+class _Answering(BaseHTTPRequestHandler):
+    server: _Server
+    timeout = REQUEST_TIMEOUT_S
+    server_version, sys_version = "loadsheet", ""
+
+    def do_GET(self) -> None:
+        """Serve the two paths."""
+        path = self.path.partition("?")[0]
+        if path == "/health":
+            self._health()
+        elif path == "/metrics":
+            from loadsheet.operations.metrics import CONTENT_TYPE, exposition
+
+            self._answer(HTTPStatus.OK, CONTENT_TYPE, exposition(self.server.watch_status.metrics()))
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"not found; use /health or /metrics\n")
+
+    do_HEAD = do_GET  # noqa: N815 (the library's name)
+
+    def _health(self) -> None:
+        watch_status = self.server.watch_status
+        health = watch_status.health
+        response = {
+            "status": "ok" if health.is_healthy else "unwell",
+            "reason": run_log.clean(health.reason),
+            "quiet_s": round(watch_status.silent_s, 1),
+            "shippers": {
+                shipper: {"exit_code": last.exit_code, "ended": last.ended.isoformat(timespec="seconds")}
+                for shipper, last in watch_status.last_runs().items()
+            },
+        }
+        status = HTTPStatus.OK if health.is_healthy else HTTPStatus.SERVICE_UNAVAILABLE
+        self._answer(status, "application/json", msgspec.json.encode(response) + b"\n")
+
+    def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Requests are not logged."""
+
+
+# ---- status, endpoint and supervisor together ----
+
+
+@contextmanager
+def serve_status(settings: Settings, say: Callable[[str], None]) -> Iterator[WatchStatus]:
+    """The status of a watch, served at `monitoring.health_address` and reported to systemd, as far as these are configured; `say` takes the
+    address. Raises SettingsError if the address is not free.
+    """
+    watch_status = WatchStatus(settings)
+    with ExitStack() as stack:
+        if settings.monitoring.health_address:
+            address = stack.enter_context(serve_health(settings, watch_status))
+            say(f"health and metrics are at http://{address}/health and /metrics")
+        if settings.is_shared:
+            from loadsheet.operations.metrics import CachedClusterMetrics, writing_cluster_metrics
+
+            watch_status.extra_metrics = CachedClusterMetrics(settings)
+            stack.enter_context(writing_cluster_metrics(settings, say))
+        stack.enter_context(report_to_systemd(watch_status))
+        yield watch_status

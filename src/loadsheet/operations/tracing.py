@@ -28,8 +28,11 @@ _PATH = "/v1/traces"
 @contextmanager
 def tracing(endpoint: str, say: Callable[[str], None]) -> Iterator[run_log.Spans]:
     """A recorder that sends stages and calls to this collector, the last ones at the end of the block; `say` takes a failure."""
-    _silence()
-    exporter = _StopAfterFailure(OTLPSpanExporter(endpoint=_traces_at(endpoint), timeout=TIMEOUT_S))
+    logger = logging.getLogger("opentelemetry")  # silenced: a failure is reported once, at the end
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    traces_at = f"{endpoint.rstrip('/').removesuffix(_PATH)}{_PATH}"  # given the base address, or the full one
+    exporter = _StopAfterFailure(OTLPSpanExporter(endpoint=traces_at, timeout=TIMEOUT_S))
     named = Resource({"service.name": "loadsheet", "service.version": version("loadsheet")})
     provider = TracerProvider(sampler=ALWAYS_ON, resource=named, shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=_QUEUE))
@@ -39,19 +42,6 @@ def tracing(endpoint: str, say: Callable[[str], None]) -> Iterator[run_log.Spans
         provider.shutdown()
         if exporter.failed:
             say(f"loadsheet: the trace of this run could not be sent to {run_log.clean(endpoint)}")
-
-
-def _traces_at(endpoint: str) -> str:
-    """The trace address of a collector, given its base address or the full one."""
-    base = endpoint.rstrip("/")
-    return base if base.endswith(_PATH) else base + _PATH
-
-
-def _silence() -> None:
-    """Silence the library's log: a failure is reported once, by `tracing`."""
-    logger = logging.getLogger("opentelemetry")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
 
 
 class _StopAfterFailure(SpanExporter):

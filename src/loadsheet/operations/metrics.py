@@ -1,35 +1,48 @@
-"""Metrics of the last run, and of the ledger and inbox after it; in Prometheus text format, for the textfile collector or the health endpoint.
+"""Metrics of the last run, of the ledger and inbox after it, and of the cluster; in Prometheus text format, for the textfile collector or the
+health endpoint.
 
-Each has the label `shipper`, empty if the settings declare none. Metrics of the run are gauges of the last run, not sums over all runs;
-values that must survive a failed run come from the ledger.
+Metrics of a run have the label `shipper`, empty if the settings declare none. They are gauges of the last run, not sums over all runs; values
+that must survive a failed run come from the ledger. Metrics of the cluster belong to no shipper and have their own file. Every process
+reports the same values: aggregate them with max, not sum.
 """
 
 import hashlib
 import platform
 import re
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest, write_to_textfile
-from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from loadsheet import inbox, run_log
 from loadsheet.file_modes import leave_to_umask
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.ledger.shared.cluster_status import ClusterStatus, cluster_status
 from loadsheet.operations.expected_files import Overdue
-from loadsheet.problems import FolderError, SettingsError
-from loadsheet.reports.run_document import RunOutcome
+from loadsheet.operations.run_outcome import RunOutcome
+from loadsheet.problems import FolderError, LedgerError, SettingsError
 from loadsheet.settings import Settings
 
 AGES = (("30+", 31), ("8-30", 8), ("2-7", 2), ("0-1", 0))
 """The age buckets of open exceptions, oldest first, each with the first whole day that belongs to it."""
 
 CALL_LIMITS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+CLUSTER_FILE = "fleet"
+"""Stands in the file name instead of a shipper's name; no shipper can have this name."""
+CACHE_S = 5.0
+"""How long values are cached, so that frequent scrapes do not load the database."""
+PAUSE_S = 60.0
+_SHORT = 12  # digits of the name of a shared rate, as a label
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _STRANGE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -44,8 +57,9 @@ def collect_metrics(
     cannot be read.
     """
     found = [*_of_run(outcome), _gauge("late_arrivals", "Expected files and runs that are late.", {(): len(late)})]
-    if (waiting := _waiting(settings)) is not None:
-        found.append(_gauge("inbox_waiting", "Files in the inbox.", {(): waiting}))
+    with suppress(FolderError, SettingsError):
+        seen = inbox.peek(settings)
+        found.append(_gauge("inbox_waiting", "Files in the inbox.", {(): len(seen.candidates) + len(seen.left)}))
     if (pace := run_log.figures().get("pace_connections")) is not None:
         help_text = "Concurrent calls on which the last run settled."
         found.append(_gauge("pace_connections", help_text, {(): pace}))
@@ -53,7 +67,11 @@ def collect_metrics(
         found += _of_ledger(queries, outcome)
         if outcome.run:
             found += _of_calls(queries, outcome.run)
-    return [_of_shipper(metric, outcome.shipper) for metric in found]
+    for metric in found:
+        metric.samples = [
+            sample._replace(labels={"shipper": outcome.shipper, **sample.labels}) for sample in metric.samples
+        ]
+    return found
 
 
 def _of_run(outcome: RunOutcome) -> Iterator[Metric]:
@@ -115,19 +133,6 @@ def _gauge(name: str, help_text: str, values: _Samples, *labels: str) -> Metric:
     return metric
 
 
-def _of_shipper(metric: Metric, shipper: str) -> Metric:
-    metric.samples = [sample._replace(labels={"shipper": shipper, **sample.labels}) for sample in metric.samples]
-    return metric
-
-
-def _waiting(settings: Settings) -> int | None:
-    try:
-        seen = inbox.peek(settings)
-    except (FolderError, SettingsError):
-        return None
-    return len(seen.candidates) + len(seen.left)
-
-
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
 
@@ -175,3 +180,116 @@ def _registry(parts: Iterable[Sequence[Metric]]) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(_MergedCollector(parts))
     return registry
+
+
+# ---- the cluster ----
+
+
+def collect_cluster_metrics(fleet: ClusterStatus) -> list[Metric]:
+    """All metrics of a cluster."""
+    taken = CounterMetricFamily("loadsheet_fleet_takeovers", "Ledgers taken over from a process without a heartbeat.")
+    taken.add_metric((), fleet.takeovers_ever)
+    depth: dict[tuple[str, ...], float] = {}
+    for queue in fleet.queue:
+        depth[queue.shipper, queue.reason, "waiting"] = queue.waiting
+        depth[queue.shipper, queue.reason, "under way"] = queue.under_way
+    paces = {(pace.exchange, pace.name[:_SHORT]): pace for pace in fleet.paces}
+    figures: list[tuple[str, str, _Samples]] = [
+        ("seen_timestamp_seconds", "Time of these metrics of the fleet.", {(): fleet.at.timestamp()}),
+        ("workers", "Live worker processes.", {(): fleet.alive}),
+        (
+            "oldest_waiting_seconds",
+            "Waiting time of the oldest run in the queue (0: none waits).",
+            {(): fleet.oldest_s},
+        ),
+    ]
+    by_pace: list[tuple[str, str, _Samples]] = [
+        (
+            "leased_rate",
+            "Calls a second that the workers together may make now.",
+            {key: pace.leased_per_second for key, pace in paces.items()},
+        ),
+        (
+            "allowed_rate",
+            "Calls a second that the settings allow (0: no limit).",
+            {key: pace.per_second for key, pace in paces.items()},
+        ),
+        (
+            "share",
+            "Share of rate and connections in use after the exchange asked to slow down (1: all).",
+            {key: pace.share for key, pace in paces.items()},
+        ),
+    ]
+    help_text = "Runs in the queue by reason, waiting or under way."
+    return [
+        *(_gauge(f"fleet_{name}", text, values) for name, text, values in figures),
+        taken,
+        _gauge("fleet_queue", help_text, depth, "shipper", "reason", "state"),
+        *(_gauge(f"fleet_{name}", text, values, "exchange", "pace") for name, text, values in by_pace),
+    ]
+
+
+class CachedClusterMetrics:
+    """Current metrics of the cluster, cached; empty while the database cannot be reached."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings, self._clock = settings, clock
+        self._lock = threading.Lock()
+        self._taken: tuple[float, Sequence[Metric]] | None = None
+
+    def __call__(self) -> Sequence[Metric]:
+        """The metrics, at most `CACHE_S` old."""
+        with self._lock:
+            if self._taken is None or self._clock() - self._taken[0] >= CACHE_S:
+                self._taken = (self._clock(), self._now())
+            return self._taken[1]
+
+    def _now(self) -> Sequence[Metric]:
+        try:
+            fleet = cluster_status(self._settings)
+        except LedgerError:
+            return ()
+        return () if fleet is None else collect_cluster_metrics(fleet)
+
+
+def write_cluster_metrics(settings: Settings, say: Callable[[str], None]) -> None:
+    """Write the metrics of the cluster beside `monitoring.metrics_file`, if that is set and there is a cluster. Failures are passed to `say`."""
+    if settings.monitoring.metrics_file is None or not settings.is_shared:
+        return
+    path = metrics_path(settings.monitoring.metrics_file, CLUSTER_FILE)
+    try:
+        if fleet := cluster_status(settings):
+            write(path, collect_cluster_metrics(fleet))
+    except LedgerError as error:
+        say(f"loadsheet: the metrics of the fleet cannot be read ({error})")
+    except OSError as error:
+        say(f"loadsheet: the metrics file {path} cannot be written ({error.strerror})")
+
+
+@contextmanager
+def writing_cluster_metrics(settings: Settings, say: Callable[[str], None], pause_s: float = PAUSE_S) -> Iterator[None]:
+    """Write the metrics of the cluster every `pause_s` while the `with` block lasts. A failure is passed to `say` when it differs from the
+    last one.
+    """
+    if settings.monitoring.metrics_file is None or not settings.is_shared:
+        yield
+        return
+    over, last_text = threading.Event(), [""]
+
+    def say_if_new(text: str) -> None:
+        if text != last_text[0]:
+            last_text[0] = text
+            say(text)
+
+    def keep_writing() -> None:
+        write_cluster_metrics(settings, say_if_new)
+        while not over.wait(pause_s):
+            write_cluster_metrics(settings, say_if_new)
+
+    writing = threading.Thread(target=keep_writing, name="fleet metrics", daemon=True)
+    writing.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writing.join(timeout=1.0)  # a thread that still waits for the database writes a complete file or none

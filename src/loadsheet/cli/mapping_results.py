@@ -1,9 +1,13 @@
-"""`loadsheet mapping preview`, `test` and `diff`: show the result of a mapping, test it with golden cases, compare it with another."""
+"""`loadsheet mapping preview`, `test` and `diff`: show the result of a mapping, test it with golden cases, compare it with another.
 
+Files are translated with one mapping, independent of their names.
+"""
+
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import click
@@ -12,23 +16,19 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from loadsheet import exit_codes
-from loadsheet.cli.mapping.input_files import (
-    home_of,
-    mapping_among,
-    mapping_for,
-    mapping_named,
-    named_by,
-    translate_files,
-)
+from loadsheet.checking import name_in_inbox
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
-from loadsheet.cli.output import print_json, print_lines, say
-from loadsheet.mapping import Mapping, load_folder
+from loadsheet.cli.output import counted, print_json, print_lines, say
+from loadsheet.inbox import Candidate
+from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
+from loadsheet.mapping import Mapping, Route, load_folder, route
 from loadsheet.mapping import load as load_mapping
+from loadsheet.mapping.routing import LoadedMappings
 from loadsheet.mapping_tools.comparison import (
     FOLDER,
     Case,
+    CompareSink,
     Comparison,
-    Pair,
     Verdict,
     compare,
     find_cases,
@@ -40,6 +40,89 @@ from loadsheet.mapping_tools.explain import Cell, Explanation, Preview
 from loadsheet.mapping_tools.explain import preview as make_preview
 from loadsheet.problems import FileRefused, MappingError, Problem, Where
 from loadsheet.settings import Settings
+
+
+def mapping_named(name: str, settings: Settings) -> Mapping:
+    """The mapping file at this path, otherwise the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
+    if Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file():
+        return load_mapping(Path(name), settings.assumptions, home_of(Path(name), settings))
+    return mapping_among(load_folder(settings.mappings, settings.assumptions), name, settings)
+
+
+def mapping_among(loaded_mappings: LoadedMappings, name: str, settings: Settings) -> Mapping:
+    """The mapping of this name in the folder. Raises MappingError, click.BadParameter."""
+    loaded = {mapping.name: mapping for mapping in loaded_mappings}
+    if name not in loaded:
+        if broken := next((mapping for mapping in loaded_mappings.broken if name == mapping.name), None):
+            raise broken.finding
+        known = ", ".join(loaded) or "none"
+        raise click.BadParameter(
+            f"{name} is neither a mapping file nor a mapping in {settings.mappings}; known: {known}"
+        )
+    return loaded[name]
+
+
+def home_of(path: Path, settings: Settings) -> Path | None:
+    """The folder of mappings, if it contains this mapping file."""
+    return settings.mappings if path.resolve().is_relative_to(settings.mappings.resolve()) else None
+
+
+def mapping_for(files: Sequence[Path], settings: Settings) -> Mapping:
+    """The mapping of the folder that matches the first of these files. Raises MappingError, and FileRefused if none or several match."""
+    loaded = load_folder(settings.mappings, settings.assumptions)
+    name = name_in_inbox(files[0], loaded)
+    routes = route([name], loaded)
+    waiting = (mapping for mapping in loaded if name in route([name], [mapping]).waiting)
+    if named := next((found.mapping for found in routes.complete), None) or next(waiting, None):
+        return named
+    if broken := next((mapping for mapping in loaded.broken if mapping.takes(name)), None):
+        raise broken.finding
+    raise FileRefused({**routes.unmapped, **routes.ambiguous, **routes.blocked}[name])
+
+
+def translate_files(
+    mapping: Mapping,
+    files: Sequence[Path],
+    settings: Settings,
+    *,
+    now: datetime,
+    documents_max: int | None = None,
+) -> CompareSink:
+    """Translate these files as one drop of this mapping; `now` (aware) is the value of `$now`. The name of a single file does not matter.
+    Each of several files gets the role whose pattern fits best. Raises FileRefused, click.UsageError.
+    """
+    roles = _roles(mapping, files)
+    bare = [path.name for path in roles.values()]
+    names = {role: path.name if bare.count(path.name) == 1 else path.as_posix() for role, path in roles.items()}
+    candidates = {names[role]: Candidate(names[role], path) for role, path in roles.items()}
+    sink = CompareSink(documents_max)
+    drop = RoutedDrop(Route(mapping, names))
+    ingest(RoutedFiles(candidates, (drop,)), sink, IngestContext(settings, (mapping,), None, now))
+    return sink
+
+
+def _roles(mapping: Mapping, files: Sequence[Path]) -> dict[str, Path]:
+    patterns = {mapping.main_role: mapping.files, **{role: (text,) for role, text in mapping.companions.items()}}
+    if len(patterns) == 1 and len(files) == 1:
+        return {mapping.main_role: files[0]}
+    left, roles = list(files), dict[str, Path]()
+    for role, wanted in patterns.items():
+        fits = [path for path in left if named_by(wanted, path)]
+        if not fits:
+            raise click.UsageError(
+                f"mapping {mapping.name} needs a file for {role} ({', '.join(wanted)}); "
+                f"given: {', '.join(path.name for path in files)}"
+            )
+        roles[role] = fits[0]
+        left.remove(fits[0])
+    return roles
+
+
+def named_by(patterns: Iterable[str], path: Path) -> bool:
+    """Whether the bare name of a file matches the last part of one of the patterns; placeholders match any text."""
+    lasts = (re.sub(r"\{[^}]*\}", "*", PurePosixPath(pattern).name) for pattern in patterns)
+    return any(PurePosixPath(path.name.casefold()).match(last.casefold()) for last in lasts)
+
 
 _SHORT = 48  # characters of a cell
 _SHOWN = 20  # documents shown one by one; --json has them all
@@ -74,8 +157,7 @@ def preview(
     found = translate_files(mapping, files, settings, now=datetime.now(UTC), documents_max=records)
     shown = [make_preview(mapping, document, found.tables) for document in found.documents]
     if as_json:
-        heading = {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
-        print_json({**heading, "records": [_preview_json(record) for record in shown]})
+        print_json({**_heading(mapping), "records": [_preview_json(record) for record in shown]})
     elif sys.stdout.isatty():
         console = Console()
         for record in shown:
@@ -83,11 +165,8 @@ def preview(
     else:
         for record in shown:
             click.echo("\n".join(_lines(record)))
-    return (
-        exit_codes.NEEDS_SOMEONE
-        if any(problem.level == "error" for record in shown for problem in record.problems)
-        else 0
-    )
+    wrong = any(problem.level == "error" for record in shown for problem in record.problems)
+    return exit_codes.NEEDS_SOMEONE if wrong else 0
 
 
 def _grid(document: Preview) -> Grid:
@@ -187,10 +266,7 @@ def test(folder: Path | None, *, update: bool, mappings: Path | None, config: Pa
             print_lines([f"{'wrong' if texts else 'ok'}\t{case.mapping}/{case.name}"])
             for text in texts:
                 print_lines([f"\t{text}"])
-        say(
-            f"{len(cases)} case{'' if len(cases) == 1 else 's'}, {len(failed)} not as expected"
-            + (", all rewritten" if update else "")
-        )
+        say(f"{counted(len(cases), 'case')}, {len(failed)} not as expected{', all rewritten' if update else ''}")
     return exit_codes.NEEDS_SOMEONE if failed else 0
 
 
@@ -263,7 +339,8 @@ def _nothing_in(files: Sequence[Path], before: Mapping, after: Mapping) -> FileR
 
 
 def _print(old: Mapping, new: Mapping, comparison: Comparison) -> None:
-    print_lines([f"{_named(old)} -> {_named(new)}"])
+    names = (f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})" for mapping in (old, new))
+    print_lines([" -> ".join(names)])
     for verdict in Verdict:
         if comparison.counts[verdict]:
             print_lines([f"{comparison.counts[verdict]:>8}  {verdict}"])
@@ -280,26 +357,24 @@ def _print(old: Mapping, new: Mapping, comparison: Comparison) -> None:
         print_lines([f"and {len(shown) - _SHOWN} more documents; --json shows all"])
 
 
-def _named(mapping: Mapping) -> str:
-    return f"{mapping.name} version {mapping.version} ({mapping.hash[:12]})"
+def _heading(mapping: Mapping) -> dict[str, Any]:
+    return {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
 
 
 def _as_json(old: Mapping, new: Mapping, found: Comparison) -> dict[str, Any]:
     return {
-        "old": {"mapping": old.name, "version": old.version, "hash": old.hash},
-        "new": {"mapping": new.name, "version": new.version, "hash": new.hash},
+        "old": _heading(old),
+        "new": _heading(new),
         "counts": {verdict.value: found.counts[verdict] for verdict in Verdict},
         "fields": dict(found.fields.most_common()),
-        "documents": [_pair(pair) for pair in found.pairs],
-    }
-
-
-def _pair(pair: Pair) -> dict[str, Any]:
-    changes = [change._asdict() for change in pair.changes]
-    return {
-        "operation": pair.operation,
-        "key": pair.key,
-        "verdict": pair.verdict.value,
-        "changes": changes,
-        "problems": list(pair.problems),
+        "documents": [
+            {
+                "operation": pair.operation,
+                "key": pair.key,
+                "verdict": pair.verdict.value,
+                "changes": [change._asdict() for change in pair.changes],
+                "problems": list(pair.problems),
+            }
+            for pair in found.pairs
+        ],
     }

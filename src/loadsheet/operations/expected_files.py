@@ -22,7 +22,7 @@ from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.run_queries import Arrival
 from loadsheet.settings import Settings
-from loadsheet.settings.expected_files import WEEKDAYS, Expectation
+from loadsheet.settings.operations_sections import WEEKDAYS, Expectation
 
 IsFree = Callable[[date], bool]
 
@@ -94,11 +94,8 @@ def overdue(settings: Settings, queries: LedgerQueries | None, began: datetime) 
     """The overdue files, as of the last run that read the inbox, and a missing run before `began` (aware, UTC)."""
     if queries is None:
         return ()
-    late = [
-        Overdue(status.name, status.text, status.due)
-        for status in statuses(settings, queries)
-        if status.late and status.due is not None
-    ]
+    found = [(status, status.due) for status in statuses(settings, queries) if status.late]
+    late = [Overdue(status.name, status.text, due) for status, due in found if due is not None]
     return (*late, *_missing_runs(settings, queries, began))
 
 
@@ -110,27 +107,17 @@ def statuses(settings: Settings, queries: LedgerQueries) -> list[ExpectationStat
     if not last:
         return []
     looked = _moment(last)
-    dues = [
-        list(islice(DueTimes(expectation, settings.reports.working_days).before(looked), DUE_TIMES_CHECKED + 1))
-        for expectation in settings.expected_files.expect
-    ]
+    expected, free = settings.expected_files.expect, settings.reports.working_days
+    dues = [list(islice(DueTimes(one, free).before(looked), DUE_TIMES_CHECKED + 1)) for one in expected]
     oldest = min((some[-1] for some in dues if some), default=looked)
-    counted = any(expectation.at_least_records for expectation in settings.expected_files.expect)
-    arrivals = queries.arrivals(stamp(oldest), counted=counted)
-    return [
-        status_of(
-            expectation, arrivals, looked=looked, since=_moment(first), working_days=settings.reports.working_days
-        )
-        for expectation in settings.expected_files.expect
-    ]
+    arrivals = queries.arrivals(stamp(oldest), counted=any(one.at_least_records for one in expected))
+    return [status_of(one, arrivals, looked=looked, since=_moment(first), working_days=free) for one in expected]
 
 
 def next_due(settings: Settings, now: datetime) -> datetime | None:
     """When the next file is due after `now` (both aware, UTC); None: never. A watch runs then too, to report it as late."""
-    dues = (
-        DueTimes(expectation, settings.reports.working_days).after(now)
-        for expectation in settings.expected_files.expect
-    )
+    free = settings.reports.working_days
+    dues = (DueTimes(expectation, free).after(now) for expectation in settings.expected_files.expect)
     return min((due for due in dues if due is not None), default=None)
 
 
@@ -175,11 +162,8 @@ def status_of(
     upcoming = dues.after(looked)
     judged = [due for due in last[:DUE_TIMES_CHECKED] if due >= since]
     if not judged:
-        text = (
-            f"{expectation.called}: due {local_text(upcoming, dues.zone)}"
-            if upcoming
-            else f"{expectation.called}: never due"
-        )
+        when = f"due {local_text(upcoming, dues.zone)}" if upcoming else "never due"
+        text = f"{expectation.called}: {when}"
         return ExpectationStatus(expectation.called, None, upcoming, tuple(mine[-3:]), late=False, text=text)
     start = last[len(judged)] if len(last) > len(judged) else None
     came, came_before = _counted(expectation, mine, start, judged[::-1], looked)
@@ -221,11 +205,8 @@ def _records(came: Sequence[Arrival]) -> int:
 def _text_of(expectation: Expectation, came: Sequence[Arrival], due: datetime, dues: DueTimes, *, late: bool) -> str:
     when = f"due {local_text(due, dues.zone)}"
     if not late:
-        last = came[min(len(came), expectation.at_least) - 1]
-        after = ", late" if last.came > due else ""
-        return (
-            f"{expectation.called}: {when}, came {local_text(last.came, dues.zone)}{after} ({last.name}{_aside(last)})"
-        )
+        after = ", late" if _completing(expectation, came).came > due else ""
+        return f"{expectation.called}: {when}, came {_came_text(expectation, came, dues, after)}"
     if not came:
         return f"{expectation.called}: {when}, no file arrived"
     wanted = [f"{expectation.at_least} file{'s' if expectation.at_least > 1 else ''}"]
@@ -241,12 +222,17 @@ def _text_of_previous(expectation: Expectation, came: Sequence[Arrival], due: da
     when = f"the file due {local_text(due, dues.zone)}"
     if not _enough(expectation, came):
         return f"{when} never came" if not came else f"{when} came in part"
-    last = came[min(len(came), expectation.at_least) - 1]
-    return f"{when} came {local_text(last.came, dues.zone)} ({last.name}{_aside(last)})"
+    return f"{when} came {_came_text(expectation, came, dues)}"
 
 
-def _aside(arrival: Arrival) -> str:
-    return ", set aside" if arrival.set_aside else ""
+def _completing(expectation: Expectation, came: Sequence[Arrival]) -> Arrival:
+    """The arrival with which there were enough files."""
+    return came[min(len(came), expectation.at_least) - 1]
+
+
+def _came_text(expectation: Expectation, came: Sequence[Arrival], dues: DueTimes, after: str = "") -> str:
+    last = _completing(expectation, came)
+    return f"{local_text(last.came, dues.zone)}{after} ({last.name}{', set aside' if last.set_aside else ''})"
 
 
 # ---- due times ----
@@ -274,9 +260,7 @@ def free_days(country: str) -> IsFree:
     """A function that tells whether a day is a public holiday in a country (`DE`, or `DE-SN` for a region). No day is if the country is
     empty or unknown.
     """
-    if not country:
-        return _never
-    return _calendar(country) or _never
+    return _calendar(country) or (lambda _day: False)
 
 
 def has_holidays(country: str) -> bool:
@@ -285,15 +269,12 @@ def has_holidays(country: str) -> bool:
 
 
 def _calendar(country: str) -> IsFree | None:
+    if not country:
+        return None
     import holidays
 
     name, _, part = country.partition("-")
     try:
-        calendar = holidays.country_holidays(name, subdiv=part or None)
+        return holidays.country_holidays(name, subdiv=part or None).__contains__
     except NotImplementedError:
         return None
-    return calendar.__contains__
-
-
-def _never(_day: date) -> bool:
-    return False

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 
 from loadsheet.ledger.run_queries import Arrival
 from loadsheet.operations.expected_files import IsFree, free_days
-from loadsheet.settings.expected_files import WEEKDAYS
+from loadsheet.settings.operations_sections import WEEKDAYS
 
 DAYS = 90
 """The days of history that are used."""

@@ -1,0 +1,176 @@
+"""`loadsheet mapping suggest`, `lint`, `template` and `schema`: files for an author and for a shipper. The other verbs are in `mapping_results`."""
+
+import sys
+import unicodedata
+from pathlib import Path
+
+import click
+import msgspec
+
+from loadsheet.cli.mapping_results import diff, home_of, mapping_named, preview, test
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, Target, load, together
+from loadsheet.cli.output import counted, print_json, say
+from loadsheet.contract import WRITES
+from loadsheet.mapping import lint as lint_file
+from loadsheet.mapping import load as load_mapping
+from loadsheet.mapping import mapping_files
+from loadsheet.problems import MappingError
+
+_WIDE = frozenset("WF")  # East Asian letters that take two places on a terminal
+_SHOWN = 160  # characters of a line; longer lines are cut on both sides of the place
+
+
+@click.group(commands=(preview, test, diff))
+def mapping() -> None:
+    """Mapping files: what the shipper sends, and what the exchange gets."""
+
+
+@mapping.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@together(MAPPINGS, CONFIG, JSON)
+def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None, as_json: bool) -> int:
+    """Check mapping FILES (default: all in the folder) and show every mistake with line, column and a suggestion.
+
+    On a terminal, the line is shown below each mistake, with a caret. In a pipe, each mistake is one line.
+    """
+    settings = load(config, mappings=mappings)
+    paths = files or (tuple(mapping_files(settings.mappings)) if settings.mappings.is_dir() else ())
+    home = {path: home_of(path, settings) for path in paths}
+    by_path = {path: lint_file(path, settings.assumptions, home[path]) for path in paths}
+    sound = [load_mapping(path, settings.assumptions, home[path]) for path, found in by_path.items() if not found]
+    findings = [finding for found in by_path.values() for finding in found]
+    if as_json:
+        names = ("file", "line", "column", "text", "hint")
+        print_json([{name: getattr(finding, name) for name in names} for finding in findings])
+        return MappingError.exit_code if findings else 0
+    for text in _shown(findings):
+        click.echo(text)
+    for loaded in sound:
+        for note in loaded.notes:
+            say(f"{loaded.path}: note: {note}")
+    say(f"{counted(len(paths), 'mapping file')}, {counted(len(findings), 'mistake')}")
+    return MappingError.exit_code if findings else 0
+
+
+def _shown(findings: list[MappingError]) -> list[str]:
+    if not sys.stdout.isatty():
+        return [str(finding) for finding in findings]
+    texts = {}
+    for file in {finding.file for finding in findings}:  # a finding may be in the extended file
+        texts[file] = Path(file).read_bytes().decode("utf-8-sig", errors="replace") if Path(file).is_file() else ""
+    return [f"{framed(finding, texts[finding.file])}\n" for finding in findings]
+
+
+def framed(finding: MappingError, text: str) -> str:
+    """The finding with its line of `text` (the whole file), for example:
+
+        mappings/acme.yaml:31:12: there is no lookup "pakages"
+           |
+        31 |   kind: {lookup: pakages}
+           |                  ^
+           = did you mean packages?
+
+    If the text does not have the place, the result is the bare finding.
+    """
+    lines = text.splitlines()
+    if not 1 <= finding.line <= len(lines):
+        return str(finding)
+    line, before = _cut(lines[finding.line - 1], finding.column - 1)
+    margin = " " * len(str(finding.line))
+    head, *others = finding.text.splitlines()
+    frame = [
+        f"{finding.file}:{finding.line}:{finding.column}: {head}",
+        f"{margin} |",
+        f"{finding.line} | {line}",
+        f"{margin} | {' ' * _columns(line[:before])}^",
+    ]
+    return "\n".join(
+        [*frame, *([f"{margin} = {finding.hint}"] if finding.hint else []), *(f"{margin} | {more}" for more in others)]
+    )
+
+
+def _cut(line: str, at: int) -> tuple[str, int]:
+    """The part of a line that fits, and the position of the place in it. A tab becomes one blank, as the caret counts it."""
+    plain = line.replace("\t", " ").rstrip()
+    if len(plain) <= _SHOWN:
+        return plain, at
+    start = max(0, min(at - _SHOWN // 2, len(plain) - _SHOWN))
+    return plain[start : start + _SHOWN], at - start
+
+
+def _columns(text: str) -> int:
+    """The width of a text on a terminal."""
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in _WIDE else 1
+        for letter in text
+    )
+
+
+@mapping.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--target",
+    type=click.Choice([operation.name for operation in WRITES]),
+    help="The operation of the records. Default: the most likely one.",
+)
+@click.option("--out", type=Target(), help="Write the draft to this file, which must not exist.")
+@together(CONFIG)
+def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, config: Path | None) -> None:
+    """Draft a mapping from FILES: one workbook, one text file, or several that belong together.
+
+    A comment gives the evidence for each guess. Missing values are marked FILL IN.
+    """
+    from loadsheet.mapping_tools.column_types import CHECK
+    from loadsheet.mapping_tools.sheet_profiles import observe
+    from loadsheet.mapping_tools.suggest import FILL_IN, draft
+    from loadsheet.mapping_tools.yaml_writer import warnings, write_draft
+
+    if out is not None and out.exists():
+        raise click.UsageError(f"{out} already exists; a draft never overwrites a mapping")
+    made = draft(observe(files, load(config)), target)
+    text = write_draft(made)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+    for warning in warnings(made):
+        say(warning)
+    lines = text.splitlines()[4:]
+    marks = {mark: sum(mark in line for line in lines) for mark in (FILL_IN, CHECK)}
+    say(f"{out or 'the draft'}: {marks[FILL_IN]} marked {FILL_IN}, {marks[CHECK]} marked {CHECK}")
+
+
+@mapping.command()
+@click.argument("name", metavar="MAPPING")
+@click.option("--out", type=Target(), help="The workbook to write (default: MAPPING.xlsx).")
+@together(MAPPINGS, CONFIG)
+def template(name: str, *, out: Path | None, mappings: Path | None, config: Path | None) -> None:
+    """Write the workbook that the shipper of MAPPING (a name or a file) fills in, with lists, notes, an example and a guide.
+
+    A mapping of several files gives one workbook for each, named after its role.
+    """
+    from loadsheet.mapping_tools.template import write_template
+
+    chosen = mapping_named(name, load(config, mappings=mappings))
+    first = out or Path(f"{chosen.name}.xlsx")
+    for role in chosen.layouts:
+        path = first if len(chosen.layouts) == 1 else first.with_name(f"{first.stem}-{role}{first.suffix}")
+        write_template(chosen, role, path)
+        click.echo(str(path))
+
+
+@mapping.command()
+@click.option("--out", type=Target(), help="Write the schema to this file instead of stdout.")
+def schema(*, out: Path | None) -> None:
+    """Print the JSON Schema of mapping files (draft 2020-12), for completion and validation in editors.
+
+    Put `# yaml-language-server: $schema=mapping.schema.json` into the first line of a mapping.
+    """
+    from loadsheet.mapping_tools.json_schema import mapping_schema
+
+    text = msgspec.json.format(msgspec.json.encode(mapping_schema()), indent=2).decode()
+    if out is None:
+        click.echo(text)
+        return
+    out.write_text(f"{text}\n", encoding="utf-8")
+    say(f'{out} written; first line of a mapping: "# yaml-language-server: $schema={out}"')
