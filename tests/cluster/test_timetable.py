@@ -20,7 +20,6 @@ from watch_process import watching
 
 from loadsheet.cluster.timetable import SharedTimetable, Timetable
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun, watch
-from loadsheet.ledger import clock as database_clock
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.codec import moment, stamp
 from loadsheet.ledger.ledger_tables import shared_meta

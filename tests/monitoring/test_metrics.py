@@ -12,8 +12,8 @@ from reported_runs import House, create
 from sqlalchemy import create_engine
 
 from loadsheet.ledger import Settlement, State, open_ledger
-from loadsheet.ledger.queries import call_times, calls_by_outcome, ledger_figures
 from loadsheet.ledger.ledger_tables import metadata
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.health import WatchStatus
 from loadsheet.operations.metrics import collect_metrics, exposition, metrics_path
 from loadsheet.operations.run_outcome import RunOutcome

@@ -22,10 +22,9 @@ from loadsheet import exit_codes, object_storage, reports
 from loadsheet.cli.access import held_ledger, holder_of_file, ledger_to_read
 from loadsheet.inbox.files import file_system_of, needs_polling
 from loadsheet.ledger import Ledger, State
+from loadsheet.ledger.ledger_opening import OLDER, surroundings_on
 from loadsheet.ledger.location import refuse_beside_a_file
-from loadsheet.ledger.ledger_opening import surroundings_on
 from loadsheet.ledger.postgres import look
-from loadsheet.ledger.ledger_opening import OLDER
 from loadsheet.mapping import Mapping, lint, load_folder, mapping_files
 from loadsheet.operations import expected_files
 from loadsheet.problems import FolderError, LedgerBusy, LedgerError, LoadsheetError, SettingsError

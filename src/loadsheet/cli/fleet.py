@@ -22,10 +22,10 @@ from loadsheet.cli.output import counted, print_json, print_lines, print_table, 
 from loadsheet.cluster.timetable import ScheduleStatus, schedule_statuses
 from loadsheet.file_modes import write_privately
 from loadsheet.ledger.codec import stamp
-from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared import cluster_status as overview
-from loadsheet.ledger.shared.leases import PaceStatus
+from loadsheet.ledger.shared import open_shared
 from loadsheet.ledger.shared.cluster_status import ClusterStatus, Worker
+from loadsheet.ledger.shared.leases import PaceStatus
 from loadsheet.operations.health import serve_status
 from loadsheet.problems import SettingsError
 from loadsheet.settings import Settings
@@ -56,8 +56,8 @@ def worker(*, config: Path | None, only: tuple[str, ...], places: int | None, on
     write_privately(say, allow_root=settings.allow_root)
     names = only or tuple(filter(None, (shipper_given(),)))
     try:
-        from loadsheet.cluster.runs import keep_fork_server, run_due
         from loadsheet.cluster import worker_process
+        from loadsheet.cluster.runs import keep_fork_server, run_due
     except ModuleNotFoundError as missing:
         message = f"a worker needs the extra `fleet` ({missing.name} is not installed): pip install 'loadsheet[fleet]'"
         raise SettingsError(message) from None

@@ -7,15 +7,12 @@ Names are only ever added (`loadsheet.run/1`). Each name carries its description
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from loadsheet.problems import LoadsheetError, Problem
 from loadsheet.reconcile import RED
 
 SUMMARY = "run.json"

@@ -20,8 +20,7 @@ from markupsafe import Markup
 
 from loadsheet.ledger import Drop, Entry, Origin, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.documents import SourceRow
-from loadsheet.mapping.documents import locate
+from loadsheet.mapping.documents import SourceRow, locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.html_pages import PAGE, anchor, bars, page, part, run_verdict, tone_of
