@@ -31,12 +31,13 @@ L9 PostgreSQL: connections that drop, failover
 L10 A locked database, long readers, a log that grows
     test_a_long_reader_neither_stops_the_end_of_a_run_nor_loses_anything, test_the_log_is_folded_in_when_a_run_ends
 L11 Damaged pages, a truncated file, a log that is gone
-    test_a_truncated_one_is_refused, test_a_log_that_somebody_deleted_is_noticed,
+    test_a_truncated_one_is_refused,
+    test_a_ledger_that_does_not_know_the_last_run_is_refused_and_the_right_one_is_not,
     test_damage_is_found_when_the_last_run_did_not_end, test_damage_is_found_on_the_next_day_and_by_check_on_the_same,
     test_a_file_that_is_no_database_is_left_alone
 L12 An old backup in its place
-    test_a_ledger_that_was_put_back_is_refused_until_it_is_accepted,
-    test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted, test_another_ledger_in_its_place_is_refused
+    test_a_ledger_that_does_not_know_the_last_run_is_refused_and_the_right_one_is_not,
+    test_what_an_older_ledger_would_send_is_unknown_once_it_is_accepted
 L13 The ledger is deleted, the archive still there
     test_a_ledger_that_is_gone_is_not_replaced_by_an_empty_one
     Not: rebuilding it from the archive. Backups are the way back; the originals in the archive can be dropped again.

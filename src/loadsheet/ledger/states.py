@@ -248,7 +248,8 @@ class Settlement(NamedTuple):
     attempt: int = 0
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Finding:
     """What a listing showed about an entry of unknown outcome. `shown` is what the listing contained. `counts` says whether the
     listing can prove absence (complete, right kind, with a witness). `text` is the finding in words. `at` is ISO 8601 UTC.
     """
@@ -274,7 +275,8 @@ class Decision:
     hash: str
 
 
-class Event(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Event:
     """One committed change of an entry's state."""
 
     at: str
@@ -284,7 +286,8 @@ class Event(NamedTuple):
     reason: str
 
 
-class Attempt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Attempt:
     """One committed intent to send an entry, and its outcome (empty while it is unknown)."""
 
     number: int
