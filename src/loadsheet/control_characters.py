@@ -1,16 +1,10 @@
 """Control characters. No text for people may contain them: they control a terminal (ESC, C1) or reverse the writing direction (bidi).
 
-Owns: which characters these are, what replaces them, and the templates of all pages, which show none. Files that are read again (fix
-files) keep theirs.
+Owns: which characters these are, and what replaces them. Files that are read again (fix files) keep theirs.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # all but tab and line ends
@@ -40,22 +34,6 @@ def escaped(json: bytes) -> bytes:
 def printable(text: str) -> str:
     """The text with a question mark for each character that is neither visible nor a space, tab or line break."""
     return text if text.isprintable() else "".join(char if _is_visible(char) else "?" for char in text)
-
-
-def page_templates(package: str, filters: Mapping[str, Callable[..., Any]]) -> "Environment":
-    """The templates of a package for HTML pages. Every value is escaped and without control characters; a missing one is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # slow to import, and most commands write no page
-
-    environment = Environment(
-        loader=PackageLoader(package),
-        autoescape=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,  # markup is our own
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(filters)
-    return environment
 
 
 def _is_visible(char: str) -> bool:

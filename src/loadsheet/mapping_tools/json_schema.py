@@ -262,7 +262,7 @@ MEANINGS: dict[str, str] = {
     "Leaf.format": "The date format, if it differs from the field's form.",
     "Leaf.as": "The form in which it is sent.",
     "Leaf.when": "The field is sent if this condition holds.",
-    "Leaf.unless_blank": "Only true, as always: the field is left out if the value is blank.",
+    "Leaf.unless_blank": "Has no effect: a blank value always leaves its field out. Only true is accepted.",
     "MappingSpec.extends": "The base mapping file. Keys of this file override it.",
     "MappingSpec.payload_of": "Fields that differ for one of several operations, by the operation's name.",
     "Target.col": "The column with the operation of each record.",

@@ -29,10 +29,10 @@ from jinja2 import Environment
 from markupsafe import Markup, escape
 
 from loadsheet import exit_codes
-from loadsheet.control_characters import page_templates
 from loadsheet.ledger import ExceptionStatus, Run
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.page_templates import templates_of
 from loadsheet.problems import LedgerError
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
 from loadsheet.reports.report_files import placed
@@ -88,7 +88,7 @@ def _environment() -> Environment:
         "moment": lambda text: text[:19].replace("T", " "),  # ISO 8601 UTC
         "figure": _figure,
     }
-    return page_templates("loadsheet.reports", filters)
+    return templates_of("loadsheet.reports", filters)
 
 
 @cache
