@@ -41,6 +41,27 @@ def rules(monkeypatch):
     return Path(__file__).parents[1].joinpath("conftest.py").read_text(encoding="utf-8")
 
 
+def test_a_test_that_needs_too_much_cpu_time_fails_and_one_that_waits_does_not(pytester, rules):
+    pytester.makeconftest(re.sub(r"CPU_MAX_S = [\d.]+", "CPU_MAX_S = 0.3", rules))
+    pytester.makepyfile(
+        """
+        import subprocess, sys, time
+
+        def test_computes():
+            until = time.process_time() + 0.4
+            while time.process_time() < until:
+                pass
+
+        def test_starts_a_process_that_computes():
+            subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 0.4: pass"], check=True)
+
+        def test_waits():
+            time.sleep(0.4)
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1, failed=2)
+
+
 def test_random_examples_are_a_quarter_unless_all_are_asked_for_and_a_test_that_takes_far_too_long_fails(
     pytester, rules, monkeypatch
 ):
@@ -74,6 +95,6 @@ def test_random_examples_are_a_quarter_unless_all_are_asked_for_and_a_test_that_
     monkeypatch.delenv("LOADSHEET_EXAMPLES", raising=False)
     found = pytester.runpytest_subprocess(*words)
     found.assert_outcomes(passed=3, failed=1)
-    found.stdout.fnmatch_lines(["*tried 10*", "*it took 0.1 s*"])
+    found.stdout.fnmatch_lines(["*tried 10*", "*it took 0.1 s and*"])
     monkeypatch.setenv("LOADSHEET_EXAMPLES", "all")
     pytester.runpytest_subprocess(*words).stdout.fnmatch_lines(["*tried 40*"])
