@@ -9,20 +9,12 @@ the entry is sent once a listing shows that parent. Entries that still wait at t
 """
 
 from loadsheet import reports
-from loadsheet.dispatch import DeliveryResult, Listings, UnknownTimer
+from loadsheet.dispatch import DeliveryResult, Dispatcher, Listings, RunContext, UnknownTimer
 from loadsheet.ledger import Ledger
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
-from loadsheet.stages import (
-    Dispatcher,
-    Progress,
-    Result,
-    RunContext,
-    deliver_ready,
-    reconcile_and_report,
-    resolve_earlier,
-)
+from loadsheet.stages import Progress, Result, deliver_ready, reconcile_and_report, resolve_earlier
 
 
 def run(settings: Settings, ledger: Ledger, dispatcher: Dispatcher, *, progress: Progress | None = None) -> Result:

@@ -1,21 +1,18 @@
 """The stages of a run that need the exchange: resolve earlier unknown outcomes, deliver, reconcile and report.
 
-Owns: the values that the stages share, and the result of a run. The order of the stages is in `pipeline`.
+Owns: the result of a run. The order of the stages is in `pipeline`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from loadsheet import exit_codes, reconcile, reports, run_log
 from loadsheet.annotations import import_annotations
 from loadsheet.contract import BY_NAME
 from loadsheet.dispatch import (
-    Client,
     DeliveryResult,
-    SharedRate,
-    UnknownTimer,
+    RunContext,
     deliver,
     fetch_listings,
     verify_unknown,
@@ -37,7 +34,6 @@ from loadsheet.problems import (
     ReportsIncomplete,
     TokenRefused,
 )
-from loadsheet.settings import Settings
 
 Progress = Callable[[int, int], None]
 
@@ -62,34 +58,6 @@ class Result:
         return replace(self, exit_code=LoadsheetError.exit_code, undone={**self.undone, **faults})
 
 
-class Dispatcher(NamedTuple):
-    """The means to send: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
-    so far (None: the sender installs handlers itself).
-    """
-
-    client: Client
-    pace: SharedRate | None = None
-    stopping: Sequence[int] | None = None
-
-
-class RunContext(NamedTuple):
-    """The values that the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
-    changed records go out as updates.
-    """
-
-    settings: Settings
-    ledger: Ledger
-    run: Run
-    dispatcher: Dispatcher
-    timer: UnknownTimer
-    updating: tuple[str, ...] = ()
-
-    @property
-    def client(self) -> Client:
-        """The client of the exchange."""
-        return self.dispatcher.client
-
-
 @run_log.stage("learn")
 def resolve_earlier(context: RunContext) -> LoadsheetError | None:
     """Resolve the unknown outcomes of earlier runs from the listings, before new files are compared with the ledger.
@@ -107,17 +75,7 @@ def resolve_earlier(context: RunContext) -> LoadsheetError | None:
 @run_log.stage("sending")
 def deliver_ready(context: RunContext, *, progress: Progress | None = None) -> DeliveryResult:
     """Send the ready entries until each has an outcome: stage 5."""
-    return deliver(
-        context.ledger,
-        context.client,
-        context.run,
-        context.settings,
-        timer=context.timer,
-        updating=context.updating,
-        progress=progress,
-        stopping=context.dispatcher.stopping,
-        shared_rate=context.dispatcher.pace,
-    )
+    return deliver(context, progress)
 
 
 def reconcile_and_report(context: RunContext, sent: DeliveryResult, ingested: IngestResult) -> Result:

@@ -27,12 +27,12 @@ from orders import MAPPINGS, write_orders
 from tests.benchmarks.sink import sink
 
 from loadsheet.checking import check_files
-from loadsheet.dispatch import Client, UnknownTimer
+from loadsheet.dispatch import Client, Dispatcher, RunContext, UnknownTimer
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.settings import Settings
-from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report
+from loadsheet.stages import deliver_ready, reconcile_and_report
 
 LATENCY_MS, MANY = 50, 256
 SERVERS = {  # name: (words of the sink or None for the exchange, connections, window)

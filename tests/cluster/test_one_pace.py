@@ -32,7 +32,7 @@ import sys
 sys.path[:0] = {path!r}
 import ready_entries
 from call_times import listen
-from loadsheet.dispatch import Client, send
+from loadsheet.dispatch import Client, SendOptions, send
 from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger import open_ledger
 from loadsheet.ledger.postgres import address_of, shared_engine
@@ -46,7 +46,7 @@ with open_ledger("sqlite:///{ledger}") as ledger:
     print("ready", flush=True)
     sys.stdin.readline()
     with Client("{url}", "{name}", options) as client, SharedRate(pace.renew, pace.setback) as fleet:
-        report = send(ledger, client, run, options, shared_rate=fleet)
+        report = send(ledger, client, run, options, SendOptions(shared_rate=fleet))
         print(report.accepted, report.unknown, flush=True)
 """
 

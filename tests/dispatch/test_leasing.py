@@ -10,7 +10,7 @@ import pytest
 import ready_entries
 from scripted_exchange import CallsAtOnce, Scripted, accepts, says, until
 
-from loadsheet.dispatch import Client, Outcome, OutcomeKind
+from loadsheet.dispatch import Client, Outcome, OutcomeKind, SendOptions
 from loadsheet.dispatch.circuit_breaker import CircuitBreaker
 from loadsheet.dispatch.rate_limiter import SharedRate, boottime
 from loadsheet.ledger.shared.leases import UNLIMITED, Ask, Lease
@@ -258,7 +258,7 @@ def exchange_for(lessor, script, **options):
 
         def sends(ledger, run, **more):
             with Client(server.url, ready_entries.TOKEN, settings) as client:
-                return ready_entries.send(ledger, client, run, settings, shared_rate=fleet, **more)
+                return ready_entries.send(ledger, client, run, settings, SendOptions(shared_rate=fleet, **more))
 
         yield server, fleet, sends
 

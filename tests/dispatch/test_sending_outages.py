@@ -15,7 +15,7 @@ import pytest
 from ready_entries import TOKEN, new_orders, orders, settings, states
 from scripted_exchange import Move, Scripted, accepts_after, answer, closes_without_answer, good_body, says
 
-from loadsheet.dispatch import Client, send
+from loadsheet.dispatch import Client, SendOptions, send
 from loadsheet.dispatch.rate_limiter import SharedRate
 from loadsheet.ledger import Ledger
 from loadsheet.ledger.queries import LedgerQueries
@@ -51,7 +51,7 @@ def test_an_answer_that_cannot_be_judged_while_the_ledger_is_gone_is_not_asked_f
     options = settings(takeover_s=20)
     with Scripted(says(400, REFUSED)) as server, Client(server.url, TOKEN, options) as client:
         monkeypatch.setattr(LedgerQueries, "entry", gone(times, LedgerQueries.entry))
-        report = send(shared, client, run, options, stopping=[])
+        report = send(shared, client, run, options, SendOptions(stopping=[]))
         assert len(server.requests) == 1
     assert report.refused == 1
     assert states(shared, drop) == ["refused"]
@@ -65,7 +65,7 @@ def test_what_was_being_recorded_when_the_ledger_went_counts_once(shared, monkey
     with Scripted(accepts_after(0.0)) as server:
         monkeypatch.setattr(Ledger, verb, gone(1, getattr(Ledger, verb)))
         with Client(server.url, TOKEN, options) as client:
-            report = send(shared, client, run, options, stopping=[])
+            report = send(shared, client, run, options, SendOptions(stopping=[]))
         assert len(server.requests) == 6
     assert report.accepted == 6
     assert states(shared, drop) == ["accepted"] * 6
@@ -79,7 +79,7 @@ def test_a_ledger_that_stays_away_ends_the_sending_and_nothing_leaves_any_more(s
         monkeypatch.setattr(Ledger, "settle", gone(10**6, None))
         monkeypatch.setattr(Ledger, "settle_after_outage", gone(10**6, None))
         with Client(server.url, TOKEN, options) as client, pytest.raises(LedgerGone):
-            send(shared, client, run, options, stopping=[])
+            send(shared, client, run, options, SendOptions(stopping=[]))
         assert len(server.requests) <= 2
 
 
@@ -99,7 +99,7 @@ def test_a_lost_call_is_unknown_although_the_ledger_went_and_is_not_made_anew_wh
     monkeypatch.setattr(Ledger, "_unfenced", goes_now_and_then)
     with Scripted(lambda number, *_: closes_without_answer if number == 0 else accepts_after(0.0)) as server:
         with Client(server.url, TOKEN, options) as client:
-            report = send(shared, client, run, options, stopping=[])
+            report = send(shared, client, run, options, SendOptions(stopping=[]))
         assert len(server.requests) == 4
     assert len(outages) == 4
     assert (report.accepted, report.unknown) == (3, 1)
@@ -129,9 +129,9 @@ def test_what_was_recorded_when_the_ledger_went_for_too_long_is_not_recorded_onc
     monkeypatch.setattr(Ledger, "_unfenced", goes_after_a_commit)
     with Scripted(accepts_after(0.0)) as server, Client(server.url, TOKEN, options) as client:
         with pytest.raises(LedgerGone, match="after the commit"):
-            send(shared, client, run, options, stopping=[], clock=hurried)
+            send(shared, client, run, options, SendOptions(stopping=[], clock=hurried))
         later = ledgers.taken_over(shared)
-        report = send(later, client, later.begin_run(), options, stopping=[])
+        report = send(later, client, later.begin_run(), options, SendOptions(stopping=[]))
         assert len(server.requests) == 3
     assert report.accepted == 2
     assert states(shared, drop) == ["accepted"] * 3
@@ -149,7 +149,7 @@ def test_what_another_has_taken_over_is_recorded_late_and_sent_no_more(shared):
 
     with Scripted(answer) as server, Client(server.url, TOKEN, options) as client:
         with pytest.raises(Superseded, match="another process has taken over this ledger"):
-            send(shared, client, run, options, stopping=[])
+            send(shared, client, run, options, SendOptions(stopping=[]))
         sent = len(server.requests)
     assert sent < 4
     assert states(shared, drop).count("accepted") == sent
@@ -322,7 +322,7 @@ class _Sender(threading.Thread):
     def _sent(self):
         mine, shared_rate = ledgers.taken_over(self._ledger), SharedRate(lambda _ask: self._lease, lambda *_: None)
         with Client(self._url, TOKEN, self._settings) as client, shared_rate:
-            send(mine, client, mine.begin_run(), self._settings, stopping=[], shared_rate=shared_rate)
+            send(mine, client, mine.begin_run(), self._settings, SendOptions(stopping=[], shared_rate=shared_rate))
 
 
 SEEDS, SWEPT = (1, 3), 29

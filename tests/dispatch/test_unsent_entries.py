@@ -10,12 +10,12 @@ from faulty_exchange import misbehaving
 from ledgers import Ticking, ledger_in
 from scripted_exchange import Scripted, accepts, says
 
-from loadsheet.dispatch import Client, DeliveryResult, UnknownTimer, deliver, send
+from loadsheet.dispatch import Client, DeliveryResult, Dispatcher, RunContext, SendOptions, UnknownTimer, deliver, send
 from loadsheet.dispatch.delivery import due, forecast
 from loadsheet.dispatch.sending import RECENT_S, Rate
 from loadsheet.ingest import IngestResult
 from loadsheet.problems import ExchangeUnreachable, NotAllSent
-from loadsheet.stages import Dispatcher, RunContext, deliver_ready, reconcile_and_report, resolve_earlier
+from loadsheet.stages import deliver_ready, reconcile_and_report, resolve_earlier
 
 UNANSWERED = {"fault": FaultClass("closed_before_effect"), "operation": "order.status", "at": (1,)}
 
@@ -61,7 +61,7 @@ def sent(ledger, url, most, run, **options):
     settings = ready_entries.settings(**options)
     naps = ready_entries.Naps()
     with Client(url, ready_entries.TOKEN, settings) as client:
-        return send(ledger, client, run, settings, most=most, sleep=naps.sleep, clock=naps.clock)
+        return send(ledger, client, run, settings, SendOptions(most=most, sleep=naps.sleep, clock=naps.clock))
 
 
 @pytest.mark.parametrize("connections", [1, 4])
@@ -98,7 +98,7 @@ def test_what_waits_for_an_order_that_was_left_out_waits_for_the_next_run_and_is
     events = ready_entries.events(ledger, run, 4)
     for settings in (ready_entries.settings(run_entries_max=2), ready_entries.settings()):
         with Scripted(accepts) as server, Client(server.url, ready_entries.TOKEN, settings) as client:
-            done = deliver(ledger, client, run, settings, timer=UnknownTimer(ledger.now))
+            done = deliver(RunContext(settings, ledger, run, Dispatcher(client), UnknownTimer(ledger.now)))
         assert done.stopped is None
         states = ready_entries.states(ledger, orders, events)
         assert "held" not in states
@@ -112,7 +112,9 @@ def test_a_run_that_stops_says_whether_the_rest_is_done_in_time(ledger):
     for finish_by in ("06:00", ""):
         settings = ready_entries.settings(unreachable_max=1, finish_by=finish_by)
         with Client("http://127.0.0.1:9", ready_entries.TOKEN, settings) as client:
-            done = deliver(ledger, client, ledger.begin_run(), settings, timer=UnknownTimer(ledger.now))
+            done = deliver(
+                RunContext(settings, ledger, ledger.begin_run(), Dispatcher(client), UnknownTimer(ledger.now))
+            )
         assert type(done.stopped) is ExchangeUnreachable
         assert done.left.startswith("3 documents left; none was finished recently")
         assert done.late == (done.left if finish_by else "")

@@ -13,7 +13,7 @@ from faulty_exchange import misbehaving
 from scripted_exchange import Scripted, accepts, lists
 
 from loadsheet.contract import UNAUTHORISED, UNKNOWN_METHOD, Assumptions
-from loadsheet.dispatch import UnknownTimer, send, verify_unknown
+from loadsheet.dispatch import SendOptions, UnknownTimer, send, verify_unknown
 from loadsheet.exchange import Embedded
 from loadsheet.problems import ExchangeUnreachable, TokenRefused
 
@@ -158,7 +158,7 @@ def at_work(folder, *rules, options, **assumptions):
             verify_unknown(ledger, client, run, options, timer=UnknownTimer(ledger.now))
             ledger.release(run)
             planned = plan(run)
-            report = send(ledger, client, run, options, sleep=naps.sleep, clock=naps.clock)
+            report = send(ledger, client, run, options, SendOptions(sleep=naps.sleep, clock=naps.clock))
             clock.pass_time(86_400)
             return report, planned
 

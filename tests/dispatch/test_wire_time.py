@@ -10,7 +10,7 @@ import pytest
 import ready_entries
 from scripted_exchange import Scripted, accepts_after
 
-from loadsheet.dispatch import send
+from loadsheet.dispatch import SendOptions, send
 from loadsheet.dispatch.concurrency import Concurrency
 from loadsheet.dispatch.connections import Poll, WireTime, next_poll, timestamp_arrivals, waited_s
 
@@ -158,7 +158,7 @@ def test_what_a_run_does_between_its_looks_does_not_shrink_its_limit(ledger, cer
 
     script = Scripted(accepts_after(0.1), tls=certificate[1] if secured else None)
     with script as server, ready_entries.client_of(server.url.replace("127.0.0.1", "localhost"), options) as client:
-        report = send(ledger, client, run, options, progress=busy)
+        report = send(ledger, client, run, options, SendOptions(progress=busy))
     assert ready_entries.states(ledger, drop) == ["accepted"] * 66
     assert report.connections == 6
 

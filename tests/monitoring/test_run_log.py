@@ -22,7 +22,7 @@ from loadsheet import run_log
 from loadsheet.cli import invoke
 from loadsheet.cli.output import say
 from loadsheet.contract import BY_NAME, Fault, refusal
-from loadsheet.dispatch import Client, send
+from loadsheet.dispatch import Client, SendOptions, send
 from loadsheet.settings import Settings
 
 
@@ -136,7 +136,7 @@ def test_pauses_and_their_end_are_told_once_each(tmp_path):
     ):
         run = ledger.begin_run()
         orders(ledger, run, 6)
-        report = send(ledger, client, run, chosen, sleep=naps.sleep, clock=naps.clock)
+        report = send(ledger, client, run, chosen, SendOptions(sleep=naps.sleep, clock=naps.clock))
     assert report.accepted == 6
     lines = here_lines(tmp_path, run)
     assert [(line["event"], line["status"]) for line in lines if line["event"] in ("calls pause", "calls go on")] == [

@@ -15,7 +15,7 @@ from faulty_exchange import Misbehaving, misbehaving
 from invariants import check_laws, read_ledger, read_truth
 
 from loadsheet.contract import WRITES
-from loadsheet.dispatch import Client, SendingReport, send, verify_unknown
+from loadsheet.dispatch import Client, SendingReport, SendOptions, send, verify_unknown
 from loadsheet.ledger import State, open_ledger
 
 COUNT = 4
@@ -159,10 +159,10 @@ def _night(folder: Path, exchange: Misbehaving, options: Any, operation: str, *,
                 [ready_entries.payload_of(operation, number) for number in range(COUNT + parents)],
                 file=f"{operation}.csv",
             )
-        report = send(ledger, client, run, options, sleep=naps.sleep, clock=naps.clock)
+        report = send(ledger, client, run, options, SendOptions(sleep=naps.sleep, clock=naps.clock))
         verify_unknown(ledger, client, run, options)
         if report.stopped is None and ledger.ready(1):  # on a slow machine patience has run out by now
-            report = send(ledger, client, run, options, sleep=naps.sleep, clock=naps.clock)
+            report = send(ledger, client, run, options, SendOptions(sleep=naps.sleep, clock=naps.clock))
         ledger.end_run(run, exit_code=0, summary={})
     return report
 

@@ -9,11 +9,10 @@ from faulty_exchange import misbehaving
 from workspace import copy_mappings
 
 from loadsheet import pipeline
-from loadsheet.dispatch import Client
+from loadsheet.dispatch import Client, Dispatcher
 from loadsheet.ledger import open_ledger, read_ledger
 from loadsheet.run_archive import place_of, seal_after_run
 from loadsheet.settings import Settings
-from loadsheet.stages import Dispatcher
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "inbox_samples"

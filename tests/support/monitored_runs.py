@@ -10,11 +10,10 @@ from scripted_exchange import Move, Scripted, accepts, answer, lists, reset
 
 from loadsheet import pipeline
 from loadsheet.contract import BY_NAME, Fault, refusal
-from loadsheet.dispatch import Client
+from loadsheet.dispatch import Client, Dispatcher
 from loadsheet.ledger import open_ledger
 from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.settings import Settings
-from loadsheet.stages import Dispatcher
 
 TOKEN = "canary-token-7c41d9"
 __all__ = ["TOKEN", "order_id", "write_orders"]

@@ -7,7 +7,7 @@ import ledgers
 from scripted_exchange import Scripted
 
 from loadsheet.contract import BY_NAME
-from loadsheet.dispatch import Client, send
+from loadsheet.dispatch import Client, SendOptions, send
 from loadsheet.ledger import Settlement, State
 from loadsheet.settings import Settings
 
@@ -95,7 +95,7 @@ def send_all(ledger, run, url, options=None, *, token=TOKEN, naps=None, progress
     options = options or settings()
     naps = naps or Naps()
     with client_of(url, options, token) as client:
-        return send(ledger, client, run, options, progress=progress, sleep=naps.sleep, clock=naps.clock)
+        return send(ledger, client, run, options, SendOptions(progress=progress, sleep=naps.sleep, clock=naps.clock))
 
 
 def send_to(script, ledger, run, options=None, *, naps=None, progress=None, **changes):

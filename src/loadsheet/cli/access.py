@@ -22,8 +22,7 @@ from loadsheet.problems import SettingsError
 from loadsheet.settings import EMBEDDED, Settings
 
 if TYPE_CHECKING:
-    from loadsheet.dispatch import Client
-    from loadsheet.stages import Dispatcher
+    from loadsheet.dispatch import Client, Dispatcher
 
 
 def clock() -> Clock:
@@ -104,7 +103,7 @@ def dispatcher_for(settings: Settings, stopping: Sequence[int] | None = None) ->
     """The dispatcher of a run; with a shared ledger it uses the shared rate. A caller with its own signal handlers passes `stopping`, the
     signals received so far. Raises SettingsError.
     """
-    from loadsheet.stages import Dispatcher
+    from loadsheet.dispatch import Dispatcher
 
     if not settings.is_shared:
         with exchange_client(settings) as client:

@@ -32,6 +32,7 @@ from loadsheet.cli.options import (
 from loadsheet.cli.output import counted, print_lines, say
 from loadsheet.cli.run import RunEnd, say_strays
 from loadsheet.cluster.timetable import SharedTimetable, Timetable, enqueue_run, is_run_pending
+from loadsheet.dispatch import Dispatcher
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import make_inbox
 from loadsheet.inbox_watch import WakeEvents, Watch, WatchedRun
@@ -46,7 +47,7 @@ from loadsheet.operations.run_hooks import run_with_hooks
 from loadsheet.problems import LoadsheetError, ReportsIncomplete, SettingsError
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown as place_shown
-from loadsheet.stages import Dispatcher, Result
+from loadsheet.stages import Result
 
 
 @click.command()

@@ -4,7 +4,7 @@ Decides the order of these steps and why a run stops delivering. `sending` makes
 listings. `Forecast` estimates whether the rest is sent in time, from the recent rate.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from loadsheet.contract import BY_NAME
 from loadsheet.dispatch.circuit_breaker import StopReason
 from loadsheet.dispatch.client import Client
 from loadsheet.dispatch.rate_limiter import SharedRate
-from loadsheet.dispatch.sending import Progress, SendingReport, send
+from loadsheet.dispatch.sending import Progress, SendingReport, SendOptions, send
 from loadsheet.dispatch.unknown_rules import UnknownTimer
 from loadsheet.dispatch.verification import Listings, verify_after_sending
 from loadsheet.ledger import Ledger, Run, State
@@ -74,29 +74,44 @@ class DeliveryResult(NamedTuple):
         return "" if self.forecast is None or self.forecast.fits else self.left
 
 
-def deliver(
-    ledger: Ledger,
-    client: Client,
-    run: Run,
-    settings: Settings,
-    *,
-    timer: UnknownTimer,
-    updating: Collection[str] = (),
-    progress: Progress | None = None,
-    stopping: Sequence[int] | None = None,
-    shared_rate: SharedRate | None = None,
-) -> DeliveryResult:
-    """Send ready entries, and hold those that still wait for an order or tender. `updating` names the mappings whose
-    changed records are sent as updates. A caller that handles signals itself passes `stopping`, to which they are
-    appended.
+class Dispatcher(NamedTuple):
+    """The means to send: a client of the exchange, the rate shared with other processes (None: no sharing), and the signals received
+    so far (None: the sender installs handlers itself).
+    """
+
+    client: Client
+    pace: SharedRate | None = None
+    stopping: Sequence[int] | None = None
+
+
+class RunContext(NamedTuple):
+    """The values that the stages of one run share. `timer` measures how long outcomes have been unknown; `updating` names the mappings whose
+    changed records go out as updates.
+    """
+
+    settings: Settings
+    ledger: Ledger
+    run: Run
+    dispatcher: Dispatcher
+    timer: UnknownTimer
+    updating: tuple[str, ...] = ()
+
+    @property
+    def client(self) -> Client:
+        """The client of the exchange."""
+        return self.dispatcher.client
+
+
+def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryResult:
+    """Send ready entries, and hold those that still wait for an order or tender.
 
     Raises nothing for exchange failures (see `DeliveryResult.stopped`). Raises LedgerError.
     """
+    settings, ledger, run, dispatcher, timer, updating = context
 
     def sending(most: int | None) -> SendingReport:
-        return send(
-            ledger, client, run, settings, most=most, progress=progress, stopping=stopping, shared_rate=shared_rate
-        )
+        options = SendOptions(most, progress, dispatcher.stopping, dispatcher.pace)
+        return send(ledger, dispatcher.client, run, settings, options)
 
     def rest_of(sent: SendingReport) -> Forecast:
         left, now = ledger.queries.count_in(State.READY), datetime.fromisoformat(ledger.now())
@@ -111,7 +126,7 @@ def deliver(
     if sent.interrupted:  # the process survived the signal: ready entries stay ready
         return DeliveryResult(None, listings, rest_of(sent), limited=True)
     if sent.stopped is None:
-        listings = verify_after_sending(ledger, client, run, settings, timer)
+        listings = verify_after_sending(ledger, dispatcher.client, run, settings, timer)
         ledger.release(run, updating=updating)
         if ledger.ready(1):  # children of listed records, or of a create whose answer was lost
             rest = None if most is None else most - sent.accepted - sent.refused - sent.unknown

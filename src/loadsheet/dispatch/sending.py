@@ -62,37 +62,42 @@ class SendingReport:
     limited: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SendOptions:
+    """Options of one sending. `most` limits the entries that it sends. `progress` gets the number of finished entries and the total.
+    A caller that handles signals itself passes `stopping`, a sequence to which they are appended. `shared_rate` is the rate that all
+    senders share. `clock` returns monotonic seconds.
+    """
+
+    most: int | None = None
+    progress: Progress | None = None
+    stopping: Sequence[int] | None = None
+    shared_rate: SharedRate | None = None
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+
+_DEFAULT = SendOptions()
+
+
 def send(
-    ledger: Ledger,
-    client: Client,
-    run: Run,
-    settings: Settings,
-    *,
-    most: int | None = None,
-    progress: Progress | None = None,
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
-    stopping: Sequence[int] | None = None,
-    shared_rate: SharedRate | None = None,
+    ledger: Ledger, client: Client, run: Run, settings: Settings, options: SendOptions = _DEFAULT
 ) -> SendingReport:
-    """Send every ready entry that may be sent (`most` at most), until none is left or sending has to stop. Outcomes are in
-    the ledger.
+    """Send every ready entry that may be sent, until none is left or sending has to stop. Outcomes are in the ledger.
 
     Raises nothing for exchange failures (see `SendingReport.stopped`). Raises LedgerError. SIGINT and SIGTERM stop
-    sending; they are raised again once running calls are settled. A caller that handles signals itself passes
-    `stopping`, a sequence to which they are appended. `progress` gets the number of finished entries and the total.
-    `clock` returns monotonic seconds. `shared_rate` is the rate that all senders share.
+    sending; they are raised again once running calls are settled.
 
     While the ledger's server cannot be reached, nothing leaves; outcomes are recorded when it is back. If another process
     takes the ledger over, the outcomes of sent calls are recorded as late, and Superseded is raised.
     """
-    limiter = nullcontext(None) if shared_rate is None else shared_rate.join()
-    with _caught_signals() if stopping is None else nullcontext(stopping) as signals, limiter as joined:
-        breaker = CircuitBreaker(settings, clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
+    limiter = nullcontext(None) if options.shared_rate is None else options.shared_rate.join()
+    caught = _caught_signals() if options.stopping is None else nullcontext(options.stopping)
+    with caught as signals, limiter as joined:
+        breaker = CircuitBreaker(settings, options.clock, random.Random().random, joined)  # noqa: S311 (spreads pauses, guards nothing)
         last = LastLimit(ledger, client.base_url)
         breaker.resume(last.read())
-        sending = _Sending(ledger, client, run, settings, breaker)
-        report = sending.run(signals, sys.maxsize if most is None else most, progress or _no_progress, sleep)
+        report = _Sending(ledger, client, run, settings, breaker).run(options, signals)
         last.keep(breaker.settled)
         return report
 
@@ -180,11 +185,10 @@ class _Sending:
         self._ids_in_flight: set[int] = set()  # entries of the calls in flight
         self._why = ""
 
-    def run(
-        self, signals: Sequence[int], most: int, progress: Progress, sleep: Callable[[float], None]
-    ) -> SendingReport:
+    def run(self, options: SendOptions, signals: Sequence[int]) -> SendingReport:
         """Send until nothing is ready, `most` entries are sent, a signal is noted, or sending has to stop."""
-        self._signals, self._entries_left, self._progress = signals, most, progress
+        self._signals, self._progress = signals, options.progress or _no_progress
+        self._entries_left = sys.maxsize if options.most is None else options.most
         with self._calls_in_flight:
             try:
                 while self._is_running:
@@ -194,7 +198,7 @@ class _Sending:
                     elif is_empty:
                         break
                     else:
-                        sleep(min(max(self._breaker.wait_s(), 0.001), WAIT_MAX_S))
+                        options.sleep(min(max(self._breaker.wait_s(), 0.001), WAIT_MAX_S))
             finally:
                 self._recall()
                 self._commit()
