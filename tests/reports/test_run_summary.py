@@ -226,7 +226,15 @@ def shortened(*numbers):
 
 @pytest.mark.parametrize(
     ("numbers", "text"),
-    [((3,), "3"), ((7, 5, 6), "5-7"), ((3, 5, 6, 7), "3, 5-7"), ((3, 3), "3"), ((1, 1, 3), "1, 3"), ((1, 2, 2), "1-2")],
+    [
+        ((3,), "3"),
+        ((7, 5, 6), "5-7"),
+        ((3, 5, 6, 7), "3, 5-7"),
+        ((3, 3), "3"),
+        ((1, 1, 3), "1, 3"),
+        ((1, 2, 2), "1-2"),
+        ((1, 10**12), "1, 1000000000000"),  # what lies between is not gone through
+    ],
 )
 def test_runs_of_rows_are_shortened(numbers, text):
     assert shortened(*numbers) == text

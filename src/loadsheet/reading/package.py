@@ -9,7 +9,7 @@ import posixpath
 import struct
 import zipfile
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TypeVar
@@ -70,15 +70,22 @@ class Package:
             raise refused(self.name, f"{DAMAGED} (part {part}: {error or type(error).__name__})", SEND_AGAIN) from error
 
     def feed(
-        self, part: str, parser: expat.XMLParserType, found: list[T], pieces: Sequence[str] = ()
+        self,
+        part: str,
+        parser: expat.XMLParserType,
+        found: list[T],
+        pieces: Sequence[str] = (),
+        look: Callable[[bytes], None] | None = None,
     ) -> Generator[T, None, None]:
         """Feed a part to a parser. Its handlers append results to `found`, which this yields piece by piece, and the text of the current
-        cell to `pieces`. Raises FileRefused for malformed XML, a cell that is too long, and content that the handlers reject
+        cell to `pieces`. `look` sees each piece before it is parsed. Raises FileRefused for malformed XML, a cell that is too long, and content that the handlers reject
         (ValueError, LookupError).
         """
         try:
             with self.opened(part) as stream:
                 while chunk := stream.read(_CHUNK):
+                    if look is not None:
+                        look(chunk)
                     parser.Parse(chunk)
                     yield from found
                     found.clear()

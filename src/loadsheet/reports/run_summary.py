@@ -429,11 +429,6 @@ def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) 
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    first, last = numbers[0], numbers[-1]
-    if len(numbers) == 1:
-        return str(first)
-    if numbers == list(range(first, last + 1)):
-        return f"{first}-{last}"
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number <= runs[-1][-1] + 1:
