@@ -11,7 +11,7 @@ from openpyxl import load_workbook
 
 from loadsheet import stages
 from loadsheet.cli.access import exchange_client, held_ledger
-from loadsheet.dispatch import UnknownTimer
+from loadsheet.dispatch import Dispatcher, RunContext, UnknownTimer
 from loadsheet.ledger_sink import ingest_files
 from loadsheet.mapping import load_folder
 from loadsheet.reports.fix_workbook import Fixes, is_to_fix
@@ -59,7 +59,7 @@ class House:
         mappings = self._mappings()
         with held_ledger(settings) as ledger, exchange_client(settings) as client:
             run = ledger.begin_run()
-            work = stages.RunContext(settings, ledger, run, stages.Dispatcher(client), UnknownTimer(ledger.now))
+            work = RunContext(settings, ledger, run, Dispatcher(client), UnknownTimer(ledger.now))
             stages.resolve_earlier(work)
             taken = ingest_files(settings, ledger, run, mappings)
             assert taken.fault is None, taken.fault
