@@ -126,7 +126,9 @@ class ReadingSettings(Section):
     memory_mb: PositiveInt = Field(1_024, description="Memory limit for reading one file, in MB")
     cpu_s: PositiveFloat = Field(60.0, description="CPU seconds to read one file")
     wall_s: PositiveFloat = Field(300.0, description="Seconds without a response before the reading process is stopped")
-    s_per_mb: NonNegativeFloat = Field(5.0, description="Seconds added to both limits for each MB of the file")
+    s_per_mb: NonNegativeFloat = Field(
+        15.0, description="Seconds added to both limits for each MB of the file: it is read up to four times"
+    )
     inflated_bytes_max: PositiveInt = Field(2_000_000_000, description="Largest size of an unpacked workbook, in bytes")
     dates_years_back: NonNegativeInt = Field(
         10, description="Dates more than this many years before the run are reported. 0: none"
