@@ -80,7 +80,7 @@ class Dispatcher(NamedTuple):
     """
 
     client: Client
-    pace: SharedRate | None = None
+    shared_rate: SharedRate | None = None
     stopping: Sequence[int] | None = None
 
 
@@ -110,7 +110,7 @@ def deliver(context: RunContext, progress: Progress | None = None) -> DeliveryRe
     settings, ledger, run, dispatcher, timer, updating = context
 
     def sending(most: int | None) -> SendingReport:
-        options = SendOptions(most, progress, dispatcher.stopping, dispatcher.pace)
+        options = SendOptions(most, progress, dispatcher.stopping, dispatcher.shared_rate)
         return send(ledger, dispatcher.client, run, settings, options)
 
     def rest_of(sent: SendingReport) -> Forecast:
