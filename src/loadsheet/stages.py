@@ -133,7 +133,8 @@ def _reconcile_and_report(
         *_unverified(reconciliation),
     )
     inbox_files, missing = reports.left_in_inbox(left), _missing_records(ledger, drops, (this_run, *unfinished))
-    notes = reconcile.RunNotes(tuple(map(str, warnings)), sent.left, inbox_files, missing)
+    reason = "" if stopped is None or not reconciliation.balances else stopped.found
+    notes = reconcile.RunNotes(tuple(map(str, warnings)), sent.left, inbox_files, missing, reason)
     reconciliation = replace(reconciliation, notes=notes)
     shown = reconciliation.pack_snapshot()
     with run_log.stage("reports"):

@@ -52,6 +52,7 @@ IN_ALL = [
     "reports.results.DropResults.add",
     "reports.results.DropResults.finish",
     "reports.summarise",
+    "reports.headline._headline",
     "stages._still_waiting",
     "stages._still_missing",
     "reconcile.Reconciliation.pack_snapshot",
@@ -61,7 +62,7 @@ AFTER_IT = {
     "operations.notifications.notices.ping_start": "notice of the beginning",
     "operations.run_hooks._Hooks.update_metrics": "metrics",
     "operations.expected_files.overdue": "what is late",
-    "reports.run_summary.verdict_sentence": "the summary",
+    "reports.headline._balance_line": "the summary",
     "cli.run.seal_after_run": "the capsule",
     "cli.run.keep": "keeping",
 }

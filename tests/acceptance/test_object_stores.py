@@ -107,7 +107,7 @@ def test_what_people_send_back_is_heard_by_another_machine_that_shares_nothing_b
     assert [(file["name"], file["role"]) for drop in new for file in drop["files"]] == [(fix, "fix")]
     assert "Bert" in owners(bucket, place)
     assert bucket.get("outbox/index.html").decode().count("/run.html") >= 2
-    assert f"reports in s3://{bucket.name}/{place}" in done.stdout
+    assert f"→ Reports:   s3://{bucket.name}/{place}" in done.stdout
 
     another_machine()
     bucket.remove(*bucket.keys(f"{place}/"))

@@ -82,7 +82,7 @@ def test_an_empty_inbox_and_files_without_a_row_need_nobody(workspace):
     foretold = workspace.run("--dry-run")
     assert (foretold.returncode, foretold.stdout.count("R239 warning")) == (0, 2), foretold.stdout
     done = workspace.run()
-    assert (done.returncode, "2 x R239 Only a header (warning), first at orders.csv" in done.stdout) == (0, True)
+    assert (done.returncode, "2x only a header (R239, warning)   e.g. orders.csv" in done.stdout) == (0, True)
     (told,) = [one for one in workspace.run_json()["problems"] if one["code"] == "R239"]
     assert (told["level"], told["count"], told["places"]) == ("warning", 2, ["orders.csv", "packages.csv"])
 
@@ -138,7 +138,7 @@ def test_a_file_that_waits_needs_someone_only_when_its_companion_is_overdue(stuc
     told = stuck.run_json()["inbox"]
     assert (told["stuck"], [one["code"] for one in told["files"]]) == (0, ["A103"])
     stuck.write_orders(2)
-    assert "6 accepted" in stuck.run().stdout, "rows"
+    assert stuck.run().stdout.startswith("✓ All 2 documents were accepted")
 
 
 def test_no_usable_row_in_any_file_ends_with_65(workspace):

@@ -85,10 +85,10 @@ def test_one_shipper_alone_is_told_as_if_there_were_no_other_and_who_needs_someo
         house.drop(name, "x")
     done = house.run("--quiet")
     assert (done.returncode, done.stderr.splitlines()) == (1, [STRAYS])
-    (command,) = [line for line in done.stdout.splitlines() if line.startswith("next: loadsheet ")]
+    (command,) = [line for line in done.stdout.splitlines() if line.startswith("→ Look into: loadsheet ")]
     assert command.endswith(" --shipper acme")
     assert "birch:" not in done.stdout, "what needs nobody is not said"
-    assert house.command(*command.removeprefix("next: loadsheet ").split()).returncode == 0
+    assert house.command(*command.removeprefix("→ Look into: loadsheet ").split()).returncode == 0
     told = json.loads(house.command("runs", "--json").stdout)
     assert sorted(one["shipper"] for one in told) == ["acme", "acme", "birch"]
 
@@ -250,7 +250,7 @@ def test_quiet_says_nothing_of_a_run_that_needs_nobody_and_verbose_says_it_all_t
     assert "need" in alone.run("--quiet").stdout
     alone.write_orders(1, first=21)
     said = alone.run("--verbose", LOADSHEET_QUIET="true")
-    assert "1 accepted" in said.stdout
+    assert "rows: 3 accepted" in said.stdout
     assert "begun.csv is empty" in said.stderr
     assert "entries planned" in said.stderr, "as it happens"
 

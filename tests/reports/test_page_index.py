@@ -37,6 +37,7 @@ def summary(name, **more):
         "balance": {"balances": True, "read": 12, "rows": {}, "faults": []},
         "verdicts": {"matched": 4, "refused": 2},
         "needs_someone": {"entries": 2, "rows": 4, "first": "A"},
+        "headline": {"tone": "note", "text": "2 of 6 documents need attention", "details": ["4 accepted"]},
         "reports": [
             "run.html",
             "reconciliation.xlsx",
@@ -77,7 +78,7 @@ def test_runs_are_told_newest_first_whatever_their_numbers(tmp_path, queries):
     assert list(runs) == ["2026-03-04-10", "2026-03-04-9", "2026-03-04-02", "2025-12-31-01"]
     began, verdict, rows, documents, agree, need, code, reports = runs["2026-03-04-10"]
     assert (began, verdict, rows, documents, agree, need, code) == (
-        *("2026-03-04 02:15:00", "2 need attention", "12", "6", "4", "2", "0 clean"),
+        *("2026-03-04 02:15:00", "2 of 6 documents need attention", "12", "6", "4", "2", "0 clean"),
     )
     assert reports == "workbook 3 more a b.csv.results.csv a b.fix.xlsx run.json"
 
@@ -105,19 +106,13 @@ def test_links_lead_to_the_files(tmp_path, queries):
     }
 
 
-def test_the_verdict_says_what_went_wrong_first(tmp_path, queries):
+def test_runs_of_older_versions_show_their_exit_code_in_words(tmp_path, queries):
     out = tmp_path / "out"
-    kept(out, "2026-03-04-01", balance={"balances": False, "read": 3})
-    kept(out, "2026-03-04-02", needs_someone={"entries": 0}, verdicts={"matched": 3})
-    kept(out, "2026-03-04-03", needs_someone={"entries": 0}, verdicts={}, balance={"balances": True, "read": 0})
-    kept(out, "2026-03-04-04", needs_someone={"entries": 0}, exit_code=75)
-    _, runs = index(out, queries)
-    assert [line[1] for line in runs.values()] == [
-        "stopped early; try again",
-        "nothing came in",
-        "all is well",
-        "does not balance",
-    ]
+    kept(out, "2026-03-04-01", headline={})
+    kept(out, "2026-03-04-02", headline={}, exit_code=75)
+    html, runs = index(out, queries)
+    assert [line[1] for line in runs.values()] == ["stopped early; try again", "clean"]
+    assert "Latest run 2026-03-04-02: stopped early; try again" in html
 
 
 def test_deleted_and_damaged_folders_are_no_error(tmp_path, queries):
@@ -130,8 +125,8 @@ def test_deleted_and_damaged_folders_are_no_error(tmp_path, queries):
     (out / "2026-03-04-03" / "run.json").write_text('{"run": 7}', encoding="utf-8")
     _, runs = index(out, queries)
     assert list(runs) == ["2026-03-04-04", "2026-03-04-03", "2026-03-04-02"]
-    assert runs["2026-03-04-02"][1].startswith("unknown its run.json is missing")
-    assert runs["2026-03-04-03"][1].startswith("unknown")
+    assert runs["2026-03-04-02"][1].startswith("its run.json is missing")
+    assert runs["2026-03-04-03"][1].startswith("its run.json")
 
 
 def test_of_thousands_of_runs_the_newest_are_read_and_the_others_counted(tmp_path, queries):

@@ -11,7 +11,7 @@ from ledgers import document, drop_of, order, plan, weight_problem
 from reported_runs import run_begun, written
 from run_with_every_outcome import night
 
-from loadsheet.reports.run_page import Anchors, anchor, run_verdict
+from loadsheet.reports.run_page import Anchors, anchor
 
 
 def page_of(report):
@@ -95,20 +95,6 @@ def test_a_record_of_thousands_of_values_is_cut_and_says_so(tmp_path):
     html = page_of(report)
     assert len(html.encode()) < 150_000
     assert re.search(r"and 7,\d\d\d more:", html)
-
-
-def test_the_first_word_says_what_matters_most():
-    calm = {"balances": True, "exit_code": 0, "needing": 0, "documents": 3}
-    told = [
-        ({}, ("all is well", "good")),
-        ({"documents": 0}, ("nothing came in", "plain")),
-        ({"exit_code": 1}, ("needs attention", "note")),
-        ({"exit_code": 1, "needing": 1}, ("1 needs attention", "note")),
-        ({"exit_code": 75, "needing": 1}, ("stopped early; try again", "bad")),
-        ({"exit_code": 70, "balances": False}, ("does not balance", "bad")),
-        ({"exit_code": None}, ("all is well", "good")),
-    ]
-    assert [run_verdict(**{**calm, **more}) for more, _ in told] == [said for _, said in told]
 
 
 def test_the_policy_names_the_very_style_and_script(report):

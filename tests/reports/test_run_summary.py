@@ -79,10 +79,14 @@ def test_a_report_that_does_not_balance_says_so_everywhere(tmp_path):
         assert told["balance"]["faults"] == [fault]
         book = openpyxl.load_workbook(report.folder / "reconciliation.xlsx", data_only=True)
         sheet = book["Summary"]
-        assert sheet["A2"].value.startswith("DOES NOT BALANCE. 1 of 3 orders agree")
-        assert sheet["A3"].value.startswith(f"DOES NOT BALANCE: {fault}")
+        assert sheet["A2"].value == f"The rows do not balance: {fault}"
+        assert sheet["A4"].value.startswith(f"The rows do not balance: {fault} (6 read")
+        assert told["headline"]["tone"] == "bad"
         assert [line["Says"] for line in table_of(book["Control totals"], "tblBalance")] == ["DOES NOT BALANCE"]
-        assert any("DOES NOT BALANCE" in line for line in report.sentences)
+        assert report.lines()[0].startswith(
+            f"✗ The rows do not balance: {fault} · 3 of 4 documents need attention · 1 accepted"
+        )
+        assert "✗ 5 of 6 rows accounted for" in "\n".join(report.lines())
 
 
 def test_run_json_is_one_versioned_document(tmp_path):
@@ -150,24 +154,26 @@ def test_the_terminal_reads_what_happened_and_what_to_do(tmp_path):
         ledger.set_aside(run, unreadable("x.jpg", Problem("R202", Where("x.jpg"))))
         report = written(ledger, run, {"order": listing([order(1)])}, tmp_path / "out")
     folder = tmp_path / "out" / "2026-03-04-01"
-    assert report.sentences == [
-        "run 2026-03-04-01",
-        "  in.csv       6 rows: 2 accepted, 1 refused, 2 invalid, 1 ignored",
-        "  x.jpg   set aside: x.jpg: R202 error: the file holds no rows",
-        "1 of 3 orders agree, 0 of 1 status events are acknowledged; 3 documents need attention, 1 file was set aside",
-        "Every row is accounted for: 6 read = 2 accepted + 1 refused + 2 invalid + 1 ignored",
-        "      3 x C302 Not a number, first at in.csv:4 Gewicht",
-        "      1 x R202 File is empty, first at x.jpg",
-        "      1 x X701 Refused by the exchange",
-        f"reports in {folder}: run.html, reconciliation.xlsx, run.json, 2 results files, 4 files in ack",
-        f"to fix: {folder / 'in.fix.xlsx'}",
-        f"to fix: {folder / 'x.fix.xlsx'}",
-        f"3 rows need attention: see the problem column of the results files in {folder}",
-        "next: loadsheet show A-00002",
+    assert report.lines() == [
+        "✗ 3 of 4 documents need attention · 1 file could not be read · 1 accepted     (run 2026-03-04-01)",
+        "  2 to be corrected by the sender   1 refused by the exchange",
+        "✓ 6 of 6 rows accounted for    ✓ 6 of 6 control totals agree",
+        "",
+        "  x.jpg   not read: the file holds no rows (R202)",
+        "  in.csv  3 of 6 rows need attention",
+        "",
+        '      3x not a number (C302)   e.g. in.csv:4 Gewicht "zwölf"',
+        "      1x file is empty (R202)   e.g. x.jpg",
+        "      1x refused by the exchange (X701)",
+        "",
+        f"→ Send back: 2 fix files in {folder}/",
+        "→ Look into: loadsheet show A-00002",
+        f"→ Reports:   {folder}/run.html",
     ]
+    assert "  in.csv  6 rows: 2 accepted, 1 refused, 2 invalid, 1 ignored" in report.lines(verbose=True)
 
 
-def sentences(tmp_path, *documents, file="in.csv", sent=True, listed=(), **settings):
+def lines(tmp_path, *documents, file="in.csv", sent=True, listed=(), **settings):
     """What the terminal reads of a run of one file; each of its documents has a row."""
     with ledger_in(tmp_path) as ledger:
         run = ledger.begin_run()
@@ -178,27 +184,30 @@ def sentences(tmp_path, *documents, file="in.csv", sent=True, listed=(), **setti
         plan(ledger, run, drop_of(("orders", file)), made)
         if sent:
             send(ledger, run)
-        return written(ledger, run, {"order": listing(list(listed))}, tmp_path / "out", **settings).sentences
+        return written(ledger, run, {"order": listing(list(listed))}, tmp_path / "out", **settings).lines()
 
 
 def test_a_clean_run_is_short_and_one_is_not_many(tmp_path):
-    told = sentences(tmp_path, (order(1),), (order(2),), listed=[order(1), order(2)])
-    assert told[2:4] == ["All 2 orders agree", "Every row is accounted for: 2 read = 2 accepted"]
-    assert told[-1].startswith("reports in")
+    told = lines(tmp_path, (order(1),), (order(2),), listed=[order(1), order(2)])
+    assert told[0].startswith("✓ All 2 documents were accepted     (run ")
+    assert told[1].startswith("✓ 2 of 2 rows accounted for    ✓ ")
+    assert told[2:] == ["", f"→ Reports:   {tmp_path / 'out' / '2026-03-04-01'}/run.html"]
     (tmp_path / "one").mkdir()
-    told = sentences(tmp_path / "one", (order(1),), listed=[order(1)])
-    assert told[1:3] == ["  in.csv       1 row: 1 accepted", "The only order agrees"]
+    told = lines(tmp_path / "one", (order(1),), listed=[order(1)])
+    assert told[0].startswith("✓ The document was accepted ")
+    assert told[1].startswith("✓ 1 of 1 row accounted for ")
 
 
 def test_what_waits_is_sent_by_the_next_run(tmp_path):
-    told = sentences(tmp_path, (order(1),), sent=False)
-    assert (told[2], told[-1]) == ("0 of 1 orders agree; 1 document waits to be sent", "next: loadsheet run")
+    told = lines(tmp_path, (order(1),), sent=False)
+    assert told[0].startswith("✗ 1 document waits to be sent · 0 accepted ")
+    assert told[-2] == "→ Send them: loadsheet run"
 
 
 def test_the_next_command_names_the_key_without_control_characters_and_the_ledger_in_an_unusual_place(tmp_path):
     wrong = (order(1, order_id="A 1\x1b[2J"), weight_problem("in.csv", 2))
-    told = sentences(tmp_path, wrong, file="in\x1b]0;x\x07.csv", state=tmp_path)
-    assert told[-1] == f"next: loadsheet show 'A 1?[2J' --state {tmp_path}"
+    told = lines(tmp_path, wrong, file="in\x1b]0;x\x07.csv", state=tmp_path)
+    assert told[-2] == f"→ Look into: loadsheet show 'A 1?[2J' --state {tmp_path}"
     assert all(line.isprintable() for line in told)
 
 
@@ -212,9 +221,9 @@ def test_what_only_the_listing_shows_to_be_wrong_is_said_with_its_first_key_and_
         report = written(ledger, run, {"order": there}, tmp_path / "out")
         told = json.loads((report.folder / "run.json").read_bytes())
     assert told["firsts"] == {"value difference": "A-00001", "missing at exchange": "A-00002"}
-    missing, different = report.sentences[4:6]
-    assert missing.startswith("      2 x missing at exchange, first A-00002: ask the exchange who removed it")
-    assert different.startswith("      1 x value difference, first A-00001: see the sheet Differences")
+    missing, different = report.lines()[-5:-3]
+    assert missing.startswith("      2x missing at exchange, first A-00002: ask the exchange who removed it")
+    assert different.startswith("      1x value difference, first A-00001: see the sheet Differences")
 
 
 TABLES = {name: SourceTable(name, "o.xlsx", sheet, (), 1) for name, sheet in (("a", "A"), ("b", "B"), ("c", "A"))}
@@ -306,4 +315,4 @@ def test_weights_listed_in_another_unit_need_someone_although_each_field_sent_ag
         (tmp_path / "inbox" / "changes.csv").write_text(f"Order,Weight\n{order_id(2)},500\n", encoding="utf-8")
         done = loadsheet(tmp_path, *words)
     assert done.returncode == 1, done.stdout
-    assert "The only order agrees; 2 control totals differ" in done.stdout
+    assert done.stdout.startswith("✗ 2 control totals differ · 1 accepted")

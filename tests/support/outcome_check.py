@@ -56,12 +56,13 @@ def check_command(folder, words, done):
     """What `loadsheet run` in a folder ended with and printed is what its new reports and its ledger say."""
     if not words or words[0] != "run" or done.returncode not in (0, 1) or {"--exit-zero", "--dry-run"} & set(words):
         return
-    printed = re.search(r"^reports in (.+?): run\.html", done.stdout, re.MULTILINE)
-    if not printed or done.stdout.count("\nreports in ") != 1 or not (folder / printed[1] / "run.json").exists():
+    printed = re.search(r"^→ Reports:   (.+?)/run\.html$", done.stdout, re.MULTILINE)
+    if not printed or done.stdout.count("→ Reports:") != 1 or not (folder / printed[1] / "run.json").exists():
         return
     summary = check_outcome(folder / printed[1])
     assert summary["exit_code"] == done.returncode
-    assert _headline(folder / printed[1]) in done.stdout.splitlines()
+    said = _headline(folder / printed[1])
+    assert any(line[2:].startswith(said) for line in done.stdout.splitlines()), said
     ledger = folder / ".loadsheet" / "ledger.db"
     if ledger.exists():  # no process has it open any more; `immutable` leaves no files beside it
         with closing(sqlite3.connect(f"file:{ledger}?immutable=1", uri=True)) as database:
@@ -129,8 +130,14 @@ def _check_page(summary, page, headline):
     (on_page,) = re.findall(r'<h1 id="verdict">(.*?)</h1>', page, re.DOTALL)
     assert unescape(on_page) == headline
     needs = summary["needs_someone"]["entries"]
-    assert (f"{needs:,} document{'' if needs == 1 else 's'} need" in headline) == bool(needs), headline
-    assert headline.startswith("DOES NOT BALANCE") == (not summary["balance"]["balances"])
+    words = " · ".join((headline, *summary["headline"]["details"]))
+    need = f"{needs:,} of {(total := sum(summary['entries'].values())):,} document{'' if total == 1 else 's'} need"
+    assert (need in words) == bool(needs), words
+    assert headline.startswith("The rows do not balance") == (not summary["balance"]["balances"])
+    assert summary["headline"]["text"] == headline
+    if summary["headline"]["tone"] == "good":
+        assert summary["exit_code"] == 0
+        assert set(summary["entries"]) <= {"accepted", "unchanged"}
     outcomes = page.partition('<h2 id="outcomes">')[2].partition("</section>")[0]
     found = re.findall(r'data-choose="(.*?)".*?<td class="number">([\d,]+)</td>', outcomes, re.DOTALL)
     assert {unescape(verdict): int(count.replace(",", "")) for verdict, count in found} == summary["verdicts"]

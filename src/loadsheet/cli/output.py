@@ -1,5 +1,6 @@
 """The output of commands: tables and progress bars on a terminal, plain lines in a pipe, JSON on request."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,10 +63,25 @@ def print_raw_json(text: bytes) -> None:
     click.echo(msgspec.json.format(text, indent=2 if sys.stdout.isatty() else -1).decode())
 
 
+_COLOURS = {"✓": "green", "✗": "red", "!": "yellow"}
+_ASCII = str.maketrans({"✓": "ok", "✗": "x", "·": "-", "…": "...", "→": "->"})
+
+
 def print_lines(lines: Sequence[str]) -> None:
-    """Sentences on stdout, a line each."""
-    for line in lines:
-        click.echo(printable(line))
+    """Sentences on stdout, a line each. On a terminal a line's mark has its colour, unless NO_COLOR is set; an output that cannot show
+    the marks gets ASCII.
+    """
+    encoding = sys.stdout.encoding or "utf-8"
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for line in map(printable, lines):
+        if not encoding.lower().replace("-", "").startswith("utf"):
+            click.echo(line.translate(_ASCII))
+        elif coloured and line[:1] in _COLOURS:
+            click.echo(
+                click.style(line[0], fg=_COLOURS[line[0]], bold=True) + click.style(line[1:], bold=line[0] != "✓")
+            )
+        else:
+            click.echo(line)
 
 
 def counted(count: int, noun: str) -> str:

@@ -88,7 +88,7 @@ def report(
     if as_json:
         print_raw_json(written.summary.to_json())
     else:
-        print_lines(written.sentences)
+        print_lines(written.lines())
     if opening:  # the page, or the workbook if there is none
         path = next(path for path in written.paths if path.suffix in (".html", ".xlsx"))
         if click.launch(str(path.absolute())):

@@ -259,7 +259,7 @@ def _run_shipper(settings: Settings, output: OutputOptions, show: Show) -> Shipp
         result = run_with_hooks(settings, lambda: _run_pipeline(settings, left_ready, end), clock=clock(), say=say)
         faults: dict[str, str] = {}
         with isolated("the summary", faults):
-            lines = tuple(result.reports.sentences)
+            lines = tuple(result.reports.lines(verbose=output.verbose))
         result = end.correct_if_changed(result.without(faults))
         outcome = _outcome(settings, output, result, () if faults else lines, left_ready)
         show(outcome)

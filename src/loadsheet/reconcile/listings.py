@@ -118,17 +118,19 @@ class _Kept(msgspec.Struct, array_like=True):
     forecast: str
     inbox: dict[str, Any] = {}
     missing_records: dict[int, MissingRecords] = {}
+    stopped: str = ""
 
 
 class RunNotes(NamedTuple):
     """A run's notes besides its listings: remarks and the forecast as sentences, the files left in the inbox (JSON
-    values), and missing records by drop.
+    values), missing records by drop, and why it ended early (empty: it did not).
     """
 
     remarks: Sequence[str] = ()
     forecast: str = ""
     inbox: Mapping[str, Any] = MappingProxyType({})
     missing_records: Mapping[int, MissingRecords] = MappingProxyType({})
+    stopped: str = ""
 
 
 class ListingSnapshot:
@@ -157,7 +159,7 @@ class ListingSnapshot:
     def pack(self, legs: Sequence[Leg], only_listed: Sequence[OnlyListed], notes: RunNotes) -> bytes:
         """Pack everything for the ledger, with the run's other notes."""
         steps = [after - before for before, after in pairwise([0, *self._entries])]
-        packed = (tuple(notes.remarks), notes.forecast, dict(notes.inbox), dict(notes.missing_records))
+        packed = (tuple(notes.remarks), notes.forecast, dict(notes.inbox), dict(notes.missing_records), notes.stopped)
         values = (tuple(legs), tuple(only_listed), *packed)
         return zlib.compress(msgspec.msgpack.encode(_Kept(VERSION, steps, bytes(self._codes), self._contents, *values)))
 
@@ -247,7 +249,7 @@ class RecordedListings:
         latest, missing = self._recorded[0].kept, dict[int, MissingRecords]()
         for recorded in self._recorded:
             missing |= recorded.kept.missing_records
-        return RunNotes(latest.remarks, latest.forecast, latest.inbox, missing)
+        return RunNotes(latest.remarks, latest.forecast, latest.inbox, missing, latest.stopped)
 
     def _leg(self, subject: str) -> Leg:
         values = (recorded.legs[subject] for recorded in self._recorded if subject in recorded.legs)

@@ -28,13 +28,14 @@ from loadsheet.problems import ReportsIncomplete
 from loadsheet.reconcile import Exceptions, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fix_workbook import Fixes
+from loadsheet.reports.headline import terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.report_files import check_writable, placed, run_folders
 from loadsheet.reports.results import DropResults, results_names, write_fallback_reports
 from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, schema
 from loadsheet.reports.run_page import RunPage
-from loadsheet.reports.run_summary import ReportNames, RunTally, failed_steps, left_in_inbox, sentences, summarise
+from loadsheet.reports.run_summary import ReportNames, RunTally, failed_steps, left_in_inbox, summarise
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
@@ -53,7 +54,6 @@ __all__ = [
     "rewrite_summary",
     "run_folders",
     "schema",
-    "sentences",
     "write",
     "write_fallback",
 ]
@@ -84,10 +84,9 @@ class Written:
         """Every report."""
         return [self.folder / name for name in self.summary.reports]
 
-    @property
-    def sentences(self) -> list[str]:
-        """The summary for the terminal, one entry per line."""
-        return sentences(self.summary, self.place, self.state, self.shipper)
+    def lines(self, *, verbose: bool = False) -> list[str]:
+        """The summary for the terminal, line by line; `verbose` lists every file and every kind of problem."""
+        return terminal_lines(self.summary, self.place, self.state, shipper=self.shipper, verbose=verbose)
 
     @property
     def in_ledger(self) -> dict[str, Any]:
@@ -101,7 +100,8 @@ class Written:
 
     def with_failed_steps(self, exit_code: int, undone: Mapping[str, str]) -> Self:
         """Return a copy with another exit code, because steps failed after the run ended. `undone` maps each step to its reason."""
-        return replace(self, summary=replace(self.summary, exit_code=exit_code, undone=failed_steps(undone)))
+        changed = replace(self.summary, exit_code=exit_code, undone=failed_steps(undone))
+        return replace(self, summary=with_headline(changed))
 
     @property
     def incomplete(self) -> ReportsIncomplete | None:
@@ -259,7 +259,7 @@ def _write(
         names.reports.append(SUMMARY)
         summary = summarise(run, reconciliation, tally, settings, names)
         remarks, lacking = (*summary.remarks, *other_name(name)), tuple(MissingReport(*one) for one in missing.items())
-        summary = replace(summary, remarks=remarks, missing=lacking)
+        summary = with_headline(replace(summary, remarks=remarks, missing=lacking))
         overflow = workbook.finish(summary, run, settings)
         summary = replace(summary, reports=(*summary.reports, *overflow))
         raising_fault(_WORKBOOK, books.close)  # renames the finished workbook to its final name

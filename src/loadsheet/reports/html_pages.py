@@ -2,7 +2,7 @@
 
 Owns the templates folder, and renders standalone files: escaping, charts, and a policy that allows only the file's own
 style and script. Charts are SVG without style and script, so the policy holds. Their colours follow the page, light or
-dark. `run_verdict` is the headline of a run in `index.html` and on its own page (`run_page`).
+dark.
 
 The index shows runs newest first, and the workers of a shared ledger. It reads the `run.json` of the newest runs only,
 so the cost does not grow over the years. Deleted folders are left out. A folder whose `run.json` cannot be read is
@@ -36,7 +36,7 @@ from loadsheet.page_templates import templates_of
 from loadsheet.problems import LedgerError
 from loadsheet.reconcile import AGREES, NEEDS_SOMEONE, Exceptions, Verdict
 from loadsheet.reports.report_files import placed
-from loadsheet.reports.run_document import SUMMARY
+from loadsheet.reports.run_document import SUMMARY, Headline
 from loadsheet.settings import Settings
 
 if TYPE_CHECKING:
@@ -203,28 +203,6 @@ CODES = {
 """Exit codes in words."""
 
 
-class RunVerdict(NamedTuple):
-    """The words, and the tone of their colour: good, bad, note or plain."""
-
-    text: str
-    tone: str
-
-
-def run_verdict(*, balances: bool, exit_code: int | None, needing: int, documents: int) -> RunVerdict:
-    """The first that applies: the run does not balance, did not finish, has documents that need attention, or needs
-    attention for another reason (a file was set aside); all is well; nothing came in.
-    """
-    if not balances:
-        return RunVerdict("does not balance", "bad")
-    if exit_code is not None and exit_code > 1:
-        return RunVerdict(CODES.get(exit_code, f"exit code {exit_code}"), "bad")
-    if needing:
-        return RunVerdict(f"{needing:,} need{'s' if needing == 1 else ''} attention", "note")
-    if exit_code:
-        return RunVerdict(CODES[exit_code], "note")
-    return RunVerdict("all is well", "good") if documents else RunVerdict("nothing came in", "plain")
-
-
 def anchor(key: str) -> str:
     """The anchor of the first document with a key: the key, with `_` for characters that a URL would escape."""
     return _UNSAFE.sub("_", key) or "_"
@@ -317,17 +295,17 @@ class _Summary(msgspec.Struct):
     balance: _Balance = msgspec.field(default_factory=_Balance)
     verdicts: dict[str, int] = {}
     needs_someone: _Needing = msgspec.field(default_factory=_Needing)
+    headline: Headline = Headline()
     reports: tuple[str, ...] = ()
 
 
 class RunLine(NamedTuple):
-    """A run as a line. `verdict` is a word or two, `tone` its colour, and `says` a sentence."""
+    """A run as a line. `verdict` is its headline, `tone` the colour."""
 
     name: str
     started_at: str
     verdict: str
     tone: str
-    says: str
     rows: int
     documents: int
     agreeing: int
@@ -378,28 +356,17 @@ def _line(outbox: Path, name: str, *, linked: bool) -> RunLine:
     try:
         summary = _decode((outbox / name / SUMMARY).read_bytes())
     except (OSError, msgspec.MsgspecError):
-        return RunLine(
-            name, "", "unknown", "plain", "its run.json is missing or cannot be read", 0, 0, 0, 0, "", "", (), 0
-        )
+        return RunLine(name, "", "its run.json is missing or cannot be read", "plain", 0, 0, 0, 0, "", "", (), 0)
     documents = sum(summary.verdicts.values())
     agreeing = sum(summary.verdicts.get(verdict, 0) for verdict in AGREES)
     needing = summary.needs_someone.entries
-    verdict = run_verdict(
-        balances=summary.balance.balances, exit_code=summary.exit_code, needing=needing, documents=documents
-    )
     reports = [name for name in summary.reports if _FIRST.fullmatch(name) or (linked and "/" not in name)]
     code = "" if summary.exit_code is None else f"{summary.exit_code} {CODES.get(summary.exit_code, '')}".strip()
-    says = (
-        f"{agreeing:,} of {documents:,} documents agree"
-        if documents
-        else f"{summary.balance.read:,} rows read, no document"
-    )
     return RunLine(
         name,
         summary.started_at,
-        verdict.text,
-        verdict.tone,
-        says,
+        summary.headline.text or CODES.get(summary.exit_code or 0, f"exit code {summary.exit_code}"),
+        summary.headline.tone or ("note" if summary.exit_code else "plain"),
         summary.balance.read,
         documents,
         agreeing,

@@ -25,6 +25,7 @@ from loadsheet.mapping.documents import SourceRow, own_rows
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
 from loadsheet.reports.fix_workbook.wording import ENGLISH, word_problem
+from loadsheet.reports.headline import with_headline
 from loadsheet.reports.report_files import Spool, csv_row, distinct_name, placed, safe_name
 from loadsheet.reports.run_document import (
     SUMMARY,
@@ -247,6 +248,8 @@ def write_fallback_reports(
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
         missing=tuple(MissingReport(*one) for one in lacking.items()),
     )
+    with isolated("headline", lacking):
+        summary = with_headline(summary)
     with placed(outbox / run.name / SUMMARY) as part:
         part.write_bytes(summary.to_json())
     return summary

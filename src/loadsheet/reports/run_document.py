@@ -227,6 +227,17 @@ class BalanceSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Headline:
+    """The verdict on a run in one line, the same in every report."""
+
+    tone: Annotated[
+        str, _described("good, note (needs attention), bad (the run failed) or plain (nothing came in)")
+    ] = ""
+    text: Annotated[str, _described("The verdict in one sentence; empty in old documents")] = ""
+    details: Annotated[tuple[str, ...], _described("The other counts, in a few words each")] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """The outcome of a run. Times are ISO 8601 UTC; counts by state, fate or verdict omit zeros."""
 
@@ -265,6 +276,9 @@ class RunSummary:
         tuple[FailedStep, ...],
         _described("Steps that failed after the end of the run was recorded; its exit code says so"),
     ] = ()
+    stopped: Annotated[str, _described("Why the run ended early; empty if it did not")] = ""
+    open_earlier: Annotated[int, _described("Exceptions of earlier runs that are still open")] = 0
+    headline: Annotated[Headline, _described("The verdict on the run")] = Headline()
 
     @property
     def red_totals(self) -> int:

@@ -23,15 +23,15 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SourceRow, locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.reports.html_pages import PAGE, anchor, bars, page, part, run_verdict, tone_of
+from loadsheet.reports.headline import balance_sentence
+from loadsheet.reports.html_pages import PAGE, anchor, bars, page, part, tone_of
 from loadsheet.reports.report_files import placed, text_of
 from loadsheet.reports.run_document import RunSummary
 from loadsheet.reports.run_summary import (
-    balance_sentence,
+    agreement_sentence,
     fates_of,
     missing_sentence,
     rows_by_place,
-    verdict_sentence,
     with_missing_records,
 )
 
@@ -369,13 +369,7 @@ class RunPage:
         reports = [name for name in summary.reports if name not in answers and "/" not in name]
         values = {
             "summary": summary,
-            "word": run_verdict(
-                balances=summary.balance.balances,
-                exit_code=summary.exit_code,
-                needing=self._count[True],
-                documents=self._count.total(),
-            ),
-            "verdict": verdict_sentence(summary),
+            "agreement": agreement_sentence(summary),
             "balance": balance_sentence(summary),
             "sections": sections,
             "needing": self._count[True],

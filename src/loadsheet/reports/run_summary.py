@@ -1,18 +1,15 @@
-"""The contents of `run.json`, and a run in a few sentences for the terminal, the page and the head of the workbook.
+"""The contents of `run.json`: numbers that the reconciliation or the ledger counted, and nothing else.
 
-Collects numbers that the reconciliation or the ledger counted, and computes nothing else. `run_document` holds the
-format. Also the rows of a document in words.
+`run_document` holds the format, `headline` the verdict in words. Also the rows of a document in words.
 """
 
 import platform
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib.metadata import version
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,7 +25,6 @@ from loadsheet.problems import CATALOGUE, NOWHERE, Problem
 from loadsheet.reconcile import (
     AGREES,
     NEEDS_SOMEONE,
-    REMEDIES,
     Match,
     Reconciliation,
     TableBalance,
@@ -53,7 +49,6 @@ from loadsheet.reports.run_document import (
     TotalSummary,
 )
 from loadsheet.settings import Settings
-from loadsheet.settings.places import shown
 
 _PLACES_SHOWN = 3
 _CAUSES_MAX = 200
@@ -182,6 +177,8 @@ def summarise(
         firsts=tally.firsts,
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
         undone=failed_steps(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
+        stopped=notes.stopped,
+        open_earlier=sum(one.opened_at < run.started_at for one in reconciliation.exceptions.open),
     )
 
 
@@ -265,14 +262,10 @@ def _deviations(settings: Settings) -> list[Deviation]:
 
 
 _UNLISTED = {Action.STATUS: "status events", Action.QUOTE: "quotes", Action.CONFIRM: "quote confirmations"}
-_PROBLEMS_SHOWN = 5
-_FIXES_SHOWN = 5
-_KEYS_SHOWN = 5
-_DASHES_OF_A_DAY = 2  # a run has one more, before its number
 
 
-def verdict_sentence(summary: RunSummary) -> str:
-    """The whole run in one sentence, such as `112 of 120 orders agree; 8 documents need attention`."""
+def agreement_sentence(summary: RunSummary) -> str:
+    """How many documents of each kind agree with the exchange: `111 of 141 orders agree, all 4 quotes are acknowledged`."""
     groups: dict[tuple[str, str], Counter[str]] = {}
     for name in sorted(summary.groups, key=lambda name: (not BY_NAME[name].proved_by, name)):
         operation = BY_NAME[name]
@@ -282,57 +275,8 @@ def verdict_sentence(summary: RunSummary) -> str:
             else (_UNLISTED[operation.action], "are acknowledged")
         )
         groups.setdefault(group, Counter()).update(summary.groups[name])
-    agreeing = [_agreeing(*group, counts) for group, counts in groups.items()]
-    text = ", ".join(agreeing) or "No document was submitted"
-    rest = (
-        (summary.needs_someone.entries, "documents need attention", "document needs attention"),
-        (summary.verdicts.get(Verdict.WAITING, 0), "documents wait to be sent", "document waits to be sent"),
-        (
-            summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0),
-            "documents cannot be verified",
-            "document cannot be verified",
-        ),
-        (summary.red_totals, "control totals differ", "control total differs"),
-        (sum(bool(file.set_aside) for file in files_of(summary)), "files were set aside", "file was set aside"),
-        (summary.inbox.stuck, "files are stuck in the inbox", "file is stuck in the inbox"),
-    )
-    more = ", ".join(f"{count:,} {one if count == 1 else many}" for count, many, one in rest if count)
-    sentence = text + (f"; {more}" if more else "")
-    sentence = sentence[0].upper() + sentence[1:]
-    return sentence if summary.balance.balances else f"DOES NOT BALANCE. {sentence}"
-
-
-def balance_sentence(summary: RunSummary) -> str:
-    """The tie-out in one sentence."""
-    parts = " + ".join(f"{count:,} {fate}" for fate, count in summary.balance.rows.items() if count) or "0"
-    if summary.balance.balances:
-        return f"Every row is accounted for: {summary.balance.read:,} read = {parts}"
-    return f"DOES NOT BALANCE: {'; '.join(summary.balance.faults)} ({summary.balance.read:,} read, {parts})"
-
-
-def sentences(summary: RunSummary, folder: Path, state: Path, shipper: str = "") -> list[str]:
-    """The summary for the terminal, line by line, without control characters. `folder` holds the run's reports, `state`
-    its ledger. `shipper` is set if several are declared.
-    """
-    what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
-    lines = [f"{what} {summary.run}", *_file_lines(summary), verdict_sentence(summary), balance_sentence(summary)]
-    lines += _shown_by_listings(summary)
-    lines += (missing_sentence(drop, keys_max=_KEYS_SHOWN) for drop in with_missing_records(summary))
-    for problem in summary.problems[:_PROBLEMS_SHOWN]:
-        warning = " (warning)" if problem.level == "warning" else ""
-        first = f", first at {problem.places[0]}" if problem.places else ""
-        lines.append(f"  {problem.count:>5,} x {problem.code} {problem.title}{warning}{first}")
-    if (hidden := len(summary.problems) - _PROBLEMS_SHOWN) > 0:
-        lines.append(f"        and {hidden} more kind{'s' if hidden > 1 else ''} of problems")
-    lines.append(f"reports in {shown(folder)}: {_reports(summary)}")
-    fixes = [name for drop in summary.drops for name in drop.fix]
-    lines += (f"to fix: {shown(folder / name)}" for name in fixes[:_FIXES_SHOWN])
-    if (hidden := len(fixes) - _FIXES_SHOWN) > 0:
-        lines.append(f"        and {hidden} more fix files")
-    standard = state == Settings.model_fields["state"].default
-    elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
-    lines += _next(summary, folder, elsewhere)
-    return [line if line.isprintable() else "".join(s if s.isprintable() else "?" for s in line) for line in lines]
+    sentence = ", ".join(_agreeing(*group, counts) for group, counts in groups.items())
+    return sentence[:1].upper() + sentence[1:]
 
 
 def files_of(summary: RunSummary) -> Iterator[FileSummary]:
@@ -367,24 +311,6 @@ def fates_of(file: FileSummary) -> Counter[str]:
     return fates
 
 
-def _shown_by_listings(summary: RunSummary) -> Iterator[str]:
-    """The findings that only a listing shows, each with its remedy. No problem of an entry reports them."""
-    for verdict, remedy in REMEDIES.items():
-        if count := summary.verdicts.get(verdict, 0):
-            first = summary.firsts.get(verdict, "")
-            yield f"  {count:>5,} x {verdict}{f', first {first}' if first else ''}: {remedy}"
-
-
-def _reports(summary: RunSummary) -> str:
-    results = {name for file in files_of(summary) for name in file.results}
-    to_fix = {name for drop in summary.drops for name in drop.fix}
-    others = [name for name in summary.reports if name not in results | to_fix and "/" not in name]
-    for_programs = len([name for name in summary.reports if "/" in name])
-    counted = [f"{len(results)} results file{'' if len(results) == 1 else 's'}"]
-    counted += [f"{for_programs} files in ack"] if for_programs else []
-    return ", ".join([*others, *counted])
-
-
 def _agreeing(noun: str, verb: str, verdicts: Mapping[str, int]) -> str:
     total = sum(verdicts.values())
     agreeing = sum(count for verdict, count in verdicts.items() if verdict in AGREES)
@@ -392,29 +318,6 @@ def _agreeing(noun: str, verb: str, verdicts: Mapping[str, int]) -> str:
         one, agrees = noun.removesuffix("s"), verb.replace("are ", "is ").replace("agree", "agrees")
         return f"the only {one} {agrees}" if agreeing else f"0 of 1 {noun} {verb}"
     return f"all {total:,} {noun} {verb}" if agreeing == total else f"{agreeing:,} of {total:,} {noun} {verb}"
-
-
-def _file_lines(summary: RunSummary) -> Iterator[str]:
-    width = max((len(file.name) for file in files_of(summary)), default=0)
-    for drop in summary.drops:
-        for file in drop.files:
-            earlier = "" if drop.run == summary.run else f" (dropped in run {drop.run})"
-            if file.set_aside:
-                yield f"  {file.name:<{width}}  set aside: {file.set_aside[0]}"
-                continue
-            rows = sum(table.rows for table in file.tables)
-            fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
-            yield f"  {file.name:<{width}}  {rows:>6,} {'row' if rows == 1 else 'rows'}: {fates or 'none'}{earlier}"
-
-
-def _next(summary: RunSummary, folder: Path, elsewhere: str) -> Iterator[str]:
-    if summary.needs_someone.rows:
-        plural = "s need" if summary.needs_someone.rows > 1 else " needs"
-        yield f"{summary.needs_someone.rows:,} row{plural} attention: see the problem column of the results files in {shown(folder)}"
-    if summary.needs_someone.first:
-        yield f"next: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
-    elif summary.verdicts.get(Verdict.WAITING, 0):
-        yield "next: loadsheet run"
 
 
 def rows_by_place(rows: Iterable[SourceRow], tables: Mapping[str, SourceTable]) -> dict[str, str]:

@@ -224,13 +224,10 @@ def _next(change: Change) -> str:
 def _counts(outcome: RunOutcome) -> Iterator[str]:
     if outcome.summary is None:
         return
-    files = sum(len(drop.files) for drop in outcome.summary.drops)
-    counts = ", ".join(f"{count:,} {state}" for state, count in outcome.summary.entries.items() if count)
-    yield f"Run {outcome.summary.run}: {_count_of(files, 'file')}, {counts or 'no documents'}"
-    someone = outcome.summary.needs_someone
-    if someone.entries:
-        first = f", first {someone.first}" if someone.first else ""
-        yield f"{someone.entries:,} need someone{first}"
+    verdict = outcome.summary.headline
+    yield f"Run {outcome.summary.run}: {' · '.join((verdict.text, *verdict.details))}"
+    if first := outcome.summary.needs_someone.first:
+        yield f"The first document that needs attention: {first}"
 
 
 def _count_of(count: int, noun: str) -> str:

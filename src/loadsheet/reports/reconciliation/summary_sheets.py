@@ -20,9 +20,10 @@ from loadsheet.ledger import Run, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
 from loadsheet.reconcile.totals import AGREEING
+from loadsheet.reports.headline import balance_sentence
 from loadsheet.reports.reconciliation.worklist import PLAIN_UNIT, Aged, AgeingCells
 from loadsheet.reports.run_document import LegSummary, RunSummary, TotalSummary
-from loadsheet.reports.run_summary import balance_sentence, verdict_sentence
+from loadsheet.reports.run_summary import agreement_sentence
 from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Page, TableSheet, Tone, Value
 from loadsheet.workbook_marks import ACCEPTED, HEADS
 
@@ -175,14 +176,15 @@ def write_front(page: Page, summary: RunSummary, data: FrontPageData) -> None:
 
 
 def _head(page: Page, summary: RunSummary, data: FrontPageData) -> None:
-    clean = not (summary.needs_someone.entries or summary.inbox.stuck or summary.red_totals)
-    tone = Tone.BAD if not summary.balance.balances else Tone.GOOD if clean else Tone.NOTE
+    verdict = summary.headline
     page.heading(f"Reconciliation {summary.run}", 34, 18)
-    page.line(
-        verdict_sentence(summary), tone, band=True, height=30, font_size=13, bold=True, valign="vcenter", indent=1
-    )
+    tone = Tone(verdict.tone)
+    page.line(verdict.text, tone, band=True, height=30, font_size=13, bold=True, valign="vcenter", indent=1)
+    if verdict.details:
+        page.line(" · ".join(verdict.details), tone, band=True, indent=1)
     balanced = Tone.GOOD if summary.balance.balances else Tone.BAD
     page.line(balance_sentence(summary), balanced, band=True, height=20, valign="vcenter")
+    page.line(agreement_sentence(summary), Tone.PLAIN, indent=1)
     for leg in summary.legs:
         page.line(
             f"At the exchange: {leg.says}", Tone.PLAIN if leg.complete else Tone.NOTE, band=not leg.complete, indent=1

@@ -1,0 +1,277 @@
+"""The verdict on a run in one line, and the run in a few lines for the terminal.
+
+`headline` is the only place that decides how a run went in words. The terminal, the page, the workbook, the index and the notices show
+its text. It computes no numbers: it reads them from the run's document.
+"""
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
+from loadsheet.ledger import State
+from loadsheet.reconcile import REMEDIES, Verdict
+from loadsheet.reports.html_pages import PAGE
+from loadsheet.reports.run_document import CauseSummary, FileSummary, Headline, ProblemSummary, RunSummary
+from loadsheet.reports.run_summary import fates_of, files_of, missing_sentence, with_missing_records
+from loadsheet.settings import Settings
+from loadsheet.settings.places import shown
+
+GOOD, NOTE, BAD, PLAIN = "good", "note", "bad", "plain"
+_MARKS = {GOOD: "✓", NOTE: "✗", BAD: "✗", PLAIN: "·"}
+_FILES_SHOWN, _PROBLEMS_SHOWN, _KEYS_SHOWN = 5, 5, 5
+_NAME_MAX = 44  # characters of a file's name on the terminal
+_VALUE_MAX = 30  # characters of an example
+_DASHES_OF_A_DAY = 2  # a run has one more, before its number
+_CODED = re.compile(r"([A-Z][0-9]{3}) [a-z]+: (.*)", re.DOTALL)  # a problem as a line of text
+_TODO = {
+    Verdict.INVALID: "to be corrected by the sender",
+    Verdict.HELD: "held",
+    Verdict.REFUSED: "refused by the exchange",
+    Verdict.UNKNOWN: "with an unknown outcome",
+    Verdict.VALUE_DIFFERENCE: "shown with other values by the exchange",
+    Verdict.MISSING: "missing at the exchange",
+    Verdict.STILL_LISTED: "still at the exchange",
+    Verdict.LISTED_TWICE: "twice at the exchange",
+}
+_CHECKED, _RED = frozenset({"agrees", "differs", "does not add up"}), frozenset({"differs", "does not add up"})
+
+
+def with_headline(summary: RunSummary) -> RunSummary:
+    """The document with its headline."""
+    return replace(summary, headline=_headline(summary))
+
+
+def _headline(summary: RunSummary) -> Headline:
+    """The verdict on a run: the most urgent point first, then the other counts. Only a run without any open point is `good`."""
+    failed, points, remarks = list(_faults(summary)), list(_open_points(summary)), list(_remarks(summary))
+    accepted = _counted(summary.entries, State.ACCEPTED, State.UNCHANGED)
+    if failed or points:
+        text, *rest = [*failed, *points]
+        details = [*rest, *(accepted or (["0 accepted"] if summary.entries else [])), *remarks]
+    else:
+        text = _clean(summary)
+        details = [*(accepted if len(accepted) > 1 else ()), *remarks]
+    tone = BAD if failed else NOTE if points or remarks else GOOD if summary.entries else PLAIN
+    return Headline(tone, text[:1].upper() + text[1:], tuple(details))
+
+
+def balance_sentence(summary: RunSummary) -> str:
+    """Whether every row is accounted for, in one sentence."""
+    balance = summary.balance
+    parts = " + ".join(f"{count:,} {fate}" for fate, count in balance.rows.items() if count) or "0"
+    if balance.balances:
+        return f"Every row is accounted for: {balance.read:,} read = {parts}"
+    return f"The rows do not balance: {'; '.join(balance.faults)} ({balance.read:,} read, {parts})"
+
+
+def terminal_lines(
+    summary: RunSummary, folder: Path, state: Path, *, shipper: str = "", verbose: bool = False
+) -> list[str]:
+    """The run for the terminal, without control characters. `folder` holds its reports, `state` its ledger; `shipper` is set if several
+    are declared. `verbose` lists every file with all outcomes, and every kind of problem.
+    """
+    what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
+    verdict = summary.headline
+    mark = "!" if verdict.tone == NOTE and not any(_open_points(summary)) else _MARKS[verdict.tone]
+    facts = " · ".join((verdict.text, *verdict.details, *_seconds(summary)))
+    lines = [f"{mark} {facts}     ({what} {summary.run})", *_attention(summary), _balance_line(summary)]
+    parts = (
+        _files(summary, verbose=verbose),
+        _reasons(summary, verbose=verbose),
+        _steps(summary, folder, state, shipper),
+    )
+    for part in parts:
+        if some := list(part):
+            lines += ["", *some]
+    return [line if line.isprintable() else "".join(s if s.isprintable() else "?" for s in line) for line in lines]
+
+
+def _faults(summary: RunSummary) -> Iterator[str]:
+    """What went wrong with the run itself."""
+    if not summary.balance.balances:
+        yield f"The rows do not balance: {'; '.join(summary.balance.faults)}"
+    if summary.stopped:
+        yield _stopped(summary)
+    if summary.missing:
+        yield f"An internal error prevented these reports: {', '.join(one.report for one in summary.missing)}"
+    if summary.undone:
+        yield f"Failed after the run: {', '.join(one.what for one in summary.undone)}"
+
+
+def _stopped(summary: RunSummary) -> str:
+    """Why the run ended early, and what becomes of the rest."""
+    waiting = summary.entries.get(State.READY, 0)
+    text = summary.stopped.rstrip(".")
+    if not waiting:
+        return text
+    goes = f"{counted(waiting, 'document')} {'goes' if waiting == 1 else 'go'} with the next run"
+    return f"{text}. Nothing is lost: {goes}. You need not drop anything again"
+
+
+def _open_points(summary: RunSummary) -> Iterator[str]:
+    """What somebody has to look at, or what is not finished, most urgent first."""
+    total, needing = sum(summary.entries.values()), summary.needs_someone.entries
+    if needing:
+        yield f"{needing:,} of {counted(total, 'document')} {'needs' if needing == 1 else 'need'} attention"
+    aside = sum(bool(file.set_aside) for file in files_of(summary))
+    for count, text in (
+        (aside, "could not be read"),
+        (summary.inbox.stuck, f"{'is' if summary.inbox.stuck == 1 else 'are'} stuck in the inbox"),
+    ):
+        if count:
+            yield f"{counted(count, 'file')} {text}"
+    if red := summary.red_totals:
+        yield f"{counted(red, 'control total')} {'differs' if red == 1 else 'differ'}"
+    waiting = summary.verdicts.get(Verdict.WAITING, 0)
+    if waiting and not summary.stopped:
+        yield f"{counted(waiting, 'document')} {'waits' if waiting == 1 else 'wait'} to be sent"
+
+
+def _remarks(summary: RunSummary) -> Iterator[str]:
+    """What is not proved, or open since earlier runs. It does not change the exit code, but the run is not `good` either."""
+    if unseen := summary.verdicts.get(Verdict.NOT_VERIFIABLE, 0):
+        yield f"{counted(unseen, 'document')} cannot be verified"
+    if summary.open_earlier:
+        are = "is" if summary.open_earlier == 1 else "are"
+        yield f"{counted(summary.open_earlier, 'exception')} of earlier runs {are} still open"
+
+
+def _clean(summary: RunSummary) -> str:
+    """The text of a run without open points."""
+    total, unchanged = sum(summary.entries.values()), summary.entries.get(State.UNCHANGED, 0)
+    if not total:
+        rows = summary.balance.read
+        return f"{counted(rows, 'row')} read, no document to send" if rows else "No file came in"
+    if unchanged == total:
+        return f"Nothing new: the exchange already has {'the document' if total == 1 else f'all {total:,} documents'}"
+    if unchanged:
+        return f"All {total:,} documents are at the exchange"
+    return "The document was accepted" if total == 1 else f"All {total:,} documents were accepted"
+
+
+def _counted(counts: Mapping[str, int], *states: State) -> list[str]:
+    return [f"{counts[state]:,} {state}" for state in states if counts.get(state)]
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: `1 document`, `2 documents`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _seconds(summary: RunSummary) -> Iterator[str]:
+    if summary.finished_at and summary.run.count("-") > _DASHES_OF_A_DAY:
+        took = datetime.fromisoformat(summary.finished_at) - datetime.fromisoformat(summary.started_at)
+        yield f"{took.total_seconds():,.1f} s"
+
+
+def _attention(summary: RunSummary) -> Iterator[str]:
+    """The documents that need attention, by what has to happen."""
+    counts = [
+        f"{summary.verdicts[verdict]:,} {text}" for verdict, text in _TODO.items() if summary.verdicts.get(verdict)
+    ]
+    if counts:
+        yield "  " + "   ".join(counts)
+
+
+def _balance_line(summary: RunSummary) -> str:
+    """Rows and control totals, each with its mark."""
+    rows = f"{sum(summary.balance.rows.values()):,} of {counted(summary.balance.read, 'row')} accounted for"
+    line = f"{_MARKS[GOOD if summary.balance.balances else BAD]} {rows}"
+    says = Counter(total.says for total in summary.totals)
+    checked = sum(says[word] for word in _CHECKED)
+    if checked:
+        red = sum(says[word] for word in _RED)
+        line += f"    {_MARKS[BAD if red else GOOD]} {checked - red:,} of {counted(checked, 'control total')} agree"
+    if unchecked := says.total() - checked:
+        line += f"    {_MARKS[PLAIN]} {counted(unchecked, 'control total')} could not be checked"
+    return line
+
+
+def _files(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
+    """The files with rows that need attention, worst first; with `verbose` all files, in the order of sending."""
+    found = [(file, drop.run) for drop in summary.drops for file in drop.files]
+    if not verbose:
+        found = sorted(((file, run) for file, run in found if _needing(file)), key=lambda one: -_needing(one[0]))
+    shown_files = found if verbose else found[:_FILES_SHOWN]
+    names = [file.name if verbose else _shortened(file.name) for file, _ in shown_files]
+    width = max(map(len, names), default=0)
+    for name, (file, run) in zip(names, shown_files, strict=True):
+        earlier = "" if run == summary.run else f" (dropped in run {run})"
+        yield f"  {name:<{width}}  {_file_text(file, verbose=verbose)}{earlier}"
+    if (hidden := len(found) - len(shown_files)) > 0:
+        yield f"  … {hidden:,} more file{'' if hidden == 1 else 's'} (--verbose)"
+
+
+def _needing(file: FileSummary) -> int:
+    """The rows of a file that need attention; a file that could not be read comes first."""
+    return 1 << 40 if file.set_aside else sum(fates_of(file)[state] for state in STATES_THAT_NEED_SOMEONE)
+
+
+def _file_text(file: FileSummary, *, verbose: bool) -> str:
+    if file.set_aside:
+        text = file.set_aside[0].removeprefix(f"{file.name}: ")
+        coded = _CODED.fullmatch(text)
+        return f"not read: {coded[2]} ({coded[1]})" if coded else f"not read: {text}"
+    rows = sum(table.rows for table in file.tables)
+    if not verbose:
+        return f"{_needing(file):,} of {counted(rows, 'row')} need attention"
+    fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
+    return f"{counted(rows, 'row')}: {fates or 'none'}"
+
+
+def _shortened(name: str) -> str:
+    """A path of at most 44 characters, with its first folder if there is room."""
+    if len(name) <= _NAME_MAX:
+        return name
+    folder, file = name.partition("/")[0], name.rpartition("/")[2]
+    short = f"{folder}/…/{file}"
+    return short if folder != file and len(short) <= _NAME_MAX else f"…{name[1 - _NAME_MAX :]}"
+
+
+def _reasons(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
+    """Why: findings of the listings, records that are missing from a new file, then the problems, most frequent first."""
+    for verdict, remedy in REMEDIES.items():
+        if count := summary.verdicts.get(verdict, 0):
+            first = summary.firsts.get(verdict, "")
+            yield f"{count:>7,}x {verdict}{f', first {first}' if first else ''}: {remedy}"
+    yield from (f"  {missing_sentence(drop, keys_max=_KEYS_SHOWN)}" for drop in with_missing_records(summary))
+    problems = summary.problems if verbose else summary.problems[:_PROBLEMS_SHOWN]
+    examples: dict[tuple[str, str], CauseSummary] = {}
+    for cause in summary.causes:
+        examples.setdefault((cause.code, cause.level), cause)
+    for problem in problems:
+        yield _problem_line(problem, examples.get((problem.code, problem.level)))
+    if (hidden := len(summary.problems) - len(problems)) > 0:
+        yield f"        … {hidden} more kind{'s' if hidden > 1 else ''} of problems (--verbose)"
+
+
+def _problem_line(problem: ProblemSummary, example: CauseSummary | None) -> str:
+    title = problem.title if problem.title[1:2].isupper() else problem.title[:1].lower() + problem.title[1:]
+    level = ", warning" if problem.level == "warning" else ""
+    text = f"{problem.count:>7,}x {title} ({problem.code}{level})"
+    if problem.places:
+        value = f' "{example.found[0][:_VALUE_MAX]}"' if example is not None and example.found else ""
+        text += f"   e.g. {problem.places[0]}{value}"
+    return text
+
+
+def _steps(summary: RunSummary, folder: Path, state: Path, shipper: str) -> Iterator[str]:
+    """What to do next, and where the reports are."""
+    fixes = [name for drop in summary.drops for name in drop.fix]
+    if len(fixes) == 1:
+        yield f"→ Send back: {shown(folder / fixes[0])}"
+    elif fixes:
+        yield f"→ Send back: {len(fixes)} fix files in {shown(folder)}/"
+    standard = state == Settings.model_fields["state"].default
+    elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
+    if summary.needs_someone.first:
+        yield f"→ Look into: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
+    elif summary.verdicts.get(Verdict.WAITING, 0):
+        yield f"→ Send them: loadsheet run{elsewhere}"
+    page = PAGE if PAGE in summary.reports else ""
+    yield f"→ Reports:   {shown(folder)}/{page}"
