@@ -36,6 +36,15 @@ from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import settle
 from loadsheet.reports import write
+from loadsheet.reports.headline import with_headline
+from loadsheet.reports.run_document import (
+    BalanceSummary,
+    FailedStep,
+    InboxSummary,
+    MissingReport,
+    NeedsSomeone,
+    RunSummary,
+)
 from loadsheet.reports.run_summary import rows_by_place
 from loadsheet.settings import Settings
 
@@ -316,3 +325,76 @@ def test_weights_listed_in_another_unit_need_someone_although_each_field_sent_ag
         done = loadsheet(tmp_path, *words)
     assert done.returncode == 1, done.stdout
     assert done.stdout.startswith("✗ 2 control totals differ · 1 accepted")
+
+
+def judged(**more):
+    """The headline of a run of three accepted orders, but for what is given."""
+    balance = BalanceSummary(balances=True, read=3, rows={"accepted": 3}, faults=())
+    given = {
+        "run": "2026-03-04-01",
+        "started_at": "2026-03-04T02:00:00.000Z",
+        "finished_at": "",
+        "exit_code": 0,
+        "balance": balance,
+    }
+    given |= {
+        "entries": {"accepted": 3},
+        "verdicts": {"matched": 3},
+        "groups": {},
+        "only_at_exchange": 0,
+        "needs_someone": NeedsSomeone(0, 0, ""),
+    }
+    given |= dict.fromkeys(("legs", "totals", "problems", "drops", "reports", "deviations"), ()) | {
+        "settings": {},
+        "versions": {},
+    }
+    verdict = with_headline(RunSummary(**given | more)).headline
+    return verdict.tone, " · ".join((verdict.text, *verdict.details))
+
+
+@pytest.mark.parametrize(
+    ("more", "tone", "text"),
+    [
+        ({}, "good", "All 3 documents were accepted"),
+        ({"entries": {"unchanged": 3}}, "good", "Nothing new: the exchange already has all 3 documents"),
+        (
+            {"entries": {"accepted": 1, "unchanged": 2}},
+            *("good", "All 3 documents are at the exchange · 1 accepted · 2 unchanged"),
+        ),
+        ({"entries": {}, "verdicts": {}}, "plain", "3 rows read, no document to send"),
+        ({"open_earlier": 1}, "note", "All 3 documents were accepted · 1 exception of earlier runs is still open"),
+        (
+            {"verdicts": {"not verifiable": 3}},
+            *("note", "All 3 documents were accepted · 3 documents cannot be verified"),
+        ),
+        (
+            {"needs_someone": NeedsSomeone(1, 1, "A"), "entries": {"accepted": 2, "held": 1}},
+            *("note", "1 of 3 documents needs attention · 2 accepted"),
+        ),
+        ({"inbox": InboxSummary(2, 2)}, "note", "2 files are stuck in the inbox · 3 accepted"),
+        (
+            {
+                "stopped": "the exchange cannot be reached",
+                "entries": {"ready": 3},
+                "verdicts": {"waiting to be sent": 3},
+            },
+            "bad",
+            "The exchange cannot be reached · nothing is lost: 3 documents go with the next run, drop nothing again · 0 accepted",
+        ),
+        (
+            {
+                "balance": BalanceSummary(
+                    balances=False, read=3, rows={"accepted": 2}, faults=("in.csv: 3 rows read, 2 accounted for",)
+                )
+            },
+            *("bad", "The rows do not balance: in.csv: 3 rows read, 2 accounted for · 3 accepted"),
+        ),
+        (
+            {"missing": (MissingReport("workbook", "KeyError"),)},
+            *("bad", "An internal error prevented these reports: workbook · 3 accepted"),
+        ),
+        ({"undone": (FailedStep("the capsule", "full"),)}, "bad", "Failed after the run: the capsule · 3 accepted"),
+    ],
+)
+def test_only_a_run_with_nothing_open_is_good_and_the_most_urgent_point_comes_first(more, tone, text):
+    assert judged(**more) == (tone, text)

@@ -96,21 +96,14 @@ def _faults(summary: RunSummary) -> Iterator[str]:
     if not summary.balance.balances:
         yield f"The rows do not balance: {'; '.join(summary.balance.faults)}"
     if summary.stopped:
-        yield _stopped(summary)
+        yield summary.stopped.rstrip(".")
+        if waiting := summary.entries.get(State.READY, 0):
+            goes = "goes" if waiting == 1 else "go"
+            yield f"nothing is lost: {counted(waiting, 'document')} {goes} with the next run, drop nothing again"
     if summary.missing:
         yield f"An internal error prevented these reports: {', '.join(one.report for one in summary.missing)}"
     if summary.undone:
         yield f"Failed after the run: {', '.join(one.what for one in summary.undone)}"
-
-
-def _stopped(summary: RunSummary) -> str:
-    """Why the run ended early, and what becomes of the rest."""
-    waiting = summary.entries.get(State.READY, 0)
-    text = summary.stopped.rstrip(".")
-    if not waiting:
-        return text
-    goes = f"{counted(waiting, 'document')} {'goes' if waiting == 1 else 'go'} with the next run"
-    return f"{text}. Nothing is lost: {goes}. You need not drop anything again"
 
 
 def _open_points(summary: RunSummary) -> Iterator[str]:

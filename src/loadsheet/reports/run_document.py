@@ -277,7 +277,9 @@ class RunSummary:
         _described("Steps that failed after the end of the run was recorded; its exit code says so"),
     ] = ()
     stopped: Annotated[str, _described("Why the run ended early; empty if it did not")] = ""
-    open_earlier: Annotated[int, _described("Exceptions of earlier runs that are still open")] = 0
+    open_earlier: Annotated[
+        int, _described("Open exceptions besides the documents of this run that need attention")
+    ] = 0
     headline: Annotated[Headline, _described("The verdict on the run")] = Headline()
 
     @property

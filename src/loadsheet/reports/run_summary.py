@@ -137,6 +137,7 @@ def summarise(
     rows, notes = reconciliation.balance.rows, reconciliation.notes
     states = reconciliation.states
     verdicts = reconciliation.verdicts
+    needing = set(reconciliation.matches.having(NEEDS_SOMEONE))
     tables: dict[int, list[TableBalance]] = {}
     for table in reconciliation.balance.tables:
         tables.setdefault(table.drop, []).append(table)
@@ -178,7 +179,7 @@ def summarise(
         versions={"loadsheet": version("loadsheet"), "python": platform.python_version()},
         undone=failed_steps(msgspec.json.decode(run.summary).get("undone", {}) if run.summary else {}),
         stopped=notes.stopped,
-        open_earlier=sum(one.opened_at < run.started_at for one in reconciliation.exceptions.open),
+        open_earlier=len({one.entry for one in reconciliation.exceptions.open} - needing),
     )
 
 
