@@ -1,6 +1,7 @@
 """`loadsheet show` and `runs`: show the content of the ledger, down to the origin of a single value."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,14 +162,14 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
         [
             *([name] if several else []),
             run.name,
-            run.started_at,
-            _ended(run, unfinished[name]),
+            f"{datetime.fromisoformat(run.started_at).astimezone():%Y-%m-%d %H:%M}",
+            _took(run, unfinished[name]),
             "" if run.exit_code is None else run.exit_code,
-            _counts(run.summary),
+            _result(run.summary),
         ]
         for name, run in found
     ]
-    print_table([*shipper_head, "Run", "Started", "Finished", "Exit code", "Entries"], rows)
+    print_table([*shipper_head, "Run", "Started", "Took", "Exit code", "Result"], rows)
 
 
 def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) -> list[Run]:
@@ -183,17 +184,19 @@ def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) ->
         return []
 
 
-def _ended(run: Run, unfinished: set[str]) -> str:
-    """When a run ended; if it did not, the run that reported it, unless that one is also in `unfinished`."""
+def _took(run: Run, unfinished: set[str]) -> str:
+    """How long a run took; if it did not end, the run that reported it, unless that one is also in `unfinished`."""
     if run.finished_at:
-        return run.finished_at
+        took = datetime.fromisoformat(run.finished_at) - datetime.fromisoformat(run.started_at)
+        return f"{took.total_seconds():,.1f} s"
     reporter = reported_by(run)
     return f"not finished, reported by {reporter}" if reporter and reporter not in unfinished else "not finished"
 
 
-def _counts(summary: str) -> str:
-    states = msgspec.json.decode(summary).get("entries", {}) if summary else {}
-    return ", ".join(f"{count} {state}" for state, count in states.items())
+def _result(summary: str) -> str:
+    """The headline of a run; for a run of an older version, its documents by state."""
+    values = msgspec.json.decode(summary) if summary else {}
+    return values.get("headline") or ", ".join(f"{count} {state}" for state, count in values.get("entries", {}).items())
 
 
 def _field_details(ledger: Ledger, entries: Sequence[Entry], field: str, settings: Settings) -> list[dict[str, Any]]:

@@ -91,7 +91,9 @@ class Written:
     @property
     def in_ledger(self) -> dict[str, Any]:
         """What the ledger stores about the run (JSON values)."""
+        verdict = self.summary.headline
         summary: dict[str, Any] = {"entries": dict(self.summary.entries), "verdicts": dict(self.summary.verdicts)}
+        summary["headline"] = " · ".join((verdict.text, *verdict.details))
         if self.summary.missing:
             summary["missing"] = [one.report for one in self.summary.missing]
         if self.summary.undone:
