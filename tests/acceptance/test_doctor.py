@@ -335,6 +335,11 @@ def test_the_command_says_all_of_it_and_its_exit_code_whether_anything_is_wrong(
     done = loadsheet(house, "doctor")
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("Check\t\tFinding\tWhat to do\n")
+    levels = [line.split("\t")[1] for line in done.stdout.splitlines()[1:]]
+    assert levels == sorted(levels, key=("wrong", "warning", "ok").index), "what needs somebody comes first"
+    mappings = len(list((house / "mappings").glob("*.yaml")))
+    assert done.stdout.count("\nmapping\t") == 1
+    assert mappings == 1 or f"mapping\tok\t{mappings} ok" in done.stdout
     told = json.loads(loadsheet(house, "doctor", "--json", "--quick").stdout)
     assert {"shipper", "check", "level", "ok", "finding", "do"} == set(told[0])
     assert "exchange" not in {one["check"] for one in told}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from loadsheet.cli import COMMANDS, loadsheet
+from loadsheet.cli import COMMANDS, GROUPS, invoke, loadsheet
 from loadsheet.contract import Assumptions
 from loadsheet.ledger import State
 from loadsheet.mapping import lint
@@ -35,6 +35,19 @@ def commands(group=loadsheet, words=()):
             yield from commands(command, (*words, name))
         else:
             yield (*words, name), command
+
+
+def test_the_help_shows_every_command_once_in_its_group(capsys):
+    assert sorted(itertools.chain(*GROUPS.values())) == sorted(COMMANDS)
+    assert invoke(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"\n{group}:\n" in said for group in GROUPS)
+    assert [name for name in COMMANDS if len(re.findall(rf"\n  {name} ", said)) != 1] == []
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest_one(capsys):
+    assert invoke(["rnu"]) == 2
+    assert "No such command 'rnu'. Did you mean 'run'?" in capsys.readouterr().err
 
 
 def rows(document, heading):

@@ -65,13 +65,21 @@ COMMANDS = {
     "deploy": CommandSpec("deploy", "Print files for schedulers and shells, with the paths of this installation."),
 }
 
+GROUPS = {
+    "Every day": ("run", "check", "show", "runs", "report", "retry", "resolve", "expected"),
+    "Mappings": ("mapping",),
+    "Operation": ("watch", "worker", "workers", "doctor", "config", "ledger", "capsule", "deploy"),
+    "The exchange": ("exchange", "pull"),
+}
+"""The commands by group, in the order of the help."""
+
 
 class Commands(click.Group):
     """The commands, each loaded only when it is used: `exchange` needs no workbook library, `runs` no exchange, and help neither."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (signature is click's)
         """The names in the order of the help."""
-        return list(COMMANDS)
+        return [name for names in GROUPS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command of this name, or None."""
@@ -81,10 +89,20 @@ class Commands(click.Group):
         command: click.Command = getattr(module, cmd_name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name; for an unknown one, the error names the nearest commands."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as unknown:
+            raise click.exceptions.NoSuchCommand(unknown.command_name, possibilities=list(COMMANDS), ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The names and summaries, without loading a command."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, spec.summary) for name, spec in COMMANDS.items()])
+        """The names and summaries by group, without loading a command."""
+        for group, names in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(f"{name:<9}", COMMANDS[name].summary) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The names that begin with `incomplete`. Loads no command, because completion must be fast."""

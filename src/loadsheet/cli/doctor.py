@@ -5,6 +5,7 @@ Tokens and passwords in addresses are never shown.
 """
 
 import socket
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -37,6 +38,7 @@ from loadsheet.settings import EMBEDDED, Settings
 
 APART, FAR_APART = timedelta(seconds=5), timedelta(seconds=60)
 _DATE_RESOLUTION = timedelta(seconds=1)
+_WORST_FIRST = ("wrong", "warning", "ok")
 A_TEST = "This is a test: loadsheet doctor --notify sent it."
 
 
@@ -107,9 +109,24 @@ def _show(found: Mapping[str, list[Finding]], *, as_json: bool) -> None:
         )
         return
     names = ["Shipper", "Check", "", "Finding", "What to do"]
-    cells = [[shipper, finding.check, finding.level, finding.text, finding.todo] for shipper, finding in rows]
+    shown = [(shipper, finding) for shipper, findings in found.items() for finding in _folded(findings)]
+    shown.sort(key=lambda one: _WORST_FIRST.index(one[1].level))
+    cells = [[shipper, finding.check, finding.level, finding.text, finding.todo] for shipper, finding in shown]
     first = int(len(found) == 1)  # without the column of shippers
     print_table(names[first:], [row[first:] for row in cells])
+
+
+def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """The findings, with all that are ok about several things of one kind, such as mappings, as one."""
+    fine = Counter(finding.check for finding in findings if finding.level == "ok")
+    folded: set[str] = set()
+    for finding in findings:
+        count = fine[finding.check]
+        if finding.level != "ok" or count == 1:
+            yield finding
+        elif finding.check not in folded:
+            folded.add(finding.check)
+            yield ok(finding.check, f"{count:,} ok (--json lists them)")
 
 
 def token(settings: Settings) -> Iterator[Finding]:
