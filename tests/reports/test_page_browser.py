@@ -87,16 +87,23 @@ def count(driver):
 
 
 def test_the_search_narrows_down_while_one_types(page):
-    everything = shown(page)
-    assert count(page) == f"{len(everything)} of {len(everything)} shown"
+    assert shown(page) == [], "folded at first"
+    everything = [one.get_attribute("id") for one in page.find_elements(By.CSS_SELECTOR, ".document")]
+    assert count(page) == f"{len(everything)} of {len(everything)} found"
     box = page.find_element(By.ID, "find")
     box.send_keys("zwölf")
     only(page, "A-00020")
-    assert count(page) == f"1 of {len(everything)} shown"
+    assert count(page) == f"1 of {len(everything)} found"
     box.send_keys(" nowhere")
     only(page)
     page.find_element(By.CSS_SELECTOR, "button[type=reset]").click()
     WebDriverWait(page, 20).until(lambda driver: shown(driver) == everything)
+
+
+@pytest.mark.parametrize("spelling", ["A-00020", "a00020", "a_00020"])
+def test_a_key_is_found_in_any_spelling(page, spelling):
+    page.find_element(By.ID, "find").send_keys(spelling)
+    only(page, "A-00020")
 
 
 def test_the_filters_work_alone_and_together(page):
@@ -206,6 +213,7 @@ def test_dark_is_dark_and_light_is_light(browser, run_page):
 def test_the_page_can_be_used_from_the_keyboard(page):
     page.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
     assert page.switch_to.active_element.text == "Skip to the content"
+    page.find_element(By.CSS_SELECTOR, "details.documents > summary").send_keys(Keys.ENTER)
     summary = page.find_element(By.CSS_SELECTOR, "#A-00003 summary")
     summary.send_keys(Keys.ENTER)
     assert page.find_element(By.CSS_SELECTOR, "#A-00003 details").get_attribute("open")
@@ -219,6 +227,7 @@ def test_everything_is_there_without_script(browser, run_page):
         browser.get(run_page)
         assert not browser.find_element(By.CSS_SELECTOR, ".filters").is_displayed()
         assert len(browser.find_elements(By.CSS_SELECTOR, ".document")) == 14
+        browser.find_element(By.CSS_SELECTOR, "details.documents > summary").click()
         assert "differs" in browser.find_element(By.ID, "A-00004").text
         browser.find_element(By.CSS_SELECTOR, "#A-00003 summary").click()
         assert "total_weight" in browser.find_element(By.ID, "A-00003").text
@@ -226,12 +235,14 @@ def test_everything_is_there_without_script(browser, run_page):
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_the_print_shows_what_is_folded_away(page, tmp_path):
+def test_the_print_is_short_and_shows_files_outcomes_and_totals_although_they_are_folded(page, tmp_path):
     printed = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
     (tmp_path / "run.pdf").write_bytes(printed)
     done = subprocess.run(["pdftotext", "-layout", str(tmp_path / "run.pdf"), "-"], capture_output=True, check=False)
     if done.returncode:
         pytest.skip("needs pdftotext")
     visible_text = done.stdout.decode()
-    assert "differs" in visible_text
+    assert "Acknowledged" in visible_text, "the control totals"
+    assert "the sender has to fix it" in visible_text, "the outcomes"
     assert "Show all" not in visible_text
+    assert visible_text.count("\f") <= 4, "pages"

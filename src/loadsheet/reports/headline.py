@@ -14,7 +14,7 @@ from pathlib import Path
 
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
-from loadsheet.reconcile import REMEDIES, Verdict
+from loadsheet.reconcile import RED, REMEDIES, Verdict
 from loadsheet.reports.html_pages import PAGE
 from loadsheet.reports.run_document import CauseSummary, FileSummary, Headline, ProblemSummary, RunSummary
 from loadsheet.reports.run_summary import fates_of, files_of, missing_sentence, with_missing_records
@@ -38,7 +38,7 @@ _TODO = {
     Verdict.STILL_LISTED: "still at the exchange",
     Verdict.LISTED_TWICE: "twice at the exchange",
 }
-_CHECKED, _RED = frozenset({"agrees", "differs", "does not add up"}), frozenset({"differs", "does not add up"})
+_CHECKED = frozenset({"agrees", *RED})
 
 
 def with_headline(summary: RunSummary) -> RunSummary:
@@ -79,7 +79,10 @@ def terminal_lines(
     verdict = summary.headline
     mark = "!" if verdict.tone == NOTE and not any(_open_points(summary)) else _MARKS[verdict.tone]
     facts = " · ".join((verdict.text, *verdict.details, *_seconds(summary)))
-    lines = [f"{mark} {facts}     ({what} {summary.run})", *_attention(summary), _balance_line(summary)]
+    lines = [f"{mark} {facts}     ({what} {summary.run})"]
+    if todo := [f"{count:,} {text}" for _, count, text in attention(summary)]:
+        lines.append("  " + "   ".join(todo))
+    lines.append(_balance_line(summary))
     parts = (
         _files(summary, verbose=verbose),
         _reasons(summary, verbose=verbose),
@@ -162,34 +165,35 @@ def _seconds(summary: RunSummary) -> Iterator[str]:
         yield f"{took.total_seconds():,.1f} s"
 
 
-def _attention(summary: RunSummary) -> Iterator[str]:
-    """The documents that need attention, by what has to happen."""
-    counts = [
-        f"{summary.verdicts[verdict]:,} {text}" for verdict, text in _TODO.items() if summary.verdicts.get(verdict)
-    ]
-    if counts:
-        yield "  " + "   ".join(counts)
+def attention(summary: RunSummary) -> list[tuple[Verdict, int, str]]:
+    """The documents that need attention: verdict, count, and what has to happen in a few words."""
+    return [(verdict, count, text) for verdict, text in _TODO.items() if (count := summary.verdicts.get(verdict, 0))]
 
 
 def _balance_line(summary: RunSummary) -> str:
     """Rows and control totals, each with its mark."""
     rows = f"{sum(summary.balance.rows.values()):,} of {counted(summary.balance.read, 'row')} accounted for"
-    line = f"{_MARKS[GOOD if summary.balance.balances else BAD]} {rows}"
+    parts = [(GOOD if summary.balance.balances else BAD, rows), *totals_texts(summary)]
+    return "    ".join(f"{_MARKS[tone]} {text}" for tone, text in parts)
+
+
+def totals_texts(summary: RunSummary) -> Iterator[tuple[str, str]]:
+    """How many control totals agree, and how many could not be checked: the tone and the text of each."""
     says = Counter(total.says for total in summary.totals)
     checked = sum(says[word] for word in _CHECKED)
     if checked:
-        red = sum(says[word] for word in _RED)
-        line += f"    {_MARKS[BAD if red else GOOD]} {checked - red:,} of {counted(checked, 'control total')} agree"
+        red = summary.red_totals
+        yield BAD if red else GOOD, f"{checked - red:,} of {counted(checked, 'control total')} agree"
     if unchecked := says.total() - checked:
-        line += f"    {_MARKS[PLAIN]} {counted(unchecked, 'control total')} could not be checked"
-    return line
+        yield PLAIN, f"{counted(unchecked, 'control total')} could not be checked"
 
 
 def _files(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
     """The files with rows that need attention, worst first; with `verbose` all files, in the order of sending."""
     found = [(file, drop.run) for drop in summary.drops for file in drop.files]
     if not verbose:
-        found = sorted(((file, run) for file, run in found if _needing(file)), key=lambda one: -_needing(one[0]))
+        found = [(file, run) for file, run in found if rows_needing(file)]
+        found.sort(key=lambda one: -rows_needing(one[0]))
     shown_files = found if verbose else found[:_FILES_SHOWN]
     names = [file.name if verbose else _shortened(file.name) for file, _ in shown_files]
     width = max(map(len, names), default=0)
@@ -200,8 +204,8 @@ def _files(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
         yield f"  … {hidden:,} more file{'' if hidden == 1 else 's'} (--verbose)"
 
 
-def _needing(file: FileSummary) -> int:
-    """The rows of a file that need attention; a file that could not be read comes first."""
+def rows_needing(file: FileSummary) -> int:
+    """The rows of a file that need attention; a file that could not be read outranks all."""
     return 1 << 40 if file.set_aside else sum(fates_of(file)[state] for state in STATES_THAT_NEED_SOMEONE)
 
 
@@ -212,7 +216,7 @@ def _file_text(file: FileSummary, *, verbose: bool) -> str:
         return f"not read: {coded[2]} ({coded[1]})" if coded else f"not read: {text}"
     rows = sum(table.rows for table in file.tables)
     if not verbose:
-        return f"{_needing(file):,} of {counted(rows, 'row')} need attention"
+        return f"{rows_needing(file):,} of {counted(rows, 'row')} need attention"
     fates = ", ".join(f"{count:,} {fate}" for fate, count in fates_of(file).items() if count)
     return f"{counted(rows, 'row')}: {fates or 'none'}"
 

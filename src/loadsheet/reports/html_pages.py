@@ -269,7 +269,7 @@ def _worker_line(one: "Worker", shipper: str) -> dict[str, Any]:
     }
 
 
-_RUNS_CHARTED = 30
+_RUNS_CHARTED_MIN, _RUNS_CHARTED = 3, 30
 _RUNS_LINKED = 20  # runs whose reports are all linked; older runs link only the page and the workbook
 _LINKS_MAX = 60
 _OPEN_SHOWN = 25
@@ -402,7 +402,8 @@ def _chart(lines: Sequence[RunLine]) -> Markup:
     ]
     layers = [layer for layer in layers if any(layer.counts)]
     title = f"Documents of the latest {len(shown)} runs by outcome; the table of runs has the same numbers"
-    return columns(title, [line.name[5:] for line in shown], layers) if layers else Markup("")
+    enough = layers and len(shown) >= _RUNS_CHARTED_MIN
+    return columns(title, [line.name[5:] for line in shown], layers) if enough else Markup("")
 
 
 def _open_lines(outbox: Path, queries: LedgerQueries, standings: Sequence[ExceptionStatus]) -> Iterator[dict[str, str]]:

@@ -23,7 +23,7 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import SourceRow, locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
-from loadsheet.reports.headline import balance_sentence
+from loadsheet.reports.headline import attention, balance_sentence, rows_needing, totals_texts
 from loadsheet.reports.html_pages import PAGE, anchor, bars, page, part, tone_of
 from loadsheet.reports.report_files import placed, text_of
 from loadsheet.reports.run_document import RunSummary
@@ -267,10 +267,23 @@ _IN_FULL_CHARACTERS = 550_000  # of all documents shown with their values
 _CHARACTERS_MAX = 800_000  # of all documents that need attention
 _FILES_MAX = 200
 _FETCHED = 20  # entries per query
-_CAUSES_MAX = 8
+_OPEN_MAX = 6  # files and causes shown before unfolding
 _MISSING_KEYS_MAX = 100
 _OWN_ANCHORS = (
-    *("main", "verdict", "balance", "outcomes", "first", "files", "missing", "left", "figures", "orders", "others"),
+    *(
+        "main",
+        "verdict",
+        "balance",
+        "outcomes",
+        "todo",
+        "causes",
+        "files",
+        "missing",
+        "left",
+        "figures",
+        "orders",
+        "others",
+    ),
     *("find", "outcome", "file", "mapping", "count"),
 )
 _PRESSING = (
@@ -379,11 +392,12 @@ class RunPage:
             "chart": bars("Documents by outcome; the table beside it has the same numbers", outcomes),
             "meanings": MEANINGS,
             "only_listed": MEANINGS[Verdict.ONLY_LISTED],
-            "pressing": [(verdict, summary.verdicts[verdict], details) for verdict, details in self._first.items()],
+            "todo": [(*one, self._first.get(one[0])) for one in attention(summary)],
+            "totals": list(totals_texts(summary)),
+            "fixes": [(name, drop) for drop in summary.drops for name in drop.fix],
             "anchors": self._places,
-            "causes": summary.causes[:_CAUSES_MAX],
-            "causes_more": len(summary.causes[_CAUSES_MAX:]),
-            "files": files[:_FILES_MAX],
+            "causes": [summary.causes[:_OPEN_MAX], summary.causes[_OPEN_MAX:]],
+            "files": [files[:_OPEN_MAX], files[_OPEN_MAX:_FILES_MAX]],
             "files_more": len(files[_FILES_MAX:]),
             "missing": [missing_sentence(drop, keys_max=_MISSING_KEYS_MAX) for drop in with_missing_records(summary)],
             "left_more": summary.inbox.count - len(summary.inbox.files),
@@ -426,10 +440,10 @@ class RunPage:
 
 
 def _files(summary: RunSummary) -> list[dict[str, Any]]:
-    """The files of the run, each with its rows by outcome and the columns that the mapping does not read. The fix files of a
-    drop are shown with its first file.
+    """The files of the run, worst first, each with its rows by outcome and the columns that the mapping does not read. The fix
+    files of a drop are shown with its first file.
     """
-    return [
+    lines = [
         {
             "file": file,
             "fix": drop.fix if place == 0 else (),
@@ -437,11 +451,13 @@ def _files(summary: RunSummary) -> list[dict[str, Any]]:
             "mapping": drop.mapping,
             "fates": fates_of(file),
             "rows": sum(table.rows for table in file.tables),
+            "needing": rows_needing(file),
             "unused": tuple(dict.fromkeys(heading for table in file.tables for heading in table.unused)),
         }
         for drop in summary.drops
         for place, file in enumerate(drop.files)
     ]
+    return sorted(lines, key=lambda line: -line["needing"])
 
 
 def _choices(verdicts: Collection[Verdict], drops: Sequence[Drop]) -> dict[str, list[str]]:
