@@ -111,6 +111,8 @@ WORDS = frozenset({EXPLAINED, ACCEPTED})
 
 REASONS = (
     "timing",
+    "waiting",
+    "unknown outcome",
     "shipper data",
     "mapping",
     "exchange refused",

@@ -142,12 +142,13 @@ FRONT_WIDTHS = (34, *[11.5] * 11, 19)
 
 _FIGURES = (
     ("packages", "Packages", Kind.COUNT, 1),
-    ("weight", "Weight", Kind.AMOUNT, 1),
-    ("goods value", "Value", Kind.MONEY, 2),
+    ("weight", "Weight", Kind.AMOUNT, 2),
+    ("goods value", "Value", Kind.MONEY, 5),
 )
 """The figures by outcome: name here, content, and the maximum of units or currencies, most used first."""
 
 _REASONS_SHOWN, _KINDS_SHOWN = 5, 8
+_NOT_KNOWN = "not known"  # documents that could not be built have no figures
 _VERDICTS = tuple(verdict for verdict in Verdict if verdict is not Verdict.ONLY_LISTED)
 
 
@@ -204,16 +205,20 @@ def _outcomes(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     columns = [Column("Outcome"), Column("Documents", Kind.COUNT), Column("Share", Kind.SHARE)]
     columns += [Column("Change", Kind.CHANGE), *heads, Column("Meaning")]
     first, total = page.row + 1, sum(summary.verdicts.values())
-    sum_at = at(first + len(_VERDICTS), 1, row_abs=True)
+    before = data.before.verdicts if data.before is not None else {}
+    occurring = [verdict for verdict in _VERDICTS if summary.verdicts.get(verdict) or before.get(verdict)]
+    occurring = occurring or list(_VERDICTS)  # a table needs rows
+    sum_at = at(first + len(occurring), 1, row_abs=True)
     rows = []
-    for row, verdict in enumerate(_VERDICTS, start=first):
+    for row, verdict in enumerate(occurring, start=first):
         count = summary.verdicts.get(verdict, 0)
         known = Tone.GOOD if verdict in AGREES else Tone.BAD if verdict in NEEDS_SOMEONE else Tone.NOTE
         tone, rest = (known, Tone.PLAIN) if count else (Tone.MUTED, Tone.MUTED)
-        before = data.before.verdicts if data.before is not None else {}
         share = Formula(f"=IF({sum_at}=0,0,{at(row, 1)}/{sum_at})", count / total if total else 0)
         values: list[Value | Formula] = [count, share, count - before.get(verdict, 0) if before else None]
-        values += [sums.get(verdict) for _, _, sums in figures]
+        values += [
+            sums.get(verdict, _NOT_KNOWN if count and verdict is Verdict.INVALID else None) for _, _, sums in figures
+        ]
         rows.append([Cell(verdict, tone), *(Cell(value, rest) for value in values), Cell(MEANINGS[verdict], rest)])
     page.table("tblOutcomes", columns, rows)
     sums = [total, None, None, *(float(sum(one.values())) for _, _, one in figures)]

@@ -150,6 +150,19 @@ def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
     )
 
 
+_REASON_OF = {
+    Verdict.INVALID: "shipper data",
+    Verdict.HELD: "waiting",
+    Verdict.REFUSED: "exchange refused",
+    Verdict.UNKNOWN: "unknown outcome",
+    Verdict.VALUE_DIFFERENCE: "exchange changed it",
+    Verdict.MISSING: "exchange changed it",
+    Verdict.STILL_LISTED: "exchange changed it",
+    Verdict.LISTED_TWICE: "exchange changed it",
+}
+"""The reason of an exception until the analyst enters another one."""
+
+
 class Amount(NamedTuple):
     """A figure of an exception with its unit or currency."""
 
@@ -196,6 +209,7 @@ class WorkList:
         for exception, entry, remarks in self._with_remarks(open_ones):
             values = {name: remarks[name].value if name in remarks else "" for name in HEADS}
             values["status"] = values["status"] or OPEN
+            values["reason"] = values["reason"] or _REASON_OF[Verdict(exception.verdict)]
             days, figures = self._ages.days(exception.opened_at), _figures(entry)
             bucket = bucket_of(days)
             reason = values["reason"] if values["reason"] in REASONS else NO_REASON
@@ -294,7 +308,7 @@ def _figures(entry: Entry) -> dict[str, Amount]:
     return found
 
 
-AGEING_WIDTHS = (26, *[13.0] * 10)
+AGEING_WIDTHS = (26, *[13.0] * (len(REASONS) + 2))
 AGEING = "Ageing"
 
 _SHOWN = (*REASONS, NO_REASON)
