@@ -155,7 +155,7 @@ def change_notice(changes: Sequence[Change], outcome: RunOutcome) -> tuple[Kind,
     """The kind, title and body of a notice about changes after a run; there is at least one change."""
     first = changes[0]
     more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
-    title = f"{outcome.title}: {_title(first)}{more}"
+    title = f"{outcome.title}: {_title(first, outcome)}{more}"
     kind: Kind = "success" if first.kind == "closed" else "failure" if first.name == RUN else "warning"
     lines = [_line(change) for change in changes]
     lines += ["", *_counts(outcome)] if outcome.summary else []
@@ -174,7 +174,7 @@ def run_summary(outcome: RunOutcome) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _title(change: Change) -> str:
+def _title(change: Change, outcome: RunOutcome) -> str:
     condition = change.condition
     if change.name == RUN:
         if change.kind == "closed":
@@ -182,7 +182,8 @@ def _title(change: Change) -> str:
         word = {"again": "still fails", "changed": "fails for another reason"}.get(change.kind, "a run failed")
         if change.kind == "opened" and condition.runs > 1:
             word = f"{condition.runs} runs failed"
-        return f"{word} (exit code {condition.cause})"
+        verdict = outcome.summary.headline.text if outcome.summary else ""
+        return f"{word}: {shorten(verdict)}" if verdict else f"{word} (exit code {condition.cause})"
     if change.name == UNKNOWN:
         return "no more unknown outcomes" if change.kind == "closed" else shorten(change.text)
     if change.name.startswith(LATE):
