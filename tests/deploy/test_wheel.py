@@ -83,6 +83,12 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
         for path in SRC.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    source |= {
+        f"loadsheet/{path.relative_to(ROOT).as_posix()}"
+        for folder in ("inbox_samples", "mappings")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    }
     assert there == source
     assert {"loadsheet/deploy/systemd/loadsheet.timer", "loadsheet/deploy/windows.xml"} <= there
     assert any(name.endswith(".html") for name in there), "the pages' templates"
@@ -99,14 +105,20 @@ def test_the_wheel_says_what_it_is_and_what_it_needs(wheel):
 
 
 @pytest.mark.journey
-def test_installed_from_the_wheel_it_does_the_demos_job(installed, tmp_path):
-    shutil.copytree(ROOT / "inbox_samples", tmp_path / "inbox")
-    done = installed.loadsheet(tmp_path, "run", "--mappings", ROOT / "mappings", "--settle", "0", "--exit-zero")
+def test_installed_from_the_wheel_demo_does_what_make_demo_does(installed, tmp_path):
+    done = installed.loadsheet(tmp_path, "demo")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "580 of 580 rows accounted for" in done.stdout
-    (reports,) = (path for path in (tmp_path / "outbox").iterdir() if path.is_dir())
+    (reports,) = (path for path in (tmp_path / "loadsheet-demo" / "outbox").iterdir() if path.is_dir())
     assert {"run.html", "reconciliation.xlsx", "run.json"} <= {path.name for path in reports.iterdir()}
     assert json.loads((reports / "run.json").read_text(encoding="utf-8"))["balance"]["balances"] is True
+
+
+@pytest.mark.journey
+def test_installed_from_the_wheel_init_makes_a_folder_in_which_run_works(installed, tmp_path):
+    assert installed.loadsheet(tmp_path, "init", "first").returncode == 0
+    done = installed.loadsheet(tmp_path / "first", "run")
+    assert (done.returncode, "All 3 documents were accepted" in done.stdout) == (0, True), done.stderr
 
 
 def test_installed_from_the_wheel_it_knows_its_version_and_its_own_place(installed, tmp_path):

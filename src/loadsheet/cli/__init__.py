@@ -42,6 +42,8 @@ class CommandSpec(NamedTuple):
 
 
 COMMANDS = {
+    "init": CommandSpec("init", "Make a folder ready: settings, inbox, and a mapping with a sample file."),
+    "demo": CommandSpec("init", "Send sample files to the embedded exchange, to see what happens."),
     "run": CommandSpec("run", "Process every finished file in the inbox, submit what is ready, report on every row."),
     "watch": CommandSpec("watch", "Keep running, and start a run whenever files are finished or entries wait."),
     "worker": CommandSpec(
@@ -66,6 +68,7 @@ COMMANDS = {
 }
 
 GROUPS = {
+    "First steps": ("init", "demo"),
     "Every day": ("run", "check", "show", "runs", "report", "retry", "resolve", "expected"),
     "Mappings": ("mapping",),
     "Operation": ("watch", "worker", "workers", "doctor", "config", "ledger", "capsule", "deploy"),

@@ -174,7 +174,9 @@ def load_folder(folder: Path, assumptions: Assumptions) -> LoadedMappings:
     """
     if not folder.is_dir():
         raise MappingError(
-            "there is no such folder", file=str(folder), hint="set mappings to the folder of mapping files"
+            "there is no such folder",
+            file=str(folder),
+            hint="`loadsheet init` makes one, or set mappings to the folder of mapping files",
         )
     examined = [(path, *examine(path, assumptions, folder)) for path in mapping_files(folder)]
     mappings: dict[str, CompiledMapping] = {}

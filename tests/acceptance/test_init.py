@@ -1,0 +1,63 @@
+"""The first hour: `init` makes a folder in which everything works at once, and dead ends name the next command."""
+
+from command_in_process import loadsheet
+
+HEADER = "Order,Deliver to,Street,City,Postcode,Country,Collect,Deliver,Item,Weight (kg),Value\n"
+
+
+def test_a_run_and_the_test_of_the_mapping_work_at_once(tmp_path):
+    made = loadsheet(tmp_path, "init", "first")
+    assert made.returncode == 0
+    assert made.stdout.endswith(
+        "Next:\n  cd first\n"
+        "  loadsheet run                      # sends the sample\n"
+        "  loadsheet mapping test             # runs the test of the mapping\n"
+    )
+    done = loadsheet(tmp_path / "first", "run")
+    assert (done.returncode, done.stdout.startswith("✓ All 3 documents were accepted")) == (0, True), done.stdout
+    assert loadsheet(tmp_path / "first", "mapping", "test").returncode == 0
+    assert loadsheet(tmp_path / "first", "mapping", "lint").returncode == 0
+
+
+def test_existing_files_are_kept(tmp_path):
+    (tmp_path / "mappings").mkdir()
+    (tmp_path / "loadsheet.toml").write_text("# mine\n", encoding="utf-8")
+    (tmp_path / "mappings" / "orders.yaml").write_text("# mine\n", encoding="utf-8")
+    made = loadsheet(tmp_path, "init")
+    assert (made.returncode, made.stdout.count("kept")) == (0, 2)
+    for name in ("loadsheet.toml", "mappings/orders.yaml"):
+        assert (tmp_path / name).read_text(encoding="utf-8") == "# mine\n"
+    again = loadsheet(tmp_path, "init")
+    assert (again.returncode, "created" in again.stdout) == (0, False)
+
+
+def test_an_exchange_is_written_into_the_settings_and_the_token_is_the_next_step(tmp_path):
+    made = loadsheet(tmp_path, "init", "--exchange", "https://exchange.example")
+    assert "LOADSHEET_TOKEN" in made.stdout
+    shown = loadsheet(tmp_path, "config", "--origin")
+    assert "https://exchange.example" in shown.stdout
+
+
+def test_a_mapping_is_drafted_from_a_sheet(tmp_path):
+    row = "EX-{0},M. Ansah,Park Row {0},Leeds,LS1 5HD,GB,14/12/2026 09:00,16/12/2026 08:00,Lamp,{0}.5,{0}9.90\n"
+    sheet = tmp_path / "our orders.csv"
+    sheet.write_text(HEADER + "".join(map(row.format, range(1, 9))), encoding="utf-8")
+    made = loadsheet(tmp_path, "init", "--from", sheet.name)
+    assert made.returncode == 0, made.stderr
+    assert "edit mappings/our orders.yaml" in made.stdout
+    assert "FILL IN" in (tmp_path / "mappings" / "our orders.yaml").read_text(encoding="utf-8")
+    assert not (tmp_path / "mappings" / "orders.yaml").exists()
+
+
+def test_a_place_that_cannot_be_written_and_a_demo_over_files_of_others_are_refused(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    refused = loadsheet(tmp_path, "init", "file/below")
+    assert (refused.returncode, "cannot be written" in refused.stderr) == (75, True), refused.stderr
+    refused = loadsheet(tmp_path, "demo", ".")
+    assert (refused.returncode, "is not empty; name another folder" in refused.stderr) == (2, True)
+
+
+def test_without_mappings_the_next_command_is_named(tmp_path):
+    lost = loadsheet(tmp_path, "run")
+    assert lost.returncode == 78
+    assert "loadsheet init" in lost.stderr
