@@ -184,6 +184,23 @@ def test_a_run_beside_another_is_told_who_holds_the_ledger_and_a_broken_ledger_i
     assert (done.returncode, "Traceback" in done.stderr, ledger.name in done.stderr) == (70, False, True)
 
 
+def test_runs_can_be_chosen_by_day_file_and_result(workspace):
+    workspace.write_orders(1)
+    assert workspace.run().returncode == 0
+    (workspace.folder / "inbox" / "Wrong.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    assert workspace.run().returncode == 65
+    first, second = (run["run"] for run in reversed(json.loads(workspace.command("runs", "--json").stdout)))
+
+    def listed(*words):
+        return [run["run"] for run in json.loads(workspace.command("runs", "--json", *words).stdout)]
+
+    assert listed("--file", "wrong*") == [second]
+    assert listed("--file", "*.csv") == [second, first]
+    assert listed("--needs-attention") == [second]
+    assert listed("--day", first[:10], "--limit", "1") == [second]
+    assert listed("--day", "1999-01-01") == []
+
+
 def test_a_lost_create_that_the_exchange_shows_is_known_before_its_file_is_judged_again(workspace):
     workspace.write_orders(3)
     assert workspace.run().returncode == 0

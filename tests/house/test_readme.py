@@ -45,6 +45,15 @@ def test_the_help_shows_every_command_once_in_its_group(capsys):
     assert [name for name in COMMANDS if len(re.findall(rf"\n  {name} ", said)) != 1] == []
 
 
+def test_to_and_out_mean_the_same_everywhere():
+    several = {option for _, command in commands() for one in command.params for option in one.opts}
+    assert {"--to", "--out"} <= several
+    alone = [
+        words for words, command in commands() for one in command.params if len({"--to", "--out"} & {*one.opts}) == 1
+    ]
+    assert alone == []
+
+
 def test_a_mistyped_command_is_answered_with_the_nearest_one(capsys):
     assert invoke(["rnu"]) == 2
     assert "No such command 'rnu'. Did you mean 'run'?" in capsys.readouterr().err

@@ -32,6 +32,7 @@ def capsule() -> None:
 @click.argument("run", metavar="RUN")
 @click.option(
     "--to",
+    "--out",
     "target",
     type=Target(),
     help="The file to write (default: STATE/capsules/RUN.capsule.zip).",
@@ -98,6 +99,7 @@ def verify(file: Path, *, head: str, state: Path | None, config: Path | None, as
 @FILE
 @click.option(
     "--to",
+    "--out",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the rebuilt reports in this folder, which must be empty.",

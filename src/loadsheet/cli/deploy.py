@@ -33,7 +33,9 @@ _COMPLETE = "_LOADSHEET_COMPLETE"
 _SQLITE = "sqlite:///"
 _GRACE_S = 30  # from the end of the last call to the end of the process
 
-TO = click.option("--to", type=click.Path(file_okay=False, path_type=Path), help="Write the files into this folder.")
+TO = click.option(
+    "--to", "--out", "to", type=click.Path(file_okay=False, path_type=Path), help="Write the files into this folder."
+)
 
 
 def _zone(_context: click.Context, _option: click.Parameter, value: str | None) -> str:

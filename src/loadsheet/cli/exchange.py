@@ -172,7 +172,9 @@ def _described(each: Token, now: datetime) -> dict[str, Any]:
     help="Confirm it: orders and tenders named LSPROBE-... are created there and deleted again.",
 )
 @click.option(
+    "--to",
     "--out",
+    "out",
     type=Target(),
     default=Path("capabilities.yaml"),
     show_default=True,

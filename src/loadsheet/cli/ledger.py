@@ -66,7 +66,7 @@ def check(*, settings: Settings, as_json: bool) -> int:
 
 
 @ledger.command()
-@click.option("--to", "target", type=Target(), help="File to write.")
+@click.option("--to", "--out", "target", type=Target(), help="File to write.")
 @with_settings(STATE)
 @JSON
 def backup(*, settings: Settings, target: Path | None, as_json: bool) -> int:
@@ -148,7 +148,9 @@ def _require_file_ledger(settings: Settings, refusal: str) -> None:
 
 
 @ledger.command()
-@click.option("--to", "target", required=True, type=Target(dir_okay=True), help="Folder, or a file for entries only.")
+@click.option(
+    "--to", "--out", "target", required=True, type=Target(dir_okay=True), help="Folder, or a file for entries only."
+)
 @click.option(
     "--format",
     "kind",

@@ -113,7 +113,7 @@ def _columns(text: str) -> int:
     type=click.Choice([operation.name for operation in WRITES]),
     help="The operation of the records. Default: the most likely one.",
 )
-@click.option("--out", type=Target(), help="Write the draft to this file, which must not exist.")
+@click.option("--to", "--out", "out", type=Target(), help="Write the draft to this file, which must not exist.")
 @together(CONFIG)
 def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, config: Path | None) -> None:
     """Draft a mapping from FILES: one workbook, one text file, or several that belong together.
@@ -142,7 +142,7 @@ def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, co
 
 @mapping.command()
 @click.argument("name", metavar="MAPPING")
-@click.option("--out", type=Target(), help="The workbook to write (default: MAPPING.xlsx).")
+@click.option("--to", "--out", "out", type=Target(), help="The workbook to write (default: MAPPING.xlsx).")
 @together(MAPPINGS, CONFIG)
 def template(name: str, *, out: Path | None, mappings: Path | None, config: Path | None) -> None:
     """Write the workbook that the shipper of MAPPING (a name or a file) fills in, with lists, notes, an example and a guide.
@@ -160,7 +160,7 @@ def template(name: str, *, out: Path | None, mappings: Path | None, config: Path
 
 
 @mapping.command()
-@click.option("--out", type=Target(), help="Write the schema to this file instead of stdout.")
+@click.option("--to", "--out", "out", type=Target(), help="Write the schema to this file instead of stdout.")
 def schema(*, out: Path | None) -> None:
     """Print the JSON Schema of mapping files (draft 2020-12), for completion and validation in editors.
 

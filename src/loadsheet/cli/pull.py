@@ -34,6 +34,7 @@ _HEADS = ("Key", "Status", "From", "To", "Pickup", "Packages")  # fits a narrow 
 @click.argument("what", metavar="orders|tenders", type=click.Choice(["orders", "tenders"]))
 @click.option(
     "--to",
+    "--out",
     "target",
     metavar="FILE",
     type=Target(),

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
@@ -12,6 +13,7 @@ from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load_each, settings_or_raise, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Ledger, Run, reported_by
+from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError, Where
 from loadsheet.settings import Settings
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from loadsheet.mapping import Mapping
 
 NOTHING_KNOWN = 1
+_RUNS_SEARCHED = 100_000
 
 
 @click.command()
@@ -132,12 +135,18 @@ def _listing_lines(standing: ExceptionStatus) -> list[str]:
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1), help="Show at most N runs, newest first."
 )
+@click.option("--day", metavar="D", default="", help="Only runs of this day, such as 2026-03-04.")
+@click.option("--file", "pattern", metavar="PATTERN", default="", help="Only runs that read a file with such a name.")
+@click.option("--needs-attention", "needy", is_flag=True, help="Only runs that did not end with 0.")
 @together(STATE, CONFIG, JSON)
-def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) -> None:
+def runs(
+    *, limit: int, day: str, pattern: str, needy: bool, state: Path | None, config: Path | None, as_json: bool
+) -> None:
     """List the latest runs with their exit codes and results; of all shippers if none is named."""
     every = load_each(config, state=state)
     several = len(every) > 1
-    latest = [(name, run) for name, settings in every.items() for run in _latest(settings, limit, several=several)]
+    wanted = Wanted(limit, day, pattern.casefold(), needy)
+    latest = [(name, run) for name, settings in every.items() for run in _latest(settings, wanted, several=several)]
     found = sorted(latest, key=lambda found: found[1].started_at, reverse=True)[:limit]
     if as_json:
         print_json(
@@ -172,11 +181,38 @@ def runs(*, limit: int, state: Path | None, config: Path | None, as_json: bool) 
     print_table([*shipper_head, "Run", "Started", "Took", "Exit code", "Result"], rows)
 
 
-def _latest(settings: Settings | SettingsError, limit: int, *, several: bool) -> list[Run]:
+class Wanted(NamedTuple):
+    """Which runs to list: at most so many, of a day, that read a file whose name matches a pattern (in lower case), or that did not end
+    with 0. Empty values do not count.
+    """
+
+    limit: int
+    day: str
+    pattern: str
+    needy: bool
+
+    def of(self, queries: LedgerQueries) -> list[Run]:
+        """The runs, newest first."""
+        if not (self.day or self.pattern or self.needy):
+            return queries.runs(self.limit)
+        with_file = None
+        if self.pattern:
+            arrivals = queries.arrivals("", counted=False)
+            with_file = {one.run for one in arrivals if fnmatchcase(one.name.casefold(), self.pattern)}
+        return [
+            run
+            for run in queries.runs(_RUNS_SEARCHED)
+            if run.name.startswith(self.day)
+            and (with_file is None or run.name in with_file)
+            and not (self.needy and run.exit_code == 0)
+        ][: self.limit]
+
+
+def _latest(settings: Settings | SettingsError, wanted: Wanted, *, several: bool) -> list[Run]:
     """The latest runs of one shipper. With several, a ledger or settings that cannot be read are reported and skipped."""
     try:
         with ledger_to_read(settings_or_raise(settings)) as ledger:
-            return ledger.queries.runs(limit)
+            return wanted.of(ledger.queries)
     except (LedgerError, SettingsError) as error:
         if not several:
             raise
