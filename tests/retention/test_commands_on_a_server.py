@@ -221,7 +221,7 @@ OPEN_THE_LEDGER = [
     ["ledger", "forget", order_id(1), "--yes", "--because", "asked to"],
     ["capsule", "make", "last"],
 ]
-OPEN_NONE = {"init", "demo", "check", "pull", "config", "mapping", "exchange", "deploy"}
+OPEN_NONE = {"init", "demo", "check", "explain", "pull", "config", "mapping", "exchange", "deploy"}
 OF_ALL_SHIPPERS = {"worker", "workers"}  # they look at what all ledgers of a server share
 FINDINGS = 1  # with which the doctor ends, who goes on to other things
 

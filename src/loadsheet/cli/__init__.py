@@ -50,6 +50,7 @@ COMMANDS = {
         "fleet", "Do the runs that schedules and watches request, together with workers on other machines."
     ),
     "check": CommandSpec("check", "Show what is wrong with files. Nothing is sent or stored."),
+    "explain": CommandSpec("explain", "Explain a problem by its code: cause, example, what to do."),
     "show": CommandSpec("show", "Show everything known about one order or tender."),
     "runs": CommandSpec("show", "List the latest runs with their exit codes and results."),
     "workers": CommandSpec("fleet", "Show the processes that share the ledger, the queue and the shared rate."),
@@ -69,7 +70,7 @@ COMMANDS = {
 
 GROUPS = {
     "First steps": ("init", "demo"),
-    "Every day": ("run", "check", "show", "runs", "report", "retry", "resolve", "expected"),
+    "Every day": ("run", "check", "explain", "show", "runs", "report", "retry", "resolve", "expected"),
     "Mappings": ("mapping",),
     "Operation": ("watch", "worker", "workers", "doctor", "config", "ledger", "capsule", "deploy"),
     "The exchange": ("exchange", "pull"),
