@@ -116,7 +116,7 @@ payload: {order_id: {col: order}, sender_id: {value: A}, receiver_id: {value: B}
         ("[land, mode]", "[land, zip]", 'there is no other column "zip" here'),
         ("Mode, one_of: {Road: ROAD, Air: AIR}", "Mode, type: integer", "mode is a number; a key of a code table is a text"),
         ("key: [zip, country, mode]", "key: [zip, country, mood]", 'rates.csv has no column "mood"'),
-        ("key: [zip, country, mode]", "key: []", "key: must not be empty"),
+        ("key: [zip, country, mode]", "key: []", "the code table has no key"),
         ("lookup: zones, ", "", "lookup_with needs a lookup"),
     ],
 )  # fmt: skip

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.mapping.conversion import Conventions, plan_column
+from loadsheet.mapping.lookups import read_lookup
 from loadsheet.mapping.plans import CellProblem, ValueWithWarning
 from loadsheet.mapping.schema import Column, ColumnType, LookupSpec
-from loadsheet.mapping.texts import read_lookup
 from loadsheet.mapping.yamlfile import YamlFile
 from loadsheet.reading.tables import Native
 

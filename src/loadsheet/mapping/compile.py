@@ -18,6 +18,7 @@ from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.conversion import Conventions, column_guides_of, language_of
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.leaves import PayloadContext
+from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import CheckPlan, Names, plan_checks
 from loadsheet.mapping.notations import is_locale, zone_names
 from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_target
@@ -26,7 +27,6 @@ from loadsheet.mapping.rows import wanted_columns
 from loadsheet.mapping.schema import SET, MappingSpec, TableSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.tables import plan_tables
-from loadsheet.mapping.texts import Lookup, read_lookup
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.problems import MappingError
@@ -257,14 +257,18 @@ class _Compiler:
     def _conventions(self) -> Conventions:
         source, locale = self._spec.source, self._spec.source.locale
         zone, zone_column = self._zone()
-        tables = {name: read_lookup(spec, self._file, ("lookups", name)) for name, spec in self._spec.lookups.items()}
+        own_zone = ZoneInfo(zone) if zone is not None else None
+        tables = {
+            name: read_lookup(spec, self._file, ("lookups", name), own_zone)
+            for name, spec in self._spec.lookups.items()
+        }
         if locale is not None and not is_locale(locale):
             self._file.refuse(("source", "locale"), f"locale {locale} is not known", "such as de_DE or en_GB")
             locale = "en"  # so that each column does not report it again
         return Conventions(
             locale,
             tuple(source.dates),
-            ZoneInfo(zone) if zone is not None else None,
+            own_zone,
             zone_column,
             source.fold,
             source.units,

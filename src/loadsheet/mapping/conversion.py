@@ -17,6 +17,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.documents import ColumnGuide
+from loadsheet.mapping.lookups import Lookup, folded, range_reader
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
 from loadsheet.mapping.plans import (
     CellProblem,
@@ -32,12 +33,10 @@ from loadsheet.mapping.plans import (
 from loadsheet.mapping.rows import wanted_columns
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.texts import (
-    Lookup,
     bare,
     before_codes,
     example_of,
     finish_by_row,
-    folded,
     group_names,
     takes_any,
     text_reader,
@@ -98,7 +97,11 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         file.refuse((*loc, clash.key), clash.text, clash.hint, at_key=True)
     if spec.lookup_with and spec.lookup is None:
         file.refuse((*loc, "lookup_with"), "lookup_with needs a lookup", at_key=True)
-    if lookup is not None and len(spec.lookup_with) != lookup.more_keys:
+    if lookup is not None and spec.type != "text" and (lookup.keys or lookup.range is None):
+        message = f"{spec.lookup} has keys, and {spec.type} is searched in a range only"
+        file.refuse((*loc, "lookup"), message, "use a column of type text with lookup_with")
+        return None
+    if lookup is not None and spec.type == "text" and len(spec.lookup_with) != lookup.more_keys:
         message = f"{spec.lookup} has {lookup.more_keys + 1} keys: the text of this column and {lookup.more_keys} more"
         file.refuse(
             (*loc, "lookup_with" if spec.lookup_with else "lookup"), message, "list their columns in lookup_with"
@@ -106,6 +109,8 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         return None
     try:
         parse = _parse(spec, conventions, lookup)
+        if lookup is not None and spec.type != "text":
+            parse = range_reader(parse, lookup)
         finish = finish_by_row(spec, lookup) if spec.type == "text" else None
     except SettingError as error:
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
@@ -117,7 +122,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         )
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
-    zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"}
+    zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
     writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
@@ -151,8 +156,9 @@ def _slot(spec: Column, index: int, lookup: Lookup | None, default: object) -> S
         return Slot(index, _TYPES[spec.type], blank)
     blank = blank or lookup.missing == "blank"
     if lookup.many:
-        return Slot(index, Type.CODES, blank, tuple((column, lookup.may_be_blank(column)) for column in lookup.columns))
-    return Slot(index, Type.TEXT, blank or lookup.may_be_blank(lookup.columns[0]))
+        return Slot(index, Type.CODES, blank, lookup.codes)
+    (only,) = lookup.codes
+    return Slot(index, only.type, blank or only.blank)
 
 
 def _default(spec: Column, parse: _Parse, file: YamlFile, loc: Loc) -> Any:

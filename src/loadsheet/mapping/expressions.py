@@ -188,7 +188,7 @@ def _object_type(shape: Shape) -> Any:
 
 def _data_type(slot: Slot, table: str, name: str) -> Any:
     if slot.type is Type.CODES:
-        columns = {code: _nullable(DataType.STRING, blank=blank) for code, blank in slot.codes}
+        columns = {code.name: _nullable(_DATA_TYPES[code.type], blank=code.blank) for code in slot.codes}
         return _nullable(DataType.OBJECT(f"{table}.{name}", columns), blank=slot.blank)
     return _nullable(_DATA_TYPES.get(slot.type, DataType.UNDEFINED), blank=slot.blank)
 
@@ -321,7 +321,7 @@ class _Compiler:
         elif isinstance(node, ast.GetAttributeExpression):
             row = self._row(node.object)
             slot = row.shape.slots.get(node.name) if row else None
-        return [name for name, _ in slot.codes] if slot else []
+        return [code.name for code in slot.codes] if slot else []
 
     def _arithmetic(self, node: Any) -> Evaluate:
         left, right, calculate = self.build(node.left), self.build(node.right), self._operator(node)

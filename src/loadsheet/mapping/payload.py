@@ -30,10 +30,10 @@ from loadsheet.contract import (
 )
 from loadsheet.mapping.documents import Lineage, in_order, list_of
 from loadsheet.mapping.leaves import OMIT, Copied, LeafContext, Make, PayloadContext, check_units, plan_leaf
+from loadsheet.mapping.lookups import Lookup
 from loadsheet.mapping.names import Condition, Draft, concrete
 from loadsheet.mapping.plans import TablePlan, Type
 from loadsheet.mapping.schema import MappingSpec, Target
-from loadsheet.mapping.texts import Lookup
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 

@@ -62,6 +62,14 @@ DEEPEST = 4
 """How many lists within lists an expression may have."""
 
 
+class Code(NamedTuple):
+    """A column of a code table's row: its name, whether it may be blank, and its type."""
+
+    name: str
+    blank: bool
+    type: Type = Type.TEXT
+
+
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns."""
@@ -69,7 +77,7 @@ class Slot:
     index: int
     type: Type
     blank: bool = False
-    codes: tuple[tuple[str, bool], ...] = ()
+    codes: tuple[Code, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +175,15 @@ Convert = Callable[[str], Any]
 @dataclass(frozen=True, slots=True)
 class Finish:
     """Completes a text when its row is read. Pads it with `letter` to `to` characters where the rule `when` holds (empty: never), then
-    calls `finish` with the text and the values of the columns `others`.
+    calls `finish` with the text and the values of the columns `others`: texts, but with `searched` the last one is a value of that type.
     """
 
-    finish: Callable[[str, Sequence[str]], Any]
+    finish: Callable[[str, Sequence[Any]], Any]
     others: tuple[str, ...] = ()
     when: str = ""
     to: int = 0
     letter: str = ""
+    searched: Type | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -397,7 +397,7 @@ class RowReader:
         if refused.code in ("C314", "C315") and self.plan.zone is not None:
             return (self.plan.zone,)
         finish = next((step for step in self.plan.finishes if step.column.slot.index == index), None)
-        return finish.others if finish is not None and refused.code == "C306" else ()
+        return finish.others if finish is not None and refused.code in ("C306", "C319") else ()
 
     def _convert(
         self, row: Sequence[str], cells: Sequence[_Cell]
@@ -453,7 +453,7 @@ class RowReader:
         self._frame.row = values
         if plan.when is not None and plan.needs.isdisjoint(row.refused) and plan.when.evaluate(self._frame):
             text = text.rjust(rule.to, rule.letter)
-        value = rule.finish(text, [values[other] or "" for other in plan.others])
+        value = rule.finish(text, ["" if (key := values[other]) is None else key for other in plan.others])
         if isinstance(value, CellProblem):
             row.refused[index], value = value, None
         elif isinstance(value, ValueWithWarning):

@@ -188,12 +188,12 @@ ColumnType = Literal[
 _EVERY_TYPE = "label aliases type required key default blank example note file part_of from_set above place fill_down"
 _KEYS_OF_TYPE = {
     "text": "lookup lookup_with one_of ignore_case case pad_left min_length max_length on_too_long pattern split",
-    "integer": "min max locale",
-    "decimal": "min max places locale",
-    "quantity": "min max locale unit from_unit",
-    "date": "formats locale",
+    "integer": "min max locale lookup",
+    "decimal": "min max places locale lookup",
+    "quantity": "min max locale unit from_unit lookup",
+    "date": "formats locale lookup",
     "time": "formats locale",
-    "datetime": "formats locale",
+    "datetime": "formats locale lookup",
     "country": "locale",
     "currency": "locale",
     "yesno": "yes no locale",
@@ -257,15 +257,35 @@ class Column(Part):
         return [key for key in WHERE_CELLS_ARE if getattr(self, key)]
 
 
+class RangeSpec(Part):
+    """The rows of a key differ by an interval of a number or a date. A row holds a value that is at least `from` and below `to`; with
+    `upper: included`, at most `to`. A blank bound is open. Gaps between the rows of a key are refused unless `gaps: allow`.
+    """
+
+    from_: str = ModelField(alias="from")
+    to: str
+    upper: Literal["excluded", "included"] = "excluded"
+    gaps: Literal["refuse", "allow"] = "refuse"
+
+
+ValueType = Literal["text", "decimal", "integer", "date", "datetime", "yesno"]
+
+
 class LookupSpec(Part):
     """A code table: a CSV file beside the mapping. `key` is the column with the codes, or a list of columns that must all
     match. `value` is the column looked up, or a list of columns. With `wildcards`, `*` at the end of a key matches any text. The row with
     the longest match wins; the first key counts before the second.
+
+    `types` gives the types of values that are no texts; they are written like 1234.5, 2026-03-31 and yes. With a `range`, the last column
+    of `lookup_with` holds the number or date that is searched. Overlapping rows are refused, unless `match` says which one counts.
     """
 
     file: str
-    key: Annotated[list[str], BeforeValidator(_as_list), ModelField(min_length=1)]
+    key: Names = []
     value: str | list[str]
+    types: dict[str, ValueType] = {}
+    range: RangeSpec | None = None
+    match: Literal["only", "first", "last"] = "only"
     ignore_case: bool = False
     wildcards: bool = False
     missing: Literal["error", "keep", "blank"] = "error"

@@ -3,179 +3,29 @@
 `mappings/README.md` states the order of these steps. Two steps wait until the whole row is read: padding with a condition, and code
 tables with several keys. Knows no row, no number and no date.
 
-Code tables are CSV files beside a mapping with the meanings of a shipper's codes. Keys are compared trimmed and in Unicode's composed
-form, with or without case. With wildcards, a key ending in `*` matches all codes with that prefix. A key that occurs twice with different
-values is refused at load, with both lines.
-
 Patterns (`pattern` and `split`) are matched by RE2 in time linear in the text. RE2 has no look-around and no back references, so these
 are refused at load. Messages never show a pattern, only the names of its parts and an example. A pattern that Python's parser cannot
 read has no example.
 """
 
-import csv
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from io import StringIO
 from re import _compiler as compiler  # type: ignore[attr-defined]  # missing in typeshed
 from re import _constants as ops  # type: ignore[attr-defined]  # missing in typeshed
 from re import _parser as parser  # type: ignore[attr-defined]  # as above
-from typing import Any, Literal
+from typing import Any
 
 import re2  # type: ignore[import-untyped]  # it ships no types
 
+from loadsheet.mapping.lookups import Lookup, folded
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Finish, SettingError, ValueWithWarning
-from loadsheet.mapping.schema import Column, LookupSpec
-from loadsheet.mapping.words import did_you_mean, did_you_mean_value, some
-from loadsheet.mapping.yamlfile import Loc, YamlFile
+from loadsheet.mapping.schema import Column
+from loadsheet.mapping.words import did_you_mean_value, some
 from loadsheet.reading.tables import Native
 
 _INVISIBLE = "\N{ZERO WIDTH SPACE}\N{ZERO WIDTH NO-BREAK SPACE}"
 _Parse = Callable[[str], Any]
-
-
-# ---- code tables ----
-
-_TABLES = frozenset({".csv", ".tsv", ".txt"})
-Codes = tuple[str | None, ...]
-"""The values of a key, in the order of `Lookup.columns`; None for a blank."""
-
-Form = tuple[int | None, ...]
-"""The compared length of each key: all of it (None), or the number of letters before its wildcard."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """A code table in memory. With `many`, values are named (`event.code`); else the single column is the value. `keys` are the first keys
-    without wildcards, as written. `by_form` holds the rows of each form, the most specific form first.
-    """
-
-    columns: tuple[str, ...]
-    many: bool
-    by_form: tuple[tuple[Form, dict[tuple[str, ...], Codes]], ...]
-    keys: tuple[str, ...]
-    more_keys: int
-    ignore_case: bool
-    missing: Literal["error", "keep", "blank"]
-    content: bytes
-
-    def find(self, *keys: str) -> Codes | None:
-        """The row of a key, or of several, or None."""
-        parts = [folded(key, ignore_case=self.ignore_case) for key in keys]
-        for form, rows in self.by_form:
-            found = rows.get(tuple(part[:length] for part, length in zip(parts, form, strict=True)))
-            if found is not None:
-                return found
-        return None
-
-    def knows(self, key: str) -> bool:
-        """Whether any row has this first key, written out."""
-        return folded(key, ignore_case=self.ignore_case) in {
-            folded(known, ignore_case=self.ignore_case) for known in self.keys
-        }
-
-    @property
-    def meanings(self) -> list[Codes]:
-        """The values of all rows."""
-        return [codes for _, rows in self.by_form for codes in rows.values()]
-
-    def may_be_blank(self, column: str) -> bool:
-        """Whether any row leaves this column blank."""
-        place = self.columns.index(column)
-        return any(row[place] is None for row in self.meanings)
-
-
-def folded(text: str, *, ignore_case: bool) -> str:
-    """A text in the form in which keys are compared: trimmed, composed, and without case if `ignore_case`."""
-    plain = unicodedata.normalize("NFC", text.strip())
-    return plain.casefold() if ignore_case else plain
-
-
-def read_lookup(spec: LookupSpec, file: YamlFile, loc: Loc) -> Lookup | None:
-    """Read a code table. If it is invalid, add findings to the mapping file and return None."""
-    path = file.beside(spec.file, (*loc, "file"))
-    if path is None:
-        return None
-    values = [*spec.key, *(spec.value if isinstance(spec.value, list) else [spec.value])]
-    try:
-        content = path.read_bytes()
-        header, rows = _rows(content.decode("utf-8-sig"), values)
-    except OSError as error:
-        file.refuse(
-            (*loc, "file"), f"{spec.file} cannot be read: {error.strerror}", "the path is relative to the mapping"
-        )
-        return None
-    except UnicodeDecodeError as error:
-        file.refuse((*loc, "file"), f"{spec.file} is not UTF-8: first bad byte at offset {error.start}")
-        return None
-    except csv.Error as error:
-        file.refuse((*loc, "file"), f"{spec.file} is not CSV: {error}")
-        return None
-    unknown = [column for column in values if column not in header]
-    for column in unknown:
-        where = (*loc, "key" if column in spec.key else "value")
-        hint = did_you_mean(column, header) or f"it has {some(header)}"
-        is_table = path.suffix.lower() in _TABLES  # do not quote the content of any other file
-        file.refuse(where, f'{spec.file} has no column "{column}"', hint if is_table else "is it a code table?")
-    if unknown:
-        return None
-    if isinstance(spec.value, list) and spec.missing == "keep":
-        file.refuse((*loc, "missing"), "keep needs a single value column", "name one column instead of a list")
-    places = [header.index(column) for column in values]
-    cells = [
-        (line, [unicodedata.normalize("NFC", row[place]) if place < len(row) else "" for place in places])
-        for line, row in rows
-    ]
-    keys = dict.fromkeys(own[0] for _, own in cells if not (spec.wildcards and own[0].endswith("*")))
-    return Lookup(
-        columns=tuple(values[len(spec.key) :]),
-        many=isinstance(spec.value, list),
-        by_form=_by_form(cells, spec, file, loc),
-        keys=tuple(keys),
-        more_keys=len(spec.key) - 1,
-        ignore_case=spec.ignore_case,
-        missing=spec.missing,
-        content=content,
-    )
-
-
-def _rows(text: str, wanted: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Header and numbered rows, with the delimiter that gives most of the wanted columns. Raises csv.Error."""
-    if "\0" in text:
-        raise csv.Error("it holds NUL characters")
-    best: list[tuple[int, list[str]]] = []
-    for delimiter in (",", ";", "\t"):
-        reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
-        rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
-        if rows and (not best or len({*rows[0][1]}.intersection(wanted)) > len({*best[0][1]}.intersection(wanted))):
-            best = rows
-    return (best[0][1], best[1:]) if best else ([], [])
-
-
-def _by_form(
-    rows: list[tuple[int, list[str]]], spec: LookupSpec, file: YamlFile, loc: Loc
-) -> tuple[tuple[Form, dict[tuple[str, ...], Codes]], ...]:
-    """`Lookup.by_form` of rows with their line numbers. A key with two meanings is a finding, and so is a wildcard that is not at the end."""
-    forms: dict[Form, dict[tuple[str, ...], tuple[int, Codes]]] = {}
-    for line, cells in rows:
-        keys, codes = cells[: len(spec.key)], tuple(value or None for value in cells[len(spec.key) :])
-        shown = ", ".join(keys)
-        if spec.wildcards and any("*" in key[:-1] for key in keys):
-            file.refuse(loc, f'{spec.file}, line {line}: "{shown}" has a * that is not at the end')
-        plain = [folded(key, ignore_case=spec.ignore_case) for key in keys]
-        form = tuple(len(key) - 1 if spec.wildcards and key.endswith("*") else None for key in plain)
-        compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
-        first, known = forms.setdefault(form, {}).setdefault(compared, (line, codes))
-        if known != codes:
-            file.refuse(loc, f'{spec.file} gives "{shown}" two meanings, in lines {first} and {line}')
-    longest_first = sorted(
-        forms, key=lambda form: [_LONGEST if length is None else length for length in form], reverse=True
-    )
-    return tuple((form, {key: codes for key, (_, codes) in forms[form].items()}) for form in longest_first)
-
-
-_LONGEST = 1 << 30  # more letters than any key has
 
 
 # ---- texts ----
@@ -211,7 +61,7 @@ def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
         check, always = _in_turn(_checks(spec)), pad if pad is not None and pad.when is None else None
         find = _found_with(lookup)
 
-        def finish(text: str, others: Sequence[str]) -> Any:
+        def finish(text: str, others: Sequence[Any]) -> Any:
             value = check(text if always is None else text.rjust(always.to, always.with_))
             if isinstance(value, CellProblem):
                 return value
@@ -222,12 +72,13 @@ def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
     else:
         alone = _in_turn([*_checks(spec), *_codes(spec, lookup)])
 
-        def finish(text: str, others: Sequence[str]) -> Any:  # noqa: ARG001 (there are none)
+        def finish(text: str, others: Sequence[Any]) -> Any:  # noqa: ARG001 (there are none)
             return alone(text)
 
+    searched = lookup.range.type if lookup is not None and lookup.range is not None else None
     if pad is None or pad.when is None:
-        return Finish(finish, tuple(spec.lookup_with))
-    return Finish(finish, tuple(spec.lookup_with), pad.when, pad.to, pad.with_)
+        return Finish(finish, tuple(spec.lookup_with), searched=searched)
+    return Finish(finish, tuple(spec.lookup_with), pad.when, pad.to, pad.with_, searched)
 
 
 def before_codes(spec: Column, *, padded: bool) -> Callable[[str], str | None]:
@@ -355,25 +206,16 @@ def _by_key(meanings: Mapping[str, str], *, ignore_case: bool) -> dict[str, str]
     return {key: meanings[word] for key, word in first.items()}
 
 
-def _found_with(lookup: Lookup) -> Callable[[str, Sequence[str]], Any]:
+def _found_with(lookup: Lookup) -> Callable[[str, Sequence[Any]], Any]:
     """The values of a code table for a text and the further keys, or the result of its `missing` rule."""
-    problem = CellProblem("C306", {"expected": some(lookup.keys)})
 
-    def look_up(text: str, others: Sequence[str]) -> Any:
+    def look_up(text: str, others: Sequence[Any]) -> Any:
         found = lookup.find(text, *others)
         if found is not None:
             return found if lookup.many else found[0]
-        if lookup.missing == "error":
-            return problem._replace(hint=_why_missing(lookup, text, others))
-        return text if lookup.missing == "keep" else None
+        return lookup.missed(text, others)
 
     return look_up
-
-
-def _why_missing(lookup: Lookup, text: str, others: Sequence[str]) -> str:
-    if lookup.knows(text):
-        return f"the table has no row for this value with {' and '.join(other or 'a blank' for other in others)}"
-    return did_you_mean_value(text, lookup.keys)
 
 
 # ---- patterns ----

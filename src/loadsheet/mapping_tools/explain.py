@@ -15,9 +15,9 @@ import msgspec
 from loadsheet.mapping import Document, Place, SourceRow, locate
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import Lineage
+from loadsheet.mapping.lookups import folded, read_lookup
 from loadsheet.mapping.plans import ColumnPlan
 from loadsheet.mapping.schema import LookupSpec
-from loadsheet.mapping.texts import folded, read_lookup
 from loadsheet.mapping.words import did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_with_base
 from loadsheet.problems import Problem, Where
@@ -186,8 +186,9 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
         return ""
     table = LookupSpec.model_validate(file.values["lookups"][spec.lookup])
     lookup = read_lookup(table, file, ("lookups", spec.lookup))
-    if lookup is not None and lookup.more_keys:
-        return f"{table.file}: by {' and '.join(table.key)}"
+    if lookup is not None and (lookup.more_keys or lookup.range is not None):
+        bounds = [f"{table.range.from_} to {table.range.to}"] if table.range is not None else []
+        return f"{table.file}: by {' and '.join([*table.key, *bounds])}"
     codes = lookup.find(text) if lookup is not None else None
     if lookup is None or codes is None:
         return f"{table.file}: no row for {text}"
