@@ -242,13 +242,14 @@ class FinishPlan:
 @dataclass(frozen=True, slots=True)
 class SetsPlan:
     """Column sets: each word in the labels with its meaning. `columns` are those of every set. A set counts if one of `filled_by` is filled,
-    or one of `required` holds a value other than zero (both are indexes in `columns`).
+    or one of `required` holds a value other than zero (both are indexes in `columns`). `repeated`: the labels of all sets are the same.
     """
 
     words: tuple[tuple[str, str], ...]
     columns: tuple[ColumnPlan, ...]
     filled_by: tuple[int, ...]
     required: tuple[int, ...] = ()
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

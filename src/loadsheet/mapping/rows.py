@@ -44,18 +44,22 @@ KIND = "(kind)"
 
 def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
     """The headings that a compiled table needs in its file. A required column of the sets is required in the first set only."""
-    found = []
+    found, most = [], dict[str, int]()  # `most`: how often a repeated heading is read
+    for column in plan.columns:
+        most[fold(column.label)] = max(most.get(fold(column.label), 0), column.spec.occurrence or 0)
     for column in plan.columns:
         if column.spec.whereabouts():
             continue
         name, required = f"{plan.prefix}{column.name}", column.spec.required
         labels = (column.label, *column.spec.aliases)
         if plan.sets is None or not in_every_set(column):
-            found.append(WantedColumn(name, labels, required))
+            number = column.spec.occurrence or 0
+            found.append(WantedColumn(name, labels, required, number, most[fold(column.label)] if number else 0))
             continue
         for number, (word, _) in enumerate(plan.sets.words):
-            own = tuple(label.replace(SET, word) for label in labels)
-            found.append(WantedColumn(f"{name}#{number}", own, required and not number))
+            own = tuple(label.replace(SET, word).strip() for label in labels)
+            occurrence = number + 1 if plan.sets.repeated else 0
+            found.append(WantedColumn(f"{name}#{number}", own, required and not number, occurrence))
     if plan.kind is not None and plan.kind.others is not None:
         found.append(WantedColumn(KIND, (plan.kind.label,)))
     return found

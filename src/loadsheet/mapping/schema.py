@@ -115,7 +115,8 @@ class TableSpec(Part):
 
     With `sets`, each row gives one row for every filled set of columns: a label `Item {set}` means `Item 1`, `Item 2` ... `from` takes
     the sets from the rows of another table; the new rows belong to them. With `filled_by`, only these columns and `required` ones make a
-    set count as filled, so optional columns and zeros may be prefilled. With `kind`, the table has the rows of one kind.
+    set count as filled, so optional columns and zeros may be prefilled. With `repeated`, the headings of the sets have no word of their
+    own: `{set}` stands for nothing, and the headings repeat in one order, such as Item, Qty, Item, Qty. With `kind`, the table has the rows of one kind.
 
     `header_rows` is the number of rows with labels. These rows are ignored and counted: `units_row` (true: the first row under the
     header; auto: only if all its cells are units), `comment` (rows that begin with this text), `totals` (anywhere), `footer` (this row
@@ -138,6 +139,7 @@ class TableSpec(Part):
     kind: Kind | None = None
     from_: str | None = ModelField(None, alias="from")
     sets: Sets | None = None
+    repeated: bool = False
     filled_by: Names = []
     join: Join | None = None
 
@@ -185,7 +187,9 @@ ColumnType = Literal[
     "text", "integer", "decimal", "quantity", "date", "time", "datetime", "country", "currency", "yesno", "timezone"
 ]
 
-_EVERY_TYPE = "label aliases type required key default blank example note file part_of from_set above place fill_down"
+_EVERY_TYPE = (
+    "label aliases type required key default blank example note file part_of from_set above place occurrence fill_down"
+)
 _KEYS_OF_TYPE = {
     "text": "lookup lookup_with one_of ignore_case case pad_left min_length max_length on_too_long pattern split",
     "integer": "min max locale lookup",
@@ -210,6 +214,9 @@ class Column(Part):
     Without a heading, its cells are one of these: a part of the file's name (`file`: name, stem, folder or a placeholder of `files`), a
     named group of another column's `split` (`part_of`), the word of the column set (`from_set`), a cell of the last row above of
     another kind (`above: table.column`), or the cell at a `place` counted from 1.
+
+    `occurrence` is for a heading that repeats: which of its columns is meant, from left to right. The header must then have exactly as
+    many columns of this heading as the mapping reads.
     """
 
     label: str | None = None
@@ -224,6 +231,7 @@ class Column(Part):
     from_set: bool = False
     above: str | None = None
     place: PositiveInt | None = None
+    occurrence: PositiveInt | None = None
     fill_down: bool = False
     example: Any = None
     note: str = ""

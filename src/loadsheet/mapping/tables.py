@@ -40,6 +40,7 @@ from loadsheet.mapping.schema import (
 from loadsheet.mapping.texts import group_names, part_reader
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
+from loadsheet.reading.header import fold
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})
@@ -300,8 +301,9 @@ class _Planner:
                     self._file.refuse((*loc, key), f"set {key} on {spec.from_}, from which {name} is made", at_key=True)
             if spec.sets is not None and spec.totals is not None and not spec.totals.begins_with:
                 self._file.refuse((*loc, "totals"), "totals need a table without sets", at_key=True)
-            if spec.filled_by and spec.sets is None:
-                self._file.refuse((*loc, "filled_by"), "filled_by needs sets", at_key=True)
+            for key in ("filled_by", "repeated"):
+                if getattr(spec, key) and spec.sets is None:
+                    self._file.refuse((*loc, key), f"{key} needs sets", at_key=True)
         return fine
 
     def _patterns(self, spec: TableSpec) -> tuple[str, ...]:
@@ -325,8 +327,11 @@ class _Planner:
 
     def _check_columns(self, plan: TablePlan, spec: TableSpec, patterns: tuple[str, ...], loc: Loc) -> None:
         known = [*PARTS, *placeholders(patterns)]
+        repeated = {fold(column.label) for column in plan.columns if column.spec.occurrence}
         for column in plan.columns:
             here = (*loc, column.name)
+            if fold(column.label) in repeated and not column.spec.occurrence and not column.spec.whereabouts():
+                self._file.refuse(here, f"{column.label} repeats: give this column its occurrence", at_key=True)
             if column.spec.file is not None and column.spec.file not in known:
                 hint = closest_or_known(column.spec.file, known)
                 self._file.refuse((*here, "file"), f'a file\'s name has no part "{column.spec.file}"', hint)
@@ -362,7 +367,8 @@ class _Planner:
             for place, column in enumerate(columns)
             if place not in by and column.spec.required and column.spec.default is None
         )
-        return SetsPlan(tuple((spec.sets or {}).items()), columns, by, required)
+        words = [("" if spec.repeated else word, meaning) for word, meaning in (spec.sets or {}).items()]
+        return SetsPlan(tuple(words), columns, by, required, spec.repeated)
 
     # ---- kinds ----
 

@@ -77,7 +77,7 @@ def forms(mapping: CompiledMapping, role: str) -> list[TableForm]:
                 required=wanted.required,
                 hours=2 * place,
             )
-            for place, wanted in enumerate(layout.columns)
+            for place, wanted in enumerate(sorted(layout.columns, key=lambda wanted: wanted.occurrence))
         ]
         row = layout.header_row if isinstance(layout.header_row, int) else 1
         found.append(TableForm(_title(layout, number, len(mapping.layouts[role])), row, tuple(headings)))

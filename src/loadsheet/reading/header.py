@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
-from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, place
 
 TOP_ROWS = 50
@@ -40,7 +41,8 @@ _LIKENESS_MIN = 0.6
 @dataclass(frozen=True, slots=True)
 class Header:
     """One or more rows as a header: the numbers of the last row (`row`) and the first (`top`), the cells of its `rows`, the labels
-    without trailing blanks, all positions of each wanted column, and the missing required columns.
+    without trailing blanks, all positions of each wanted column, and the missing required columns. `repeats` are all positions of the
+    columns whose label repeats.
     """
 
     row: int
@@ -49,6 +51,7 @@ class Header:
     missing: tuple[WantedColumn, ...] = ()
     top: int = 0
     rows: tuple[tuple[str, ...], ...] = ()
+    repeats: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -136,12 +139,41 @@ def check_header(header: Header, layout: Layout, where: Where, columns_max: int,
             f"its header has {len(header.labels):,} columns; at most {columns_max:,} are read (reading.columns_max)"
         )
         raise FileRefused(Problem("R201", where, "", {"reason": reason}, "remove the columns that are not needed"))
+    _check_repeats(header, layout, where)
     for name, positions in header.positions.items():
         if len(positions) > 1:
             labels = ", ".join(f'"{header.labels[position]}" (column {position + 1})' for position in positions)
             second = place(where.file, where.sheet, header.labels, header.row, positions[1])
             hint = "leave one of them, or give one another label"
             raise FileRefused(Problem("R211", second, name, {"columns": labels}, hint))
+
+
+def _check_repeats(header: Header, layout: Layout, where: Where) -> None:
+    """Raises FileRefused if a label does not appear as often as the mapping says, or if the labels of column sets do not repeat in one
+    order: a column was inserted or is missing, and values would be read as those of another set.
+    """
+    sets: dict[int, list[tuple[int, str]]] = {}
+    for column in (column for column in layout.columns if column.occurrence):
+        places, label = header.repeats.get(column.name, ()), fold(column.labels[0])
+        if column.count and len(places) != column.count:
+            raise _misplaced(header, label, places[-1:], f"{column.count} times", where)
+        if not column.count and column.occurrence <= len(places):
+            sets.setdefault(column.occurrence, []).append((places[column.occurrence - 1], label))
+    orders = [sorted(sets[number]) for number in sorted(sets)]
+    for before, after in pairwise(orders):
+        if before[-1][0] > after[0][0] or [label for _, label in before] != [label for _, label in after]:
+            missing = {label for _, label in before} ^ {label for _, label in after}
+            label = min(missing) if missing else after[0][1]
+            expected = f"in the order {', '.join(header.labels[position] for position, _ in orders[0])}"
+            raise _misplaced(header, label, [after[0][0]], expected, where)
+
+
+def _misplaced(header: Header, label: str, at: Sequence[int], expected: str, where: Where) -> FileRefused:
+    found = [column_letters(position) for position, text in enumerate(header.labels) if fold(text) == label]
+    values = {"label": label, "expected": expected, "columns": ", ".join(found) or "none"}
+    cell = place(where.file, where.sheet, header.labels, header.row, at[0]) if at else where
+    hint = "remove the column that was inserted, or restore the missing one"
+    return FileRefused(Problem("R243", cell, "", values, hint))
 
 
 def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequence[str]) -> Problem:
@@ -230,6 +262,7 @@ class _ColumnMatcher:
 
     def __init__(self, layout: Layout) -> None:
         self._columns = layout.columns
+        self._repeating = [column for column in layout.columns if column.occurrence]
         self._exact = _by_label(layout, fold)
         self._loose = _by_label(layout, _fold_loosely)
 
@@ -247,9 +280,19 @@ class _ColumnMatcher:
             labels = [label or other for label, other in zip(labels, reading.labels, strict=True)]
         while labels and not labels[-1].strip():
             labels.pop()
+        repeats = self._choose_occurrences(positions)
         missing = tuple(column for column in self._columns if column.required and column.name not in positions)
         cells = tuple(line.cells for line in lines)
-        return Header(lines[-1].number, tuple(labels), positions, missing, lines[0].number, cells)
+        return Header(lines[-1].number, tuple(labels), positions, missing, lines[0].number, cells, repeats)
+
+    def _choose_occurrences(self, positions: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        """Keep the position that is meant of each column whose label repeats. Returns all its positions."""
+        repeats = {column.name: positions[column.name] for column in self._repeating if column.name in positions}
+        for column in self._repeating:
+            places = positions.pop(column.name, ())
+            if column.occurrence <= len(places):
+                positions[column.name] = (places[column.occurrence - 1],)
+        return repeats
 
     def _find_columns(self, reading: _LabelReading) -> dict[str, tuple[int, ...]]:
         by_label, key = (self._loose, _fold_loosely) if reading.loose else (self._exact, fold)

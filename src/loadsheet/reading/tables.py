@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class WantedColumn:
     """A column of the mapping: its name there, its possible labels (label, then aliases), and whether the header must have it.
-    Labels are compared folded (see `header.fold`).
+    Labels are compared folded (see `header.fold`). For a label that repeats, `occurrence` says which of its columns is meant (from 1), and
+    `count` how many there must be (0: any number).
     """
 
     name: str
     labels: tuple[str, ...]
     required: bool = True
+    occurrence: int = 0
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
