@@ -1,6 +1,7 @@
 """Headings that repeat: Item, Qty, Item, Qty. By position under a checked header; an inserted column never shifts a value into another field."""
 
 import json
+import re
 
 import openpyxl
 import pytest
@@ -67,7 +68,7 @@ def test_a_column_takes_the_occurrence_of_its_heading(checked):
 def test_an_inserted_or_missing_column_refuses_the_file_with_all_its_columns(checked, header, columns):
     code, payloads, said = checked(BY_OCCURRENCE, header, "A,Lamp,Rug,Bed"[: 2 * header.count(",") + 6])
     assert (code, payloads) == (65, [])
-    assert f'the heading "item" is expected 2 times; it is in the columns {columns}' in said
+    assert f'the heading "Item" is expected 2 times; it is in the columns {columns}' in said
 
 
 @pytest.mark.parametrize(
@@ -87,15 +88,21 @@ def test_headings_without_numbers_repeat_as_sets(checked, header, row, expected)
 @pytest.mark.parametrize(
     ("header", "label", "columns"),
     [
-        ("Order,Item,Kg,Kg,Item,Kg", "kg", "C, D, F"),
-        ("Order,Item,Kg,Item,Item,Kg", "kg", "C, F"),
-        ("Order,Item,Kg,Kg,Item", "kg", "C, D"),
+        ("Order,Item,Kg,Kg,Item,Kg", "Kg", "C, D, F"),
+        ("Order,Item,Kg,Item,Item,Kg", "Kg", "C, F"),
+        ("Order,Item,Kg,Kg,Item", "Kg", "C, D"),
     ],
 )
 def test_a_column_inserted_into_or_missing_in_a_repetition_is_found_out(checked, header, label, columns):
     code, payloads, said = checked(SETS, header, "A,Lamp,1,2,3,4")
     assert (code, payloads) == (65, [])
     assert f'the heading "{label}" is expected in the order Item, Kg; it is in the columns {columns}' in said
+
+
+def test_more_repetitions_than_the_mapping_reads_are_refused(checked):
+    code, payloads, said = checked(SETS, "Order" + ",Item,Kg" * 4, "A" + ",Lamp,1" * 4)
+    assert (code, payloads) == (65, [])
+    assert 'the heading "Item" is expected at most 3 times; it is in the columns B, D, F, H' in said
 
 
 @pytest.mark.parametrize(
@@ -131,8 +138,12 @@ def test_the_fix_workbook_comes_back_with_its_repeated_headings(tmp_path):
     book = openpyxl.load_workbook(fix)
     page = book["pairs"]
     (cell,) = [cell for row in page.iter_rows() for cell in row if cell.value == "heavy"]
-    heads = [one.value for row in page.iter_rows() for one in row if one.value in ("Item", "Kg")]
-    assert heads == ["Item", "Kg", "Item", "Kg"]
+    heads = [
+        one.value for row in page.iter_rows() for one in row if re.fullmatch(r"(Item|Kg)( .[0-9].)?", str(one.value))
+    ]
+    assert heads == ["Item", "Kg", "Item (2)", "Kg (2)"]
+    assert page.cell(1, cell.column).value == "Kg (2)"
+    assert cell.comment is not None, "the wrong cell is marked, not the first of its heading"
     cell.value = 2
     book.save(workspace.inbox / "pairs.fix.xlsx")
     workspace.run()

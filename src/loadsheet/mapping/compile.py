@@ -17,20 +17,20 @@ from zoneinfo import ZoneInfo
 from loadsheet.contract import Assumptions, Operation, update_of
 from loadsheet.mapping.conversion import Conventions, column_guides_of, language_of
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
+from loadsheet.mapping.layouts import layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext
 from loadsheet.mapping.lookups import Lookup, read_lookup
 from loadsheet.mapping.names import CheckPlan, Names, plan_checks
 from loadsheet.mapping.notations import is_locale, zone_names
 from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
-from loadsheet.mapping.rows import wanted_columns
-from loadsheet.mapping.schema import SET, MappingSpec, TableSpec, ZoneSpec
+from loadsheet.mapping.schema import SET, MappingSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.tables import plan_tables
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part, read_with_base, source_texts
 from loadsheet.problems import MappingError
-from loadsheet.reading.tables import Layout, RowFilters
+from loadsheet.reading.tables import Layout
 
 MAIN = "main"
 
@@ -221,7 +221,7 @@ class _Compiler:
             companions=source.companions,
             complete_when=source.complete_when,
             main_role=main_role,
-            layouts=_layouts(source, plan.tables, main_role),
+            layouts=layouts_of(source, plan.tables, main_role),
             lineage={**plan.targets.lineage, **_lineage_of_sets(plan.tables)},
             batch_size=batch_size,
             changed=spec.changed,
@@ -449,15 +449,9 @@ def _check_files(source: FileSource, file: YamlFile) -> None:
             )
 
 
-def _marks(source: FileSource) -> tuple[str, str]:
-    """The quote and the escape character of the text files; empty: none."""
-    quote = '"' if source.quote is None else source.quote
-    return "" if quote == "none" else quote, source.escape or ""
-
-
 def _check_marks(source: FileSource, file: YamlFile) -> None:
     """Checks that each mark of the text files has one meaning and is not a common character."""
-    quote, escape = _marks(source)
+    quote, escape = marks_of(source)
     for number, delimiter in enumerate(source.delimiter or ()):
         if delimiter in ("\r", "\n", quote, escape):
             what = "ends a line" if delimiter in "\r\n" else "is already the quote or the escape"
@@ -468,32 +462,3 @@ def _check_marks(source: FileSource, file: YamlFile) -> None:
     if escape and quote == escape:
         hint = "quotes within a value are doubled and need no escape"
         file.refuse(("source", "escape"), f"{escape} is already the quote", hint)
-
-
-def _layouts(source: FileSource, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
-    """By role, the tables to read from that file, in the order of the mapping."""
-    found: dict[str, list[Layout]] = {}
-    for name in dict.fromkeys(table.source for table in tables):
-        spec = source.tables[name]
-        columns = [column for table in tables if table.source == name for column in wanted_columns(table)]
-        base = Layout(name, tuple(columns))
-        layout = Layout(
-            base.name,
-            base.columns,
-            tuple(spec.sheet or ()),
-            spec.header_row,
-            tuple(source.encoding or base.encodings),
-            tuple(source.delimiter or base.delimiters),
-            *_marks(source),
-            header_rows=spec.header_rows,
-            row_filters=_row_filters(spec),
-        )
-        found.setdefault(spec.file or main_role, []).append(layout)
-    return {role: tuple(layouts) for role, layouts in found.items()}
-
-
-def _row_filters(spec: TableSpec) -> RowFilters:
-    totals, footer = (tuple(rule.begins_with) if rule else () for rule in (spec.totals, spec.footer))
-    return RowFilters(
-        spec.units_row, spec.comment or "", totals, footer, spec.stop_at_blank, spec.hidden_rows, spec.hidden_columns
-    )

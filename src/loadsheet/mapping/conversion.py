@@ -17,6 +17,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.documents import ColumnGuide
+from loadsheet.mapping.layouts import wanted_columns
 from loadsheet.mapping.lookups import Lookup, folded, range_reader
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
 from loadsheet.mapping.plans import (
@@ -30,7 +31,6 @@ from loadsheet.mapping.plans import (
     Type,
     ValueWithWarning,
 )
-from loadsheet.mapping.rows import wanted_columns
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.texts import (
     bare,

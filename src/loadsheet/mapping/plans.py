@@ -214,7 +214,8 @@ class ColumnPlan:
     @property
     def label(self) -> str:
         """The heading that the shipper sees."""
-        return self.heading or self.spec.label or self.name
+        label = self.heading or self.spec.label or self.name
+        return f"{label} ({self.spec.occurrence})" if (self.spec.occurrence or 0) > 1 else label
 
 
 @dataclass(frozen=True, slots=True)

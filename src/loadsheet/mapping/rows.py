@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.documents import Ignored, SourceRow
+from loadsheet.mapping.layouts import KIND
 from loadsheet.mapping.notations import localize
 from loadsheet.mapping.plans import (
     CALCULATION_ERRORS,
@@ -35,34 +36,9 @@ from loadsheet.mapping.texts import bare
 from loadsheet.mapping.words import some
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
-from loadsheet.reading.tables import Native, Row, Table, WantedColumn
+from loadsheet.reading.tables import Native, Row, Table
 
 _NO_AMOUNT = re.compile(r"[\s0.,-]*")  # a blank, a zero, a dash
-KIND = "(kind)"
-"""The layout's name for the column with the kind of row."""
-
-
-def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
-    """The headings that a compiled table needs in its file. A required column of the sets is required in the first set only."""
-    found, most = [], dict[str, int]()  # `most`: how often a repeated heading is read
-    for column in plan.columns:
-        most[fold(column.label)] = max(most.get(fold(column.label), 0), column.spec.occurrence or 0)
-    for column in plan.columns:
-        if column.spec.whereabouts():
-            continue
-        name, required = f"{plan.prefix}{column.name}", column.spec.required
-        labels = (column.label, *column.spec.aliases)
-        if plan.sets is None or not in_every_set(column):
-            number = column.spec.occurrence or 0
-            found.append(WantedColumn(name, labels, required, number, most[fold(column.label)] if number else 0))
-            continue
-        for number, (word, _) in enumerate(plan.sets.words):
-            own = tuple(label.replace(SET, word).strip() for label in labels)
-            occurrence = number + 1 if plan.sets.repeated else 0
-            found.append(WantedColumn(f"{name}#{number}", own, required and not number, occurrence))
-    if plan.kind is not None and plan.kind.others is not None:
-        found.append(WantedColumn(KIND, (plan.kind.label,)))
-    return found
 
 
 class SetRow(NamedTuple):

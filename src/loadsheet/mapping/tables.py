@@ -327,7 +327,7 @@ class _Planner:
 
     def _check_columns(self, plan: TablePlan, spec: TableSpec, patterns: tuple[str, ...], loc: Loc) -> None:
         known = [*PARTS, *placeholders(patterns)]
-        repeated = {fold(column.label) for column in plan.columns if column.spec.occurrence}
+        repeated = {fold(column.spec.label or "") for column in plan.columns if column.spec.occurrence}
         for column in plan.columns:
             here = (*loc, column.name)
             if fold(column.label) in repeated and not column.spec.occurrence and not column.spec.whereabouts():
@@ -367,7 +367,9 @@ class _Planner:
             for place, column in enumerate(columns)
             if place not in by and column.spec.required and column.spec.default is None
         )
-        words = [("" if spec.repeated else word, meaning) for word, meaning in (spec.sets or {}).items()]
+        words = list((spec.sets or {}).items())
+        if spec.repeated:
+            words = [(f"({number})" if number > 1 else "", meaning) for number, (_, meaning) in enumerate(words, 1)]
         return SetsPlan(tuple(words), columns, by, required, spec.repeated)
 
     # ---- kinds ----

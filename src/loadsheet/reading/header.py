@@ -153,25 +153,29 @@ def _check_repeats(header: Header, layout: Layout, where: Where) -> None:
     order: a column was inserted or is missing, and values would be read as those of another set.
     """
     sets: dict[int, list[tuple[int, str]]] = {}
+    found: dict[str, tuple[int, ...]] = {}
     for column in (column for column in layout.columns if column.occurrence):
-        places, label = header.repeats.get(column.name, ()), fold(column.labels[0])
-        if column.count and len(places) != column.count:
-            raise _misplaced(header, label, places[-1:], f"{column.count} times", where)
-        if not column.count and column.occurrence <= len(places):
+        places, label = header.repeats.get(column.name, ()), column.labels[0]
+        found[label] = places
+        if column.count > 0 and len(places) != column.count:
+            raise _misplaced(header, label, places, f"{column.count} times", where)
+        if column.count < 0 and len(places) > -column.count:
+            raise _misplaced(header, label, places, f"at most {-column.count} times", where)
+        if column.count < 0 and column.occurrence <= len(places):
             sets.setdefault(column.occurrence, []).append((places[column.occurrence - 1], label))
     orders = [sorted(sets[number]) for number in sorted(sets)]
     for before, after in pairwise(orders):
         if before[-1][0] > after[0][0] or [label for _, label in before] != [label for _, label in after]:
             missing = {label for _, label in before} ^ {label for _, label in after}
             label = min(missing) if missing else after[0][1]
-            expected = f"in the order {', '.join(header.labels[position] for position, _ in orders[0])}"
-            raise _misplaced(header, label, [after[0][0]], expected, where)
+            raise _misplaced(
+                header, label, found[label], f"in the order {', '.join(one for _, one in orders[0])}", where
+            )
 
 
-def _misplaced(header: Header, label: str, at: Sequence[int], expected: str, where: Where) -> FileRefused:
-    found = [column_letters(position) for position, text in enumerate(header.labels) if fold(text) == label]
-    values = {"label": label, "expected": expected, "columns": ", ".join(found) or "none"}
-    cell = place(where.file, where.sheet, header.labels, header.row, at[0]) if at else where
+def _misplaced(header: Header, label: str, places: Sequence[int], expected: str, where: Where) -> FileRefused:
+    values = {"label": label, "expected": expected, "columns": ", ".join(map(column_letters, places)) or "none"}
+    cell = place(where.file, where.sheet, header.labels, header.row, places[-1]) if places else where
     hint = "remove the column that was inserted, or restore the missing one"
     return FileRefused(Problem("R243", cell, "", values, hint))
 
@@ -280,18 +284,23 @@ class _ColumnMatcher:
             labels = [label or other for label, other in zip(labels, reading.labels, strict=True)]
         while labels and not labels[-1].strip():
             labels.pop()
-        repeats = self._choose_occurrences(positions)
+        repeats = self._choose_occurrences(positions, labels)
         missing = tuple(column for column in self._columns if column.required and column.name not in positions)
         cells = tuple(line.cells for line in lines)
         return Header(lines[-1].number, tuple(labels), positions, missing, lines[0].number, cells, repeats)
 
-    def _choose_occurrences(self, positions: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-        """Keep the position that is meant of each column whose label repeats. Returns all its positions."""
-        repeats = {column.name: positions[column.name] for column in self._repeating if column.name in positions}
+    def _choose_occurrences(
+        self, positions: dict[str, tuple[int, ...]], labels: list[str]
+    ) -> dict[str, tuple[int, ...]]:
+        """Keep the position that is meant of each column whose label repeats, and number its label: `Item (2)`. Returns all its positions."""
+        repeats: dict[str, tuple[int, ...]] = {}
         for column in self._repeating:
-            places = positions.pop(column.name, ())
+            places = repeats[column.name] = positions.pop(column.name, ())
             if column.occurrence <= len(places):
-                positions[column.name] = (places[column.occurrence - 1],)
+                position = places[column.occurrence - 1]
+                positions[column.name] = (position,)
+                if column.occurrence > 1:
+                    labels[position] = f"{column.labels[0]} ({column.occurrence})"
         return repeats
 
     def _find_columns(self, reading: _LabelReading) -> dict[str, tuple[int, ...]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class WantedColumn:
     """A column of the mapping: its name there, its possible labels (label, then aliases), and whether the header must have it.
     Labels are compared folded (see `header.fold`). For a label that repeats, `occurrence` says which of its columns is meant (from 1), and
-    `count` how many there must be (0: any number).
+    `count` how many there must be (of a set, negative: at most so many).
     """
 
     name: str

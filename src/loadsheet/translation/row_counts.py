@@ -15,9 +15,10 @@ from typing import NamedTuple
 from loadsheet.mapping import translate
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.documents import Document, Ignored, TableNotes
+from loadsheet.mapping.layouts import wanted_columns
 from loadsheet.mapping.notations import format_reader
 from loadsheet.mapping.plans import ColumnPlan, TablePlan
-from loadsheet.mapping.rows import View, wanted_columns
+from loadsheet.mapping.rows import View
 from loadsheet.mapping.words import near
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
