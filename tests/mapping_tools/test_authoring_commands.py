@@ -347,11 +347,18 @@ def test_a_field_that_is_not_there_is_said_with_a_proposal(night):
     assert "has no record: " in refused.stderr
 
 
-def test_after_the_mapping_changed_the_cells_are_still_told_but_no_reading(night, tmp_path):
+def test_after_the_mapping_changed_or_went_a_value_is_explained_by_the_mapping_of_its_run(night, tmp_path):
     shutil.copytree(night, tmp_path / "later")
+    before = loadsheet(night, "show", "A-4501", "--field", "packages[0].package_type").stdout.splitlines()
     path = tmp_path / "later" / "mappings" / "acme-flat.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("version: 1", "version: 2"), encoding="utf-8")
-    done = loadsheet(tmp_path / "later", "show", "A-4501", "--field", "delivery_pincode")
-    assert 'PLZ: "01067"' in done.stdout
-    assert "has changed since (now version 2" in done.stdout
-    assert "read     " not in done.stdout
+    done = loadsheet(tmp_path / "later", "show", "A-4501", "--field", "packages[0].package_type")
+    *_, note = done.stdout.splitlines()
+    assert note.startswith("  this is the mapping of the run: ")
+    assert "has changed since (now version 2" in note
+    told = [line.replace("mappings/acme-flat.yaml", "acme-flat.yaml") for line in before]
+    assert done.stdout.splitlines()[:-1] == told
+    shutil.rmtree(tmp_path / "later" / "mappings")
+    gone = loadsheet(tmp_path / "later", "show", "A-4501", "--field", "packages[0].package_type")
+    assert gone.stdout.splitlines()[:-1] == told
+    assert "there is no such folder" in gone.stdout

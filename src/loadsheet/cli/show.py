@@ -1,6 +1,8 @@
 """`loadsheet show` and `runs`: show the content of the ledger, down to the origin of a single value."""
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,6 +15,7 @@ from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load_each, settings_or_raise, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, print_table, say
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Ledger, Run, reported_by
+from loadsheet.ledger import Origin as LedgerOrigin
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError, Where
 from loadsheet.settings import Settings
@@ -274,11 +277,24 @@ def _field_text(details: dict[str, Any]) -> str:
 
 
 def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> dict[str, Any]:
+    drop, origin = ledger.queries.drop(entry.drop), ledger.queries.origin(entry.drop)
+    with _mapping(ledger, drop, settings) as (mapping, note, restored):
+        return _field_by_mapping(entry, field, drop, origin, _UsedMapping(mapping, note, restored))
+
+
+class _UsedMapping(NamedTuple):
+    """A mapping (None: not available), a note about it, and the folder its paths begin with if it was restored."""
+
+    mapping: "Mapping | None"
+    note: str
+    restored: str
+
+
+def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin, used: _UsedMapping) -> dict[str, Any]:
     from loadsheet.mapping_tools.explain import Origin, explain, fields_named
     from loadsheet.reading import fold
 
-    drop, origin = ledger.queries.drop(entry.drop), ledger.queries.origin(entry.drop)
-    mapping, note = _mapping(drop, settings)
+    mapping = used.mapping
     labels = {(source.table, source.column): [source.label] for found in origin.lineage.values() for source in found}
     if mapping is not None:
         for table in mapping.plan.tables:
@@ -306,7 +322,7 @@ def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings
         "mapping": drop.mapping,
         "mapping_version": drop.mapping_version,
         "mapping_hash": drop.mapping_hash,
-        "note": note,
+        "note": used.note,
         "values": [
             {
                 "field": found.path,
@@ -323,26 +339,40 @@ def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings
                 ],
                 "cells_in_all": found.cells_in_all,
                 "leaf": found.leaf,
-                "leaf_at": found.leaf_at,
+                "leaf_at": found.leaf_at.removeprefix(used.restored),
             }
             for found in values
         ],
     }
 
 
-def _mapping(drop: Drop, settings: Settings) -> tuple["Mapping | None", str]:
-    """The mapping of a drop, if it is unchanged; else None and the reason as text."""
-    from loadsheet.mapping import load_folder
+@contextmanager
+def _mapping(ledger: Ledger, drop: Drop, settings: Settings) -> Iterator[tuple["Mapping | None", str, str]]:
+    """The mapping with which a drop was read, as the folder of mappings has it or as the ledger kept it; a note if it is not today's; and
+    the folder that its paths begin with if it was restored. None if it cannot be loaded, with the reason.
+    """
+    from loadsheet.mapping import load, load_folder
+    from loadsheet.mapping.yamlfile import write_source
 
     try:
-        loaded = load_folder(settings.mappings, settings.assumptions)
+        loaded = list(load_folder(settings.mappings, settings.assumptions))
+        note = ""
     except LoadsheetError as error:
-        return None, f"the conversion of cells is not shown: {str(error).splitlines()[0]}"
+        loaded, note = [], str(error).splitlines()[0]
     for mapping in loaded:
         if mapping.hash == drop.mapping_hash:
-            return mapping, ""
+            yield mapping, "", ""
+            return
     same = next((mapping for mapping in loaded if mapping.name == drop.mapping), None)
-    why = f"{settings.mappings} no longer has the mapping {drop.mapping}"
     if same is not None:
-        why = f"{same.path} has changed since (now version {same.version}, hash {same.hash[:12]})"
-    return None, f"the conversion of cells is not shown: {why}"
+        note = f"{same.path} has changed since (now version {same.version}, hash {same.hash[:12]})"
+    note = note or f"{settings.mappings} has no mapping {drop.mapping} today"
+    with tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
+        try:
+            mapping = load(
+                write_source(ledger.queries.mapping_source(drop.mapping_hash), Path(folder)), settings.assumptions
+            )
+        except (LoadsheetError, OSError, ValueError):
+            yield None, f"the conversion of cells is not shown: {note}", ""
+        else:
+            yield mapping, f"this is the mapping of the run: {note}", f"{Path(folder).resolve()}/"
