@@ -5,8 +5,11 @@ Files are translated with one mapping, independent of their names.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,7 +20,7 @@ from rich.table import Table as Grid
 
 from loadsheet import exit_codes
 from loadsheet.checking import name_in_inbox
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together, with_settings
 from loadsheet.cli.output import counted, print_json, print_lines, say
 from loadsheet.inbox import Candidate
 from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
@@ -38,7 +41,7 @@ from loadsheet.mapping_tools.comparison import (
 )
 from loadsheet.mapping_tools.explain import Cell, Explanation, Preview
 from loadsheet.mapping_tools.explain import preview as make_preview
-from loadsheet.problems import FileRefused, MappingError, Problem, Where
+from loadsheet.problems import FileRefused, LoadsheetError, MappingError, Problem, Where
 from loadsheet.settings import Settings
 
 
@@ -127,6 +130,9 @@ def named_by(patterns: Iterable[str], path: Path) -> bool:
 _SHORT = 48  # characters of a cell
 _SHOWN = 20  # documents shown one by one; --json has them all
 
+_CHANGES = frozenset({"created", "modified", "moved", "deleted"})
+_SETTLES_S = 0.2  # an editor writes a file in several steps
+
 _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -138,21 +144,60 @@ _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--rows", "records", default=3, show_default=True, type=click.IntRange(1), help="Number of records to show."
 )
-@together(MAPPINGS, CONFIG, JSON)
+@click.option(
+    "--watch", "watching", is_flag=True, help="Show them again whenever a mapping, a code table or a file is saved."
+)
+@with_settings(MAPPINGS)
+@JSON
 def preview(
-    files: tuple[Path, ...],
-    *,
-    name: str | None,
-    records: int,
-    mappings: Path | None,
-    config: Path | None,
-    as_json: bool,
+    files: tuple[Path, ...], *, settings: Settings, name: str | None, records: int, watching: bool, as_json: bool
 ) -> int:
     """Show the first records of FILES: each cell beside the field and value it becomes, with its problems.
 
-    Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell.
+    Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell. --watch goes on until Ctrl-C.
     """
-    settings = load(config, mappings=mappings)
+    show = partial(_preview, files, name, settings, records, as_json=as_json)
+    if not watching:
+        return show()
+    return _at_each_change(show, [settings.mappings, *(path.parent for path in files)])
+
+
+def _at_each_change(show: Callable[[], int], folders: Iterable[Path]) -> int:
+    """Show now and after each change in these folders, until Ctrl-C. Errors of a mapping are shown, and the watch goes on."""
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+    from watchdog.observers import Observer
+
+    changed = threading.Event()
+
+    class Handler(FileSystemEventHandler):
+        def on_any_event(self, event: FileSystemEvent) -> None:
+            if event.event_type in _CHANGES:
+                changed.set()
+
+    observer = Observer()
+    for folder in {path.resolve() for path in folders if path.is_dir()}:
+        observer.schedule(Handler(), str(folder), recursive=True)
+    observer.start()
+    try:
+        while True:
+            if sys.stdout.isatty():
+                click.clear()
+            try:
+                show()
+            except (LoadsheetError, click.ClickException) as error:
+                say(error.format_message() if isinstance(error, click.ClickException) else str(error))
+            sys.stdout.flush()
+            changed.wait()
+            time.sleep(_SETTLES_S)
+            changed.clear()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        observer.stop()
+        observer.join()
+
+
+def _preview(files: tuple[Path, ...], name: str | None, settings: Settings, records: int, *, as_json: bool) -> int:
     mapping = mapping_named(name, settings) if name else mapping_for(files, settings)
     found = translate_files(mapping, files, settings, now=datetime.now(UTC), documents_max=records)
     shown = [make_preview(mapping, document, found.tables) for document in found.documents]
