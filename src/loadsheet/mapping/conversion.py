@@ -10,14 +10,16 @@ from the mapping's own keys, so that they always match the conversion.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from loadsheet.mapping.calendars import Calendar
 from loadsheet.mapping.documents import ColumnGuide
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
+from loadsheet.mapping.patterns import example_of, group_names
 from loadsheet.mapping.plans import (
     CellProblem,
     ColumnPlan,
@@ -35,10 +37,8 @@ from loadsheet.mapping.texts import (
     Lookup,
     bare,
     before_codes,
-    example_of,
     finish_by_row,
     folded,
-    group_names,
     takes_any,
     text_reader,
 )
@@ -73,8 +73,8 @@ _CLOCK = re.compile("%-?[HIMScXT]")  # the time of day in a format
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How the cells of a file are written: the mapping's `source:`, resolved, and its code tables. Without a `zone`, moments stay local times.
-    `zone_column` names the column with the zone of each row. `blank` are texts that count as blank.
+    """How the cells of a file are written: the mapping's `source:`, resolved, its code tables and calendars. Without a `zone`, moments stay
+    local times. `zone_column` names the column with the zone of each row. `blank` are texts that count as blank.
     """
 
     locale: str | None
@@ -85,6 +85,12 @@ class Conventions:
     units: Mapping[str, str] = field(default_factory=dict)
     blank: tuple[str, ...] = ()
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    calendars: Mapping[str, Calendar] = field(default_factory=dict)
+
+    @property
+    def zone_of_days(self) -> ZoneInfo | None:
+        """The time zone of every day in the file; None if each row has its own."""
+        return (self.zone or ZoneInfo("UTC")) if self.zone_column is None else None
 
 
 def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFile, loc: Loc) -> ColumnPlan | None:
@@ -118,7 +124,8 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"}
-    slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
+    slot = replace(_slot(spec, index, lookup, default), place=file.place(loc))
+    choices = _choices(spec, lookup)
     formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
     writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
     name, locale = str(loc[-1]), spec.locale or conventions.locale

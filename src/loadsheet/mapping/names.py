@@ -279,7 +279,7 @@ def compile_or_refuse(text: str, scope: Scope, file: YamlFile, loc: Loc) -> Expr
     try:
         return compile_expression(text, scope)
     except ExpressionError as error:
-        file.refuse(loc, error.text, error.hint)
+        file.refuse_within(loc, error.at, error.text, error.hint)
         return None
 
 

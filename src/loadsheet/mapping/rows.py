@@ -451,9 +451,12 @@ class RowReader:
             values[index], row.refused[index] = None, CONSEQUENCE
             return
         self._frame.row = values
-        if plan.when is not None and plan.needs.isdisjoint(row.refused) and plan.when.evaluate(self._frame):
-            text = text.rjust(rule.to, rule.letter)
-        value = rule.finish(text, [values[other] or "" for other in plan.others])
+        try:
+            if plan.when is not None and plan.needs.isdisjoint(row.refused) and plan.when.evaluate(self._frame):
+                text = text.rjust(rule.to, rule.letter)
+            value = rule.finish(text, [values[other] or "" for other in plan.others])
+        except CALCULATION_ERRORS as error:
+            value = CellProblem("G407", {"target": f"pad_left.when of {plan.column.label}", "reason": reason(error)})
         if isinstance(value, CellProblem):
             row.refused[index], value = value, None
         elif isinstance(value, ValueWithWarning):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from loadsheet.mapping.conversion import Conventions, plan_column
 from loadsheet.mapping.names import compile_or_refuse
+from loadsheet.mapping.patterns import group_names
 from loadsheet.mapping.plans import (
     ColumnPlan,
     DerivedPlan,
@@ -37,7 +38,7 @@ from loadsheet.mapping.schema import (
     Totals,
     placeholders,
 )
-from loadsheet.mapping.texts import group_names, part_reader
+from loadsheet.mapping.texts import part_reader
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 
@@ -117,7 +118,7 @@ class _Planner:
         columns = _with_parts(columns, self._file, loc)
         slots = {column.name: column.slot for column in columns}
         derived = self._derived(name, slots)
-        shape = Shape(name, slots, self._conventions.fold)
+        shape = self._shape(name, slots)
         zone = slots.get((self._conventions.zone_column or "").removeprefix(f"{name}."))
         plan = TablePlan(
             name, position, tuple(columns), derived, self._finishes(columns, shape, loc), shape,
@@ -173,7 +174,7 @@ class _Planner:
             self._check_name(name, here)
             spec = read_part(Derived, self._file, value, here)
             expression = (
-                self._expression(spec.expr, Shape(table, dict(slots), self._conventions.fold), (*here, "expr"))
+                compile_or_refuse(spec.expr, Scope(self._shape(table, dict(slots))), self._file, (*here, "expr"))
                 if spec
                 else None
             )
@@ -187,12 +188,17 @@ class _Planner:
                 self._file.refuse((*here, "type"), f"{name} is {expression.type.value}, not {wanted.value}")
             index = len(slots)
             needs = frozenset(slots[use.column].index for use in expression.uses if use.column in slots)
-            slots[name] = Slot(index, wanted, expression.blank)
+            slots[name] = Slot(index, wanted, expression.blank, place=self._file.place(here))
             found.append(DerivedPlan(name, index, expression, needs))
         return tuple(found)
 
-    def _expression(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
-        return compile_or_refuse(text, Scope(shape), self._file, loc)
+    def _shape(self, table: str, slots: Mapping[str, Slot]) -> Shape:
+        said = self._conventions
+        return Shape(table, slots, said.fold, said.zone_of_days, said.calendars)
+
+    def _condition(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
+        """A compiled condition on the cells of a row, or None with the finding."""
+        return compile_or_refuse(text, Scope(shape, of_cells=True), self._file, loc)
 
     def _finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
         found = []
@@ -201,7 +207,7 @@ class _Planner:
                 continue
             when, needs = None, frozenset[int]()
             if column.finish.when:
-                when = self._expression(column.finish.when, shape, (*loc, column.name, "pad_left", "when"))
+                when = self._condition(column.finish.when, shape, (*loc, column.name, "pad_left", "when"))
                 if when is None:
                     continue
                 needs = frozenset(shape.slots[use.column].index for use in when.uses)
@@ -242,7 +248,7 @@ class _Planner:
             return plan
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
         loc = ("source", "tables", plan.name, "ignore_rows")
-        rule = self._expression(spec.ignore_rows, Shape(plan.name, columns, self._conventions.fold), loc)
+        rule = self._condition(spec.ignore_rows, self._shape(plan.name, columns), loc)
         if rule is None:
             return plan
         needs = tuple(sorted(columns[use.column].index for use in rule.uses))
@@ -408,9 +414,7 @@ class _Planner:
         if spec.totals is None or not self._are_checked(spec.totals, loc):
             return None
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
-        where = compile_or_refuse(
-            spec.totals.where or "", Scope(Shape(plan.name, columns)), self._file, (*loc, "where")
-        )
+        where = self._condition(spec.totals.where or "", self._shape(plan.name, columns), (*loc, "where"))
         sums = []
         for number, name in enumerate(spec.totals.sum):
             numbers = [known for known, slot in columns.items() if slot.type is Type.NUMBER]
