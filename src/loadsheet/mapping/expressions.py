@@ -20,6 +20,7 @@ from loadsheet.mapping.calculation import (
     FUNCTIONS,
     METHODS,
     Function,
+    ListOf,
     add_time_of_day,
     in_utc,
 )
@@ -199,6 +200,8 @@ class _Compiler:
         return [name for name, _ in slot.codes] if slot else []
 
     def _arithmetic(self, node: Any) -> Evaluate:
+        for operand in (node.left, node.right):
+            self._refuse_mixed(operand)
         left, right, calculate = self.build(node.left), self.build(node.right), self._operator(node)
         if node.type == "mul" and not self._scope.of_cells:
             return lambda frame: left(frame) * right(frame)
@@ -323,8 +326,8 @@ class _Compiler:
                 raise self._words.refused(node, f".{function.name}(...) is not available here", hint)
             raise self._unknown_function(node, getattr(function, "name", self._words.source(function)))
         name, known = function.name, FUNCTIONS[function.name]
-        if not known.takes_blanks:
-            self._refuse_blanks(name, node.arguments[0])
+        for argument, wanted in zip(node.arguments, known.arguments, strict=False):
+            self._check_argument(name, argument, wanted)
         self._check_literals(name, known, node)
         most = len(known.arguments) - known.takes_calendar
         given: dict[str, Any] = {"fold": self._scope.here.fold} if known.takes_fold else {}
@@ -341,13 +344,26 @@ class _Compiler:
             return lambda frame: call(*[argument(frame) for argument in arguments])
         return self._unless_blank(call, arguments)
 
-    def _refuse_blanks(self, function: str, argument: Any) -> None:
-        # rule-engine types a list by its members but lets blank ones through
-        if isinstance(argument, ast.ComprehensionExpression) and argument.condition is not None:
-            return
-        for member in members(argument):
-            if DataType.is_type(member.result_type, DataType.NULLABLE):
+    def _check_argument(self, function: str, argument: Any, wanted: Type | ListOf) -> None:
+        """Checks what rule-engine lets through: a list whose members may be blank or have several types, and a choice between two types."""
+        if wanted is not Type.ANY and not isinstance(wanted, ListOf):
+            self._refuse_mixed(argument)
+        is_filtered = isinstance(argument, ast.ComprehensionExpression) and argument.condition is not None
+        for member in members(argument) if isinstance(wanted, ListOf) else ():
+            if wanted.member is not Type.ANY:
+                self._refuse_mixed(member)
+                if type_of(member.result_type) not in (wanted.member, Type.ANY):
+                    raise self._words.needs_list(argument, wanted.member, f"${function}")
+            is_blank = DataType.is_type(member.result_type, DataType.NULLABLE) and not is_filtered
+            if is_blank and not FUNCTIONS[function].takes_blanks:
                 raise self._words.blank_members(function, member)
+
+    def _refuse_mixed(self, node: Any) -> None:
+        """Refuses a choice between values of two types where one type is needed."""
+        if isinstance(node, ast.TernaryExpression):
+            types = {type_of(node.case_true.result_type), type_of(node.case_false.result_type)}
+            if len(types) == 2 and Type.ANY not in types:
+                raise self._words.mixed(node)
 
     def _check_literals(self, name: str, known: Function, node: Any) -> None:
         """Checks the patterns and formats that are written out."""

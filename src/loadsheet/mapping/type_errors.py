@@ -92,6 +92,21 @@ class TypeErrors:
         hint = self._remedy(node, wanted)
         return self.refused(node, f"{self.shown(node)} is {_words(node)}; {by} needs {_WORDS[wanted]}", hint)
 
+    def needs_list(self, node: Any, member: Type, by: str) -> ExpressionError:
+        """For an argument that is not the list that a function needs."""
+        wanted = f"needs {_PLURALS[member]}" if member in _PLURALS else "needs a list"
+        wrong = next((part for part in members(node) if type_of(part.result_type) is not member), None)
+        if wrong is not None and _is_typed(wrong) and member in _PLURALS:
+            return self.refused(wrong, f"{self.shown(wrong)} is {_words(wrong)}; {by} {wanted}", self._remedy(wrong, member))
+        hint = ""
+        if _is_list(node) and (shape := self._shape_of(node.result_type.value_type)) is not None:
+            column = next((name for name, slot in shape.slots.items() if slot.type is member), _first(node))
+            hint = f"such as {by}([r.{column} for r in {self.source(node)}])"
+        elif not _is_list(node):
+            wanted = f"needs a list of {_PLURALS[member]}" if member in _PLURALS else wanted
+            hint = f"such as {by}([{self.source(node)}])"
+        return self.refused(node, f"{self.shown(node)} is {_words(node)}; {by} {wanted}", hint)
+
     def unlike(self, left: Any, right: Any, operator: str) -> ExpressionError:
         """For the comparison of two values of different types."""
         rule = "they are never equal" if operator in ("eq", "ne") else f"{_SIGNS[operator]} compares values of one type"
@@ -102,6 +117,12 @@ class TypeErrors:
         text = f"{self._pair(member, container)}; it is never in the list"
         first = next(iter(members(container)), container)
         return self.refused(member, text, self._alike(member, first))
+
+    def mixed(self, node: Any) -> ExpressionError:
+        """For a choice between values of two types."""
+        hint = self._alike(node.case_true, node.case_false)
+        pair = self._pair(node.case_true, node.case_false)
+        return self.refused(node, f"{pair}; here both sides of ? : need one type", hint)
 
     def blank_members(self, function: str, node: Any) -> ExpressionError:
         """For a list with values that may be blank."""
@@ -156,8 +177,8 @@ class TypeErrors:
         other = right if number is left else left
         hint = ""
         if number is not None and type_of(other.result_type) is Type.TEXT:
-            joined = f"write {self.source(number)}.to_str to join texts, or " if by == "add" else ""
-            hint = joined + self._remedy(other, Type.NUMBER)
+            remedies = [self._remedy(number, Type.TEXT)] if by == "add" else []
+            hint = ", or ".join([*remedies, self._remedy(other, Type.NUMBER)])
         elif number is not None and type_of(other.result_type) in (Type.MOMENT, Type.SPAN):
             hint = self._remedy(number, Type.SPAN)
         elif (moment := self._of(Type.MOMENT, left, right)) is not None and by == "add":
@@ -241,25 +262,10 @@ class TypeErrors:
             if not DataType.is_compatible(argument.result_type, wanted):
                 ours = known.arguments[place] if known is not None else type_of(wanted)
                 by = name if known is not None else f".{name.rpartition('.')[2]}"
-                return self._list(argument, ours.member, by) if isinstance(ours, ListOf) else self.needs(argument, ours, by)
+                return self.needs_list(argument, ours.member, by) if isinstance(ours, ListOf) else self.needs(argument, ours, by)
             if _is_nullable(argument):
                 return self._blank(argument)
         return None
-
-    def _list(self, node: Any, member: Type, by: str) -> ExpressionError:
-        """For an argument that is not the list that a function needs."""
-        wanted = f"needs {_PLURALS[member]}" if member in _PLURALS else "needs a list"
-        wrong = next((part for part in members(node) if type_of(part.result_type) is not member), None)
-        if wrong is not None and _is_typed(wrong) and member in _PLURALS:
-            return self.refused(wrong, f"{self.shown(wrong)} is {_words(wrong)}; {by} {wanted}", self._remedy(wrong, member))
-        hint = ""
-        if _is_list(node) and (shape := self._shape_of(node.result_type.value_type)) is not None:
-            column = next((name for name, slot in shape.slots.items() if slot.type is member), _first(node))
-            hint = f"such as {by}([r.{column} for r in {self.source(node)}])"
-        elif not _is_list(node):
-            wanted = f"needs a list of {_PLURALS[member]}" if member in _PLURALS else wanted
-            hint = f"such as {by}([{self.source(node)}])"
-        return self.refused(node, f"{self.shown(node)} is {_words(node)}; {by} {wanted}", hint)
 
     def _in_other_words(self, part: Part, error: Exception) -> ExpressionError:
         message = getattr(error, "message", "")
@@ -316,7 +322,11 @@ class TypeErrors:
             where = f", in {column[1].place}" if column[1].place else ""
             return f"give the column {column[0]} type: {_DECLARED[wanted]}{where}"
         written = _CONVERTED.get((found, wanted))
-        return f"write {written.format(self.source(node))}" if written is not None else ""
+        if written is None:
+            return ""
+        is_one = isinstance(node, (ast.SymbolExpression, ast.GetAttributeExpression, ast.FunctionCallExpression))
+        source = self.source(node)
+        return f"write {written.format(source if is_one or not written.startswith('{}') else f'({source})')}"
 
     def _column(self, node: Any) -> tuple[str, Slot] | None:
         """The column behind a part that is only a column, and its name."""
