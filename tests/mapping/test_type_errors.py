@@ -26,6 +26,7 @@ REFUSED = {
     # arguments of functions
     "$sum([d.kg for d in items])": (6, '"d.kg" is text; $sum needs numbers', "give the column kg type: decimal, in line 14"),
     "$sum(rows)": (5, '"rows" is a list of rows of orders; $sum needs numbers', "such as $sum([r.a for r in rows])"),
+    "$sum([r for r in rows])": (6, '"r" is a row of orders; $sum needs numbers', "such as r.a"),
     "$sum([a, name])": (9, '"name" is text; $sum needs numbers', DECIMAL),
     "$sum(a)": (5, '"a" is a number; $sum needs a list of numbers', "such as $sum([a])"),
     "$latest([r.a for r in rows])": (9, '"r.a" is a number; $latest needs dates', ""),

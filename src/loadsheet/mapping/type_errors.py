@@ -95,9 +95,11 @@ class TypeErrors:
     def needs_list(self, node: Any, member: Type, by: str) -> ExpressionError:
         """For an argument that is not the list that a function needs."""
         wanted = f"needs {_PLURALS[member]}" if member in _PLURALS else "needs a list"
-        wrong = next((part for part in members(node) if type_of(part.result_type) is not member), None)
-        if wrong is not None and _is_typed(wrong) and member in _PLURALS:
-            return self.refused(wrong, f"{self.shown(wrong)} is {_words(wrong)}; {by} {wanted}", self._remedy(wrong, member))
+        wrong = next((part for part in members(node) if _is_typed(part) and type_of(part.result_type) is not member), None)
+        if wrong is not None and member in _PLURALS:
+            is_row = DataType.is_type(wrong.result_type, DataType.OBJECT)
+            hint = f"such as {self.source(wrong)}.{_first(wrong)}" if is_row else self._remedy(wrong, member)
+            return self.refused(wrong, f"{self.shown(wrong)} is {_words(wrong)}; {by} {wanted}", hint)
         hint = ""
         if _is_list(node) and (shape := self._shape_of(node.result_type.value_type)) is not None:
             column = next((name for name, slot in shape.slots.items() if slot.type is member), _first(node))
