@@ -86,21 +86,22 @@ def test_elsewhere_a_blank_still_needs_a_replacement():
         compile_expression("text.length == 2", Scope(SHAPE))
 
 
-MAPPING = """\
+TOTALS = ", totals: {where: 'order == \"\" and mark[0:3] == \"SUM\"', sum: weight}"
+MAPPING = f"""\
 mapping: orders
 version: 1
 target: order.delete
 source:
   files: "*.csv"
   locale: en_GB
-  tables: {rows: {ignore_rows: 'note.starts_with("void") or weight < 0', totals: {where: 'order == "" and mark[0:3] == "SUM"', sum: weight}}}
+  tables: {{rows: {{ignore_rows: 'note.starts_with("void") or weight < 0'{TOTALS}}}}}
 columns:
-  order:  {label: Order, pad_left: {to: 5, when: 'mark.length == 2 and weight > 1'}}
-  note:   {label: Note}
-  weight: {label: Weight, type: decimal}
-  mark:   {label: Mark}
+  order:  {{label: Order, pad_left: {{to: 5, when: 'mark.length == 2 and weight > 1'}}}}
+  note:   {{label: Note}}
+  weight: {{label: Weight, type: decimal}}
+  mark:   {{label: Mark}}
 payload:
-  order_id: {expr: 'order ?? "none"'}
+  order_id: {{expr: 'order ?? "none"'}}
 """
 
 
@@ -116,10 +117,16 @@ def test_the_options_of_columns_and_tables_take_blanks_as_they_are(tmp_path):
 
 
 def test_the_condition_of_a_padding_that_fails_refuses_its_cell(tmp_path):
-    mapping = load_text(tmp_path, MAPPING.replace("weight > 1", "1 / weight > 1"))
+    mapping = load_text(tmp_path, MAPPING.replace("weight > 1", "1 / weight > 1").replace(TOTALS, ""))
     refused, fine = documents(mapping, [["1", "", "0", "DE"], ["2", "", "0.5", "DE"]])
     assert (codes(refused), fine.key) == (["G407"], "00002")
     assert refused.problems[0].values["reason"] == "division by zero"
+
+
+def test_a_condition_that_fails_leaves_no_row_out(tmp_path):
+    text = MAPPING.replace("weight < 0", "1 / weight > 1").replace(TOTALS, "")
+    found = run(load_text(tmp_path, text), [["1", "", "0", ""], ["2", "", "0.5", ""]])
+    assert [document.key for document in found if not isinstance(document, Ignored)] == ["1"]
 
 
 def test_a_condition_on_cells_has_types_all_the_same(tmp_path):

@@ -94,7 +94,7 @@ CHANGES = {
         "fold: none": "m.yaml:8:9: fold: none is not one of error, first, second",
     },
     "ignore_rows: 'tender == null'": {
-        "ignore_rows: 'tendre == null'": 'm.yaml:10:25: "tendre" is neither a column nor a table here (did you mean tender?)',
+        "ignore_rows: 'tendre == null'": 'm.yaml:10:26: "tendre" is neither a column nor a table here (did you mean tender?)',
         "join: {to: orders, on: {a: b}}": "m.yaml:9:3: exactly one table must be the main table, without a join; every table is joined to another",
     },
     "{label: Tender, type: text, required: true, key: true}": {
@@ -140,16 +140,16 @@ CHANGES = {
         "group: {by: []": "m.yaml:21:13: by: must not be empty, found a list",
     },
     "expr: 'weight * 2'": {
-        "expr: 'wieght * 2'": 'm.yaml:24:33: "wieght" is neither a column nor a table here (did you mean weight?)',
-        "expr: 'length * 2'": "m.yaml:24:33: a column may be blank here: write (column ?? value): length * 2",
-        'expr: \'kind =~ "(a+)+$"\'': "m.yaml:24:33: =~ and !~ are not available here (use pattern: in columns)",
-        "expr: 'weight *'": "m.yaml:24:33: syntax error at its end: weight *",
+        "expr: 'wieght * 2'": 'm.yaml:24:34: "wieght" is neither a column nor a table here (did you mean weight?)',
+        "expr: 'length * 2'": 'm.yaml:24:34: "length" may be blank (write (length ?? 0), or give the column length a default in line 18)',
+        'expr: \'kind =~ "(a+)+$"\'': "m.yaml:24:34: =~ and !~ are not available here (write $matches(kind, pattern))",
+        "expr: 'weight *'": "m.yaml:24:42: syntax error at its end: weight *",
         "expr: 'kind'": "m.yaml:24:18: double is a text, not a number",
-        "expr: 'kind == 5'": "m.yaml:24:33: a number never equals a text",
-        "expr: '$summ([weight])'": "m.yaml:24:33: $summ is not a function (did you mean $sum?)",
-        "expr: '$sum([length])'": "m.yaml:24:33: $sum of a column that may be blank (write (column ?? value), or leave blanks out with: if x != null)",
-        "expr: 'kind.__class__'": 'm.yaml:24:33: "__class__" is not available on this value',
-        'expr: \'kind.encode("hex")\'': "m.yaml:24:33: $encode is not a function (known: $sum, $count, $min, $max, $earliest, $latest, $same, $any, $all, $abs, $round, $at, $join)",
+        "expr: 'kind == 5'": "m.yaml:24:34: \"kind\" is text, \"5\" is a number; they are never equal (write '5' for a text, or give the column kind type: decimal, in line 15)",
+        "expr: '$summ([weight])'": "m.yaml:24:34: $summ is not a function (did you mean $sum?)",
+        "expr: '$sum([length])'": 'm.yaml:24:40: "length" may be blank; $sum needs a value in every row (write (length ?? 0), or leave blanks out with: if length != null)',
+        "expr: 'kind.__class__'": 'm.yaml:24:34: "kind" is text, which has no .__class__',
+        'expr: \'kind.encode("hex")\'': "m.yaml:24:34: .encode(...) is not available here (known: starts_with, ends_with)",
     },
     "{col: tender}": {
         "{col: tendr}": 'm.yaml:26:24: "tendr": rows has no column "tendr" (did you mean tender?)',
@@ -199,7 +199,7 @@ CHANGES = {
     },
     "rule: 'weight < 100'": {
         "rule: 'weight'": "m.yaml:40:23: the condition gives a number, not yes or no",
-        "rule: 'wight < 1'": 'm.yaml:40:23: "wight" is neither a column nor a table here (did you mean weight?)',
+        "rule: 'wight < 1'": 'm.yaml:40:24: "wight" is neither a column nor a table here (did you mean weight?)',
     },
     "columns: [weight]": {
         "columns: [wait]": 'm.yaml:40:49: "wait": rows has no column "wait" (did you mean weight?)',
