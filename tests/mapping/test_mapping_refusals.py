@@ -144,7 +144,7 @@ CHANGES = {
         "expr: 'length * 2'": 'm.yaml:24:34: "length" may be blank (write (length ?? 0), or give the column length a default in line 18)',
         'expr: \'kind =~ "(a+)+$"\'': "m.yaml:24:34: =~ and !~ are not available here (write $matches(kind, pattern))",
         "expr: 'weight *'": "m.yaml:24:42: syntax error at its end: weight *",
-        "expr: 'kind'": "m.yaml:24:18: double is a text, not a number",
+        "expr: 'kind'": "m.yaml:24:18: double is a text, not a number (set type: text, or change the expression)",
         "expr: 'kind == 5'": "m.yaml:24:34: \"kind\" is text, \"5\" is a number; they are never equal (write '5' for a text, or give the column kind type: decimal, in line 15)",
         "expr: '$summ([weight])'": "m.yaml:24:34: $summ is not a function (did you mean $sum?)",
         "expr: '$sum([length])'": 'm.yaml:24:40: "length" may be blank; $sum needs a value in every row (write (length ?? 0), or leave blanks out with: if length != null)',
@@ -173,11 +173,11 @@ CHANGES = {
         "utc_offset_of: kind": "m.yaml:30:34: utc_offset_of needs a date; kind is a text",
     },
     "pickup_startdatetime: {col: pickup}": {
-        "pickup_startdatetime: {col: kind}": "m.yaml:31:31: pickup_startdatetime: it holds a date, found a text (type: datetime)",
+        "pickup_startdatetime: {col: kind}": "m.yaml:31:31: pickup_startdatetime: it holds a date, found a text (give the column kind type: datetime, in line 15)",
         "pickup_startdatetime: {value: 1.3.2026}": "m.yaml:31:33: pickup_startdatetime: expected a value such as 2026-03-01 08:00:00",
         "timezone: {value: Berlin}": 'm.yaml:31:13: "Berlin": timezone must be the name of a time zone such as Europe/Berlin',
         "tender_expiration: {value: x}": "m.yaml:31:3: tender_expiration exists in listings only, not in tender.create (set assumptions.listing_only_fields to accept if the exchange accepts it)",
-        "dedicated_vehicle: {col: kind, when: '$sum([r.weight for r in rows])'}": "m.yaml:31:40: the condition gives a number, not yes or no",
+        "dedicated_vehicle: {col: kind, when: '$sum([r.weight for r in rows])'}": "m.yaml:31:40: the condition gives a number, not yes or no (compare it with a value)",
     },
     "{col: state.name}": {
         "{col: pickup, format: '%I:%M'}": "m.yaml:29:24: tender_status: %I:%M has %I without %p, so 2 am and 2 pm look the same; write %H",
@@ -191,14 +191,14 @@ CHANGES = {
         "": "m.yaml:35:5: payload.packages.item lacks item_name, which tender.create requires",
     },
     "      weight:       {col: weight}": {
-        "      weight:       {col: kind}": "m.yaml:38:27: weight: it holds a number, found a text (type: decimal)",
-        "      weight:       {col: kind, as: number}": "m.yaml:38:27: weight: as: number is for numbers and values of a code table; the notation of a text is unknown (type: decimal)",
-        "      weight:       {expr: 'kind[0:2]', as: number}": "m.yaml:38:28: weight: as: number is for numbers and values of a code table; the notation of a text is unknown (type: decimal)",
+        "      weight:       {col: kind}": "m.yaml:38:27: weight: it holds a number, found a text (give the column kind type: decimal, in line 15)",
+        "      weight:       {col: kind, as: number}": "m.yaml:38:27: weight: as: number is for numbers and values of a code table; the notation of a text is unknown (give the column kind type: decimal, in line 15)",
+        "      weight:       {expr: 'kind[0:2]', as: number}": "m.yaml:38:28: weight: as: number is for numbers and values of a code table; the notation of a text is unknown (write $to_number(...) for the number that a text says)",
         "      weight:       {col: weight, round: x}": "m.yaml:38:42: round: must be a whole number, found x",
         "      weight:       {col: weight, format: '%d'}": "m.yaml:38:27: weight: format is for dates, not for a number (type: decimal)",
     },
     "rule: 'weight < 100'": {
-        "rule: 'weight'": "m.yaml:40:23: the condition gives a number, not yes or no",
+        "rule: 'weight'": "m.yaml:40:23: the condition gives a number, not yes or no (compare it with a value)",
         "rule: 'wight < 1'": 'm.yaml:40:24: "wight" is neither a column nor a table here (did you mean weight?)',
     },
     "columns: [weight]": {

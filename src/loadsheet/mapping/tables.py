@@ -185,7 +185,9 @@ class _Planner:
                 continue
             wanted = _DERIVED_TYPES[spec.type]
             if expression.type not in (wanted, Type.ANY):
-                self._file.refuse((*here, "type"), f"{name} is {expression.type.value}, not {wanted.value}")
+                fitting = next((key for key, its in _DERIVED_TYPES.items() if its is expression.type), "")
+                text = f"{name} is {expression.type.value}, not {wanted.value}"
+                self._file.refuse((*here, "type"), text, f"set type: {fitting}, or change the expression")
             index = len(slots)
             needs = frozenset(slots[use.column].index for use in expression.uses if use.column in slots)
             slots[name] = Slot(index, wanted, expression.blank, place=self._file.place(here))
