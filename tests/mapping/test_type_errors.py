@@ -16,6 +16,7 @@ SLOTS = {
     "other": Slot(6, Type.CODES, blank=True, codes=(("name", False),)),
     "code": Slot(7, Type.CODES, codes=(("kg", False), ("note", True))),
     "note": Slot(8, Type.TEXT, blank=True),
+    "kind": Slot(9, Type.TEXT, place="line 9", is_code=True),
 }
 SHAPE, ITEMS = Shape("orders", SLOTS), Shape("d", {"kg": Slot(0, Type.TEXT, place="line 14")})
 SCOPE = Scope(SHAPE, SHAPE, {"rows": (0, SHAPE), "items": (1, ITEMS)})
@@ -37,6 +38,8 @@ REFUSED = {
     "$round(1, 2, 3)": (0, "$round takes 1 or 2 values, found 3", ""),
     "$at(at)": (0, "$at takes 2 values, found 1", ""),
     "$days(name)": (6, '"name" is text; $days needs a number', DECIMAL),
+    "$days(kind)": (6, '"kind" is text; $days needs a number', "write $to_number(kind)"),
+    "$days('x' + name)": (6, "\"'x' + name\" is text; $days needs a number", "write $to_number('x' + name)"),
     "$days(code.kg)": (6, '"code.kg" is text; $days needs a number', "write $to_number(code.kg)"),
     "$in_hours(a)": (10, '"a" is a number; $in_hours needs a duration', "write $days(a) or $hours(a)"),
     "$weekday(name)": (9, '"name" is text; $weekday needs a date', "give the column name type: datetime, in line 6"),
@@ -84,7 +87,7 @@ REFUSED = {
     "rows[0] and flag": (0, '"rows[0]" is a row of orders; and needs conditions', ""),
     # names and parts
     "nam": (0, '"nam" is neither a column nor a table here', "did you mean name?"),
-    "1 + orders.b": (4, '"b" is not a column of orders', "known: a, maybe, name, at, clock, flag, other, code, note"),
+    "1 + orders.b": (4, '"b" is not a column of orders', "known: a, maybe, name, at, clock, flag, other, code, note, kind"),
     "name.year": (0, '"name" is text, which has no .year', "give the column name type: datetime, in line 6"),
     "a.length": (0, '"a" is a number, which has no .length', "write a.to_str"),
     "note.length": (0, '"note" may be blank', 'write (note ?? "").length'),

@@ -124,8 +124,8 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"}
-    slot = replace(_slot(spec, index, lookup, default), place=file.place(loc))
-    choices = _choices(spec, lookup)
+    slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
+    slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
     formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
     writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
     name, locale = str(loc[-1]), spec.locale or conventions.locale

@@ -288,8 +288,9 @@ def _remedy(wanted: str, found: Type, leaf: Leaf, context: LeafContext, loc: Loc
         return "write $to_number(...) for the number that a text says" if is_number else wanted
     named = context.payload.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
     slot = named[0].shape.slots[named[1]] if named is not None and not named[2] else None
-    is_text = slot is not None and slot.type is Type.TEXT and slot.place and wanted
-    return f"give the column {leaf.col} {wanted}, in {slot.place}" if slot is not None and is_text else wanted
+    if slot is None or slot.type is not Type.TEXT or slot.is_code or not (slot.place and wanted):
+        return wanted
+    return f"give the column {leaf.col} {wanted}, in {slot.place}"
 
 
 def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:

@@ -66,7 +66,7 @@ DEEPEST = 4
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns. `place` is where the
-    mapping declares it, such as `line 14`.
+    mapping declares it, such as `line 14`; `is_code` says whether a text is the meaning of a code, so that its column has no other type.
     """
 
     index: int
@@ -74,6 +74,7 @@ class Slot:
     blank: bool = False
     codes: tuple[tuple[str, bool], ...] = ()
     place: str = ""
+    is_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ A message quotes the part as it is written: `"d.kg" is text; $sum needs numbers`
 that declares it, or about a function that converts the value.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ _ADDED = {
     "add": "two numbers, two texts, two durations, or a date and a duration",
     "sub": "two numbers, two dates, two durations, or a date and a duration",
 }
+_QUOTED = re.compile("""[a-z]?(["'])[^"']*\\1""")
 _LONGEST = 60  # characters of a quoted part
 _WHOLE = (0, None)  # the place of what rule-engine has calculated already
 
@@ -143,7 +145,7 @@ class TypeErrors:
         """A part as it is written, in quotes, shortened."""
         text = self.source(node)
         text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-        return text if text[:1] in ("'", '"') or text[1:2] in ("'", '"') else f'"{text}"'
+        return text if _QUOTED.fullmatch(text) else f'"{text}"'
 
     # ---- by the kind of part ----
 
@@ -320,7 +322,7 @@ class TypeErrors:
         found, column = type_of(node.result_type), self._column(node)
         if isinstance(node, ast.FloatExpression) and wanted is Type.TEXT:
             return f"write '{self.source(node)}' for a text"
-        if column is not None and column[1].type is Type.TEXT and wanted in _DECLARED:
+        if column is not None and column[1].type is Type.TEXT and not column[1].is_code and wanted in _DECLARED:
             where = f", in {column[1].place}" if column[1].place else ""
             return f"give the column {column[0]} type: {_DECLARED[wanted]}{where}"
         written = _CONVERTED.get((found, wanted))

@@ -116,9 +116,10 @@ def _within(source: str, mark: tuple[int, int], value: str, offset: int) -> tupl
     """
     lines = source.split("\n")
     at = sum(len(line) + 1 for line in lines[: mark[0] - 1]) + mark[1] - 1
-    if source[at : at + 1] in ("|", ">"):
+    style = source[at : at + 1]
+    if style in ("|", ">"):
         at = source.find("\n", at)
-    elif source[at : at + 1] in ("'", '"'):
+    elif style in ("'", '"'):
         at += 1
     is_behind = not value[offset:].strip()
     last = len(value.rstrip()) - 1 if is_behind else offset
@@ -127,14 +128,13 @@ def _within(source: str, mark: tuple[int, int], value: str, offset: int) -> tupl
             continue
         while source[at : at + 1].isspace():
             at += 1
-        if source[at : at + 1] in ("'", "\\") and source[at] != letter:  # '' and \" are one character
-            at += 1
+        at += style == '"' and source[at : at + 1] == "\\"  # an escaped character
         if source[at : at + 1] != letter:
             return None
         if count == last:
             at += is_behind
             return source.count("\n", 0, at) + 1, at - source.rfind("\n", 0, at)
-        at += 1
+        at += 2 if letter == style == "'" else 1  # it is doubled
     return None
 
 
