@@ -31,7 +31,7 @@ from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck
+from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck
 from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
 from loadsheet.reading import Table, open_tables
@@ -119,12 +119,14 @@ class ReadDrop:
 
     def documents(self, *, far_dates: bool = True) -> Iterator[Document | Ignored]:
         """The documents and ignored rows in order; with `far_dates`, dates far from now get a warning. Raises FileRefused."""
-        documents, reading = self.translated.documents(), self.context.settings.reading
+        mapping, reading = self.mapping, self.context.settings.reading
+        postcode_check = PostcodeCheck.of(mapping.lineage, mapping.plan.tables)
+        documents = postcode_check.watch(self.translated.documents(), mapping.lineage, self.tables)
         if far_dates:
             date_check = DateRangeCheck.around(
                 self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
             )
-            documents = date_check.watch(documents, self.mapping.lineage, self.tables)
+            documents = date_check.watch(documents, mapping.lineage, self.tables)
         return self.opened.with_fixed_entries(self._notation_check.watch(documents))
 
     def doubts(self) -> Sequence[Problem]:

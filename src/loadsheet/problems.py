@@ -152,7 +152,8 @@ CATALOGUE: dict[str, Kind] = {
         '"{found}" is in an extra set of columns; only {count} sets are read',
     ),
     "C318": Kind("Date far away", "the date {day} is {bound}"),
-    "C319": Kind("In no range", "{value} is in no range of the table {table}; the nearest is {nearest}"),
+    "C320": Kind("In no range", "{value} is in no range of the table {table}; the nearest is {nearest}"),
+    "C319": Kind("Postal code too short", "the postal code {code} of {country} has {count} digits instead of {digits}"),
     # grouping, joining, checks
     "G401": Kind("Rows disagree", "the rows of {key} disagree: {values}"),
     "G402": Kind("Identifier twice", "{key} is in more than one row: {rows}"),

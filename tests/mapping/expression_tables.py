@@ -8,9 +8,9 @@ from pathlib import Path
 from rule_engine import Rule
 from rule_engine._vendor.ply import yacc
 
-from loadsheet.mapping import expressions
+from loadsheet.mapping import expression_parser
 
-KEPT = Path(expressions.__file__).with_name(expressions.TABLES)
+KEPT = Path(expression_parser.__file__).with_name(expression_parser.TABLES)
 
 
 def made_anew():

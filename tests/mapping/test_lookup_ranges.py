@@ -119,7 +119,7 @@ def test_a_number_alone_is_searched_without_a_key(tmp_path):
     )
     bands = "from_kg,to_kg,price,since,express\n0,10,10,,no\n10,,15,,no\n"
     light, heavy, wrong = made(tmp_path, ["A", "9,5"], ["B", "400"], ["C", "-1"], text=text, rates=bands)
-    assert (value(light), value(heavy), codes(wrong)) == (20, 30, ["C319"])
+    assert (value(light), value(heavy), codes(wrong)) == (20, 30, ["C320"])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_table_with_an_overlap_a_gap_or_a_wrong_value_is_refused_with_its_line
             "label: Weight, type: decimal, lookup: rates",
             "rates has keys, and decimal is searched in a range only",
         ),
-        ("zone.price ?? 0", "zone.express ?? 0", "type mismatch"),
+        ("zone.price ?? 0", "zone.express ?? 0", "zone.express"),
     ],
 )
 def test_what_does_not_fit_a_range_is_refused_at_load(tmp_path, old, new, said):

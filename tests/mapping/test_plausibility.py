@@ -1,4 +1,6 @@
-"""Plausibility checks: nothing of a file is sent if a column was read in the wrong notation; dates far from today are warnings."""
+"""Plausibility checks: nothing of a file is sent if a column was read in the wrong notation; dates far from today are warnings, and so are
+postal codes from a code table that lost their zeros.
+"""
 
 import json
 import re
@@ -6,11 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 from command_in_process import loadsheet
+from sheets import load_text, of_file
 
 from loadsheet.cli import invoke
 from loadsheet.mapping import Document
 from loadsheet.mapping.documents import Source, SourceRow
-from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, notation_order
+from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck, notation_order
 from loadsheet.problems import Problem, Where
 from loadsheet.reading import Native, Row, Table
 
@@ -211,3 +214,84 @@ def test_check_folds_them_by_column(tmp_path, capfd):
     told = json.loads(capfd.readouterr().out)
     assert [(cause["code"], cause["column"], cause["count"]) for cause in told["causes"]] == [("C318", "Pick", 2)]
     assert told["usable"] == 3
+
+
+# ---- postal codes from a code table ----
+
+SITES = "code,zip,country\nA,1067,DE\nB,04109,DE\nC,8001,CH\nD,501,US\nE,SW1A,GB\nF,1067,Germany\nG,10,DE\n"
+POSTCODES = """\
+mapping: sites
+version: 1
+target: tender.create
+source: {files: "*.csv", locale: en_GB}
+columns:
+  no:   {label: No, required: true, key: true}
+  site: {label: Site, lookup: sites}
+  zip:  {label: Zip}
+lookups:
+  sites: {file: sites.csv, key: code, value: [zip, country]}
+payload:
+  tender_id: {col: no}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  tender_status: {value: OPEN}
+  pickup_pincode: {col: site.zip}
+  pickup_country: {col: site.country}
+  delivery_pincode: {col: zip}
+  delivery_country: {value: DE}
+  packages: {each: rows, item: {package_type: {value: BOX}, item_name: {value: Box}}}
+"""
+
+
+def postcode_warnings(folder, *rows, text=POSTCODES):
+    mapping = load_text(folder, text, sites=SITES)
+    check = PostcodeCheck.of(mapping.lineage, mapping.plan.tables)
+    tables, found = of_file(mapping, csv_of(folder, "No,Site,Zip", *rows))
+    return [
+        [
+            (problem.code, problem.level, problem.where.column, problem.where.path, problem.found)
+            for problem in document.problems
+        ]
+        for document in check.watch(found, mapping.lineage, tables)
+    ]
+
+
+def test_a_postal_code_from_a_code_table_that_lost_its_zeros_is_a_warning_at_its_cell(tmp_path):
+    found = postcode_warnings(tmp_path, *(f"T{code},{code},1067" for code in "ABCDEFG"))
+    warned = [[("C319", "warning", "Site", "pickup_pincode", code)] if code in "ADF" else [] for code in "ABCDEFG"]
+    assert found == warned, "the damage checks warn of the column Zip, which no code table fills"
+
+
+def test_a_postal_code_is_checked_if_a_code_table_gives_its_country(tmp_path):
+    text = POSTCODES.replace("delivery_country: {value: DE}", "delivery_country: {col: site.country}")
+    text = text.replace("  pickup_pincode: {col: site.zip}\n", "")
+    found = postcode_warnings(tmp_path, "T1,B,1067", "T2,B,01067", "T3,C,1067", "T4,,1067", text=text)
+    assert found == [[("C319", "warning", "Zip", "delivery_pincode", "1067")], [], [], []]
+
+
+def test_a_postal_code_in_a_list_has_its_place_too(tmp_path):
+    carriers = """  involved_carriers:
+    list:
+      - {carrier_company: {value: One}, country: {value: DE}, pincode: {value: "01067"}}
+      - {carrier_company: {value: Two}, country: {col: site.country}, pincode: {col: site.zip}}
+"""
+    text = POSTCODES.replace("  pickup_pincode: {col: site.zip}\n", carriers)
+    (found,) = postcode_warnings(tmp_path, "T1,A,01067", text=text)
+    assert found == [("C319", "warning", "Site", "involved_carriers[1].pincode", "A")]
+
+
+def test_check_warns_of_postal_codes_from_a_code_table(tmp_path, capfd):
+    (tmp_path / "mappings").mkdir()
+    (tmp_path / "mappings" / "sites.yaml").write_text(POSTCODES, encoding="utf-8")
+    (tmp_path / "mappings" / "sites.csv").write_text(SITES, encoding="utf-8")
+    path = csv_of(tmp_path, "No,Site,Zip", "T1,A,01067", "T2,B,01067")
+    assert invoke(["check", str(path), "--mappings", str(tmp_path / "mappings")]) == 0
+    said = capfd.readouterr().err
+    assert "C319 warning" in said
+    assert "the postal code 1067 of DE has 4 digits instead of 5" in said
+
+
+def csv_of(folder, *lines):
+    path = folder / "sites_1.csv"
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path

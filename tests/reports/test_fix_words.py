@@ -4,7 +4,7 @@ import string
 import pytest
 
 from loadsheet.ledger import ColumnGuide
-from loadsheet.mapping.texts import describe_pattern
+from loadsheet.mapping.patterns import describe_pattern
 from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reports.fix_workbook.other_sheets import Errors
 from loadsheet.reports.fix_workbook.texts_de import GERMAN

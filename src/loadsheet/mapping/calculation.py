@@ -1,19 +1,23 @@
 """What the operators, functions and attributes of expressions mean: on Decimal, on texts, and on moments in a time zone.
 
 Owns: the list of everything an expression may call. Arithmetic on moments runs in UTC, so a clock change neither adds nor loses an
-hour. Only calendar days (`P1D`) and a time of day added to midnight use local time. Knows no syntax and no column.
+hour. Only calendar days (`P1D`, `$days(1)`, working days) and a time of day added to midnight use local time. Knows no syntax and no
+column.
 """
 
 import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple, Self
+from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.notations import localize
-from loadsheet.mapping.plans import CellProblem, Fold, NoSuchTime, Type
+from loadsheet.mapping.calendars import Calendar
+from loadsheet.mapping.notations import canonical, check_written, localize
+from loadsheet.mapping.patterns import matcher, replacer
+from loadsheet.mapping.plans import CellProblem, Fold, Incalculable, NoSuchTime, Type
 
 
 class ListOf(NamedTuple):
@@ -25,15 +29,20 @@ class ListOf(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Function:
     """A function of the language: its implementation, its types and its minimum number of arguments (None: all). Also whether a list
-    argument may hold blanks, and whether it takes `fold`, which chooses between two moments with the same local time.
+    argument may hold blanks, and what it takes besides its arguments: `fold`, which chooses between two moments with the same local time,
+    the `zone` of the file, or the `calendar` that its last argument names. `check` is called at load with the arguments that are written
+    out (None for any other) and raises ValueError.
     """
 
     call: Callable[..., Any]
-    result: Type
+    result: Type | ListOf
     arguments: tuple[Type | ListOf, ...]
     least: int | None = None
     takes_blanks: bool = False
     takes_fold: bool = False
+    takes_zone: bool = False
+    takes_calendar: bool = False
+    check: Callable[..., None] | None = None
 
 
 _WHOLE_DAYS = re.compile(r"P(?:([0-9]+)W)?(?:([0-9]+)D)?(?![0-9])")  # half a day is 12 hours
@@ -166,6 +175,201 @@ def _at(day: datetime, time: timedelta, fold: Fold = "error") -> datetime:
     return _shown(day.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None) + time, day.tzinfo, fold)
 
 
+# ---- functions: durations, days and working days ----
+
+
+def _days(number: Decimal) -> timedelta:
+    """A duration of this many calendar days: the time on the clock stays the same. A fraction of a day is hours.
+
+    Example: order_date + $days(transit_days)
+    """
+    whole = int(number)
+    rest = _hours((number - whole) * 24)
+    return Days(whole, rest) if whole else rest
+
+
+def _hours(number: Decimal) -> timedelta:
+    """A duration of this many hours.
+
+    Example: loaded_at + $hours(driving_hours)
+    """
+    return timedelta(microseconds=int((number * 3_600_000_000).to_integral_value()))
+
+
+def _minutes(number: Decimal) -> timedelta:
+    """A duration of this many minutes.
+
+    Example: arrival + $minutes(45)
+    """
+    return _hours(number / 60)
+
+
+def _in_hours(span: timedelta) -> Decimal:
+    """A duration, or a time of day, as a number of hours.
+
+    Example: $in_hours(delivery - pickup)
+    """
+    return Decimal(span // timedelta(microseconds=1)) / 3_600_000_000
+
+
+def _hours_between(first: datetime, last: datetime) -> Decimal:
+    """The hours from one moment to another; negative if the second is earlier.
+
+    Example: $hours_between(pickup, delivery)
+    """
+    return _in_hours(in_utc(last) - in_utc(first))
+
+
+def _days_between(first: datetime, last: datetime) -> Decimal:
+    """The calendar days from one date to another, whatever the times of day; negative if the second is earlier.
+
+    Example: $days_between(order_date, delivery)
+    """
+    return Decimal((last.date() - first.date()).days)
+
+
+def _add_working_days(moment: datetime, count: Decimal, calendar: Calendar, fold: Fold = "error") -> datetime:
+    """The moment this many working days later (earlier, if negative), at the same time of day. 0 gives the moment itself, even on a day off.
+
+    Example: $add_working_days(order_date, 3, "DE")
+    """
+    day = calendar.after(moment.date(), _whole(count, "a number of working days"))
+    return _shown(datetime.combine(day, moment.time()), moment.tzinfo, fold) if day != moment.date() else moment
+
+
+def _working_days(first: datetime, last: datetime, calendar: Calendar) -> Decimal:
+    """The working days after the first date, up to and including the last; negative if the last is earlier.
+
+    Example: $working_days(order_date, delivery) <= 5
+    """
+    return Decimal(calendar.between(first.date(), last.date()))
+
+
+def _is_working_day(moment: datetime, calendar: Calendar) -> bool:
+    """Whether the date is a working day.
+
+    Example: $is_working_day(pickup)
+    """
+    return calendar.is_working_day(moment.date())
+
+
+def _weekday(moment: datetime) -> Decimal:
+    """The day of the week as a number: 1 is Monday, 7 is Sunday.
+
+    Example: $weekday(pickup) == 5
+    """
+    return Decimal(moment.isoweekday())
+
+
+def _date(year: Decimal, month: Decimal, day: Decimal, zone: ZoneInfo) -> datetime:
+    """The date of a year, a month and a day, at midnight in the time zone of the file.
+
+    Example: $date(year, month, 1)
+    """
+    numbers = [_whole(number, "a year, a month or a day") for number in (year, month, day)]
+    try:
+        return _midnight(date(*numbers), zone)
+    except ValueError:
+        raise Incalculable(f"there is no day {'-'.join(map(str, numbers))}") from None
+
+
+def _date_of_week(year: Decimal, week: Decimal, weekday: Decimal = Decimal(1), *, zone: ZoneInfo) -> datetime:
+    """The date of a calendar week (ISO 8601) and a day in it (1, the Monday, unless given), at midnight in the time zone of the file.
+
+    Example: $date_of_week(year, week, 5)
+    """
+    numbers = [_whole(number, "a year, a week or a weekday") for number in (year, week, weekday)]
+    try:
+        return _midnight(date.fromisocalendar(*numbers), zone)
+    except ValueError:
+        raise Incalculable(f"there is no day {numbers[2]} in week {numbers[1]} of {numbers[0]}") from None
+
+
+def _midnight(day: date, zone: ZoneInfo) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=zone)
+
+
+def _format(moment: datetime, format_: str) -> str:
+    """A date or time as text, in the directives that `formats:` takes.
+
+    Example: order_id + "-" + $format(pickup, "%Y%m%d")
+    """
+    return moment.strftime(format_)
+
+
+def _check_format(_moment: None, format_: str | None) -> None:
+    if format_ is not None:
+        check_written(format_)
+
+
+# ---- functions: texts ----
+
+
+_LONGEST_PADDED = 1_000
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+
+
+def _replace(text: str, pattern: str, replacement: str) -> str:
+    r"""A text in which each match of a pattern (RE2) is replaced. In the replacement, \1 is the text of the first group.
+
+    Example: $replace(phone, r"[^0-9+]", "")
+    """
+    return replacer(pattern, replacement)(text)
+
+
+def _check_replace(_text: None, pattern: str | None, replacement: str | None) -> None:
+    if pattern is not None:
+        replacer(pattern, replacement or "")
+
+
+def _matches(text: str, pattern: str) -> bool:
+    """Whether the whole text matches a pattern (RE2).
+
+    Example: $matches(article, r"[A-Z]{2}-[0-9]+")
+    """
+    return matcher(pattern)(text) is not None
+
+
+def _check_matches(_text: None, pattern: str | None) -> None:
+    if pattern is not None:
+        matcher(pattern)
+
+
+def _to_number(text: str) -> Decimal:
+    """The number that a text says, written like 1234.5. Any other text is an error.
+
+    Example: $to_number($replace(size, r"[^0-9]", ""))
+    """
+    plain = text.strip()
+    if _NUMBER.fullmatch(plain) is None:
+        raise Incalculable(f'"{text}" is not a number such as 1234.5')
+    return canonical(Decimal(plain))
+
+
+def _pad_left(text: str, length: Decimal, letter: str = "0") -> str:
+    """A text with zeros (or another character) put before it, up to this length.
+
+    Example: "P" + $pad_left(line.to_str, 4)
+    """
+    if len(letter) != 1 or length > _LONGEST_PADDED:
+        raise Incalculable(f"$pad_left takes one character, and a length of at most {_LONGEST_PADDED}")
+    return text.rjust(_whole(length, "a length"), letter)
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    """The values of a list, each once, without blanks.
+
+    Example: $count($distinct([r.pallet for r in rows]))
+    """
+    return list(dict.fromkeys(value for value in values if value is not None))
+
+
+def _whole(number: Decimal, what: str) -> int:
+    if number != number.to_integral_value():
+        raise Incalculable(f"{what} must be whole, not {number:f}")
+    return int(number)
+
+
 _ANY_LIST = ListOf(Type.ANY)
 
 FUNCTIONS: dict[str, Function] = {
@@ -190,6 +394,35 @@ FUNCTIONS: dict[str, Function] = {
         least=1,
         takes_blanks=True,
     ),
+    "distinct": Function(_distinct, _ANY_LIST, (_ANY_LIST,), takes_blanks=True),
+    "days": Function(_days, Type.SPAN, (Type.NUMBER,)),
+    "hours": Function(_hours, Type.SPAN, (Type.NUMBER,)),
+    "minutes": Function(_minutes, Type.SPAN, (Type.NUMBER,)),
+    "in_hours": Function(_in_hours, Type.NUMBER, (Type.SPAN,)),
+    "hours_between": Function(_hours_between, Type.NUMBER, (Type.MOMENT, Type.MOMENT)),
+    "days_between": Function(_days_between, Type.NUMBER, (Type.MOMENT, Type.MOMENT)),
+    "add_working_days": Function(
+        _add_working_days,
+        Type.MOMENT,
+        (Type.MOMENT, Type.NUMBER, Type.TEXT),
+        least=2,
+        takes_fold=True,
+        takes_calendar=True,
+    ),
+    "working_days": Function(
+        _working_days, Type.NUMBER, (Type.MOMENT, Type.MOMENT, Type.TEXT), least=2, takes_calendar=True
+    ),
+    "is_working_day": Function(_is_working_day, Type.FLAG, (Type.MOMENT, Type.TEXT), least=1, takes_calendar=True),
+    "weekday": Function(_weekday, Type.NUMBER, (Type.MOMENT,)),
+    "date": Function(_date, Type.MOMENT, (Type.NUMBER, Type.NUMBER, Type.NUMBER), takes_zone=True),
+    "date_of_week": Function(
+        _date_of_week, Type.MOMENT, (Type.NUMBER, Type.NUMBER, Type.NUMBER), least=2, takes_zone=True
+    ),
+    "format": Function(_format, Type.TEXT, (Type.MOMENT, Type.TEXT), check=_check_format),
+    "replace": Function(_replace, Type.TEXT, (Type.TEXT, Type.TEXT, Type.TEXT), check=_check_replace),
+    "matches": Function(_matches, Type.FLAG, (Type.TEXT, Type.TEXT), check=_check_matches),
+    "to_number": Function(_to_number, Type.NUMBER, (Type.TEXT,)),
+    "pad_left": Function(_pad_left, Type.TEXT, (Type.TEXT, Type.NUMBER, Type.TEXT), least=2),
 }
 
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {

@@ -15,11 +15,13 @@ from typing import Literal
 from zoneinfo import ZoneInfo
 
 from loadsheet.contract import Assumptions, Operation, update_of
-from loadsheet.mapping.conversion import Conventions, column_guides_of, language_of
+from loadsheet.mapping.calendars import read_calendars
+from loadsheet.mapping.column_guides import column_guides_of, language_of
+from loadsheet.mapping.conversion import Conventions
 from loadsheet.mapping.documents import ColumnGuide, Lineage, Source, rows_of
 from loadsheet.mapping.layouts import layouts_of, marks_of
 from loadsheet.mapping.leaves import PayloadContext
-from loadsheet.mapping.lookups import Lookup, read_lookup
+from loadsheet.mapping.lookups import read_lookup
 from loadsheet.mapping.names import CheckPlan, Names, plan_checks
 from loadsheet.mapping.notations import is_locale, zone_names
 from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_target
@@ -60,7 +62,7 @@ class Plan:
 class Mapping:
     """A mapping file ready for use.
 
-    - `hash`: SHA-256 (hex) of the file and its code tables
+    - `hash`: SHA-256 (hex) of the file, its code tables and the files of its calendars
     - `layouts`: by role (`main`, or the names in the tables' `file:`) the tables to read from that file
     - `operations`: the operations that its records may have, in sending order; `operation` is the first
     - `shipper`: the inbox folder it is for; empty: for all shippers without mappings of their own
@@ -154,7 +156,7 @@ class _Compiler:
             return None
         batch_size = self._batch_size(plan.targets.operations)
         self._check_changed(plan.targets.operations)
-        return None if self._file.findings else self._finished(plan, conventions.lookups, main_role, batch_size)
+        return None if self._file.findings else self._finished(plan, conventions, main_role, batch_size)
 
     def _plan(self, tables: tuple[TablePlan, ...], target: TargetPlan, conventions: Conventions) -> Plan | None:
         spec = self._spec
@@ -206,14 +208,14 @@ class _Compiler:
             joins[table.position] = JoinPlan(by_name[join.to].position, tuple(on), join.missing, join.extra)
         return joins
 
-    def _finished(self, plan: Plan, lookups: ReadOnly[str, Lookup], main_role: str, batch_size: int | None) -> Mapping:
+    def _finished(self, plan: Plan, conventions: Conventions, main_role: str, batch_size: int | None) -> Mapping:
         spec, source = self._spec, self._spec.source
-        used = self._used(lookups)
+        used = self._used(conventions)
         return Mapping(
             name=spec.mapping,
             version=spec.version,
             description=spec.description,
-            hash=_hash(self._file, used, lookups),
+            hash=_hash(self._file, used, conventions),
             path=self._file.path,
             operation=plan.targets.operations[0],
             operations=plan.targets.operations,
@@ -233,12 +235,13 @@ class _Compiler:
             plan=plan,
         )
 
-    def _used(self, lookups: ReadOnly[str, Lookup]) -> dict[Path, bytes]:
+    def _used(self, conventions: Conventions) -> dict[Path, bytes]:
         """The files of the mapping, itself first, with their bytes."""
-        file, specs = self._file, self._spec.lookups
+        file, specs, lookups = self._file, self._spec.lookups, conventions.lookups
         paths = {name: file.owner(("lookups", name, "file")).parent / specs[name].file for name in lookups}
         own = [file.path, *([file.base] if file.base is not None else [])]
-        return {path: path.read_bytes() for path in own} | {paths[name]: lookups[name].content for name in paths}
+        days = {days.path: days.content for days in conventions.calendars.values() if days.path is not None}
+        return {path: path.read_bytes() for path in own} | {paths[name]: lookups[name].content for name in paths} | days
 
     def _zone(self) -> tuple[str | None, str | None]:
         """The time zone, and the column with the zone of each row. Either may be None."""
@@ -274,6 +277,7 @@ class _Compiler:
             source.units,
             tuple(source.blank),
             {name: lookup for name, lookup in tables.items() if lookup is not None},
+            read_calendars(self._spec.calendars, self._file),
         )
 
     def _main_role(self, source: FileSource) -> str:
@@ -412,12 +416,14 @@ class _Compiler:
         return self._spec.batch.max_records
 
 
-def _hash(file: YamlFile, used: ReadOnly[Path, bytes], lookups: ReadOnly[str, Lookup]) -> str:
+def _hash(file: YamlFile, used: ReadOnly[Path, bytes], conventions: Conventions) -> str:
     digest = hashlib.sha256(used[file.path])
     if file.base is not None:
         digest.update(b"\0extends\0" + used[file.base])
-    for name in sorted(lookups):
-        digest.update(b"\0" + name.encode() + b"\0" + lookups[name].content)
+    for name, lookup in sorted(conventions.lookups.items()):
+        digest.update(b"\0" + name.encode() + b"\0" + lookup.content)
+    for name, days in sorted(conventions.calendars.items()):
+        digest.update(b"\0calendar\0" + name.encode() + b"\0" + days.content)
     return digest.hexdigest()
 
 

@@ -10,16 +10,16 @@ from the mapping's own keys, so that they always match the conversion.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from loadsheet.mapping.documents import ColumnGuide
-from loadsheet.mapping.layouts import wanted_columns
+from loadsheet.mapping.calendars import Calendar
 from loadsheet.mapping.lookups import Lookup, folded, range_reader
 from loadsheet.mapping.notations import canonical, check_zone_word, formats_reader, is_locale, localize, number_reader
+from loadsheet.mapping.patterns import group_names
 from loadsheet.mapping.plans import (
     CellProblem,
     ColumnPlan,
@@ -27,7 +27,6 @@ from loadsheet.mapping.plans import (
     Fold,
     SettingError,
     Slot,
-    TablePlan,
     Type,
     ValueWithWarning,
 )
@@ -35,9 +34,8 @@ from loadsheet.mapping.schema import Column
 from loadsheet.mapping.texts import (
     bare,
     before_codes,
-    example_of,
     finish_by_row,
-    group_names,
+    part_reader,
     takes_any,
     text_reader,
 )
@@ -46,6 +44,7 @@ from loadsheet.mapping.words import (
     closest_or_known,
     country_reader,
     currency_reader,
+    did_you_mean,
     factor,
     some,
     unit_named,
@@ -72,8 +71,8 @@ _CLOCK = re.compile("%-?[HIMScXT]")  # the time of day in a format
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How the cells of a file are written: the mapping's `source:`, resolved, and its code tables. Without a `zone`, moments stay local times.
-    `zone_column` names the column with the zone of each row. `blank` are texts that count as blank.
+    """How the cells of a file are written: the mapping's `source:`, resolved, its code tables and calendars. Without a `zone`, moments stay
+    local times. `zone_column` names the column with the zone of each row. `blank` are texts that count as blank.
     """
 
     locale: str | None
@@ -84,6 +83,12 @@ class Conventions:
     units: Mapping[str, str] = field(default_factory=dict)
     blank: tuple[str, ...] = ()
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    calendars: Mapping[str, Calendar] = field(default_factory=dict)
+
+    @property
+    def zone_of_days(self) -> ZoneInfo | None:
+        """The time zone of every day in the file; None if each row has its own."""
+        return (self.zone or ZoneInfo("UTC")) if self.zone_column is None else None
 
 
 def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFile, loc: Loc) -> ColumnPlan | None:
@@ -124,6 +129,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
+    slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
     formats = tuple(spec.formats or (conventions.dates if spec.type in {"date", "datetime"} else ()))
     writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
     name, locale = str(loc[-1]), spec.locale or conventions.locale
@@ -420,79 +426,35 @@ def _of_lengths(spec: Column) -> Iterator[SettingError]:
         yield SettingError("max_length", message, "no value fits")
 
 
-# ---- descriptions for shippers ----
-
-Language = Literal["en", "de"]
-
-MOMENT = datetime(2026, 3, 24, 8, 0)  # noqa: DTZ001 (a local time in an example)
-"""A moment for examples: its day cannot be mistaken for a month."""
-
-_NAMED = re.compile("%[bBp]")  # these differ by language
-
-CHOICES_MAX = 300
-"""Longer lists are not offered as choices."""
-
-_UNIT_SIGNS = {"in": "inch", "m**3": "m³", "ft**3": "ft³", "in**3": "in³", "cm**3": "cm³"}
-_DESCRIBED: dict[str, tuple[str, str]] = {
-    "text": ("a text", "ein Text"),
-    "integer": ("a whole number", "eine ganze Zahl"),
-    "decimal": ("a number", "eine Zahl"),
-    "quantity": ("a number (add the unit if it differs)", "eine Zahl (Einheit angeben, falls sie abweicht)"),
-    "date": ("a date", "ein Datum"),
-    "datetime": ("a date and time", "ein Datum mit Uhrzeit"),
-    "time": ("a time of day", "eine Uhrzeit"),
-    "country": ("a country: name or two-letter code", "ein Land: Name oder Kürzel aus zwei Buchstaben"),
-    "currency": ("a three-letter currency code", "ein Währungskürzel mit drei Buchstaben"),
-    "yesno": ("yes or no", "ja oder nein"),
-    "timezone": ("the name of a time zone, such as Europe/Berlin", "der Name einer Zeitzone, etwa Europe/Berlin"),
-}
-_DETAILS: dict[str, tuple[str, str]] = {
-    "min": ("at least {:f}", "mindestens {:f}"),
-    "max": ("at most {:f}", "höchstens {:f}"),
-    "places": ("at most {} decimals", "höchstens {} Nachkommastellen"),
-    "max_length": ("at most {} characters", "höchstens {} Zeichen"),
-}
+# ---- parts of a split column ----
 
 
-def language_of(locale: str | None) -> str:
-    """The language of a locale (`de_DE` gives `de`); empty if there is no locale."""
-    return (locale or "").partition("_")[0].casefold()
-
-
-def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[str, dict[str, ColumnGuide]]:
-    """The descriptions of a file's columns, by table and by every heading that a column may have. In German for German sheets, else in
-    English.
-    """
-    language: Language = "de" if language_of(locale) == "de" else "en"
-    found: dict[str, dict[str, ColumnGuide]] = {}
-    for table in tables:
-        own = found.setdefault(table.source or table.name, {})
-        by_name = {f"{table.prefix}{column.name}": column for column in table.columns}
-        for wanted in wanted_columns(table):
-            column = by_name.get(wanted.name.partition("#")[0])
-            if column is not None:
-                choices = column.choices if len(column.choices) <= CHOICES_MAX else ()
-                guide = ColumnGuide(expected(column, language), choices, column.spec.required)
-                own |= {label: guide for label in wanted.labels if label not in own}
+def bind_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[ColumnPlan]:
+    """The columns; a part of a split column is bound to that column."""
+    by_name = {column.name: column for column in columns}
+    found = []
+    for column in columns:
+        part_of = column.spec.part_of
+        whole = by_name.get(part_of or "")
+        if part_of is not None and whole is not None and column.name in _parts_of(whole):
+            convert = part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
+            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
+            continue
+        found.append(column)
+        if part_of is None:
+            continue
+        if whole is None or whole.spec.split is None:
+            splits = [name for name, other in by_name.items() if other.spec.split is not None]
+            hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
+            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
+        else:
+            names = _parts_of(whole)
+            hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
+            file.refuse(
+                (*loc, column.name), f'the split of {whole.name} has no part "{column.name}"', hint, at_key=True
+            )
     return found
 
 
-def expected(column: ColumnPlan, language: Language) -> str:
-    """What the cells of a column hold, in one sentence."""
-    spec, german = column.spec, language == "de"
-    parts = [_DESCRIBED[spec.type][german]]
-    if column.writes and not _NAMED.search(column.writes):
-        parts[0] += f"{', etwa' if german else ', such as'} {MOMENT.strftime(column.writes)}"
-    unit = spec.from_unit or spec.unit
-    if unit:
-        parts.append(f"in {_UNIT_SIGNS.get(unit, unit)}")
-    details = ((words, getattr(spec, key)) for key, words in _DETAILS.items())
-    parts += [words[german].format(value) for words, value in details if value is not None]
-    example = spec.example if spec.example is not None else example_of(spec.pattern or "")
-    if spec.pattern and example:
-        parts.append(f"{'etwa' if german else 'such as'} {example}")
-    if spec.split:
-        parts.append(f"{'bestehend aus' if german else 'made of'} {', '.join(group_names(spec.split))}")
-    if spec.default is not None:
-        parts.append(f"{'leer bedeutet' if german else 'blank means'} {spec.default}")
-    return ", ".join(parts)
+def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
+    return group_names(whole.spec.split) if whole.spec.split is not None else ()

@@ -1,21 +1,16 @@
 """Expressions of mapping files: parsed and typed once at load, compiled into closures, evaluated for a row or a document.
 
-Owns: rule-engine (no other module imports it), which parses and types. `calculation.py` evaluates. Regular expressions, attributes of
-Python objects and all unlisted forms are refused at load. Knows no file and no conversion.
+`expression_parser.py` parses and types, `calculation.py` evaluates, `type_errors.py` finds the words for what does not fit. Regular
+expressions as operators, attributes of Python objects and all unlisted forms are refused at load. Knows no file and no conversion.
 
-`expression_tables.json` holds the parser's tables, which take a third of a second to generate. ply (part of rule-engine) looks for them
-in a module beside the parser. If their signature does not match the grammar, it generates new ones.
+In a condition on the cells of a row (`Scope.of_cells`) a blank text counts as an empty text, except in `x == null` and `x ?? y`. A blank of
+any other type makes a calculation blank, and `<`, `<=`, `>` and `>=` false.
 """
 
-import sys
-from collections.abc import Callable
-from datetime import UTC
+from collections.abc import Callable, Sequence
 from functools import partial
-from importlib import resources
-from types import ModuleType
+from operator import neg
 from typing import Any, Literal, NamedTuple
-
-import msgspec
 
 from loadsheet.mapping.calculation import (
     ARITHMETIC,
@@ -27,183 +22,31 @@ from loadsheet.mapping.calculation import (
     Function,
     ListOf,
     add_time_of_day,
-    duration,
     in_utc,
 )
-from loadsheet.mapping.plans import (
-    DEEPEST,
-    Evaluate,
-    Expression,
-    ExpressionError,
-    Frame,
-    Scope,
-    Shape,
-    Slot,
-    Type,
-    Use,
-    reason,
-)
+from loadsheet.mapping.calendars import USUAL, Calendar
+from loadsheet.mapping.expression_parser import DataType, Misfit, ast, may_be_blank, parse, type_of
+from loadsheet.mapping.plans import DEEPEST, Evaluate, Expression, ExpressionError, Frame, Scope, Shape, Type, Use
+from loadsheet.mapping.type_errors import TypeErrors, members
 from loadsheet.mapping.words import closest_or_known, did_you_mean
-
-TABLES = "expression_tables.json"
-_PLY_MODULE = "rule_engine.parser.parsetab"
-"""Where ply looks for the tables of rule-engine's parser."""
-
-_PLY_VERSION = "3.10"  # of ply's table format
-
-
-def _install_tables() -> None:
-    """Put the stored tables where ply looks for them, unless some are there."""
-    if _PLY_MODULE in sys.modules:
-        return
-    stored = msgspec.json.decode((resources.files(__package__) / TABLES).read_bytes())
-    module = ModuleType(_PLY_MODULE)
-    vars(module).update(  # ply's names
-        _tabversion=_PLY_VERSION,
-        _lr_method=stored["method"],
-        _lr_signature=stored["signature"],
-        _lr_action=_by_state(stored["action"]),
-        _lr_goto=_by_state(stored["goto"]),
-        _lr_productions=stored["productions"],
-    )
-    sys.modules[_PLY_MODULE] = module
-
-
-def _by_state(stored: dict[str, tuple[list[int], list[int]]]) -> dict[int, dict[str, int]]:
-    """The action of each symbol in each state. The file is ordered by symbol, which is much shorter."""
-    found: dict[int, dict[str, int]] = {}
-    for symbol, (states, steps) in stored.items():
-        for state, step in zip(states, steps, strict=True):
-            found.setdefault(state, {})[symbol] = step
-    return found
-
-
-_install_tables()  # before the import of rule-engine, which creates its parser
-
-from rule_engine import Context, DataType, Rule, ast, errors  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
-from rule_engine.builtins import Builtins  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
-from rule_engine.parser.utilities import parse_timedelta  # type: ignore[import-untyped]  # noqa: E402 (it ships no types)
 
 _Build = Callable[[Any], Evaluate]
 _LONGEST = 2_000  # characters; the parser recurses
-
-
-# Replaces rule-engine's function, which reads P1D as 24 hours instead of a calendar day.
-ast.TimedeltaExpression.from_string = lambda context, text: ast.TimedeltaExpression(
-    context, duration(text, parse_timedelta(text))
-)
+_CONTROLS = frozenset(map(chr, range(32))) - {"\t", "\n", "\r"}
 
 
 def compile_expression(text: str, scope: Scope) -> Expression:
-    """Parse, type and compile. Raises ExpressionError with the cause and the closest valid name."""
+    """Parse, type and compile. Raises ExpressionError with the cause, what to write, and the place in the text."""
     if len(text) > _LONGEST:
         raise ExpressionError(f"the expression has {len(text)} characters; the limit is {_LONGEST}")
+    words = TypeErrors(text, scope)
     try:
-        statement = Rule(text, _context(scope)).statement.expression
-    except errors.SymbolResolutionError as error:
-        raise ExpressionError(
-            f'"{error.symbol_name}" is neither a column nor a table here',
-            closest_or_known(error.symbol_name, _names(scope)),
-        ) from None
-    except errors.ObjectAttributeError as error:
-        known = list(getattr(error.object, "attributes", {}))
-        raise ExpressionError(
-            f'"{error.attribute_name}" is not a column of {getattr(error.object, "name", "it")}',
-            closest_or_known(error.attribute_name, known),
-        ) from None
-    except errors.AttributeResolutionError as error:
-        raise ExpressionError(f'"{error.attribute_name}" is not available on this value') from None
-    except errors.RuleSyntaxError as error:
-        at = f'at "{error.token.value}"' if error.token is not None else "at its end"
-        raise ExpressionError(f"syntax error {at}: {text}") from None
-    except errors.EngineError as error:
-        raise ExpressionError(f"{_in_our_words(error.message)}: {text}") from None
-    except RecursionError:
-        raise ExpressionError("the expression is nested too deeply") from None
-    except (ArithmeticError, TypeError, ValueError) as error:  # a literal part cannot be calculated
-        raise ExpressionError(f"cannot be calculated ({reason(error)}): {text}") from None
-    compiler = _Compiler(scope)
-    evaluate = compiler.build(statement)
-    return Expression(
-        text, evaluate, _type_of(statement.result_type), _may_be_blank(statement.result_type), frozenset(compiler.uses)
-    )
-
-
-def _in_our_words(message: str) -> str:
-    if "nullable" in message:
-        return "a column may be blank here: write (column ?? value)"
-    if "timedelta string" in message:
-        return "a duration is written such as P1D, P2W or PT2H30M; months and years have no fixed length"
-    return message.replace("data type mismatch", "type mismatch")
-
-
-# ---- typing: our shapes as rule-engine's types ----
-
-_DATA_TYPES = {
-    Type.TEXT: DataType.STRING,
-    Type.NUMBER: DataType.FLOAT,
-    Type.MOMENT: DataType.DATETIME,
-    Type.SPAN: DataType.TIMEDELTA,
-    Type.FLAG: DataType.BOOLEAN,
-}
-
-
-def _names(scope: Scope) -> list[str]:
-    return [*scope.here.slots, *([scope.main.table] if scope.main else []), *scope.lists]
-
-
-def _context(scope: Scope) -> Context:
-    names: dict[str, Any] = {name: _data_type(slot, scope.here.table, name) for name, slot in scope.here.slots.items()}
-    if scope.main is not None:
-        names[scope.main.table] = _object_type(scope.main)
-    for name, (_, shape) in scope.lists.items():
-        names[name] = DataType.ARRAY(_object_type(shape))
-    context = Context(type_resolver=names, default_timezone="utc", mapping_attribute_lookup=False)
-    context.builtins = Builtins(
-        {"now": None, **{name: function.call for name, function in FUNCTIONS.items()}},
-        timezone=UTC,
-        value_types={"now": DataType.DATETIME, **{name: _function(name, known) for name, known in FUNCTIONS.items()}},
-    )
-    return context
-
-
-def _function(name: str, known: Function) -> Any:
-    least = len(known.arguments) if known.least is None else known.least
-    arguments = tuple(_argument(argument) for argument in known.arguments)
-    return DataType.FUNCTION(
-        name, return_type=_DATA_TYPES[known.result], argument_types=arguments, minimum_arguments=least
-    )
-
-
-def _argument(wanted: Type | ListOf) -> Any:
-    if isinstance(wanted, ListOf):
-        return DataType.ARRAY if wanted.member is Type.ANY else DataType.ARRAY(_DATA_TYPES[wanted.member])
-    return _DATA_TYPES[wanted]
-
-
-def _object_type(shape: Shape) -> Any:
-    attributes = {name: _data_type(slot, shape.table, name) for name, slot in shape.slots.items()}
-    return DataType.OBJECT(shape.table, attributes)
-
-
-def _data_type(slot: Slot, table: str, name: str) -> Any:
-    if slot.type is Type.CODES:
-        columns = {code.name: _nullable(_DATA_TYPES[code.type], blank=code.blank) for code in slot.codes}
-        return _nullable(DataType.OBJECT(f"{table}.{name}", columns), blank=slot.blank)
-    return _nullable(_DATA_TYPES.get(slot.type, DataType.UNDEFINED), blank=slot.blank)
-
-
-def _nullable(data_type: Any, *, blank: bool) -> Any:
-    return DataType.NULLABLE(data_type) if blank and data_type != DataType.UNDEFINED else data_type
-
-
-def _may_be_blank(data_type: Any) -> bool:
-    return data_type in (DataType.NULL, DataType.UNDEFINED) or DataType.is_type(data_type, DataType.NULLABLE)
-
-
-def _type_of(data_type: Any) -> Type:
-    plain = DataType.NULLABLE.unwrap(data_type)
-    return next((ours for ours, theirs in _DATA_TYPES.items() if theirs == plain), Type.ANY)
+        node = parse(text, scope)
+    except Misfit as misfit:
+        raise words.of(misfit) from None
+    compiler = _Compiler(scope, words)
+    evaluate, result = compiler.build(node), node.result_type
+    return Expression(text, evaluate, type_of(result), may_be_blank(result), frozenset(compiler.uses))
 
 
 class _Row(NamedTuple):
@@ -217,9 +60,11 @@ class _Row(NamedTuple):
 class _Compiler:
     """Compiles one typed tree into closures and notes every value it reads."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, words: TypeErrors) -> None:
         self.uses: set[Use] = set()
         self._scope = scope
+        self._words = words
+        self._fills_blanks = scope.of_cells
         self._variables: list[tuple[str, Shape | None]] = []
         self._builders: dict[type, _Build] = {
             ast.SymbolExpression: self._symbol,
@@ -251,14 +96,45 @@ class _Compiler:
             value = node.value
             return lambda _: value
         if isinstance(node, ast.FuzzyComparisonExpression):
-            raise ExpressionError("=~ and !~ are not available here", "use pattern: in columns")
-        raise ExpressionError("this form of expression is not available here")
+            hint = f"write $matches({self._words.source(node.left)}, pattern)"
+            raise self._words.refused(node, "=~ and !~ are not available here", hint)
+        raise self._words.refused(node, "this form of expression is not available here")
+
+    def _with_blanks(self, node: Any) -> Evaluate:
+        """The closure of a node whose blanks stay blank."""
+        fills, self._fills_blanks = self._fills_blanks, False
+        value = self.build(node)
+        self._fills_blanks = fills
+        return value
+
+    def _filled(self, value: Evaluate, type_: Type) -> Evaluate:
+        """The value; in a condition on cells, an empty text for a blank one."""
+        if not self._fills_blanks or type_ is not Type.TEXT:
+            return value
+        return lambda frame: "" if (found := value(frame)) is None else found
+
+    def _unless_blank(self, call: Callable[..., Any], values: Sequence[Evaluate], blank: Any = None) -> Evaluate:
+        """`call` of these values; in a condition on cells, `blank` if one of them is blank."""
+        if not self._scope.of_cells:
+            if len(values) == 1:
+                (only,) = values
+                return lambda frame: call(only(frame))
+            if len(values) == 2:
+                left, right = values
+                return lambda frame: call(left(frame), right(frame))
+            return lambda frame: call(*[value(frame) for value in values])
+
+        def guarded(frame: Frame) -> Any:
+            found = [value(frame) for value in values]
+            return blank if any(value is None for value in found) else call(*found)
+
+        return guarded
 
     def _symbol(self, node: Any) -> Evaluate:
         name = node.name
         if node.scope is not None:
             if name != "now":
-                raise _unknown_function(name)
+                raise self._unknown_function(node, name)
             return lambda frame: frame.now
         variable = self._variable(name)
         if variable is not None:
@@ -268,12 +144,13 @@ class _Compiler:
         if slot is not None:
             self.uses.add(Use(self._scope.here.table, name, "here"))
             index = slot.index
-            return lambda frame: frame.row[index]
+            return self._filled(lambda frame: frame.row[index], slot.type)
         if name in self._scope.lists:
             position, shape = self._scope.lists[name]
             self.uses.add(Use(shape.table, "", "all"))
             return lambda frame: frame.lists[position]
-        raise ExpressionError(f'"{name}" is a row; name one of its columns, such as {name}.{_first(self._scope.main)}')
+        hint = f"name one of its columns, such as {name}.{_first(self._scope.main)}"
+        raise self._words.refused(node, f'"{name}" is a row', hint)
 
     def _variable(self, name: str) -> tuple[int, Shape | None] | None:
         found = [place for place, (variable, _) in enumerate(self._variables) if variable == name]
@@ -305,12 +182,11 @@ class _Compiler:
         codes = self._codes(node.object)
         if codes:
             index = codes.index(node.name)
-            return lambda frame: None if (found := value(frame)) is None else found[index]
+            return self._filled(lambda frame: None if (found := value(frame)) is None else found[index], Type.TEXT)
         function = ATTRIBUTES.get(node.name)
         if function is None:
-            raise ExpressionError(
-                f'"{node.name}" is not available here', did_you_mean(node.name, [*ATTRIBUTES, *METHODS])
-            )
+            hint = did_you_mean(node.name, [*ATTRIBUTES, *METHODS])
+            raise self._words.refused(node, f'"{node.name}" is not available here', hint)
         return lambda frame: None if (found := value(frame)) is None else function(found)
 
     def _codes(self, node: Any) -> list[str]:
@@ -324,10 +200,12 @@ class _Compiler:
         return [code.name for code in slot.codes] if slot else []
 
     def _arithmetic(self, node: Any) -> Evaluate:
+        for operand in (node.left, node.right):
+            self._refuse_mixed(operand)
         left, right, calculate = self.build(node.left), self.build(node.right), self._operator(node)
-        if node.type == "mul":
+        if node.type == "mul" and not self._scope.of_cells:
             return lambda frame: left(frame) * right(frame)
-        return lambda frame: calculate(left(frame), right(frame))
+        return self._unless_blank(calculate, (left, right))
 
     def _operator(self, node: Any) -> Callable[[Any, Any], Any]:
         known = CLOCKED.get(node.type)
@@ -335,7 +213,7 @@ class _Compiler:
             return ARITHMETIC[node.type]
         if node.type == "add" and (self._is_time_of_day(node.left) or self._is_time_of_day(node.right)):
             known = add_time_of_day
-        types = {_type_of(node.left.result_type), _type_of(node.right.result_type)}
+        types = {type_of(node.left.result_type), type_of(node.right.result_type)}
         return partial(known, fold=self._scope.here.fold) if types & {Type.MOMENT, Type.ANY} else ARITHMETIC[node.type]
 
     def _is_time_of_day(self, node: Any) -> bool:
@@ -349,14 +227,19 @@ class _Compiler:
         if isinstance(node, ast.TernaryExpression):
             return self._is_time_of_day(node.case_true) or self._is_time_of_day(node.case_false)
         named = isinstance(node, (ast.SymbolExpression, ast.GetAttributeExpression))
-        return named and _type_of(node.result_type) is Type.SPAN
+        return named and type_of(node.result_type) is Type.SPAN
 
     def _comparison(self, node: Any) -> Evaluate:
-        types = {_type_of(node.left.result_type), _type_of(node.right.result_type)}
+        types = {type_of(node.left.result_type), type_of(node.right.result_type)}
         if len(types) == 2 and Type.ANY not in types:
-            left, right = sorted(kind.value for kind in types)
-            raise ExpressionError(f"{left} never equals {right}")
-        one, other, compare = self.build(node.left), self.build(node.right), COMPARISONS[node.type]
+            raise self._words.unlike(node.left, node.right, node.type)
+        is_null = isinstance(node.left, ast.NullExpression) or isinstance(node.right, ast.NullExpression)
+        build = self._with_blanks if is_null else self.build
+        one, other, compare = build(node.left), build(node.right), COMPARISONS[node.type]
+        if node.type not in ("eq", "ne") and self._scope.of_cells:
+            return self._unless_blank(
+                lambda left, right: compare(in_utc(left), in_utc(right)), (one, other), blank=False
+            )
         if Type.MOMENT in types:
             return lambda frame: compare(in_utc(one(frame)), in_utc(other(frame)))
         return lambda frame: compare(one(frame), other(frame))
@@ -368,7 +251,7 @@ class _Compiler:
         return lambda frame: bool(left(frame) or right(frame))
 
     def _coalesce(self, node: Any) -> Evaluate:
-        left, right = self.build(node.left), self.build(node.right)
+        left, right = self._with_blanks(node.left), self.build(node.right)
         return lambda frame: right(frame) if (value := left(frame)) is None else value
 
     def _choice(self, node: Any) -> Evaluate:
@@ -377,10 +260,18 @@ class _Compiler:
 
     def _unary(self, node: Any) -> Evaluate:
         value = self.build(node.right)
-        return (lambda frame: not value(frame)) if node.type == "not" else (lambda frame: -value(frame))
+        if node.type == "not":
+            return lambda frame: not value(frame)
+        if type_of(node.right.result_type) not in (Type.NUMBER, Type.SPAN, Type.ANY):
+            raise self._words.needs(node.right, Type.NUMBER, "-")
+        return self._unless_blank(neg, (value,))
 
     def _contains(self, node: Any) -> Evaluate:
         member, container = self.build(node.member), self.build(node.container)
+        listed = getattr(node.container.result_type, "value_type", DataType.UNDEFINED)
+        types = {type_of(node.member.result_type), type_of(listed)}
+        if len(types) == 2 and Type.ANY not in types:
+            raise self._words.never_in(node.member, node.container)
         return lambda frame: member(frame) in container(frame)
 
     def _array(self, node: Any) -> Evaluate:
@@ -392,6 +283,9 @@ class _Compiler:
         return lambda frame: container(frame)[int(item(frame))]
 
     def _slice(self, node: Any) -> Evaluate:
+        for place in (node.start, node.stop):
+            if type_of(place.result_type) not in (Type.NUMBER, Type.ANY):
+                raise self._words.needs(place, Type.NUMBER, "a place in [ ]")
         container, start, stop = self.build(node.container), self.build(node.start), self.build(node.stop)
 
         def cut(frame: Frame) -> Any:
@@ -429,35 +323,85 @@ class _Compiler:
             return lambda frame: method(value(frame), argument(frame))
         function = node.function
         if not isinstance(function, ast.SymbolExpression) or function.scope is None or function.name not in FUNCTIONS:
-            raise _unknown_function(getattr(function, "name", "it"))
-        known = FUNCTIONS[function.name]
-        call = known.call
-        if not known.takes_blanks:
-            _refuse_blanks(function.name, node.arguments[0])
-        arguments = [self.build(part) for part in node.arguments]
-        if known.takes_fold:
-            call = partial(call, fold=self._scope.here.fold)
-        if len(arguments) == 1:
-            (only,) = arguments
-            return lambda frame: call(only(frame))
-        return lambda frame: call(*[argument(frame) for argument in arguments])
+            if isinstance(function, ast.GetAttributeExpression):
+                hint = did_you_mean(function.name, METHODS) or f"known: {', '.join(METHODS)}"
+                raise self._words.refused(node, f".{function.name}(...) is not available here", hint)
+            raise self._unknown_function(node, getattr(function, "name", self._words.source(function)))
+        name, known = function.name, FUNCTIONS[function.name]
+        for argument, wanted in zip(node.arguments, known.arguments, strict=False):
+            self._check_argument(name, argument, wanted)
+        self._check_literals(name, known, node)
+        most = len(known.arguments) - known.takes_calendar
+        given: dict[str, Any] = {"fold": self._scope.here.fold} if known.takes_fold else {}
+        if known.takes_calendar:
+            given["calendar"] = self._calendar(node, name, node.arguments[most:])
+        if known.takes_zone:
+            if self._scope.here.zone is None:
+                hint = "set source.timezone to the name of one time zone"
+                raise self._words.refused(node, f"${name} cannot tell the time zone of its day", hint)
+            given["zone"] = self._scope.here.zone
+        call = partial(known.call, **given) if given else known.call
+        arguments = [self.build(part) for part in node.arguments[:most]]
+        if known.takes_blanks and self._scope.of_cells:
+            return lambda frame: call(*[argument(frame) for argument in arguments])
+        return self._unless_blank(call, arguments)
 
+    def _check_argument(self, function: str, argument: Any, wanted: Type | ListOf) -> None:
+        """Checks what rule-engine lets through: a list whose members may be blank or have several types, and a choice between two types."""
+        if wanted is not Type.ANY and not isinstance(wanted, ListOf):
+            self._refuse_mixed(argument)
+        is_filtered = isinstance(argument, ast.ComprehensionExpression) and argument.condition is not None
+        for member in members(argument) if isinstance(wanted, ListOf) else ():
+            if wanted.member is not Type.ANY:
+                self._refuse_mixed(member)
+                if type_of(member.result_type) not in (wanted.member, Type.ANY):
+                    raise self._words.needs_list(argument, wanted.member, f"${function}")
+            is_blank = DataType.is_type(member.result_type, DataType.NULLABLE) and not is_filtered
+            if is_blank and not FUNCTIONS[function].takes_blanks:
+                raise self._words.blank_members(function, member)
 
-def _refuse_blanks(function: str, argument: Any) -> None:
-    # rule-engine types a list by its members but lets blank ones through
-    members = argument.value if isinstance(argument, ast.ArrayExpression) else []
-    if isinstance(argument, ast.ComprehensionExpression) and argument.condition is None:
-        members = [argument.result]
-    if any(DataType.is_type(member.result_type, DataType.NULLABLE) for member in members):
-        raise ExpressionError(
-            f"${function} of a column that may be blank",
-            "write (column ?? value), or leave blanks out with: if x != null",
-        )
+    def _refuse_mixed(self, node: Any) -> None:
+        """Refuses a choice between values of two types where one type is needed."""
+        if isinstance(node, ast.TernaryExpression):
+            types = {type_of(node.case_true.result_type), type_of(node.case_false.result_type)}
+            if len(types) == 2 and Type.ANY not in types:
+                raise self._words.mixed(node)
 
+    def _check_literals(self, name: str, known: Function, node: Any) -> None:
+        """Checks the patterns and formats that are written out."""
+        if known.check is None:
+            return
+        texts = [part.value if isinstance(part, ast.StringExpression) else None for part in node.arguments]
+        for part, text in zip(node.arguments, texts, strict=True):
+            if not _CONTROLS.isdisjoint(text or ""):
+                hint = f"write r{self._words.source(part)}: after r, a backslash stays a backslash"
+                raise self._words.refused(part, f"${name}: the text holds a control character", hint)
+        try:
+            known.check(*texts)
+        except ValueError as error:
+            raise self._words.refused(node.arguments[1], f"${name}: {error}") from None
 
-def _unknown_function(name: str) -> ExpressionError:
-    known = [f"${known}" for known in FUNCTIONS]
-    return ExpressionError(f"${name} is not a function", closest_or_known(f"${name}", known))
+    def _calendar(self, node: Any, function: str, named: Sequence[Any]) -> Calendar:
+        """The calendar that the last argument names; without one, the only calendar of the mapping, or the usual one."""
+        calendars = self._scope.here.calendars
+        if not named:
+            if len(calendars) > 1:
+                text = f"${function} needs the name of a calendar, because the mapping has {len(calendars)}"
+                raise self._words.refused(node, text, closest_or_known("", calendars))
+            return next(iter(calendars.values()), USUAL)
+        (part,) = named
+        if not isinstance(part, ast.StringExpression):
+            raise self._words.refused(
+                part, "the name of a calendar is a text in quotes", closest_or_known("", calendars)
+            )
+        if part.value not in calendars:
+            hint = closest_or_known(part.value, calendars) if calendars else "declare it under calendars"
+            raise self._words.refused(part, f'there is no calendar "{part.value}"', hint)
+        return calendars[part.value]
+
+    def _unknown_function(self, node: Any, name: str) -> ExpressionError:
+        known = [f"${known}" for known in FUNCTIONS]
+        return self._words.refused(node, f"${name} is not a function", closest_or_known(f"${name}", known))
 
 
 def _first(shape: Shape | None) -> str:

@@ -277,8 +277,20 @@ def _fits(value: _Value, leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
         problem = f"it holds {holds}, found {found.value}"
     if problem:
         wanted = "type: decimal" if leaf.as_ == "number" else wanted
-        context.refuse(loc, f"{field.name}: {problem}", wanted)
+        context.refuse(loc, f"{field.name}: {problem}", _remedy(wanted, value.type, leaf, context, loc))
     return not problem and (leaf.format is None or _says_its_zone(leaf.format, context, loc))
+
+
+def _remedy(wanted: str, found: Type, leaf: Leaf, context: LeafContext, loc: Loc) -> str:
+    """What to write in the mapping, given the setting of a column that the field wants: at the column, or in the expression."""
+    if leaf.expr is not None:
+        is_number = found is Type.TEXT and context.field.kind is Kind.NUMERIC
+        return "write $to_number(...) for the number that a text says" if is_number else wanted
+    named = context.payload.names.column(leaf.col, context.item, loc) if leaf.col is not None else None
+    slot = named[0].shape.slots[named[1]] if named is not None and not named[2] else None
+    if slot is None or slot.type is not Type.TEXT or slot.is_code or not (slot.place and wanted):
+        return wanted
+    return f"give the column {leaf.col} {wanted}, in {slot.place}"
 
 
 def _says_its_zone(format_: str, context: LeafContext, loc: Loc) -> bool:

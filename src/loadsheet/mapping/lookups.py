@@ -37,7 +37,7 @@ _TYPES: Mapping[ValueType, Type] = {
     "yesno": Type.FLAG,
 }
 _FLAGS = {"yes": True, "no": False, "true": True, "false": False}
-_MISSED = "C319"
+_MISSED = "C320"
 
 
 class Interval(NamedTuple):

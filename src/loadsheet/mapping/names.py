@@ -185,7 +185,7 @@ class Names:
         """A compiled expression that answers yes or no, or None with the finding."""
         found = self.expression(text, item, loc)
         if found is not None and found.type not in (Type.FLAG, Type.ANY):
-            self.file.refuse(loc, f"the condition gives {found.type.value}, not yes or no")
+            self.file.refuse(loc, f"the condition gives {found.type.value}, not yes or no", "compare it with a value")
         return found
 
     def condition_at(self, text: str, item: int | None, path: str, loc: Loc) -> Condition | None:
@@ -279,7 +279,7 @@ def compile_or_refuse(text: str, scope: Scope, file: YamlFile, loc: Loc) -> Expr
     try:
         return compile_expression(text, scope)
     except ExpressionError as error:
-        file.refuse(loc, error.text, error.hint)
+        file.refuse_within(loc, error.at, error.text, error.hint)
         return None
 
 

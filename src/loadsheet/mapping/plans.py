@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
+from loadsheet.mapping.calendars import Calendar
 from loadsheet.mapping.schema import SET, Column
 from loadsheet.problems import Level
 
@@ -72,32 +73,42 @@ class Code(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns."""
+    """One value of a row: its position, its type, whether it may be blank; for a row of a code table, its columns. `place` is where the
+    mapping declares it, such as `line 14`; `is_code` says whether a text is the meaning of a code, so that its column has no other type.
+    """
 
     index: int
     type: Type
     blank: bool = False
     codes: tuple[Code, ...] = ()
+    place: str = ""
+    is_code: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The values of a table's rows by name, and the `fold` for local times that occur twice."""
+    """The values of a table's rows by name, and what the days of its file are: the `fold` for local times that occur twice, the `zone`
+    (None: each row has its own) and the calendars by name.
+    """
 
     table: str
     slots: Mapping[str, Slot]
     fold: Fold = "error"
+    zone: ZoneInfo | None = None
+    calendars: Mapping[str, Calendar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """The names an expression may use. Bare names are values of the current row (`here`). `main` is the first row of the main table, under
-    that table's name. `lists` are all rows of a table in the document: name -> (position in Frame.lists, shape).
+    that table's name. `lists` are all rows of a table in the document: name -> (position in Frame.lists, shape). With `of_cells`, the
+    expression is a condition on the cells of a row: a blank text counts as an empty text, and comparing a blank number is false.
     """
 
     here: Shape
     main: Shape | None = None
     lists: Mapping[str, tuple[int, Shape]] = field(default_factory=dict)
+    of_cells: bool = False
 
 
 class Frame:
@@ -139,25 +150,33 @@ class Expression:
 
 
 class ExpressionError(Exception):
-    """An expression that cannot be used; a finding about the mapping file, placed by the caller."""
+    """An expression that cannot be used; a finding about the mapping file, placed by the caller. `at` is the place of the wrong part in
+    the expression, in characters from its start.
+    """
 
-    def __init__(self, text: str, hint: str = "") -> None:
+    def __init__(self, text: str, hint: str = "", at: int = 0) -> None:
         super().__init__(text)
-        self.text, self.hint = text, hint
+        self.text, self.hint, self.at = text, hint, at
 
 
 CALCULATION_ERRORS = (ArithmeticError, TypeError, ValueError, LookupError)
 """What evaluating may raise: a division by zero, the largest of no values, a blank where a value is needed."""
 
 
-class NoSuchTime(ValueError):
+class Incalculable(ValueError):
+    """A value that cannot be calculated, with the reason in words."""
+
+
+class NoSuchTime(Incalculable):
     """A local time that a clock change skips or repeats."""
 
 
 def reason(error: BaseException) -> str:
     """Why an evaluation failed, in words for the person who wrote the expression."""
-    if isinstance(error, NoSuchTime):
+    if isinstance(error, Incalculable):
         return str(error)
+    if isinstance(error, OverflowError):
+        return "the result is out of range"
     if isinstance(error, ZeroDivisionError):
         return "division by zero"
     if isinstance(error, TypeError):

@@ -1,4 +1,4 @@
-"""Plausibility checks on documents that loaded: columns read in the wrong notation, and dates far from today.
+"""Plausibility checks on documents that loaded: columns read in the wrong notation, dates far from today, postal codes without their zeros.
 
 A refused value can prove that a column is read wrongly, such as `13/04/2026` in a column read as month/day. Then `03/04/2026` was
 silently read as the wrong day. Unless another value of the column proves the opposite, this is a problem of the file. Only columns
@@ -6,16 +6,24 @@ with such a refused value are read again.
 
 A pickup in 1900 is the number 1 in a date cell, and a delivery in 2206 is a typing error. The check reads the dates of finished
 records, so it covers every way of making them.
+
+A spreadsheet program that opens a code table drops the zeros at the start of its postal codes. The damage checks see only the cells of the
+sheet, so postal codes from a code table are compared with the number of digits that their country has.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
 
 from loadsheet.mapping.documents import Document, Ignored, Lineage, locate
 from loadsheet.mapping.notations import decimal_mark
+from loadsheet.mapping.plans import TablePlan
+from loadsheet.mapping.words import country_reader
 from loadsheet.problems import NOWHERE, Problem, Where
 from loadsheet.reading import Native, Table
 
@@ -195,6 +203,99 @@ class DateRangeCheck:
 def _moved(day: date, years: int) -> str:
     year = min(max(day.year + years, 1), 9999)
     return f"{year:04}-{day.month:02}-{day.day:02}"
+
+
+_POSTCODE = re.compile(r"(?:([^()]*)\.)?(\w*?)(?:pincode|postalcode)", re.IGNORECASE)
+_STEP = re.compile(r"(\w+)((?:\[[0-9]*\])?)\.?")
+_DIGITS = {
+    **dict.fromkeys(["AU", "DK", "GE", "NO", "NZ", "PH", "ZA"], 4),
+    **dict.fromkeys(["DE", "ES", "FI", "FR", "IT", "KR", "LT", "MX", "MY", "PL", "SK", "TR", "UA", "US"], 5),
+    **dict.fromkeys(["CN", "KZ", "RO", "SG"], 6),
+    "JP": 7,
+}
+"""The digits of a postal code, for countries in which it may begin with zeros."""
+
+_MOST_LOST = 2  # zeros, as in 00601 of Puerto Rico
+
+
+class _PostcodeField(NamedTuple):
+    """A field with a postal code: the path pattern of its record (`parties[]`; empty: the document), its name and that of its country."""
+
+    record: str
+    name: str
+    country: str
+
+
+@dataclass(frozen=True, slots=True)
+class PostcodeCheck:
+    """Warns of postal codes that are too short for their country, in the fields that a code table fills or whose country it gives."""
+
+    fields: tuple[_PostcodeField, ...]
+
+    @classmethod
+    def of(cls, lineage: Lineage, tables: Sequence[TablePlan]) -> "PostcodeCheck":
+        """The check for a mapping."""
+        looked_up = {(table.name, column.name) for table in tables for column in table.columns if column.spec.lookup}
+        filled = {path for path, sources in lineage.items() if any(source[:2] in looked_up for source in sources)}
+        found = []
+        for path in lineage:
+            if (match := _POSTCODE.fullmatch(path)) is None:
+                continue
+            record, prefix = match[1] or "", match[2]
+            country = f"{prefix}country"
+            if not filled.isdisjoint((path, f"{record}.{country}".lstrip("."))):
+                found.append(_PostcodeField(record, path.rpartition(".")[2], country))
+        return cls(tuple(found))
+
+    def watch(
+        self, documents: Iterable[Document | Ignored], lineage: Lineage, tables: Mapping[str, Table]
+    ) -> Iterable[Document | Ignored]:
+        """The documents, with a warning for each postal code that is too short."""
+        return (self._checked(document, lineage, tables) for document in documents) if self.fields else documents
+
+    def _checked(
+        self, document: Document | Ignored, lineage: Lineage, tables: Mapping[str, Table]
+    ) -> Document | Ignored:
+        if isinstance(document, Ignored) or not document.payload:
+            return document
+        return replace(document, problems=(*document.problems, *self._warnings(document, lineage, tables)))
+
+    def _warnings(self, document: Document, lineage: Lineage, tables: Mapping[str, Table]) -> Iterator[Problem]:
+        payload, seen = msgspec.json.decode(document.payload), set[str]()
+        for field in self.fields:
+            for path, record in _records(payload, field.record):
+                code, country = str(record.get(field.name, "")), _country_code(str(record.get(field.country, "")))
+                digits, at = _DIGITS.get(country, 0), f"{path}.{field.name}".lstrip(".")
+                if at not in seen and code.isdecimal() and digits - _MOST_LOST <= len(code) < digits:
+                    where, found = _place(document, at, lineage, tables)
+                    values = {"code": code, "country": country, "count": len(code), "digits": digits}
+                    yield Problem("C319", where, found or code, values, _POSTCODE_HINT, "warning")
+                seen.add(at)
+
+
+_POSTCODE_HINT = "correct the code table: spreadsheet programs drop zeros at the start of numbers; if the postal code is right, there is nothing to do"
+
+
+@cache
+def _country_code(text: str) -> str:
+    """The two-letter code of a country; empty if the text is none."""
+    code = country_reader("en")(text) if text else ""
+    return code if isinstance(code, str) else ""
+
+
+def _records(value: Any, pattern: str, path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objects at a path pattern such as `parties[]`, each with its path."""
+    found = _STEP.match(pattern)
+    if found is None:
+        yield path, value if isinstance(value, Mapping) else {}
+        return
+    inner = value.get(found[1]) if isinstance(value, Mapping) else None
+    here, rest = f"{path}.{found[1]}".lstrip("."), pattern[found.end() :]
+    if found[2]:
+        for index, item in enumerate(inner if isinstance(inner, list) else ()):
+            yield from _records(item, rest, f"{here}[{index}]")
+    elif inner is not None:
+        yield from _records(inner, rest, here)
 
 
 def _place(document: Document, path: str, lineage: Lineage, tables: Mapping[str, Table]) -> tuple[Where, str]:

@@ -377,7 +377,7 @@ class RowReader:
         if refused.code in ("C314", "C315") and self.plan.zone is not None:
             return (self.plan.zone,)
         finish = next((step for step in self.plan.finishes if step.column.slot.index == index), None)
-        return finish.others if finish is not None and refused.code in ("C306", "C319") else ()
+        return finish.others if finish is not None and refused.code in ("C306", "C320") else ()
 
     def _convert(
         self, row: Sequence[str], cells: Sequence[_Cell]
@@ -431,9 +431,12 @@ class RowReader:
             values[index], row.refused[index] = None, CONSEQUENCE
             return
         self._frame.row = values
-        if plan.when is not None and plan.needs.isdisjoint(row.refused) and plan.when.evaluate(self._frame):
-            text = text.rjust(rule.to, rule.letter)
-        value = rule.finish(text, ["" if (key := values[other]) is None else key for other in plan.others])
+        try:
+            if plan.when is not None and plan.needs.isdisjoint(row.refused) and plan.when.evaluate(self._frame):
+                text = text.rjust(rule.to, rule.letter)
+            value = rule.finish(text, ["" if (key := values[other]) is None else key for other in plan.others])
+        except CALCULATION_ERRORS as error:
+            value = CellProblem("G407", {"target": f"pad_left.when of {plan.column.label}", "reason": reason(error)})
         if isinstance(value, CellProblem):
             row.refused[index], value = value, None
         elif isinstance(value, ValueWithWarning):

@@ -299,6 +299,19 @@ class LookupSpec(Part):
     missing: Literal["error", "keep", "blank"] = "error"
 
 
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+
+
+class CalendarSpec(Part):
+    """The days off of a calendar for `$add_working_days`, `$working_days` and `$is_working_day`: the weekend, and holidays as ISO dates here, in
+    a file beside the mapping with one date a line, or both.
+    """
+
+    weekend: Annotated[list[Weekday], BeforeValidator(_as_list)] = ["saturday", "sunday"]
+    holidays: Names = []
+    file: str | None = None
+
+
 class Group(Part):
     """All rows with equal `by` columns form one record. `one_value` columns must be equal in all of them, as must columns that the record
     uses outside of lists. To use one of several values, write an expression over `rows`, such as `[r.city for r in rows][0]`.
@@ -374,6 +387,7 @@ class MappingSpec(Part):
     source: Source
     columns: dict[str, Any] = ModelField(min_length=1)
     lookups: dict[str, LookupSpec] = {}
+    calendars: dict[Name, CalendarSpec] = {}
     group: Group | None = None
     constants: dict[str, Any] = {}
     derived: dict[str, Any] = {}

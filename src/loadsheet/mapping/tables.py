@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from loadsheet.mapping.conversion import Conventions, plan_column
+from loadsheet.mapping.conversion import Conventions, bind_parts, plan_column
 from loadsheet.mapping.names import compile_or_refuse
 from loadsheet.mapping.plans import (
     ColumnPlan,
@@ -37,7 +37,6 @@ from loadsheet.mapping.schema import (
     Totals,
     placeholders,
 )
-from loadsheet.mapping.texts import group_names, part_reader
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
 from loadsheet.reading.header import fold
@@ -115,10 +114,10 @@ class _Planner:
         columns = self._columns(columns_spec, loc)
         if columns is None:
             return None
-        columns = _with_parts(columns, self._file, loc)
+        columns = bind_parts(columns, self._file, loc)
         slots = {column.name: column.slot for column in columns}
         derived = self._derived(name, slots)
-        shape = Shape(name, slots, self._conventions.fold)
+        shape = self._shape(name, slots)
         zone = slots.get((self._conventions.zone_column or "").removeprefix(f"{name}."))
         plan = TablePlan(
             name, position, tuple(columns), derived, self._finishes(columns, shape, loc), shape,
@@ -174,7 +173,7 @@ class _Planner:
             self._check_name(name, here)
             spec = read_part(Derived, self._file, value, here)
             expression = (
-                self._expression(spec.expr, Shape(table, dict(slots), self._conventions.fold), (*here, "expr"))
+                compile_or_refuse(spec.expr, Scope(self._shape(table, dict(slots))), self._file, (*here, "expr"))
                 if spec
                 else None
             )
@@ -185,15 +184,22 @@ class _Planner:
                 continue
             wanted = _DERIVED_TYPES[spec.type]
             if expression.type not in (wanted, Type.ANY):
-                self._file.refuse((*here, "type"), f"{name} is {expression.type.value}, not {wanted.value}")
+                fitting = next((key for key, its in _DERIVED_TYPES.items() if its is expression.type), "")
+                text = f"{name} is {expression.type.value}, not {wanted.value}"
+                self._file.refuse((*here, "type"), text, f"set type: {fitting}, or change the expression")
             index = len(slots)
             needs = frozenset(slots[use.column].index for use in expression.uses if use.column in slots)
-            slots[name] = Slot(index, wanted, expression.blank)
+            slots[name] = Slot(index, wanted, expression.blank, place=self._file.place(here))
             found.append(DerivedPlan(name, index, expression, needs))
         return tuple(found)
 
-    def _expression(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
-        return compile_or_refuse(text, Scope(shape), self._file, loc)
+    def _shape(self, table: str, slots: Mapping[str, Slot]) -> Shape:
+        said = self._conventions
+        return Shape(table, slots, said.fold, said.zone_of_days, said.calendars)
+
+    def _condition(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
+        """A compiled condition on the cells of a row, or None with the finding."""
+        return compile_or_refuse(text, Scope(shape, of_cells=True), self._file, loc)
 
     def _finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
         found = []
@@ -202,7 +208,7 @@ class _Planner:
                 continue
             when, needs = None, frozenset[int]()
             if column.finish.when:
-                when = self._expression(column.finish.when, shape, (*loc, column.name, "pad_left", "when"))
+                when = self._condition(column.finish.when, shape, (*loc, column.name, "pad_left", "when"))
                 if when is None:
                     continue
                 needs = frozenset(shape.slots[use.column].index for use in when.uses)
@@ -253,7 +259,7 @@ class _Planner:
             return plan
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
         loc = ("source", "tables", plan.name, "ignore_rows")
-        rule = self._expression(spec.ignore_rows, Shape(plan.name, columns, self._conventions.fold), loc)
+        rule = self._condition(spec.ignore_rows, self._shape(plan.name, columns), loc)
         if rule is None:
             return plan
         needs = tuple(sorted(columns[use.column].index for use in rule.uses))
@@ -426,9 +432,7 @@ class _Planner:
         if spec.totals is None or not self._are_checked(spec.totals, loc):
             return None
         columns = {name: slot for name, slot in plan.shape.slots.items() if slot.index < len(plan.columns)}
-        where = compile_or_refuse(
-            spec.totals.where or "", Scope(Shape(plan.name, columns)), self._file, (*loc, "where")
-        )
+        where = self._condition(spec.totals.where or "", self._shape(plan.name, columns), (*loc, "where"))
         sums = []
         for number, name in enumerate(spec.totals.sum):
             numbers = [known for known, slot in columns.items() if slot.type is Type.NUMBER]
@@ -460,37 +464,6 @@ class _Planner:
                 self._file.refuse(loc, f"{key} is missing", hint, at_key=True)
                 return False
         return True
-
-
-def _with_parts(columns: Sequence[ColumnPlan], file: YamlFile, loc: Loc) -> list[ColumnPlan]:
-    """The columns; a part of a split column is bound to that column."""
-    by_name = {column.name: column for column in columns}
-    found = []
-    for column in columns:
-        part_of = column.spec.part_of
-        whole = by_name.get(part_of or "")
-        if part_of is not None and whole is not None and column.name in _parts_of(whole):
-            convert = part_reader(column.name, column.convert, whole.convert, whole.spec.split or "")
-            found.append(replace(column, convert=convert, cells=whole.cells, heading=whole.label))
-            continue
-        found.append(column)
-        if part_of is None:
-            continue
-        if whole is None or whole.spec.split is None:
-            splits = [name for name, other in by_name.items() if other.spec.split is not None]
-            hint = did_you_mean(part_of, splits) or f"columns with split: {some(splits) or 'none'}"
-            file.refuse((*loc, column.name, "part_of"), f'"{part_of}" is not a column with a split', hint)
-        else:
-            names = _parts_of(whole)
-            hint = f"name the column as one of {some(names)}" if names else "name the parts: (?P<name>...)"
-            file.refuse(
-                (*loc, column.name), f'the split of {whole.name} has no part "{column.name}"', hint, at_key=True
-            )
-    return found
-
-
-def _parts_of(whole: ColumnPlan) -> tuple[str, ...]:
-    return group_names(whole.spec.split) if whole.spec.split is not None else ()
 
 
 def _is_column(value: object) -> bool:

@@ -44,7 +44,7 @@ _LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")
 @dataclass(slots=True)
 class YamlFile:
     """The values of a file and its findings. Positions count from 1, as in editors. `base` is the file that it extends, `owners` the places
-    whose values and positions come from the base. Other files are read only from the folder `home`.
+    whose values and positions come from the base, `texts` what the files say. Other files are read only from the folder `home`.
     """
 
     path: Path
@@ -54,6 +54,7 @@ class YamlFile:
     key_marks: dict[Loc, tuple[int, int]] = field(default_factory=dict)
     base: Path | None = None
     owners: dict[Loc, Path] = field(default_factory=dict)
+    texts: dict[Path, str] = field(default_factory=dict)
     home: Path | None = None
 
     def beside(self, named: str, loc: Loc) -> Path | None:
@@ -82,14 +83,59 @@ class YamlFile:
         marks = self.key_marks if at_key else self.marks
         while loc and loc not in marks:
             loc, marks = loc[:-1], self.marks
-        line, column = marks.get(loc, (1, 1))
-        finding = MappingError(text, file=str(self.owner(loc)), line=line, column=column, hint=hint)
+        self._add(loc, marks.get(loc, (1, 1)), text, hint)
+
+    def refuse_within(self, loc: Loc, offset: int, text: str, hint: str = "") -> None:
+        """Add a finding at a character of the text at `loc`, counted from 0."""
+        if loc not in self.marks:
+            self.refuse(loc, text, hint)
+            return
+        value, mark = str(_at(self.values, loc)), self.marks[loc]
+        self._add(loc, _within(self.texts.get(self.owner(loc), ""), mark, value, offset) or mark, text, hint)
+
+    def _add(self, loc: Loc, mark: tuple[int, int], text: str, hint: str) -> None:
+        finding = MappingError(text, file=str(self.owner(loc)), line=mark[0], column=mark[1], hint=hint)
         if str(finding) not in map(str, self.findings):  # sections used by several operations are checked several times
             self.findings.append(finding)
+
+    def place(self, loc: Loc) -> str:
+        """Where a key stands, such as `line 14`, with the name of the file if that is the one this file extends."""
+        if loc not in self.key_marks:
+            return ""
+        line, owner = self.key_marks[loc][0], self.owner(loc)
+        return f"line {line}" if owner == self.path else f"line {line} of {owner.name}"
 
     def owner(self, loc: Loc) -> Path:
         """The file that a value is from: this one, or the one it extends."""
         return self.owners.get(loc, self.path)
+
+
+def _within(source: str, mark: tuple[int, int], value: str, offset: int) -> tuple[int, int] | None:
+    """The line and column of a character of a YAML text that starts at `mark`. White space may differ, as in folded lines. None if it cannot be
+    found, such as behind an escape.
+    """
+    lines = source.split("\n")
+    at = sum(len(line) + 1 for line in lines[: mark[0] - 1]) + mark[1] - 1
+    style = source[at : at + 1]
+    if style in ("|", ">"):
+        at = source.find("\n", at)
+    elif style in ("'", '"'):
+        at += 1
+    is_behind = not value[offset:].strip()
+    last = len(value.rstrip()) - 1 if is_behind else offset
+    for count, letter in enumerate(value[: last + 1]):
+        if letter.isspace():
+            continue
+        while source[at : at + 1].isspace():
+            at += 1
+        at += style == '"' and source[at : at + 1] == "\\"  # an escaped character
+        if source[at : at + 1] != letter:
+            return None
+        if count == last:
+            at += is_behind
+            return source.count("\n", 0, at) + 1, at - source.rfind("\n", 0, at)
+        at += 2 if letter == style == "'" else 1  # it is doubled
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -107,7 +153,8 @@ def read_yaml(path: Path) -> YamlFile:
         if len(content) > _LARGEST_BYTES:
             file.refuse((), f"the file has {len(content)} bytes; the limit is {_LARGEST_BYTES}")
             return file
-        node = _compose(content.decode("utf-8-sig"))
+        file.texts[path] = content.decode("utf-8-sig")
+        node = _compose(file.texts[path])
     except OSError as error:
         file.refuse((), f"the file cannot be read: {error.strerror}")
     except UnicodeDecodeError as error:
@@ -193,6 +240,8 @@ class _Reader:
         raw = str(node.value)
         kind = str(node.tag).removeprefix(_TAG)
         read = _SCALARS.get(kind)
+        if kind == "timestamp" and loc[:1] == ("calendars",):  # the days of a calendar need no quotes
+            return raw
         if read is None:
             what = "an unquoted date" if kind == "timestamp" else f"the tag {node.tag}"
             self._file.refuse(loc, f"{what} is not allowed: {raw}", f'write "{raw}"')
@@ -242,6 +291,7 @@ def read_with_base(path: Path, home: Path | None = None) -> YamlFile:
         file.values = None  # half a mapping: further findings would only be consequences
         return file
     file.base = base.path
+    file.texts |= base.texts
     _merge(file, base, ())
     return file
 
@@ -338,7 +388,8 @@ def read_part(model: type[P], file: YamlFile, value: object, loc: Loc) -> P | No
 
 
 def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base: Loc, steps: Loc) -> None:
-    name, found = str(steps[-1]) if steps else "", details["input"]
+    names = [step for step in steps if isinstance(step, str)]  # an entry of a list is named after the list
+    name, found = names[-1] if names else "", details["input"]
     kind = details["type"]
     if kind == "extra_forbidden":
         options = _keys_of(model, steps[len(base) : -1])

@@ -17,9 +17,9 @@ from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
 
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.conversion import MOMENT, Language, expected
+from loadsheet.mapping.column_guides import MOMENT, Language, expected
+from loadsheet.mapping.patterns import example_of
 from loadsheet.mapping.plans import CellProblem, ColumnPlan
-from loadsheet.mapping.texts import example_of
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
 
