@@ -6,11 +6,14 @@ An example has the lines of a mapping that matter. `completed` puts them into th
 
 import csv
 import json
+import re
+import shlex
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
+from command_in_process import loadsheet
 from openpyxl import Workbook
 from sheets import ASSUMED, NOW, decode
 
@@ -24,7 +27,7 @@ from loadsheet.problems import MappingError
 from loadsheet.reading import open_tables
 from loadsheet.settings import Settings
 
-OUTCOMES = ("cells", "result", "expression")
+OUTCOMES = ("cells", "result", "expression", "console")
 """The kinds of blocks that say what comes out."""
 
 ARROW = " -> "
@@ -53,11 +56,11 @@ def examples():
 
 def _examples_of(entry):
     given = []
-    for block in entry.blocks:
+    for number, block in enumerate(entry.blocks):
         if block.kind not in OUTCOMES:
             given.append(block)
             continue
-        yield Example(entry, entry.blocks.index(block), tuple(given), block)
+        yield Example(entry, number, tuple(given), block)
         given = []
 
 
@@ -72,11 +75,12 @@ def completed(fragment):
     rest, columns = frame(), fragment.get("columns", {})
     tables = fragment.get("source", {}).get("tables", {})
     has_key = any(isinstance(one, dict) and one.get("key") for one in columns.values())
-    if len(tables) > 1 or "order" in columns or has_key or "extends" in fragment:
+    if len(tables) > 1 or "order" in columns or has_key:
         del rest["columns"]
-    if str(fragment.get("target", "")).startswith("order.") and "extends" not in fragment:
-        needed = {"order.update": ("order_id", "sender_id", "receiver_id")}.get(fragment["target"], ("order_id",))
-        rest["payload"] = {name: leaf for name, leaf in rest["payload"].items() if name in needed}
+    if str(fragment.get("target")) in {"order.delete", "order.status"}:
+        rest["payload"] = {"order_id": rest["payload"]["order_id"]}
+    if str(fragment.get("target")).startswith("tender."):
+        del rest["payload"]
     if "extends" in fragment:
         return fragment
     return _merged(rest, fragment)
@@ -97,6 +101,8 @@ def outcome(example, folder):
     if example.outcome.kind == "expression":
         return "\n".join(_evaluated(line) for line in example.outcome.text.splitlines())
     fragment = next((yaml_values(block.text) for block in example.given if block.kind == "yaml" and not block.name), {})
+    if example.outcome.kind == "console":
+        return _consoles(example, folder)
     _write(example.given, fragment, folder)
     mapping = _loaded(fragment, folder)
     if isinstance(mapping, str):
@@ -113,8 +119,8 @@ def _write(blocks, fragment, folder):
         if block.kind not in {"yaml", "csv"} or (block.kind == "yaml" and not block.name):
             continue
         name, _, sheet = block.name.partition(" ")
-        beside = block.kind == "yaml" or name in tables
-        path = folder / (name if beside else f"inbox/{name or 'orders.csv'}")
+        home = "mappings" if block.kind == "yaml" or name in tables else "inbox"
+        path = folder / home / (name or "orders.csv")
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".xlsx":
             workbooks.setdefault(path, {})[sheet] = block.text
@@ -139,10 +145,11 @@ def _write_workbook(path, sheets):
 
 
 def _loaded(fragment, folder):
-    path = folder / "mapping.yaml"
+    path = folder / "mappings" / "example.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(completed(fragment), default=_plain, ensure_ascii=False), encoding="utf-8")
     try:
-        return load(path, ASSUMED, folder)
+        return load(path, ASSUMED, path.parent)
     except MappingError as error:
         hint = f" ({error.hint})" if error.hint else ""
         return f"refused at load: {error.text}{hint}"
@@ -222,7 +229,7 @@ def _results(mapping, fragment, inbox):
     names = sorted(path.relative_to(inbox).as_posix() for path in inbox.rglob("*") if path.is_file())
     routes = route(names, [mapping])
     for name, problem in sorted({**routes.waiting, **routes.unmapped}.items()):
-        yield f"{name} waits: {problem.text}" if name in routes.waiting else f"{name} is not taken"
+        yield problem.text if name in routes.waiting else f"{name} is not taken"
     for found in routes.complete:
         tables = {}
         for role, layouts in mapping.layouts.items():
@@ -230,6 +237,8 @@ def _results(mapping, fragment, inbox):
         several = len({table.file for table in tables.values()}) > 1
         for item in translate(mapping, tables, now=NOW):
             yield from _lines(item, mapping, fragment, several=several)
+    if mapping.batch_size:
+        yield f"(up to {mapping.batch_size} records in one call)"
 
 
 def _lines(item, mapping, fragment, *, several):
@@ -237,8 +246,10 @@ def _lines(item, mapping, fragment, *, several):
         yield f"ignored: row {item.row.number} ({item.rule})"
         return
     if item.usable:
-        wanted = [*fragment.get("payload", {}), *fragment.get("payload_of", {}).get(item.operation, {})]
-        record = {name: value for name, value in decode(item.payload).items() if name in wanted}
+        wanted = {*fragment.get("payload", {}), *fragment.get("payload_of", {}).get(item.operation, {})}
+        record = decode(item.payload)
+        if "extends" not in fragment:
+            record = {name: value for name, value in record.items() if name in wanted}
         operation = f"{item.operation} " if len(mapping.operations) > 1 else ""
         yield f"{operation}{_json(record)}"
         if item.instead:
@@ -262,6 +273,39 @@ def _json(value, depth=0):
         return f"[\n{inner}\n{end}]"
     inner = ",\n".join(f"{pad}{json.dumps(name)}: {_json(one, depth + 1)}" for name, one in value.items())
     return f"{{\n{inner}\n{end}}}"
+
+
+# ---- commands ----
+
+_PROMPT = "$ "
+_DAY = "2026-03-04"
+_TODAY = re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}(?=-[0-9]{2}\b)")  # in the name of a run
+
+
+def _consoles(example, folder):
+    """What the commands print. The blocks of the entry before them are carried out in order, commands included."""
+    fragment = {}
+    for number, block in enumerate(example.entry.blocks):
+        if block.kind == "yaml" and not block.name:
+            fragment = yaml_values(block.text)
+        elif block.kind == "console":
+            assert not isinstance(_loaded(fragment, folder), str)
+            lines = [line for line in block.text.splitlines() if line.startswith(_PROMPT)]
+            found = "\n".join(line for command in lines for line in (command, *_printed(command, folder)))
+            if number == example.number:
+                return found
+        else:
+            _write([block], fragment, folder)
+    raise AssertionError(example)
+
+
+def _printed(command, folder):
+    """The lines that a command prints on a terminal without colours."""
+    words = shlex.split(command.removeprefix(_PROMPT))
+    assert words[0] == "loadsheet", command
+    done = loadsheet(folder, *words[1:], LOADSHEET_ARRIVAL__SETTLE_S="0")
+    text = _TODAY.sub(_DAY, f"{done.stdout}{done.stderr}")
+    return [line.rstrip() for line in text.splitlines()]
 
 
 # ---- expressions ----
