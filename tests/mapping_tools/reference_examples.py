@@ -8,17 +8,21 @@ import csv
 import json
 import re
 import shlex
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import msgspec
 from command_in_process import loadsheet
 from openpyxl import Workbook
-from sheets import ASSUMED, NOW, decode
 
+from loadsheet.contract import Assumptions
 from loadsheet.mapping import Ignored, load, route, translate
 from loadsheet.mapping.expressions import compile_expression
+from loadsheet.mapping.notations import canonical
 from loadsheet.mapping.plans import CALCULATION_ERRORS, ExpressionError, Frame, Scope, reason
 from loadsheet.mapping.rows import RowReader
 from loadsheet.mapping.yamlfile import yaml_values
@@ -34,6 +38,7 @@ ARROW = " -> "
 BLANK = "(blank)"
 HIDDEN = "(hidden) "
 _WIDEST = 112  # characters of a record in one line
+_NOW = datetime(2026, 3, 6, tzinfo=UTC)
 _SETTINGS = Settings(reading_process="none")
 
 
@@ -49,9 +54,9 @@ class Example(NamedTuple):
         return f"{self.entry.name} {self.number}"
 
 
-def examples():
-    """All examples of the reference, in their order."""
-    return [example for entry in entries().values() for example in _examples_of(entry)]
+def examples_of(page):
+    """The examples of a page, in their order."""
+    return [example for entry in entries().values() if entry.page == page for example in _examples_of(entry)]
 
 
 def _examples_of(entry):
@@ -79,7 +84,7 @@ def completed(fragment):
         del rest["columns"]
     if str(fragment.get("target")) in {"order.delete", "order.status"}:
         rest["payload"] = {"order_id": rest["payload"]["order_id"]}
-    if str(fragment.get("target")).startswith("tender."):
+    if "tender_id" in fragment.get("payload", {}):
         del rest["payload"]
     if "extends" in fragment:
         return fragment
@@ -149,7 +154,7 @@ def _loaded(fragment, folder):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(completed(fragment), default=_plain, ensure_ascii=False), encoding="utf-8")
     try:
-        return load(path, ASSUMED, path.parent)
+        return load(path, Assumptions(), path.parent)
     except MappingError as error:
         hint = f" ({error.hint})" if error.hint else ""
         return f"refused at load: {error.text}{hint}"
@@ -173,10 +178,10 @@ def _cells(mapping, fragment, text, folder):
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, delimiter=";").writerows([header, *([f"A{n}", *row[1:]] for n, row in enumerate(rows, 1))])
     table = open_tables(path, path.name, mapping.layouts["main"], _SETTINGS)[plan.name]
-    reader = RowReader(plan, table, Frame(NOW))
+    reader = RowReader(plan, table, Frame(_NOW))
     shown = [column for column in plan.columns if column.name in fragment["columns"]]
     parts = [column for column in shown if column.spec.part_of]
-    problems = _by_row(translate(mapping, {plan.name: table}, now=NOW))
+    problems = _by_row(translate(mapping, {plan.name: table}, now=_NOW))
     width = max(map(len, lines))
     found = []
     for line, row in zip(lines, table.rows(), strict=True):
@@ -235,7 +240,7 @@ def _results(mapping, fragment, inbox):
         for role, layouts in mapping.layouts.items():
             tables |= open_tables(inbox / found.files[role], found.files[role], layouts, _SETTINGS)
         several = len({table.file for table in tables.values()}) > 1
-        for item in translate(mapping, tables, now=NOW):
+        for item in translate(mapping, tables, now=_NOW):
             yield from _lines(item, mapping, fragment, several=several)
     if mapping.batch_size:
         yield f"(up to {mapping.batch_size} records in one call)"
@@ -247,7 +252,7 @@ def _lines(item, mapping, fragment, *, several):
         return
     if item.usable:
         wanted = {*fragment.get("payload", {}), *fragment.get("payload_of", {}).get(item.operation, {})}
-        record = decode(item.payload)
+        record = msgspec.json.decode(item.payload)
         if "extends" not in fragment:
             record = {name: value for name, value in record.items() if name in wanted}
         operation = f"{item.operation} " if len(mapping.operations) > 1 else ""
@@ -318,38 +323,37 @@ class Given(NamedTuple):
     frame: Frame
 
 
+@cache
 def given():
     """The sheet at the top of the page on expressions, read and bound."""
-    from tempfile import TemporaryDirectory
-
-    blocks = [part for part in parts_of(page_source("expressions")) if isinstance(part, Block) and part.name == "given"]
-    mapping_text, rows = (next(block.text for block in blocks if block.kind == kind) for kind in ("yaml", "csv"))
+    blocks = [part for part in parts_of(page_source("expressions")) if isinstance(part, Block)]
+    named = {(block.kind, block.name): block for block in blocks}
+    fragment, rows = yaml_values(named["yaml", "given"].text), named["csv", "given"].text
     with TemporaryDirectory() as name:
         folder = Path(name)
-        _write([Block("csv", "sites.csv", "code,name,city\nLEJ,Hub Leipzig,Leipzig")], {"lookups": {"s": {"file": "sites.csv"}}}, folder)
-        mapping = _loaded(yaml_values(mapping_text), folder)
+        _write([named["csv", "sites.csv"]], fragment, folder)
+        mapping = _loaded(fragment, folder)
         assert not isinstance(mapping, str), mapping
         path = folder / "orders.csv"
         path.write_text(f"{rows}\n", encoding="utf-8")
         plan = mapping.plan.tables[0]
         table = open_tables(path, path.name, mapping.layouts["main"], _SETTINGS)[plan.name]
-        reader = RowReader(plan, table, Frame(NOW))
+        reader = RowReader(plan, table, Frame(_NOW))
         values = [reader.read(row).values for row in table.rows()]
-    made = Frame(NOW)
+    made = Frame(_NOW)
     made.row = made.main = values[0]
     made.lists = (values,)
     return Given(Scope(plan.shape, plan.shape, {plan.name: (0, plan.shape)}), made)
 
 
-def _evaluated(line, memory=[]):  # noqa: B006 (the sheet is read once)
-    memory[:] = memory or [given()]
+def _evaluated(line):
     text = line.rpartition(ARROW)[0].rstrip() if ARROW in line else line
     try:
-        expression = compile_expression(text.strip(), memory[0].scope)
+        expression = compile_expression(text.strip(), given().scope)
     except ExpressionError as error:
         return f"{text}{ARROW}refused: {error.text}{f' ({error.hint})' if error.hint else ''}"
     try:
-        return f"{text}{ARROW}{in_words(expression.evaluate(memory[0].frame))}"
+        return f"{text}{ARROW}{in_words(expression.evaluate(given().frame))}"
     except CALCULATION_ERRORS as error:
         return f"{text}{ARROW}error: {reason(error)}"
 
@@ -366,7 +370,7 @@ def in_words(value):
         return f"{value.total_seconds() / 3600:g} h"
     if isinstance(value, list):
         return f"[{', '.join(map(in_words, value))}]"
-    return f'"{value}"' if isinstance(value, str) else format(value, "f")
+    return f'"{value}"' if isinstance(value, str) else format(canonical(value), "f")
 
 
 # ---- writing the pages anew ----

@@ -1,7 +1,7 @@
 """The JSON Schema of the mapping format (draft 2020-12), made from the models that read a mapping and from the contract.
 
-Owns: the combination of both into one schema for editors: keys, types and words of `mapping/schema.py` with their meaning, and under
-`payload:` the fields of the record that `target` names. The schema is as strict as possible. Checks across sections (does this column
+Owns: the combination of both into one schema for editors: keys, types and words of `mapping/schema.py`, and under
+`payload:` the fields of the record that `target` names. The texts and examples come from `reference.py`. The schema is as strict as possible. Checks across sections (does this column
 exist?) need `lint`.
 """
 
@@ -159,8 +159,10 @@ def _list_of(item: Json, record: Record, defs: Json) -> Json:
     when = {"type": "string", "description": "The entry is sent if this condition holds."}
     name = f"payload.{record.name.replace(' ', '')}.entry"
     defs[name] = {**entry, "properties": {"when": when, **entry["properties"]}}
-    ordered = {"type": "boolean", "description": "The order of the rows is content: a different order is a change."}
-    rows = {"type": "string", "description": "A table: one item for each of its rows."}
+    said = {key: entries()[f"payload.{key}"].prose.replace("`", "") for key in ("each", "ordered", "list")}
+    ordered = {"type": "boolean", "description": said["ordered"]}
+    rows = {"type": "string", "description": said["each"]}
     each = _object({"each": rows, "ordered": ordered, "item": item}, ["each", "item"])
-    entries = _object({"list": {"type": "array", "items": {"$ref": f"{_DEFS}{name}"}}}, ["list"])
-    return {"anyOf": [each, entries, _object({"value": {"const": []}}, ["value"])]}
+    written = {"type": "array", "description": said["list"], "items": {"$ref": f"{_DEFS}{name}"}}
+    written_out = _object({"list": written}, ["list"])
+    return {"anyOf": [each, written_out, _object({"value": {"const": []}}, ["value"])]}

@@ -65,10 +65,10 @@ class Entry:
 
     @property
     def prose(self) -> str:
-        """Its paragraphs without the examples, one line each."""
-        parts = (part if isinstance(part, str) else "" for part in parts_of(self.text))
-        paragraphs = (" ".join(text.split()) for part in parts for text in part.split("\n\n"))
-        return "\n".join(text for text in paragraphs if text)
+        """Its paragraphs without examples and tables, one line each."""
+        texts = (part for part in parts_of(self.text) if isinstance(part, str))
+        paragraphs = (" ".join(paragraph.split()) for text in texts for paragraph in text.split("\n\n"))
+        return "\n".join(paragraph for paragraph in paragraphs if paragraph and not paragraph.startswith("|"))
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -78,8 +78,11 @@ class Entry:
     @property
     def values(self) -> list[Any]:
         """The values that its key has in the examples."""
-        key = self.name.rpartition(".")[2]
-        found = [value for block in self.blocks if block.kind == "yaml" for value in _at(yaml_values(block.text), key)]
+        section, *steps = self.name.split(".")
+        wholes = [yaml_values(block.text) for block in self.blocks if block.kind == "yaml"]
+        found = [whole[section] for whole in wholes if section in whole]
+        for step in steps:
+            found = [value for one in found for value in _at(one, step)]
         return [value for place, value in enumerate(found) if value not in found[:place]]
 
 

@@ -60,7 +60,7 @@ def _in_words(schema: Mapping[str, Any]) -> str:
     """The values that a JSON Schema takes, in words."""
     if "enum" in schema or "const" in schema:
         return _either([f"`{value}`" for value in schema.get("enum", [schema.get("const")])])
-    if options := schema.get("anyOf"):
+    if options := [option for option in schema.get("anyOf", ()) if option.get("type") != "null" and "pattern" not in option]:
         return _either(list(dict.fromkeys(_in_words(option) for option in options)))
     kind = schema.get("type", "any value" if "$ref" not in schema else "object")
     if kind == "integer" and "maximum" in schema:
@@ -98,18 +98,30 @@ def _either(words: list[str], link: str = "or") -> str:
 def page(name: str) -> str:
     """A page as it stands in `docs/mapping`: the texts, a list of its names, and the facts below each heading."""
     lines = [GENERATED.format(page=name, test=TEST), ""]
-    in_block = False
+    in_block, listed = False, False
     for line in page_source(name).splitlines():
         in_block ^= line.startswith("```")
+        if line.startswith("## ") and not in_block and not listed:
+            lines += [*_contents(name), ""]
+            listed = True
         named = None if in_block else _NAMED_HEADING.match(line)
         if line.startswith("```") and in_block:
             kind, _, more = line.removeprefix("```").partition(" ")
-            lines += [f"`{more}`:", ""] if kind == "csv" and more else []
+            lines += [f"`{more}`:", ""] if kind in ("csv", "yaml") and more not in ("", "frame", "given") else []
             line = f"```{kind if kind in ('yaml', 'console') else ''}"
         lines.append(line)
         if named and (known := facts(named[1])):
             lines += ["", f"*{known}*"]
     return "\n".join(lines) + "\n"
+
+
+def _contents(name: str) -> Iterator[str]:
+    yield from ("| Name | Meaning |", "|---|---|")
+    for entry in entries().values():
+        if entry.page == name:
+            anchor = re.sub(r"[^\w-]", "", entry.name.casefold().replace(" ", "-"))
+            shown_name = f"[`{entry.name}`](#{anchor})" if anchor.strip("-") else f"`{entry.name}`"
+            yield f"| {shown_name} | {_first_sentence(entry)} |"
 
 
 # ---- the terminal ----
