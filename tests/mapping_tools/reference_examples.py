@@ -295,13 +295,18 @@ def _consoles(example, folder):
             fragment = yaml_values(block.text)
         elif block.kind == "console":
             assert not isinstance(_loaded(fragment, folder), str)
-            lines = [line for line in block.text.splitlines() if line.startswith(_PROMPT)]
-            found = "\n".join(line for command in lines for line in (command, *_printed(command, folder)))
+            found = _session(block.text, folder)
             if number == example.number:
                 return found
         else:
             _write([block], fragment, folder)
     raise AssertionError(example)
+
+
+def _session(text, folder):
+    """The commands of a text, each with what it prints."""
+    commands = [line for line in text.splitlines() if line.startswith(_PROMPT)]
+    return "\n".join(line for command in commands for line in (command, *_printed(command, folder)))
 
 
 def _printed(command, folder):
@@ -378,8 +383,13 @@ def in_words(value):
 
 def rewritten(page, outcomes):
     """The source of a page with these outcomes, in order, in the place of those that it has."""
+    return with_outcomes(page_source(page), outcomes)
+
+
+def with_outcomes(text, outcomes):
+    """A page with these outcomes, in order, in the place of those that it has."""
     lines, kind, found = [], None, iter(outcomes)
-    for line in page_source(page).splitlines():
+    for line in text.splitlines():
         if not line.startswith("```"):
             lines += [line] if kind not in OUTCOMES else []
             continue
@@ -390,3 +400,14 @@ def rewritten(page, outcomes):
     return "\n".join(lines) + "\n"
 
 
+def carried_out(text, folder):
+    """A tutorial with what its commands really print. Named blocks are files that it writes; all happens in order in the folder."""
+    outcomes = []
+    for block in parts_of(text):
+        if isinstance(block, Block) and block.kind == "console":
+            outcomes.append(_session(block.text, folder))
+        elif isinstance(block, Block):
+            path = folder / block.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{block.text}\n", encoding="utf-8")
+    return with_outcomes(text, outcomes)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_in_process import loadsheet
-from reference_examples import OUTCOMES, examples_of, given, outcome, rewritten
+from reference_examples import OUTCOMES, carried_out, examples_of, given, outcome, rewritten
 
 from loadsheet.mapping.calculation import ARITHMETIC, ATTRIBUTES, COMPARISONS, FUNCTIONS, METHODS
 from loadsheet.mapping.expressions import _Compiler, compile_expression
@@ -168,3 +168,14 @@ def test_help_as_json(tmp_path):
     assert found["text"].startswith("Which of two equal local times is meant")
     everything = json.loads(loadsheet(tmp_path, "mapping", "help", "--json").stdout)
     assert [one["name"] for one in everything] == list(entries())
+
+
+@pytest.mark.journey
+def test_the_tutorial_goes_as_it_says(tmp_path):
+    path = DOCS / "tutorial.md"
+    text = path.read_text(encoding="utf-8")
+    found = carried_out(text, tmp_path)
+    if REWRITE:
+        path.write_text(found, encoding="utf-8")
+    assert found == path.read_text(encoding="utf-8")
+    assert "All 3 orders agree" in found

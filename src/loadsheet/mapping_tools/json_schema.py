@@ -25,7 +25,6 @@ _SETS: Json = {
         {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
     ]
 }
-_NUMBER_TEXT = "pattern"  # pydantic also allows a Decimal as text with a pattern; a mapping has a number
 
 
 def mapping_schema() -> Json:
@@ -93,8 +92,8 @@ def _loosened(schema: Json) -> Json:
         return {"anyOf": [bare["items"], bare]}
     if "anyOf" in bare:
         options = [_loosened(option) for option in bare["anyOf"]]
-        is_number = any(option.get("type") == "number" for option in options)
-        kept = [option for option in options if not (is_number and _NUMBER_TEXT in option)]
+        is_number = any(option.get("type") == "number" for option in options)  # pydantic takes a Decimal as text as well
+        kept = [option for option in options if not (is_number and option.get("type") == "string")]
         nothing = {"type": "null"}
         kept = [option for option in kept if option != nothing] or kept
         return kept[0] if len(kept) == 1 else {**bare, "anyOf": kept}

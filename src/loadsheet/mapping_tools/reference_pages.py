@@ -19,10 +19,10 @@ GENERATED = "<!-- Made from src/loadsheet/mapping_tools/reference/{page}.md. Cha
 TEST = "tests/mapping_tools/test_reference.py"
 
 _WIDTH = 100
+_SETTINGS_OF_EXAMPLES = ("frame", "given")
 _MARKS = re.compile(r"\*\*|`")
 _LINK = re.compile(r"\[([^]]+)\]\([^)]+\)")
 _NAMED_HEADING = re.compile(r"^#{1,4} `(.+)`$")
-_WORDS = {"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "`true` or `false`", "object": "a section", "array": "a list"}
 
 
 # ---- what the code knows ----
@@ -58,24 +58,37 @@ def _values(name: str) -> str:
 
 def _in_words(schema: Mapping[str, Any]) -> str:
     """The values that a JSON Schema takes, in words."""
-    if "enum" in schema or "const" in schema:
-        return _either([f"`{value}`" for value in schema.get("enum", [schema.get("const")])])
-    if options := [option for option in schema.get("anyOf", ()) if option.get("type") != "null" and "pattern" not in option]:
-        return _either(list(dict.fromkeys(_in_words(option) for option in options)))
-    kind = schema.get("type", "any value" if "$ref" not in schema else "object")
+    return _either(list(dict.fromkeys(_options(schema))))
+
+
+def _options(schema: Mapping[str, Any]) -> Iterator[str]:
+    """One word or a few for each kind of value."""
+    if "anyOf" in schema:
+        for option in schema["anyOf"]:
+            yield from _options(option)
+    elif "enum" in schema or "const" in schema:
+        yield from (f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    elif schema.get("type") == "boolean":
+        yield from ("`true`", "`false`")
+    elif schema.get("type") != "null":
+        yield _kind_of_value(schema)
+
+
+def _kind_of_value(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type", "object" if "$ref" in schema else "")
     if kind == "integer" and "maximum" in schema:
         return f"a whole number from {schema['minimum']} to {schema['maximum']}"
     if kind == "integer" and schema.get("exclusiveMinimum") == 0:
         return "a whole number from 1"
     if kind == "string" and schema.get("maxLength") == 1:
         return "one character"
-    if kind == "array" and schema.get("items", {}).get("type") == "string":
-        return "a list of texts"
-    if kind == "array" and "enum" in schema.get("items", {}):
-        return f"a list of {_in_words(schema['items'])}"
-    if kind == "object" and schema.get("additionalProperties"):
-        return "texts by name" if schema["additionalProperties"] == {"type": "string"} else "entries by name"
-    return _WORDS.get(kind, kind)
+    if kind == "array":
+        inner = schema.get("items", {})
+        return {"string": "a list of texts", None: "a list of sections"}.get(inner.get("type"), "a list")
+    if kind == "object":
+        entries_of = schema.get("additionalProperties") or next(iter(schema.get("patternProperties", {}).values()), None)
+        return "a section" if not entries_of else "texts by name" if entries_of == {"type": "string"} else "entries by name"
+    return {"string": "a text", "integer": "a whole number", "number": "a number"}.get(kind, "any value")
 
 
 def _default(name: str) -> str:
@@ -107,7 +120,8 @@ def page(name: str) -> str:
         named = None if in_block else _NAMED_HEADING.match(line)
         if line.startswith("```") and in_block:
             kind, _, more = line.removeprefix("```").partition(" ")
-            lines += [f"`{more}`:", ""] if kind in ("csv", "yaml") and more not in ("", "frame", "given") else []
+            label = "gives" if kind == "result" else f"`{more}`:" if more not in ("", *_SETTINGS_OF_EXAMPLES) else ""
+            lines += [label, ""] if label else []
             line = f"```{kind if kind in ('yaml', 'console') else ''}"
         lines.append(line)
         if named and (known := facts(named[1])):
@@ -136,18 +150,27 @@ def shown(entry: Entry) -> str:
 
 
 def _example(block: Block) -> Iterator[str]:
-    if block.name:
-        yield f"    {block.name}:"
+    label = "gives" if block.kind == "result" else f"{block.name}:" if block.name else ""
+    yield from ([f"  {label}"] if label else [])
     yield from (f"    {line}" for line in block.text.splitlines())
 
 
 def _paragraphs(text: str) -> Iterator[str]:
     for paragraph in filter(None, (part.strip() for part in text.split("\n\n"))):
-        if paragraph.startswith(("|", "- ", "1. ")):
+        if paragraph.startswith("|"):
+            yield from _table([_plain(line).strip("| ").split(" | ") for line in paragraph.splitlines()])
+        elif paragraph.startswith(("- ", "1. ")):
             yield from (_plain(line) for line in paragraph.splitlines())
         else:
             yield from textwrap.wrap(_plain(" ".join(paragraph.split())), _WIDTH)
         yield ""
+
+
+def _table(rows: list[list[str]]) -> Iterator[str]:
+    cells = [row for row in rows if len(row) == len(rows[0])]  # the line below the headings has no cells
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield f"  {'  '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))}".rstrip()
 
 
 def _plain(text: str) -> str:
