@@ -87,7 +87,7 @@ SAMPLES = {
     "text": "item", "number": "kg", "yes/no": "adr", "date": "ready", "time": "at",
     "list of number": "[kg]", "list of date": "[ready]", "list of any": "[item]",
 }  # fmt: skip
-TYPES = {"text": Type.TEXT, "number": Type.NUMBER, "yes/no": Type.FLAG, "date": Type.MOMENT, "time": Type.SPAN}
+TYPES = {"list": Type.ANY, "text": Type.TEXT, "number": Type.NUMBER, "yes/no": Type.FLAG, "date": Type.MOMENT, "time": Type.SPAN}
 WORD = re.compile(rf"(?<![.$\w])(?:{'|'.join(sorted(map(re.escape, SAMPLES), key=len, reverse=True))})(?!\w)")
 
 
