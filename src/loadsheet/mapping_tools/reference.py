@@ -18,10 +18,11 @@ from typing import Any, NamedTuple, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from loadsheet.contract import WRITES
 from loadsheet.mapping.schema import Column, Derived, Leaf, MappingSpec, Target, ZoneSpec
 from loadsheet.mapping.yamlfile import yaml_values
 
-PAGES = ("mapping", "source", "columns", "lookups", "payload", "checks", "expressions")
+PAGES = ("mapping", "source", "columns", "lookups", "payload", "targets", "checks", "expressions")
 """The pages in the order in which a reader wants them."""
 
 PLAIN_SECTIONS: Mapping[str, type[BaseModel]] = {
@@ -32,6 +33,12 @@ PLAIN_SECTIONS: Mapping[str, type[BaseModel]] = {
     "source.timezone": ZoneSpec,
 }
 """The sections that `MappingSpec` holds as plain values, and what is written in them."""
+
+TARGETS = (*(operation.name for operation in WRITES), "order.upsert", "tender.upsert")
+"""The operations that a record may become."""
+
+FIELDS = "{fields}"
+"""The line of an entry of a target where the fields of its record are listed."""
 
 OF_LISTS = ("payload.each", "payload.item", "payload.ordered", "payload.list")
 """The keys of lists under `payload`, which have no model."""
@@ -68,7 +75,7 @@ class Entry:
         """Its paragraphs without examples and tables, one line each."""
         texts = (part for part in parts_of(self.text) if isinstance(part, str))
         paragraphs = (" ".join(paragraph.split()) for text in texts for paragraph in text.split("\n\n"))
-        return "\n".join(paragraph for paragraph in paragraphs if paragraph and not paragraph.startswith("|"))
+        return "\n".join(paragraph for paragraph in paragraphs if paragraph and not paragraph.startswith(("|", FIELDS)))
 
     @property
     def blocks(self) -> tuple[Block, ...]:

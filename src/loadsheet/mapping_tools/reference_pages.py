@@ -11,9 +11,10 @@ from typing import Any, get_args
 
 from pydantic_core import PydanticUndefined
 
+from loadsheet.contract import BY_NAME, EXPECTED, Field
 from loadsheet.mapping.schema import Column, ColumnType
 from loadsheet.mapping_tools.json_schema import Json, mapping_schema
-from loadsheet.mapping_tools.reference import PAGES, Block, Entry, entries, keys, page_source, parts_of
+from loadsheet.mapping_tools.reference import FIELDS, PAGES, Block, Entry, entries, keys, page_source, parts_of
 
 GENERATED = "<!-- Made from src/loadsheet/mapping_tools/reference/{page}.md. Change that file, then run LOADSHEET_REWRITE=1 pytest {test}. -->"
 TEST = "tests/mapping_tools/test_reference.py"
@@ -105,13 +106,30 @@ def _either(words: list[str], link: str = "or") -> str:
     return f"{', '.join(first)} {link} {last}" if first else last
 
 
+def fields_table(target: str) -> list[str]:
+    """The fields of a target's record as a table in Markdown; of an update, what differs from its creation."""
+    operation = BY_NAME[target]
+    creation = BY_NAME.get(f"{operation.subject}.create")
+    if creation is not None and creation is not operation and creation.record is operation.record:
+        required = [f"`{field.name}`" for field in operation.record.fields if field.is_required(creates=False)]
+        return [f"It has the fields of `{creation.name}`. Required: {_either(required, 'and')}."]
+    rows = [_field_row(path, field, creates=operation.creates) for path, field in operation.record.walk()]
+    return ["| Field | Holds | Required | Meaning |", "|---|---|---|---|", *rows]
+
+
+def _field_row(path: str, field: Field, *, creates: bool) -> str:
+    known = f": {', '.join(field.known)}" if field.known else ""
+    required = "yes" if field.is_required(creates=creates) else ""
+    return f"| `{path}` | {EXPECTED[field.kind]} | {required} | {field.meaning}{known} |"
+
+
 # ---- pages ----
 
 
 def page(name: str) -> str:
     """A page as it stands in `docs/mapping`: the texts, a list of its names, and the facts below each heading."""
     lines = [GENERATED.format(page=name, test=TEST), ""]
-    in_block, listed = False, False
+    in_block, listed, entry = False, False, ""
     for line in page_source(name).splitlines():
         in_block ^= line.startswith("```")
         if line.startswith("## ") and not in_block and not listed:
@@ -123,7 +141,8 @@ def page(name: str) -> str:
             label = "gives" if kind == "result" else f"`{more}`:" if more not in ("", *_SETTINGS_OF_EXAMPLES) else ""
             lines += [label, ""] if label else []
             line = f"```{kind if kind in ('yaml', 'console') else ''}"
-        lines.append(line)
+        entry = named[1] if named else entry
+        lines += fields_table(entry) if line == FIELDS and not in_block else [line]
         if named and (known := facts(named[1])):
             lines += ["", f"*{known}*"]
     return "\n".join(lines) + "\n"
@@ -145,7 +164,11 @@ def shown(entry: Entry) -> str:
     """An entry for a terminal: plain text, examples indented."""
     lines = [entry.name, *([_plain(known)] if (known := facts(entry.name)) else []), ""]
     for part in parts_of(entry.text):
-        lines += [*_example(part), ""] if isinstance(part, Block) else _paragraphs(part)
+        if isinstance(part, Block):
+            lines += [*_example(part), ""]
+        else:
+            fields = "\n".join(fields_table(entry.name)) if FIELDS in part else ""
+            lines += _paragraphs(part.replace(FIELDS, fields))
     return "\n".join(lines).rstrip()
 
 
