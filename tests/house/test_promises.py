@@ -21,7 +21,9 @@ DOCUMENTS = (
     "mappings/README.md",
     "docs/nightly.md",
 )
-TESTED_PAGES = tuple(sorted(path.relative_to(TESTS.parent).as_posix() for path in (TESTS.parent / "docs/mapping").glob("*.md")))
+TESTED_PAGES = tuple(
+    sorted(path.relative_to(TESTS.parent).as_posix() for path in (TESTS.parent / "docs/mapping").glob("*.md"))
+)
 """Every section has examples that `mapping_tools/test_reference.py` runs; some promise more."""
 WITHOUT_PROMISES = {"Guides"}
 HIDING = ("sweep", "alone")  # markers of tests that `make test` leaves out

@@ -197,7 +197,9 @@ def _cells(mapping, fragment, text, folder):
 
 def _last(shown, fragment):
     """The columns of which an example shows the values: all, or the only one that is about a row."""
-    alone = [column for column in shown if column.spec.lookup_with or (column.spec.pad_left and column.spec.pad_left.when)]
+    alone = [
+        column for column in shown if column.spec.lookup_with or (column.spec.pad_left and column.spec.pad_left.when)
+    ]
     return alone or shown
 
 

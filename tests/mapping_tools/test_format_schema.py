@@ -85,7 +85,9 @@ def sections():
 
 
 def test_every_key_is_explained_with_the_words_of_the_reference():
-    properties = {f"{name}.{key}": one for name, found in sections().items() for key, one in found["properties"].items()}
+    properties = {
+        f"{name}.{key}": one for name, found in sections().items() for key, one in found["properties"].items()
+    }
     explained = meanings()
     assert {name for name, found in properties.items() if not found.get("description")} == set()
     assert properties.keys() == explained.keys()

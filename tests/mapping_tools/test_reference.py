@@ -81,7 +81,9 @@ def test_the_pages_are_made_from_the_entries_and_the_code(name):
     path = DOCS / f"{name}.md"
     if REWRITE:
         path.write_text(page(name), encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == page(name), "run the test with LOADSHEET_REWRITE=1 and look at the difference"
+    assert path.read_text(encoding="utf-8") == page(name), (
+        "run the test with LOADSHEET_REWRITE=1 and look at the difference"
+    )
 
 
 # ---- types of expressions ----
@@ -90,7 +92,14 @@ SAMPLES = {
     "text": "item", "number": "kg", "yes/no": "adr", "date": "ready", "time": "at",
     "list of number": "[kg]", "list of date": "[ready]", "list of any": "[item]",
 }  # fmt: skip
-TYPES = {"list": Type.ANY, "text": Type.TEXT, "number": Type.NUMBER, "yes/no": Type.FLAG, "date": Type.MOMENT, "time": Type.SPAN}
+TYPES = {
+    "list": Type.ANY,
+    "text": Type.TEXT,
+    "number": Type.NUMBER,
+    "yes/no": Type.FLAG,
+    "date": Type.MOMENT,
+    "time": Type.SPAN,
+}
 WORD = re.compile(rf"(?<![.$\w])(?:{'|'.join(sorted(map(re.escape, SAMPLES), key=len, reverse=True))})(?!\w)")
 
 
@@ -150,14 +159,28 @@ def test_help_shows_all_entries_of_a_name_that_several_keys_have(tmp_path):
     assert [line for line in done.stdout.splitlines() if line in names] == names
 
 
+def test_help_explains_a_field_of_the_payload_and_a_target(tmp_path):
+    field = loadsheet(tmp_path, "mapping", "help", "chargeable_weight_uom")
+    assert field.stdout.splitlines() == [
+        "chargeable_weight_uom  (a field of the payload)",
+        "Unit of the chargeable weight: G, KG, Ton. It holds a text.",
+        "Required in order.create.",
+        "Optional in order.update.",
+    ]
+    target = loadsheet(tmp_path, "mapping", "help", "order.create").stdout
+    assert re.search(r"^  packages\[\]\.weight +a number +Weight", target, re.MULTILINE)
+
+
 def test_help_without_a_name_lists_every_name(tmp_path):
     done = loadsheet(tmp_path, "mapping", "help")
     listed = {line.strip().split("  ")[0] for line in done.stdout.splitlines() if line.startswith("  ")}
     assert listed == set(entries())
-    assert "  $sum           The sum of numbers; 0 for none." in done.stdout
+    assert re.search(r"^  \$sum +The sum of numbers; 0 for none\.$", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("name", "meant"), [("padleft", "pad_left"), ("$summ", "$sum"), ("source.fodl", "source.fold")])
+@pytest.mark.parametrize(
+    ("name", "meant"), [("padleft", "pad_left"), ("$summ", "$sum"), ("source.fodl", "source.fold")]
+)
 def test_an_unknown_name_is_refused_with_the_closest_one(tmp_path, name, meant):
     done = loadsheet(tmp_path, "mapping", "help", name)
     assert (done.returncode, done.stdout) == (2, "")

@@ -11,22 +11,22 @@ from loadsheet.mapping.words import closest_or_known
 @click.argument("name", required=False)
 @JSON
 def explain(name: str | None, *, as_json: bool) -> None:
-    """Explain NAME: a key (`pad_left`, `source.fold`), a function (`$sum`), an attribute (`.as_upper`) or an operator (`??`) of mapping files.
+    """Explain NAME: a key (`pad_left`, `source.fold`), a function (`$sum`), an operator (`??`), a target (`order.create`) or a field of the payload.
 
     Each example is shown with its result. Without NAME, all names are listed. In a shell, write '$sum' in single quotes, or sum.
     """
+    from loadsheet.mapping_tools import reference_pages as pages
     from loadsheet.mapping_tools.reference import entries, find
-    from loadsheet.mapping_tools.reference_pages import as_json as json_of
-    from loadsheet.mapping_tools.reference_pages import overview, shown
 
     found = find(name) if name is not None else list(entries().values())
-    if name is not None and not found:
+    fields = pages.fields_named(name) if name is not None else []
+    if not found and not fields:
         short = {known.rpartition(".")[2] or known: known for known in entries()}
-        hint = closest_or_known(name, [*entries(), *short], most=8)
+        hint = closest_or_known(name or "", [*entries(), *short], most=8)
         raise click.UsageError(f'"{name}" is not a word of mapping files; {hint}')
     if as_json:
-        print_json([json_of(entry) for entry in found])
+        print_json([*(pages.as_json(entry) for entry in found), *fields])
     elif name is None:
-        click.echo(overview())
+        click.echo(pages.overview())
     else:
-        click.echo("\n\n".join(shown(entry) for entry in found))
+        click.echo("\n\n".join([*map(pages.shown, found), *map(pages.shown_field, fields)]))

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from pydantic_core import PydanticUndefined
 
-from loadsheet.contract import BY_NAME, EXPECTED, Field
+from loadsheet.contract import BY_NAME, EXPECTED, WRITES, Field
 from loadsheet.mapping.schema import Column, ColumnType
 from loadsheet.mapping_tools.json_schema import Json, mapping_schema
 from loadsheet.mapping_tools.reference import FIELDS, PAGES, Block, Entry, entries, keys, page_source, parts_of
@@ -87,8 +87,16 @@ def _kind_of_value(schema: Mapping[str, Any]) -> str:
         inner = schema.get("items", {})
         return {"string": "a list of texts", None: "a list of sections"}.get(inner.get("type"), "a list")
     if kind == "object":
-        entries_of = schema.get("additionalProperties") or next(iter(schema.get("patternProperties", {}).values()), None)
-        return "a section" if not entries_of else "texts by name" if entries_of == {"type": "string"} else "entries by name"
+        entries_of = schema.get("additionalProperties") or next(
+            iter(schema.get("patternProperties", {}).values()), None
+        )
+        return (
+            "a section"
+            if not entries_of
+            else "texts by name"
+            if entries_of == {"type": "string"}
+            else "entries by name"
+        )
     return {"string": "a text", "integer": "a whole number", "number": "a number"}.get(kind, "any value")
 
 
@@ -118,34 +126,66 @@ def fields_table(target: str) -> list[str]:
 
 
 def _field_row(path: str, field: Field, *, creates: bool) -> str:
-    known = f": {', '.join(field.known)}" if field.known else ""
     required = "yes" if field.is_required(creates=creates) else ""
-    return f"| `{path}` | {EXPECTED[field.kind]} | {required} | {field.meaning}{known} |"
+    return f"| `{path}` | {EXPECTED[field.kind]} | {required} | {field.meaning}{_known(field)} |"
+
+
+def _known(field: Field) -> str:
+    return f": {', '.join(field.known)}" if field.known else ""
+
+
+def fields_named(name: str) -> list[Json]:
+    """The fields of the interface with this name or path, each with the operations whose record has it. Empty if there is none."""
+    found: dict[tuple[str, str], Json] = {}
+    for operation in WRITES:
+        for path, field in operation.record.walk():
+            if name in (path, field.name, *field.spellings):
+                text = _meaning(field)
+                known = found.setdefault((path, text), {"name": path, "text": text, "required": [], "optional": []})
+                known["required" if field.is_required(creates=operation.creates) else "optional"].append(operation.name)
+    return list(found.values())
+
+
+def _meaning(field: Field) -> str:
+    return f"{field.meaning}{_known(field)}. It holds {EXPECTED[field.kind]}."
+
+
+def shown_field(found: Json) -> str:
+    """A field of the interface for a terminal."""
+    lines = [f"{found['name']}  (a field of the payload)", *textwrap.wrap(found["text"], _WIDTH)]
+    lines += [f"Required in {_either(found['required'], 'and')}."] if found["required"] else []
+    lines += [f"Optional in {_either(found['optional'], 'and')}."] if found["optional"] else []
+    return "\n".join(lines)
 
 
 # ---- pages ----
 
 
 def page(name: str) -> str:
-    """A page as it stands in `docs/mapping`: the texts, a list of its names, and the facts below each heading."""
+    """A page as it stands in `docs/mapping`: the texts, a list of its names, and what the code knows below each heading."""
     lines = [GENERATED.format(page=name, test=TEST), ""]
-    in_block, listed, entry = False, False, ""
+    in_block, is_listed, entry = False, False, ""
     for line in page_source(name).splitlines():
-        in_block ^= line.startswith("```")
-        if line.startswith("## ") and not in_block and not listed:
-            lines += [*_contents(name), ""]
-            listed = True
+        if line.startswith("```"):
+            in_block = not in_block
+            lines += _opened(line) if in_block else [line]
+            continue
         named = None if in_block else _NAMED_HEADING.match(line)
-        if line.startswith("```") and in_block:
-            kind, _, more = line.removeprefix("```").partition(" ")
-            label = "gives" if kind == "result" else f"`{more}`:" if more not in ("", *_SETTINGS_OF_EXAMPLES) else ""
-            lines += [label, ""] if label else []
-            line = f"```{kind if kind in ('yaml', 'console') else ''}"
+        if line.startswith("## ") and not in_block and not is_listed:
+            lines += [*_contents(name), ""]
+            is_listed = True
         entry = named[1] if named else entry
-        lines += fields_table(entry) if line == FIELDS and not in_block else [line]
-        if named and (known := facts(named[1])):
+        lines += fields_table(entry) if line == FIELDS else [line]
+        if named and (known := facts(entry)):
             lines += ["", f"*{known}*"]
     return "\n".join(lines) + "\n"
+
+
+def _opened(fence: str) -> list[str]:
+    """The first line of a block, and before it what the block is, if that is not clear."""
+    kind, _, more = fence.removeprefix("```").partition(" ")
+    label = "gives" if kind == "result" else f"`{more}`:" if more not in ("", *_SETTINGS_OF_EXAMPLES) else ""
+    return [*([label, ""] if label else []), f"```{kind if kind in ('yaml', 'console') else ''}"]
 
 
 def _contents(name: str) -> Iterator[str]:
