@@ -132,6 +132,27 @@ def test_every_path_and_every_link_leads_somewhere():
     assert [path for path in paths if not path.exists()] == []
 
 
+def anchors(text):
+    """The anchors of the headings of a page, as GitHub makes them."""
+    without_blocks = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    slugs = [
+        re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", without_blocks, re.MULTILINE)
+    ]
+    return {
+        f"{slug}-{slugs[:place].count(slug)}" if slug in slugs[:place] else slug for place, slug in enumerate(slugs)
+    }
+
+
+def test_every_link_to_a_heading_leads_to_one():
+    wrong = []
+    for page in (FILE, *GUIDES, *(ROOT / "docs" / "mapping").glob("*.md")):
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+            there = page.parent / target if target else page
+            wrong += [] if anchor in anchors(there.read_text(encoding="utf-8")) else [f"{page.name}: {target}#{anchor}"]
+    assert wrong == []
+
+
 def test_the_readme_leads_to_every_guide():
     linked = {(ROOT / target).resolve() for target in re.findall(r"\]\(([^)#:]+)\)", README)}
     assert set(GUIDES) <= linked

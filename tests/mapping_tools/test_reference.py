@@ -197,11 +197,16 @@ def test_help_as_json(tmp_path):
 
 
 @pytest.mark.journey
-def test_the_tutorial_goes_as_it_says(tmp_path):
-    path = DOCS / "tutorial.md"
-    text = path.read_text(encoding="utf-8")
-    found = carried_out(text, tmp_path)
+@pytest.mark.parametrize("name", ["tutorial", "README"])
+def test_the_commands_of_a_page_print_what_it_shows(tmp_path, name):
+    path = DOCS / f"{name}.md"
+    found = carried_out(path.read_text(encoding="utf-8"), tmp_path)
     if REWRITE:
         path.write_text(found, encoding="utf-8")
-    assert found == path.read_text(encoding="utf-8")
-    assert "All 3 orders agree" in found
+    assert found == path.read_text(encoding="utf-8"), "run the test with LOADSHEET_REWRITE=1 and look at the difference"
+
+
+def test_the_tutorial_ends_with_accepted_orders():
+    run = (DOCS / "tutorial.md").read_text(encoding="utf-8").split("$ loadsheet run\n")[1].split("```")[0]
+    assert "3 orders" in run
+    assert "4 read = 4 accepted" in run

@@ -5,6 +5,7 @@ Adds to each entry what the code knows: the values that a key takes, its default
 
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_args
@@ -189,12 +190,27 @@ def _opened(fence: str) -> list[str]:
 
 
 def _contents(name: str) -> Iterator[str]:
+    """The names of a page, each with a link to its heading."""
     yield from ("| Name | Meaning |", "|---|---|")
+    anchors = _anchors(page_source(name))
     for entry in entries().values():
         if entry.page == name:
-            anchor = re.sub(r"[^\w-]", "", entry.name.casefold().replace(" ", "-"))
-            shown_name = f"[`{entry.name}`](#{anchor})" if anchor.strip("-") else f"`{entry.name}`"
+            anchor = anchors[f"`{entry.name}`"]
+            shown_name = f"[`{entry.name}`](#{anchor})" if anchor else f"`{entry.name}`"
             yield f"| {shown_name} | {_first_sentence(entry)} |"
+
+
+def _anchors(text: str) -> dict[str, str]:
+    """The headings of a page with their anchors, as GitHub makes them. Empty for a heading without letters."""
+    found: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    for heading in (line for part in parts_of(text) if isinstance(part, str) for line in part.splitlines()):
+        if heading.startswith("#"):
+            title = heading.lstrip("#").strip()
+            slug = re.sub(r"[^\w -]", "", title.casefold()).replace(" ", "-")
+            found[title] = (f"{slug}-{seen[slug]}" if seen[slug] else slug) if slug.strip("-") else ""
+            seen[slug] += 1
+    return found
 
 
 # ---- the terminal ----
