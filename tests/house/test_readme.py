@@ -19,6 +19,7 @@ FILE = ROOT / "README.md"
 README = FILE.read_text(encoding="utf-8")
 GUIDES = [
     ROOT / "mappings" / "README.md",
+    ROOT / "docs" / "mapping" / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 TEXTS = {path.name: path.read_text(encoding="utf-8") for path in (FILE, *sorted((ROOT / "docs").glob("*.md")))}
@@ -147,10 +148,31 @@ def test_the_mapping_of_the_readme_loads(tmp_path):
 
 def test_every_path_and_every_link_leads_somewhere():
     paths = {ROOT / path for path in re.findall(r"`((?:src|tests|mappings)/[\w./-]+)`", WORDS)}
-    for guide in (FILE, *GUIDES):
+    for guide in (FILE, *GUIDES, *(ROOT / "docs" / "mapping").glob("*.md")):
         targets = re.findall(r"\]\(([^)#:]+)\)", guide.read_text(encoding="utf-8"))
         paths |= {guide.parent / target for target in targets}
     assert [path for path in paths if not path.exists()] == []
+
+
+def anchors(text):
+    """The anchors of the headings of a page, as GitHub makes them."""
+    without_blocks = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    slugs = [
+        re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", without_blocks, re.MULTILINE)
+    ]
+    return {
+        f"{slug}-{slugs[:place].count(slug)}" if slug in slugs[:place] else slug for place, slug in enumerate(slugs)
+    }
+
+
+def test_every_link_to_a_heading_leads_to_one():
+    wrong = []
+    for page in (FILE, *GUIDES, *(ROOT / "docs" / "mapping").glob("*.md")):
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+            there = page.parent / target if target else page
+            wrong += [] if anchor in anchors(there.read_text(encoding="utf-8")) else [f"{page.name}: {target}#{anchor}"]
+    assert wrong == []
 
 
 def test_the_readme_leads_to_every_guide():

@@ -1,6 +1,6 @@
 """Every option of a column with every other (E5): a pair is refused when the mapping is loaded, or gives what the reference says.
 
-`reference` is a second converter of a few lines, written from `mappings/README.md`. It shares no code with the one under test.
+`reference` is a second converter of a few lines, written from `docs/mapping/columns.md`. It shares no code with the one under test.
 """
 
 import re
@@ -187,7 +187,7 @@ def flagged(_, said, text):
 
 
 def has_no_meaning(type_, names, said):
-    """Whether a pair has to be refused at load, as `mappings/README.md` says."""
+    """Whether a pair has to be refused at load, as `docs/mapping/columns.md` says."""
     if {"file", "part_of"} <= names or ("fill_down" in names and names & {"file", "part_of"}):
         return True
     if "one_of" in said and "lookup" in said:

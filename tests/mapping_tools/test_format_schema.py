@@ -11,7 +11,8 @@ from command_in_process import loadsheet
 from loadsheet.contract import WRITES, Assumptions
 from loadsheet.mapping import lint
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.json_schema import DIALECT, MEANINGS, mapping_schema
+from loadsheet.mapping_tools.json_schema import DIALECT, mapping_schema
+from loadsheet.mapping_tools.reference import meanings
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "mappings").glob("*.yaml"))
@@ -77,15 +78,31 @@ def test_what_the_schema_refuses_lint_refuses_too(tmp_path, name):
         assert lint(path, Assumptions()), what
 
 
-def test_every_key_has_a_meaning_and_every_meaning_a_key():
-    sections = {name: found for name, found in SCHEMA["$defs"].items() if not name.startswith("payload.")}
-    keys = {f"{name}.{key}" for name, found in sections.items() for key in found["properties"]}
-    keys |= {f"MappingSpec.{key}" for key in SCHEMA["properties"]}
-    assert keys == set(MEANINGS)
-    described = [
-        found["properties"][key].get("description") for found in sections.values() for key in found["properties"]
-    ]
-    assert all(described)
+def sections():
+    """The sections by the name of their model, with the whole file as `MappingSpec`."""
+    found = {name: found for name, found in SCHEMA["$defs"].items() if not name.startswith("payload.")}
+    return {**found, "MappingSpec": SCHEMA}
+
+
+def test_every_key_is_explained_with_the_words_of_the_reference():
+    properties = {
+        f"{name}.{key}": one for name, found in sections().items() for key, one in found["properties"].items()
+    }
+    explained = meanings()
+    assert {name for name, found in properties.items() if not found.get("description")} == set()
+    assert properties.keys() == explained.keys()
+    pad = properties["Column.pad_left"]
+    assert pad["description"].startswith("Fills a text up on the left. This brings back the zeros")
+    assert pad["examples"] == [{"to": 5, "with": "0"}]
+
+
+def test_the_examples_that_editors_show_are_valid_values():
+    wrong = []
+    for name, found in sections().items():
+        for key, one in found["properties"].items():
+            validator = jsonschema.Draft202012Validator({**one, "$defs": SCHEMA["$defs"]})
+            wrong += [f"{name}.{key}: {value}" for value in one.get("examples", []) if not validator.is_valid(value)]
+    assert wrong == []
 
 
 def test_editors_know_the_fields_of_each_operation():

@@ -1,4 +1,6 @@
-"""`loadsheet mapping suggest`, `lint`, `template` and `schema`: files for an author and for a shipper. The other verbs are in `mapping_results`."""
+"""`loadsheet mapping suggest`, `lint`, `template` and `schema`: files for an author and for a shipper. `help` is in `mapping_help`, the other
+verbs in `mapping_results`.
+"""
 
 import sys
 import unicodedata
@@ -7,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from loadsheet.cli.mapping_help import explain
 from loadsheet.cli.mapping_results import diff, home_of, mapping_named, preview, test
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, Target, load, together
 from loadsheet.cli.output import counted, print_json, say
@@ -20,7 +23,7 @@ _WIDE = frozenset("WF")  # East Asian letters that take two places on a terminal
 _SHOWN = 160  # characters of a line; longer lines are cut on both sides of the place
 
 
-@click.group(commands=(preview, test, diff))
+@click.group(commands=(explain, preview, test, diff))
 def mapping() -> None:
     """Mapping files: what the shipper sends, and what the exchange gets."""
 

@@ -1,6 +1,6 @@
 """Texts: trimmed, composed, padded, measured, matched, looked up in lists and code tables, and split.
 
-`mappings/README.md` states the order of these steps. Two steps wait until the whole row is read: padding with a condition, and code
+`docs/mapping/columns.md` states the order of these steps. Two steps wait until the whole row is read: padding with a condition, and code
 tables with several keys. Knows no row, no number and no date.
 
 """

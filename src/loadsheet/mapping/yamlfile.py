@@ -178,6 +178,12 @@ def read_yaml(path: Path) -> YamlFile:
     return file
 
 
+def yaml_values(text: str) -> Any:
+    """The values of a YAML text that is known to be valid, such as an example of the reference."""
+    node = _compose(text)
+    return None if node is None else _Reader(YamlFile(Path())).value(node, ())
+
+
 def _too_deep(content: bytes) -> tuple[int, int]:
     """The place where a file is nested too deeply."""
     depth = 0

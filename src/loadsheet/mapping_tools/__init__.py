@@ -5,5 +5,6 @@
 - `explain.py`: the origin of each value of a document
 - `comparison.py`: two mappings on the same files, and golden tests
 - `template.py`: the workbook that a shipper fills in
+- `reference.py`: what every key and function means, with examples; `reference_pages.py` shows it
 - `json_schema.py`: the JSON Schema of mapping files
 """

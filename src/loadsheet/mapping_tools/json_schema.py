@@ -1,7 +1,7 @@
 """The JSON Schema of the mapping format (draft 2020-12), made from the models that read a mapping and from the contract.
 
-Owns: the combination of both into one schema for editors: keys, types and words of `mapping/schema.py` with their meaning, and under
-`payload:` the fields of the record that `target` names. The schema is as strict as possible. Checks across sections (does this column
+Owns: the combination of both into one schema for editors: keys, types and words of `mapping/schema.py`, and under
+`payload:` the fields of the record that `target` names. The texts and examples come from `reference.py`. The schema is as strict as possible. Checks across sections (does this column
 exist?) need `lint`.
 """
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from loadsheet.contract import EXPECTED, WRITES, Field, Kind, Operation, Record, When
 from loadsheet.mapping.schema import SOURCES_OF_A_VALUE, Column, Derived, Leaf, MappingSpec, Target, ZoneSpec
+from loadsheet.mapping_tools.reference import entries, meanings
 
 Json = dict[str, Any]
 
@@ -24,7 +25,6 @@ _SETS: Json = {
         {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
     ]
 }
-_NUMBER_TEXT = "pattern"  # pydantic also allows a Decimal as text with a pattern; a mapping has a number
 
 
 def mapping_schema() -> Json:
@@ -92,8 +92,10 @@ def _loosened(schema: Json) -> Json:
         return {"anyOf": [bare["items"], bare]}
     if "anyOf" in bare:
         options = [_loosened(option) for option in bare["anyOf"]]
-        is_number = any(option.get("type") == "number" for option in options)
-        kept = [option for option in options if not (is_number and _NUMBER_TEXT in option)]
+        is_number = any(
+            option.get("type") == "number" for option in options
+        )  # pydantic takes a Decimal as text as well
+        kept = [option for option in options if not (is_number and option.get("type") == "string")]
         nothing = {"type": "null"}
         kept = [option for option in kept if option != nothing] or kept
         return kept[0] if len(kept) == 1 else {**bare, "anyOf": kept}
@@ -103,8 +105,12 @@ def _loosened(schema: Json) -> Json:
 
 
 def _described(key: str, schema: Json) -> Json:
-    meaning = MEANINGS.get(key, "")
-    return {"description": meaning, **schema} if meaning else schema
+    """The schema of a key with its entry of the reference, as editors show it: its texts, and its values in the examples."""
+    entry = meanings().get(key)
+    if entry is None:
+        return schema
+    examples = {"examples": entry.values} if entry.values else {}
+    return {"description": entry.prose.replace("`", ""), **examples, **schema}
 
 
 def _by_table(definition: str) -> Json:
@@ -154,159 +160,10 @@ def _list_of(item: Json, record: Record, defs: Json) -> Json:
     when = {"type": "string", "description": "The entry is sent if this condition holds."}
     name = f"payload.{record.name.replace(' ', '')}.entry"
     defs[name] = {**entry, "properties": {"when": when, **entry["properties"]}}
-    ordered = {"type": "boolean", "description": "The order of the rows is content: a different order is a change."}
-    rows = {"type": "string", "description": "A table: one item for each of its rows."}
+    said = {key: entries()[f"payload.{key}"].prose.replace("`", "") for key in ("each", "ordered", "list")}
+    ordered = {"type": "boolean", "description": said["ordered"]}
+    rows = {"type": "string", "description": said["each"]}
     each = _object({"each": rows, "ordered": ordered, "item": item}, ["each", "item"])
-    entries = _object({"list": {"type": "array", "items": {"$ref": f"{_DEFS}{name}"}}}, ["list"])
-    return {"anyOf": [each, entries, _object({"value": {"const": []}}, ["value"])]}
-
-
-# ---- descriptions of the keys ----
-
-
-MEANINGS: dict[str, str] = {
-    "MappingSpec.mapping": "The name of this mapping in documents, reports and the ledger.",
-    "MappingSpec.version": "Increase it with every relevant change. It is stored with every document beside the content hash.",
-    "MappingSpec.description": "The owner and purpose of the sheet.",
-    "MappingSpec.target": "The operation that each record becomes.",
-    "MappingSpec.source": "The files and their notation.",
-    "MappingSpec.columns": "The shipper's columns by name; with several tables by table and name.",
-    "MappingSpec.lookups": "Code tables: CSV files beside the mapping.",
-    "MappingSpec.calendars": "Calendars of working days by name, for expressions such as $add_working_days(day, 3).",
-    "MappingSpec.group": "The rows that form one record. Without it, each row of the main table is a record.",
-    "MappingSpec.constants": "Values that the payload uses with const; they may be nested.",
-    "MappingSpec.derived": "Values computed for every row and used like columns.",
-    "MappingSpec.payload": "The record for the exchange, with the exchange's field names.",
-    "MappingSpec.checks": "Rules for records, with the message for the shipper if a rule fails.",
-    "MappingSpec.batch": "The number of records in one call.",
-    "MappingSpec.order": "Columns by which records are sorted before they are sent.",
-    "Source.files": "Patterns of file names: * ? and {placeholder}; one without a slash matches in any folder.",
-    "Source.companions": "Files that belong to each main file, by role: files with the same {placeholder} value form a set.",
-    "Source.complete_when": "A trigger file: the set is read only when this file exists.",
-    "Source.encoding": "Encodings of text files, tried in order.",
-    "Source.delimiter": "Delimiters of text files; the one that finds most columns is used.",
-    "Source.quote": "The quote character of text files, doubled inside values; none if values are not quoted.",
-    "Source.escape": "The escape character of text files.",
-    "Source.blank": "Texts that count as blank in every column, such as n/a.",
-    "Source.locale": "The locale of numbers, month names and countries, such as de_DE.",
-    "Source.dates": "Formats of text dates, tried in order; date cells of a workbook need none.",
-    "Source.timezone": "The time zone of the file's local times: a name, or {col, default} if a column has it.",
-    "Source.fold": "Which of two equal local times to use when clocks go back.",
-    "Source.units": "Further words for units, such as {colis: kg}.",
-    "Source.tables": "The tables of the files by name. One is the main table; the others are joined to it.",
-    "TableSpec.file": "The role of the file with this table.",
-    "TableSpec.sheet": "Possible names of the sheet; the first one that exists is read.",
-    "TableSpec.header_row": "The row with the headings, or auto: the first row with all required headings.",
-    "TableSpec.ignore_rows": "A condition; rows that meet it are left out and counted as ignored.",
-    "TableSpec.join": "How rows of this table relate to the main table.",
-    "Join.to": "The main table.",
-    "Join.on": "Columns of this table and the equal columns of the other table.",
-    "Join.missing": "The result for a row of the main table without a partner in this table.",
-    "Join.extra": "The result for a row of this table without a partner in the main table.",
-    "ZoneSpec.col": "The column of type timezone with each row's zone.",
-    "ZoneSpec.default": "The zone if that column is blank.",
-    "Column.label": "The heading in the sheet; compared without case, accents and punctuation around it.",
-    "Column.aliases": "Other accepted headings of the column.",
-    "Column.type": "The type of the cells.",
-    "Column.required": "A blank cell is an error.",
-    "Column.key": "The column is part of the record's key.",
-    "Column.default": "The value of a blank cell.",
-    "Column.blank": "Texts that count as blank, such as n/a.",
-    "Column.example": "An example cell for the template.",
-    "Column.note": "A note for the shipper in the template.",
-    "Column.occurrence": "Of a heading that repeats: which of its columns is meant, from left to right.",
-    "Column.lookup": "The code table that translates the cells.",
-    "Column.lookup_with": "The columns with the other keys of a code table with several keys.",
-    "LookupSpec.wildcards": "Whether a * at the end of a key matches any text.",
-    "Column.one_of": "The allowed texts, or {text: meaning}.",
-    "Column.ignore_case": "Comparison ignores case.",
-    "Column.case": "Converts the text to upper or lower case.",
-    "Column.pad_left": "Restores lost leading characters, such as zeros.",
-    "Column.min_length": "The fewest characters.",
-    "Column.max_length": "The most characters.",
-    "Column.on_too_long": "Whether a longer text is an error, or is cut with a warning.",
-    "Column.pattern": "A pattern that the whole text must match.",
-    "Column.min": "The smallest number, in the column's unit.",
-    "Column.max": "The largest number, in the column's unit.",
-    "Column.places": "The most digits after the decimal point.",
-    "Column.unit": "The unit of the values, and the default unit of cells.",
-    "Column.from_unit": "The unit of cells without one, if it differs from unit.",
-    "Column.locale": "The locale of this column, if it differs from the file's.",
-    "Column.formats": "Formats of this column's dates or times, if they differ from the file's.",
-    "Column.yes": "The words for yes.",
-    "Column.no": "The words for no.",
-    "Pad.to": "The length after padding.",
-    "Pad.with": "The padding character.",
-    "Pad.when": "A condition on the row. Without it, every text is padded.",
-    "LookupSpec.file": "The CSV file, beside the mapping.",
-    "LookupSpec.key": "The column of the CSV file with the codes.",
-    "LookupSpec.value": "The column with the meaning of a code, or a list of columns, used as column.name.",
-    "LookupSpec.ignore_case": "Comparison of codes ignores case.",
-    "LookupSpec.missing": "The result for a code that is not in the table.",
-    "LookupSpec.types": "The types of values that are no texts, by column: decimal, integer, date, datetime or yesno.",
-    "LookupSpec.range": "The columns with the bounds of an interval, such as a weight band or a period of validity.",
-    "LookupSpec.match": "Which row of overlapping intervals counts: only (overlaps are refused), first or last.",
-    "RangeSpec.from": "The column with the lower bound, which is part of the interval. Blank: open.",
-    "RangeSpec.to": "The column with the upper bound. Blank: open.",
-    "RangeSpec.upper": "Whether the upper bound is part of the interval: excluded or included.",
-    "RangeSpec.gaps": "Whether values between two intervals are refused when the mapping loads, or allowed.",
-    "CalendarSpec.weekend": "The weekly days off. Without it: saturday and sunday.",
-    "CalendarSpec.holidays": "Further days off, such as 2026-12-25.",
-    "CalendarSpec.file": "A file beside the mapping with one holiday a line, such as 2026-12-25.",
-    "Group.by": "Rows with equal values in these columns form one record.",
-    "Group.one_value": "Columns with one value in all rows of a record.",
-    "Derived.expr": "The expression over the row's columns.",
-    "Derived.type": "The type of the result.",
-    "Check.id": "A short name, for reports.",
-    "Check.rule": "The expression that must be true.",
-    "Check.say": "The message for the shipper if it is false.",
-    "Check.columns": "The cells concerned, the most relevant first.",
-    "Check.level": "Whether the record is refused, or sent with a warning.",
-    "Check.each": "The table whose rows are checked one by one. Without it, the rule is checked once for each record.",
-    "Batch.max_records": "The most records in one call.",
-    "Leaf.col": "A column: column, table.column for several tables, or column.value for a code table with several values.",
-    "Leaf.const": "A name under constants.",
-    "Leaf.value": "The value itself.",
-    "Leaf.expr": "An expression over columns.",
-    "Leaf.utc_offset_of": "A date column: its UTC offset in the form of the field.",
-    "Leaf.default": "The value if the source is blank.",
-    "Leaf.round": "The number of digits after the point; half is rounded away from zero.",
-    "Leaf.format": "The date format, if it differs from the field's form.",
-    "Leaf.as": "The form in which it is sent.",
-    "Leaf.when": "The field is sent if this condition holds.",
-    "Leaf.unless_blank": "Has no effect: a blank value always leaves its field out. Only true is accepted.",
-    "MappingSpec.extends": "The base mapping file. Keys of this file override it.",
-    "MappingSpec.payload_of": "Fields that differ for one of several operations, by the operation's name.",
-    "Target.col": "The column with the operation of each record.",
-    "MappingSpec.errors": "The number of errors at which nothing of a drop is sent.",
-    "Errors.stop_at": "The share of invalid records, such as 20%. Above it, nothing of a drop is sent.",
-    "MappingSpec.changed": "The action for an accepted record with changed content: hold for a person, or send as an update.",
-    "TableSpec.header_rows": "The number of rows with headings.",
-    "TableSpec.units_row": "Whether the first row under the headings has units; auto: only if all its cells are units.",
-    "TableSpec.comment": "The text at the start of comment rows, which are ignored.",
-    "TableSpec.totals": "Rows with totals: ignored by their first words, or compared with the rows above. Then a file without them is refused.",
-    "TableSpec.footer": "The row that ends the table. It and all rows below are ignored.",
-    "TableSpec.stop_at_blank": "Whether the table ends at its first blank row.",
-    "TableSpec.hidden_rows": "Whether rows that a workbook hides are read, or ignored and counted.",
-    "TableSpec.hidden_columns": "Whether labels in columns that a workbook hides are used.",
-    "Beginnings.begins_with": "The first words of these rows, as whole words.",
-    "TableSpec.kind": "The rows of one kind in a file that mixes several kinds.",
-    "TableSpec.from": "The table whose rows contain the sets of this table.",
-    "TableSpec.sets": "The number of column sets, or the words for {set} in their headings.",
-    "TableSpec.repeated": "The headings of the sets repeat without a word of their own, such as Item, Qty, Item, Qty; {set} stands for nothing.",
-    "TableSpec.filled_by": "A set counts if one of these columns is filled.",
-    "Kind.label": "The heading of the column with the kind of a row.",
-    "Kind.is": "The texts that mean this kind.",
-    "Kind.others": "The result for a row of a kind that no table takes.",
-    "Totals.begins_with": "The first words of total rows, as whole words; these rows are ignored.",
-    "Totals.where": "A condition for total rows.",
-    "Totals.sum": "The columns with sums.",
-    "Totals.over": "Whether sums cover the whole file, or only the rows since the last total row.",
-    "Column.file": "A part of the file's name instead of a cell: name, stem, folder or a placeholder of files.",
-    "Column.part_of": "The split column that contains this one.",
-    "Column.from_set": "Use the word of the column set instead of a cell.",
-    "Column.above": "A column of the last row above of another kind, as table.column.",
-    "Column.place": "The cell at this place in the row, counted from 1, instead of under a heading.",
-    "Column.fill_down": "A blank cell gets the value of the cell above.",
-    "Column.split": "A pattern with named groups that splits a cell; the parts are columns with part_of.",
-}
+    written = {"type": "array", "description": said["list"], "items": {"$ref": f"{_DEFS}{name}"}}
+    written_out = _object({"list": written}, ["list"])
+    return {"anyOf": [each, written_out, _object({"value": {"const": []}}, ["value"])]}
