@@ -235,6 +235,7 @@ def _field_text(details: dict[str, Any]) -> str:
 
 
 def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> dict[str, Any]:
+    from loadsheet.mapping.shared_files import part_reading
     from loadsheet.mapping_tools.explain import Origin, explain, fields_named
     from loadsheet.reading import fold
 
@@ -242,6 +243,7 @@ def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings
     mapping, note = _mapping(drop, settings)
     labels = {(source.table, source.column): [source.label] for found in origin.lineage.values() for source in found}
     if mapping is not None:
+        mapping = part_reading(entry.rows[0].table, mapping)
         for table in mapping.plan.tables:
             labels |= {(table.name, column.name): [column.label, *column.spec.aliases] for column in table.columns}
     columns: dict[str, dict[str, int]] = {name: {} for name in origin.tables}
@@ -294,16 +296,18 @@ def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings
 def _mapping(drop: Drop, settings: Settings) -> tuple["Mapping | None", str]:
     """The mapping of a drop, if it is unchanged; else None and the reason as text."""
     from loadsheet.mapping import load_folder
+    from loadsheet.mapping.shared_files import current, version_of
 
     try:
         loaded = load_folder(settings.mappings, settings.assumptions)
     except LoadsheetError as error:
         return None, f"the conversion of cells is not shown: {str(error).splitlines()[0]}"
-    for mapping in loaded:
+    same = current(drop.mapping, loaded)
+    for mapping in (*loaded, *([same] if same is not None else [])):
         if mapping.hash == drop.mapping_hash:
             return mapping, ""
-    same = next((mapping for mapping in loaded if mapping.name == drop.mapping), None)
     why = f"{settings.mappings} no longer has the mapping {drop.mapping}"
     if same is not None:
-        why = f"{same.path} has changed since (now version {same.version}, hash {same.hash[:12]})"
+        changed = " or ".join(str(part.path) for part in same.parts or (same,))
+        why = f"{changed} has changed since (now version {version_of(same)}, hash {same.hash[:12]})"
     return None, f"the conversion of cells is not shown: {why}"

@@ -182,6 +182,7 @@ MEANINGS: dict[str, str] = {
     "Source.files": "Patterns of file names: * ? and {placeholder}; one without a slash matches in any folder.",
     "Source.companions": "Files that belong to each main file, by role: files with the same {placeholder} value form a set.",
     "Source.complete_when": "A trigger file: the set is read only when this file exists.",
+    "Source.shared": "Whether other mappings with shared: true may read the same file, each for its own records.",
     "Source.encoding": "Encodings of text files, tried in order.",
     "Source.delimiter": "Delimiters of text files; the one that finds most columns is used.",
     "Source.quote": "The quote character of text files, doubled inside values; none if values are not quoted.",
