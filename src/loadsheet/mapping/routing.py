@@ -342,7 +342,7 @@ def _claim(name: str, mapping: CompiledMapping, *, fixed: str = _ORIGINAL) -> _C
 def _joined(claims: list[_Claim], together: dict[tuple[str, ...], CompiledMapping]) -> list[_Claim]:
     """The claim of all these mappings together, if they can share the file; else the claims. `together` keeps the combinations."""
     mappings = {claim.mapping.name: claim.mapping for claim in claims}
-    if len(mappings) < 2 or obstacle(mappings.values()):  # noqa: PLR2004 (only several mappings can share)
+    if len(mappings) < 2 or obstacle(mappings.values()):
         return claims
     names = tuple(mappings)
     if names not in together:

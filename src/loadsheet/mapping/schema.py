@@ -186,11 +186,11 @@ class Source(Part):
 
     @field_validator("shared")
     @classmethod
-    def _one_file(cls, shared: bool, info: ValidationInfo) -> bool:
+    def _is_single_file(cls, value: object, info: ValidationInfo) -> object:
         others = [key for key in ("companions", "complete_when") if info.data.get(key)]
-        if shared and others:
+        if value and others:
             raise PydanticCustomError("shared", f"is for single files and excludes {others[0]}")
-        return shared
+        return value
 
 
 class Pad(Part):

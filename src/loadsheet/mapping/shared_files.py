@@ -97,9 +97,7 @@ def part_reading(table: str, mapping: Mapping) -> Mapping:
 def _as_part(mapping: Mapping) -> Mapping:
     """The mapping with its name before the names of its tables and the paths of its lineage."""
     own = f"{mapping.name}/"
-    tables = tuple(
-        replace(table, name=own + table.name, source=own + table.source) for table in mapping.plan.tables
-    )
+    tables = tuple(replace(table, name=own + table.name, source=own + table.source) for table in mapping.plan.tables)
     lineage = {
         _path(path, own): tuple(source._replace(table=own + source.table) for source in sources)
         for path, sources in mapping.lineage.items()

@@ -90,7 +90,8 @@ class DropResults:
     def _todo(self, problem: Problem, entry: Entry | None = None) -> str:
         """What the sender of the file can do about a problem of an entry, or of the file."""
         where = problem.where
-        tables = self._tables.values() if entry is None else [self._tables[row.table] for row in entry.rows]
+        own = [self._tables[row.table] for row in entry.rows] if entry is not None else []
+        tables = (*own, *self._tables.values())  # several mappings may read one sheet
         table = next((one for one in tables if (one.file, one.sheet) == (where.file, where.sheet)), None)
         guide = self._drop.guide.get(table.name, {}).get(where.column) if table is not None else None
         if guide is not None and self._drop.language.startswith("de"):
