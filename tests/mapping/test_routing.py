@@ -133,7 +133,7 @@ def test_a_shipper_shares_its_files_with_nobody_else(tmp_path):
 
 @pytest.mark.parametrize("more", ["companions: {lines: lines.csv}", "complete_when: READY"])
 def test_files_that_come_in_sets_are_not_shared(folder, more):
-    with pytest.raises(MappingError, match=f"shared: is for single files and excludes {more.partition(':')[0]}"):
+    with pytest.raises(MappingError, match=f"a.yaml:4.*shared: must be false beside {more.partition(':')[0]}"):
         folder(a=simple("a", "a.csv", more=f", {more}{SHARED}"))
 
 

@@ -189,7 +189,7 @@ class Source(Part):
     def _is_single_file(cls, value: object, info: ValidationInfo) -> object:
         others = [key for key in ("companions", "complete_when") if info.data.get(key)]
         if value and others:
-            raise PydanticCustomError("shared", f"is for single files and excludes {others[0]}")
+            raise PydanticCustomError("shared", "must be false beside {key}", {"key": others[0]})
         return value
 
 
