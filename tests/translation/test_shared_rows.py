@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from loadsheet.mapping.documents import COUNTED_IN, SHARED, Document, Ignored, SourceRow
 from loadsheet.reading import Row, Table
-from loadsheet.translation.shared_rows import RowNumbers, SharedRows, with_counting_tables
+from loadsheet.translation.shared_rows import RowMarks, SharedRows, with_counting_tables
 
 NUMBERS = st.integers(2, 30)
 
@@ -68,11 +68,14 @@ def test_a_row_is_ignored_once_and_only_if_no_mapping_uses_it(first, second, fir
     assert all(one.row.cells == (str(one.row.number),) for one in left)
 
 
-@given(st.lists(NUMBERS))
-def test_row_numbers_are_a_set(numbers):
-    marks, known = RowNumbers(), set()
-    for number in numbers:
-        assert marks.add(number) == (number not in known)
-        known.add(number)
+@given(st.lists(st.tuples(NUMBERS, st.integers(1, 65_535))), st.sets(NUMBERS))
+def test_the_first_mark_of_a_row_stays(given_marks, others):
+    marks, there, known = RowMarks(), RowMarks(), {}
+    for number, mark in given_marks:
+        assert marks.add(number, mark) == (number not in known)
+        known.setdefault(number, mark)
+    for number in others:
+        there.add(number)
     assert len(marks) == len(known)
-    assert [number in marks for number in range(40)] == [number in known for number in range(40)]
+    assert {number: marks[number] for number in range(40) if marks[number]} == known
+    assert marks.has_others(there) == bool(known.keys() - others)

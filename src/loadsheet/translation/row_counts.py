@@ -24,7 +24,7 @@ from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import CONTROL, ColumnUse
-from loadsheet.translation.shared_rows import RowNumbers, SharedRows, counting_tables
+from loadsheet.translation.shared_rows import RowMarks, SharedRows, counting_tables
 
 
 class CountedTables:
@@ -34,7 +34,7 @@ class CountedTables:
         self._rows: Counter[str] = Counter()
         self._mapping, self._read = mapping, tables
         self._counted_in = counting_tables(tables)
-        self._numbers = {counting: RowNumbers() for counting in self._counted_in.values()}
+        self._numbers = {counting: RowMarks() for counting in self._counted_in.values()}
         uses = column_uses(mapping) if damage_checks else {}
         self._damage_checks = {
             name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items() if damage_checks

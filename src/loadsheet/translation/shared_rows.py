@@ -4,6 +4,7 @@ Rows are compared by their number, so the mappings may find different headings a
 row counts it, later ones share it. A row is ignored only if no mapping makes anything of it. Its rule is that of the first mapping.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -12,31 +13,36 @@ from loadsheet.mapping.rows import source_row
 from loadsheet.reading import Row, Table
 
 
-class RowNumbers:
-    """A set of row numbers, one byte for each row of the sheet."""
+class RowMarks:
+    """A mark for each row of a sheet, by the row's number (0: none), in two bytes a row. Its length is the number of marked rows."""
 
     def __init__(self) -> None:
-        self._marks = bytearray()
+        self._marks = array("H")
         self._count = 0
 
-    def add(self, number: int) -> bool:
-        """Add a number. Returns whether it is new."""
+    def add(self, number: int, mark: int = 1) -> bool:
+        """Mark a row that has no mark. Returns whether it had none."""
         marks = self._marks
         if number >= len(marks):
-            marks.extend(bytes(max(number + 1 - len(marks), len(marks))))  # doubles, so that few rows extend it
-        is_new = not marks[number]
-        marks[number] = 1
-        self._count += is_new
-        return is_new
+            marks.frombytes(bytes(2 * max(number + 1 - len(marks), len(marks))))  # doubles, so that few rows extend it
+        if marks[number]:
+            return False
+        marks[number] = mark
+        self._count += 1
+        return True
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """The rows, unchanged. Their numbers are added."""
+        """The rows, unchanged. They are marked."""
         for row in rows:
             self.add(row.number)
             yield row
 
-    def __contains__(self, number: int) -> bool:
-        return number < len(self._marks) and bool(self._marks[number])
+    def has_others(self, than: "RowMarks") -> bool:
+        """Whether a row is marked here but not there."""
+        return any(mark and not than[number] for number, mark in enumerate(self._marks))
+
+    def __getitem__(self, number: int) -> int:
+        return self._marks[number] if number < len(self._marks) else 0
 
     def __len__(self) -> int:
         return self._count
@@ -56,7 +62,7 @@ def with_counting_tables(tables: Mapping[str, Table]) -> dict[str, Table]:
 def counting_tables(tables: Mapping[str, Table]) -> dict[str, str]:
     """The table that counts the rows of each table on a sheet that several mappings read."""
     found = {name: table.found[COUNTED_IN] for name, table in tables.items() if COUNTED_IN in table.found}
-    return found | {counting: counting for counting in found.values()}
+    return {counting: counting for counting in found.values()} | found
 
 
 class SharedRows:
@@ -64,8 +70,9 @@ class SharedRows:
 
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self._tables, self._counted_in = tables, counting_tables(tables)
-        self._used = {counting: RowNumbers() for counting in self._counted_in.values()}
-        self._rules: dict[str, dict[int, str]] = {counting: {} for counting in self._used}
+        self._used = {counting: RowMarks() for counting in self._counted_in.values()}
+        self._left = {counting: RowMarks() for counting in self._used}  # marked with the number of the rule
+        self._rules: dict[str, int] = {}
 
     def once(self, items: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
         """The documents of one mapping; those that share rows with earlier ones say so. Ignored rows of shared sheets come at the end."""
@@ -75,19 +82,16 @@ class SharedRows:
             elif (counting := self._counted_in.get(item.row.table)) is None:
                 yield item
             else:
-                self._rules[counting].setdefault(item.row.number, item.rule)
+                self._left[counting].add(item.row.number, self._rules.setdefault(item.rule, len(self._rules) + 1))
 
     def ignored(self) -> Iterator[Ignored]:
         """The rows of shared sheets that no mapping made anything of, after the last document. Reads their sheets again."""
+        rules = dict(zip(self._rules.values(), self._rules, strict=True))
         for name, counting in self._counted_in.items():
-            rules, used = self._rules[counting], self._used[counting]
-            left = sum(number not in used for number in rules)
-            for row in self._tables[name].rows() if left else ():
-                if row.number in rules and used.add(row.number):
-                    yield Ignored(source_row(self._tables[name], row), rules[row.number])
-                    left -= 1
-                    if not left:
-                        break
+            table, left, used = self._tables[name], self._left[counting], self._used[counting]
+            for row in table.rows() if left.has_others(used) else ():
+                if left[row.number] and used.add(row.number):
+                    yield Ignored(source_row(table, row), rules[left[row.number]])
 
     def _counted_once(self, document: Document) -> Document:
         before = document.items.get(SHARED, ())
