@@ -203,6 +203,19 @@ def test_a_second_drop_of_the_same_file_sends_nothing(one_sheet):
     assert at_the_exchange(one_sheet) == [["A-1", "A-2"]] * 2
 
 
+def test_a_changed_record_waits_alone_and_goes_when_someone_retries_it(one_sheet):
+    for text in (BOTH, BOTH.replace("Köln,1", "Köln,9")):
+        one_sheet.drop("both.csv", text)
+        one_sheet.run()
+    assert tables(one_sheet)["orders/rows"] == {"held": 1, "unchanged": 1}
+    assert one_sheet.command("retry", "A-1").returncode == 0
+    assert one_sheet.run().returncode == 0
+    assert one_sheet.ask("select operation, state from entries where drop_id = 2 and key = 'A-1' order by id") == [
+        ("order.update", "accepted"),
+        ("order.status", "unchanged"),
+    ]
+
+
 def test_rows_that_a_mapping_leaves_out_count_with_the_other_mapping(workspace):
     rule = "ignore_rows: '{}'"
     workspace.use(

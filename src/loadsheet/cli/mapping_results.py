@@ -151,7 +151,8 @@ def preview(
 ) -> int:
     """Show the first records of FILES: each cell beside the field and value it becomes, with its problems.
 
-    Of several mappings that share a file, each shows its first records. Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell.
+    Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell. If several mappings share
+    the file, each shows its first records.
     """
     settings = load(config, mappings=mappings)
     mapping = mapping_named(name, settings) if name else mapping_for(files, settings)

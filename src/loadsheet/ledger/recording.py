@@ -73,8 +73,9 @@ def record_plan(
     if analyze_at > _ANALYZE_AFTER:
         _analyze(connection)
     read, counted_in = Counter(totals.rows), drop.counted_in
-    for name in [name for name in rows if counted_in[name] != name]:
-        rows[counted_in[name]] += rows.pop(name)
+    for name, counting in counted_in.items():
+        if counting != name:
+            rows[counting] += rows.pop(name, 0)
     if +read != +rows:
         counts = f"rows read {dict(read)}, rows accounted for {dict(rows)}"
         raise DoesNotBalance(f"{drop.name}: {counts}; nothing was recorded")

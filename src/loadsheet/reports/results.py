@@ -211,7 +211,7 @@ class _Counts:
             self.count(table, entry.state.value)
 
     def count(self, table: str, fate: str) -> None:
-        self.rows.setdefault(self._counted_in[table], Counter())[fate] += 1
+        self.rows.setdefault(self._counted_in.get(table, table), Counter())[fate] += 1
 
 
 def write_fallback_reports(
