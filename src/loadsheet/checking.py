@@ -18,6 +18,7 @@ from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
 from loadsheet.mapping.documents import TableNotes
+from loadsheet.mapping.shared_files import part_reading
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Table
@@ -225,7 +226,7 @@ class CheckSink(FilesInPlace):
             else:
                 fates[State.READY if found.usable else State.INVALID] += 1
                 self._sendable = fates[State.READY]
-                self.report(Checked(found, tables, drop.mapping))
+                self.report(Checked(found, tables, part_reading(found.rows[0].table, drop.mapping)))
         for name, notes in drop.translated.notes().items():
             left_out.note(tables[name], notes)
             for problem in notes.problems:

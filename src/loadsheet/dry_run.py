@@ -20,6 +20,7 @@ from loadsheet.ledger.recording import Forecaster, stop_reasons
 from loadsheet.ledger.states import Waits
 from loadsheet.mapping import Document
 from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.shared_files import operations_of
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.settings import Settings
@@ -119,7 +120,7 @@ class ForecastSink(FilesInPlace):
                 causes.add(problem)
             states["held"] += states.pop("ready", 0) + states.pop(WAITING, 0)
         self.forecast.states += states
-        names, operation = drop.routed.data_files, mapping.operation.name
+        names, operation = drop.routed.data_files, operations_of(mapping)
         self.forecast.drops.append(
             {"files": names, "mapping": mapping.name, "operation": operation, "records": dict(states)}
         )

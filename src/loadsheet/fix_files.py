@@ -13,13 +13,15 @@ from typing import NamedTuple
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, load, of_shipper
+from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, of_shipper
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.documents import FIX_OF
+from loadsheet.mapping.documents import COUNTED_IN, FIX_OF, part_of_table
+from loadsheet.mapping.shared_files import current, load_kept, main_path
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.reading import Layout, Table, open_tables
 from loadsheet.reading.fix_file_tables import (
+    Fixed,
     Original,
     as_original,
     as_originals,
@@ -108,8 +110,15 @@ def with_original_mappings(
         if mapping is None:
             unmapped |= {name: _mapping_changed(name, chosen.mapping.name) for name in chosen.files.values()}
         else:
-            complete.append(replace(chosen, mapping=without_totals(mapping)) if fix_of else chosen)
+            complete.append(_as_route(chosen, without_totals(mapping)) if fix_of else chosen)
     return replace(routes, complete=tuple(complete), unmapped=unmapped)
+
+
+def _as_route(chosen: Route, mapping: CompiledMapping) -> Route:
+    """The route with this version of its mapping, which may have read the file with others or name the file otherwise."""
+    if mapping.companions:
+        return replace(chosen, mapping=mapping)
+    return replace(chosen, mapping=mapping, files={mapping.main_role: chosen.files[chosen.mapping.main_role]})
 
 
 def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
@@ -157,8 +166,20 @@ def as_original_drop(tables: Mapping[str, Table], queries: LedgerQueries, fixed:
         first = {table.name: table.file for table in _original_drop(fixed, queries).tables}
         originals = {table.name: Original(table.header, first.get(table.name, "")) for table in fixed.tables}
     given = [as_original(table, originals.get(name)) for name, table in tables.items()]
+    if fixed is not None and any(COUNTED_IN in table.found for table in tables.values()):
+        given = _by_mapping(given, fixed, queries)
     found = as_originals(given, queries.fixed_entries)
     return OpenedDrop(found.tables, fixed, found.entry_of)
+
+
+def _by_mapping(given: Sequence[Fixed], fixed: Drop, queries: LedgerQueries) -> list[Fixed]:
+    """The tables of a fix file in which several mappings read one sheet. Each gets the rows of its own entries, and new rows."""
+    parts = {entry.id: part_of_table(entry.rows[0].table) for entry in queries.entries_of(fixed.id) if entry.rows}
+
+    def only(part: str) -> Callable[[int], bool]:
+        return lambda entry: parts.get(entry, part) == part
+
+    return [replace(table, takes=only(part_of_table(table.table.name))) for table in given]
 
 
 def _with_fixed_entries(
@@ -179,7 +200,8 @@ def without_totals(mapping: CompiledMapping) -> CompiledMapping:
         replace(table, totals=replace(table.totals, sums=())) if table.totals is not None else table
         for table in mapping.plan.tables
     )
-    return replace(mapping, plan=replace(mapping.plan, tables=tables))
+    parts = tuple(map(without_totals, mapping.parts))
+    return replace(mapping, plan=replace(mapping.plan, tables=tables), parts=parts)
 
 
 def _find(
@@ -221,20 +243,20 @@ def _mapping_of(
     drop: Drop, queries: LedgerQueries, mappings: Sequence[CompiledMapping], settings: Settings
 ) -> CompiledMapping | None:
     """The mapping of a drop in the version it was read with; None if it changed and no copy was kept."""
-    same = next((mapping for mapping in mappings if mapping.name == drop.mapping), None)
+    same = current(drop.mapping, mappings)
     if same is not None and same.hash == drop.mapping_hash:
         return same
     source = queries.mapping_source(drop.mapping_hash)
     with tempfile.TemporaryDirectory(prefix="mapping-", dir=settings.state) as folder:
         try:
-            revived = load(write_source(source, Path(folder)), settings.assumptions)
+            revived = load_kept(write_source(source, Path(folder)), settings.assumptions)
         except (ValueError, MappingError):
             return None
         except OSError as error:
             raise FolderError(f"{settings.state}: {error.strerror}") from error
     if revived.hash != drop.mapping_hash:
         return None
-    shipper = same.shipper if same is not None else _shipper_of(_original_drop(drop, queries), next(iter(source)))
+    shipper = same.shipper if same is not None else _shipper_of(_original_drop(drop, queries), main_path([*source]))
     return revived if not shipper else of_shipper(revived, shipper)
 
 

@@ -110,12 +110,13 @@ class ReadDrop:
     @property
     def error_share_max(self) -> float:
         """The share of invalid records (0 to 1) above which nothing is sent. The mapping overrides the setting. A fix workbook holds
-        only the wrong records of a drop, so it has no limit.
+        only the wrong records of a drop, so it has no limit. If several mappings read the file, the strictest limit applies.
         """
         if self.opened.fixes is not None:
             return 1.0
-        own = self.mapping.error_share_max
-        return self.context.settings.dispatch.error_share_max if own is None else own
+        default = self.context.settings.dispatch.error_share_max
+        limits = [mapping.error_share_max for mapping in self.mapping.parts or (self.mapping,)]
+        return min(default if own is None else own for own in limits)
 
     def documents(self, *, far_dates: bool = True) -> Iterator[Document | Ignored]:
         """The documents and ignored rows in order; with `far_dates`, dates far from now get a warning. Raises FileRefused."""
@@ -223,11 +224,13 @@ def _open(routed: RoutedDrop, files: Sequence[InboxFile], context: IngestContext
     chosen, fix = routed
     settings, queries = context.settings, context.queries
     if fix is not None and queries is not None:
-        return as_original_drop(open_fix(fix, by_name[fix.name].path, settings), queries, fix.drop)
-    tables: dict[str, Table] = {}
+        tables = open_fix(fix, by_name[fix.name].path, settings)
+        return as_original_drop(translation.with_counting_tables(tables), queries, fix.drop)
+    tables = {}
     for role, layouts in chosen.mapping.layouts.items():
         file = by_name[chosen.files[role]]
         tables |= open_tables(file.path, file.name, layouts, settings)
+    tables = translation.with_counting_tables(tables)
     return OpenedDrop(tables) if queries is None else as_original_drop(tables, queries, None)
 
 

@@ -17,6 +17,7 @@ from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, rout
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.shared_files import operations_of, version_of
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
@@ -224,9 +225,9 @@ def _unplanned(run: Run, drop: ReadDrop) -> Drop:
         files=tuple(_source(file, roles.get(file.name, "trigger")) for file in drop.files),
         tables=tuple(_table(table) for table in drop.tables.values()),
         mapping=mapping.name,
-        mapping_version=str(mapping.version),
+        mapping_version=version_of(mapping),
         mapping_hash=mapping.hash,
-        operation=mapping.operation.name,
+        operation=operations_of(mapping),
         batch_size=mapping.batch_size,
         language=mapping.language,
         guide=mapping.guide,

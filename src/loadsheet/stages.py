@@ -221,7 +221,7 @@ def _unverified(reconciliation: reconcile.Reconciliation) -> Iterator[Problem]:
 
 def _subjects(drops: Sequence[Drop]) -> set[str]:
     """The subjects of these drops whose records appear in listings."""
-    operations = [BY_NAME[drop.operation] for drop in drops if drop.operation]
+    operations = [BY_NAME[name] for drop in drops for name in drop.operations]
     return {operation.subject for operation in operations if operation.proved_by}
 
 

@@ -80,13 +80,16 @@ fix of any other entry, a missing row counts as an accident.
 
 def sheet_titles(tables: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     """The sheet title in a fix workbook for each table, given as name, file and sheet: the sender's name for it (the sheet, else the file),
-    shortened and made unique as a workbook requires.
+    shortened and made unique as a workbook requires. A second table of one sheet, read by another mapping, gets that mapping's name.
     """
     titles: dict[str, str] = {}
     taken: set[str] = {"errors", "changed for you", "read me", "lists", "history"}
     for name, file, sheet in tables:
         stem = file.rpartition("/")[2].rpartition(".")[0] or file
         base = _UNSAFE.sub("_", sheet or stem).strip(" '")[:_SHEET_LENGTH_MAX] or name[:_SHEET_LENGTH_MAX]
+        mapping = name.rpartition("/")[0]
+        if mapping and base.casefold() in taken:
+            base = f"{base[: _SHEET_LENGTH_MAX // 2]} {mapping}"[:_SHEET_LENGTH_MAX]
         title, number = base, 1
         while title.casefold() in taken:
             number += 1

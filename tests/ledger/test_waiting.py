@@ -328,10 +328,11 @@ def test_a_create_behind_a_delete_that_is_refused_is_judged_anew(ledger, run, sa
 
 
 @databases.ON_BOTH
-def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(ledger, run):
+@pytest.mark.parametrize("file", ["new.csv", "new.csv + events"], ids=["alone", "with another mapping of its file"])
+def test_what_waited_for_an_earlier_outcome_is_an_update_where_its_mapping_says_so(ledger, run, file):
     ready_entries.orders(ledger, run, 1)
     send(ledger, run, State.UNKNOWN)
-    new = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="CHF")], file="new.csv")
+    new = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="CHF")], file=file)
     other = ready_entries.plan(ledger, run, "order.create", [ledgers.order(0, currency="SEK")], file="other.csv")
     (lost,) = ledger.queries.entries_in(State.UNKNOWN)
     ledger.settle(run, [Settlement(lost.id, State.ACCEPTED, "shown by the listing")])

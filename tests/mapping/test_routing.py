@@ -1,5 +1,8 @@
 """Which mapping a file belongs to: by patterns, never by first match, in whole sets (M7)."""
 
+import re
+from pathlib import Path
+
 import pytest
 from sheets import ASSUMED
 
@@ -8,6 +11,7 @@ from loadsheet.mapping.routing import is_for
 from loadsheet.mapping.schema import match, part_of
 from loadsheet.problems import MappingError
 
+PROOFS = Path(__file__).parents[1] / "proofs" / "mappings"
 SIMPLE = """\
 mapping: {name}
 version: 1
@@ -87,6 +91,50 @@ def test_m7_no_mapping_or_two_mappings_are_refused_and_never_the_first_match(fol
     assert routes.ambiguous["orders_x.csv"].text == "orders_x.csv matches more than one mapping: a, b"
     said = "no mapping matches other.csv; the closest patterns are: orders_*.csv, *_x.csv"
     assert routes.unmapped["other.csv"].text == said
+
+
+SHARED = ", shared: true"
+
+
+def test_a_file_that_several_mappings_match_goes_to_all_of_them_if_all_are_shared(folder):
+    mappings = folder(
+        b=simple("b", "both_*.csv", more=SHARED),
+        a=simple("a", "both_*.csv", "a_*.csv", more=SHARED),
+        c=simple("c", "both_c*.csv"),
+    )
+    routes = route(["both_1.csv", "both_2.csv", "a_1.csv", "both_c.csv"], mappings)
+    assert {one.files["main"]: one.mapping.name for one in routes.complete} == {
+        "a_1.csv": "a",
+        "both_1.csv": "a + b",
+        "both_2.csv": "a + b",
+    }
+    assert routes.ambiguous["both_c.csv"].hint.endswith("or set source.shared: true in all of them")
+
+
+def test_mappings_that_treat_changed_records_differently_cannot_share_a_file(folder):
+    texts = [(PROOFS / f"{name}.yaml").read_text(encoding="utf-8") for name in ("orders", "tenders")]
+    orders, tenders = (re.sub(r"files: .*", 'files: ["*.csv"]\n  shared: true', text) for text in texts)
+    same = route(["x.csv"], folder(orders=orders, tenders=tenders))
+    assert [one.mapping.name for one in same.complete] == ["tenders + orders"]
+    other = route(["x.csv"], folder(orders=orders, tenders=f"{tenders}changed: update\n"))
+    assert other.ambiguous["x.csv"].hint.endswith("or set the same value for changed: in all of them")
+
+
+def test_a_shipper_shares_its_files_with_nobody_else(tmp_path):
+    (tmp_path / "nordic").mkdir()
+    for path, name in (("all.yaml", "all"), ("nordic/a.yaml", "a"), ("nordic/b.yaml", "b")):
+        text = simple(name, "{batch}/*.csv", more=SHARED).replace("columns: {", "columns: {batch: {file: batch}, ")
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    (found,) = route(["nordic/7/x.csv"], load_folder(tmp_path, ASSUMED)).complete
+    assert (found.mapping.name, found.mapping.shipper) == ("a + b", "nordic")
+    plans = [plan for part in found.mapping.parts for plan in part.plan.tables]
+    assert [part_of("nordic/7/x.csv", "batch", plan.patterns) for plan in plans] == ["7", "7"]
+
+
+@pytest.mark.parametrize("more", ["companions: {lines: lines.csv}", "complete_when: READY"])
+def test_files_that_come_in_sets_are_not_shared(folder, more):
+    with pytest.raises(MappingError, match=f"a.yaml:4.*shared: must be false beside {more.partition(':')[0]}"):
+        folder(a=simple("a", "a.csv", more=f", {more}{SHARED}"))
 
 
 def test_of_many_patterns_the_three_closest_are_named(folder):
@@ -251,6 +299,12 @@ def test_fix_files_that_are_known_go_where_their_originals_went_whatever_they_ar
 def test_a_fix_file_is_for_the_mapping_that_read_its_original(folder):
     found = route(["x.csv"], folder(sets=SETS), {"x.csv": FixOf("nordic/a/orders.csv", "another", 1)})
     assert list(found.unmapped) == ["x.csv"]
+
+
+def test_a_fix_file_of_several_mappings_goes_to_all_of_them(folder):
+    mappings = folder(a=simple("a", "both_*.csv", more=SHARED), b=simple("b", "both_*.csv", more=SHARED))
+    (found,) = route(["x.csv"], mappings, {"x.csv": FixOf("both_1.csv", "a + b", 1)}).complete
+    assert (found.mapping.name, dict(found.files)) == ("a + b", {"main": "x.csv"})
 
 
 def test_a_mapping_is_for_the_files_of_its_own_shipper(folder, tmp_path):

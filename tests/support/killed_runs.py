@@ -71,6 +71,9 @@ SCENARIOS = {
         {"events.csv": keyed("Order,Code,At", [f"A-{n % 3},S{n},2026-03-01 {n:02}:00" for n in range(9)])},
         [{"orders.csv": orders(range(3))}],
     ),
+    "one file for two mappings": Scenario(
+        {"both.csv": keyed("Order,City,Weight,Code,At", [f"B-{n},Köln,1,S{n},2026-03-01 {n:02}:00" for n in range(3)])}
+    ),
     "tender with quotes": Scenario(
         {
             "tenders.csv": keyed("Tender,City", ["T-1,Köln", "T-2,Essen"]),

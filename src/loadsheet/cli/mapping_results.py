@@ -27,6 +27,7 @@ from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Mapping, Route, load_folder, route
 from loadsheet.mapping import load as load_mapping
 from loadsheet.mapping.routing import LoadedMappings
+from loadsheet.mapping.shared_files import version_of
 from loadsheet.mapping_tools.comparison import (
     FOLDER,
     Case,
@@ -154,7 +155,8 @@ def preview(
 ) -> int:
     """Show the first records of FILES: each cell beside the field and value it becomes, with its problems.
 
-    Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell. --watch goes on until Ctrl-C.
+    Nothing is sent or stored. In a pipe, each value is one line: record, field, value, place, heading, cell. If several mappings share
+    the file, each shows its first records. --watch goes on until Ctrl-C.
     """
     show = partial(_preview, files, name, settings, records, as_json=as_json)
     if not watching:
@@ -199,8 +201,10 @@ def _at_each_change(show: Callable[[], int], folders: Iterable[Path]) -> int:
 
 def _preview(files: tuple[Path, ...], name: str | None, settings: Settings, records: int, *, as_json: bool) -> int:
     mapping = mapping_named(name, settings) if name else mapping_for(files, settings)
-    found = translate_files(mapping, files, settings, now=datetime.now(UTC), documents_max=records)
-    shown = [make_preview(mapping, document, found.tables) for document in found.documents]
+    shown, now = list[Preview](), datetime.now(UTC)
+    for part in mapping.parts or (mapping,):
+        found = translate_files(part, files, settings, now=now, documents_max=records)
+        shown += [make_preview(part, document, found.tables) for document in found.documents]
     if as_json:
         print_json({**_heading(mapping), "records": [_preview_json(record) for record in shown]})
     elif sys.stdout.isatty():
@@ -403,7 +407,8 @@ def _print(old: Mapping, new: Mapping, comparison: Comparison) -> None:
 
 
 def _heading(mapping: Mapping) -> dict[str, Any]:
-    return {"mapping": mapping.name, "version": mapping.version, "hash": mapping.hash}
+    version = mapping.version if not mapping.parts else version_of(mapping)
+    return {"mapping": mapping.name, "version": version, "hash": mapping.hash}
 
 
 def _as_json(old: Mapping, new: Mapping, found: Comparison) -> dict[str, Any]:

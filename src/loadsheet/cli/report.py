@@ -156,7 +156,7 @@ def _write(
 
 def _listings(drops: Sequence[Drop], settings: Settings) -> Listings:
     """The current listings for the subjects of these drops; raises ExchangeUnreachable and TokenRefused."""
-    operations = [BY_NAME[drop.operation] for drop in drops if drop.operation]
+    operations = [BY_NAME[name] for drop in drops for name in drop.operations]
     subjects = {operation.subject for operation in operations if operation.proved_by}
     if not subjects:
         return {}

@@ -291,12 +291,14 @@ class _UsedMapping(NamedTuple):
 
 
 def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin, used: _UsedMapping) -> dict[str, Any]:
+    from loadsheet.mapping.shared_files import part_reading
     from loadsheet.mapping_tools.explain import Origin, explain, fields_named
     from loadsheet.reading import fold
 
     mapping = used.mapping
     labels = {(source.table, source.column): [source.label] for found in origin.lineage.values() for source in found}
     if mapping is not None:
+        mapping = part_reading(entry.rows[0].table, mapping)
         for table in mapping.plan.tables:
             labels |= {(table.name, column.name): [column.label, *column.spec.aliases] for column in table.columns}
     columns: dict[str, dict[str, int]] = {name: {} for name in origin.tables}
@@ -351,7 +353,8 @@ def _mapping(ledger: Ledger, drop: Drop, settings: Settings) -> Iterator[tuple["
     """The mapping with which a drop was read, as the folder of mappings has it or as the ledger kept it; a note if it is not today's; and
     the folder that its paths begin with if it was restored. None if it cannot be loaded, with the reason.
     """
-    from loadsheet.mapping import load, load_folder
+    from loadsheet.mapping import load_folder
+    from loadsheet.mapping.shared_files import current, load_kept, version_of
     from loadsheet.mapping.yamlfile import write_source
 
     try:
@@ -359,19 +362,19 @@ def _mapping(ledger: Ledger, drop: Drop, settings: Settings) -> Iterator[tuple["
         note = ""
     except LoadsheetError as error:
         loaded, note = [], str(error).splitlines()[0]
-    for mapping in loaded:
+    same = current(drop.mapping, loaded)
+    for mapping in (*loaded, *([same] if same is not None else [])):
         if mapping.hash == drop.mapping_hash:
             yield mapping, "", ""
             return
-    same = next((mapping for mapping in loaded if mapping.name == drop.mapping), None)
     if same is not None:
-        note = f"{same.path} has changed since (now version {same.version}, hash {same.hash[:12]})"
+        changed = " or ".join(str(part.path) for part in same.parts or (same,))
+        note = f"{changed} has changed since (now version {version_of(same)}, hash {same.hash[:12]})"
     note = note or f"{settings.mappings} has no mapping {drop.mapping} today"
     with tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
         try:
-            mapping = load(
-                write_source(ledger.queries.mapping_source(drop.mapping_hash), Path(folder)), settings.assumptions
-            )
+            kept = write_source(ledger.queries.mapping_source(drop.mapping_hash), Path(folder))
+            mapping = load_kept(kept, settings.assumptions)
         except (LoadsheetError, OSError, ValueError):
             yield None, f"the conversion of cells is not shown: {note}", ""
         else:

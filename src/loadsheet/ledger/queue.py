@@ -19,7 +19,7 @@ from loadsheet.ledger.recording import earlier_entries, seen_lanes
 from loadsheet.ledger.statements import Statement
 from loadsheet.ledger.states import Settlement, State, Waits
 from loadsheet.ledger.transitions import CHUNK, PreviousState, Transaction, change, still_valid
-from loadsheet.mapping.documents import Document, Instead
+from loadsheet.mapping.documents import JOINT, Document, Instead
 from loadsheet.problems import Problem
 
 CANARY_FAILED = "the first records of its drop were all refused"
@@ -231,7 +231,9 @@ def _is_overtaken(row: Any, parents: Sequence[Parent]) -> bool:
 
 def _judge_again(transaction: Transaction, updating: Collection[str], *, orphans: bool) -> int:
     connection, judged = transaction.connection, 0
-    policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, list(updating))}
+    together = [row.name for row in _JOINT_MAPPINGS.rows(connection, joint=f"%{JOINT}%")] if updating else []
+    updating = [*updating, *(name for name in together if not set(updating).isdisjoint(name.split(JOINT)))]
+    policies = {row.id for row in _DROPS_OF_MAPPINGS.rows_of(connection, updating)}
     for rows in _waiting(connection, Waits.EARLIER, State.HELD):
         lanes = earlier_entries(connection, {row.lane for row in rows})
         shown = seen_lanes(connection, list(lanes))
@@ -371,6 +373,7 @@ _DROPS_OF_MAPPINGS = Statement(
     and exists (select 1 from entries where entries.drop_id = drops.id and entries.waits = 'earlier outcome')
     """
 )
+_JOINT_MAPPINGS = Statement("select distinct name from mappings where name like :joint")
 _ANY_CHILD = Statement(
     "select id from entries where state = 'ready' and waits in ('parent', 'earlier outcome') limit 1"
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from loadsheet.mapping.documents import ColumnGuide, Lineage, SourceRow, ordered_in
+from loadsheet.mapping.documents import COUNTED_IN, JOINT, ColumnGuide, Lineage, SourceRow, ordered_in
 from loadsheet.problems import Problem, Where, column_letters
 from loadsheet.workbook_marks import ORIGINAL_COLUMNS
 
@@ -147,6 +147,9 @@ class Drop:
     and label. `source` holds the mapping's files by path relative to its folder, the mapping first, so that the same version
     can be used again. `fixes` is the drop that this fix workbook corrects, if this is one.
 
+    Several mappings that read a file together count as one (see `mapping.shared_files`): `mapping`, `mapping_version` and `operation`
+    then name all of them.
+
     A file that was set aside is a drop of its own, without mapping and tables.
     """
 
@@ -173,6 +176,16 @@ class Drop:
     def set_aside(self) -> bool:
         """Whether the file was set aside unread."""
         return any(file.problems for file in self.files)
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The operations of its mappings; empty if the file was set aside."""
+        return tuple(self.operation.split(JOINT)) if self.operation else ()
+
+    @property
+    def counted_in(self) -> dict[str, str]:
+        """For each table the one that counts its rows: itself, unless several mappings read its sheet."""
+        return {table.name: table.found.get(COUNTED_IN, table.name) for table in self.tables}
 
     def table(self, name: str) -> SourceTable:
         """The table with this name in the mapping."""

@@ -70,6 +70,7 @@ class Mapping:
     - `notes`: lines for the author that are not errors
     - `language`: the language of the sheet (`de`), empty if unknown; `guide`: descriptions of its columns (see `column_guides_of`)
     - `source`: the files it is made of (see `yamlfile.source_texts`)
+    - `shared`: whether it may read a file with others; `parts`: the mappings that it combines (see `shared_files`)
     """
 
     name: str
@@ -94,6 +95,8 @@ class Mapping:
     source: ReadOnly[str, str] = field(repr=False)
     plan: Plan = field(repr=False)
     shipper: str = ""
+    shared: bool = False
+    parts: "tuple[Mapping, ...]" = field(default=(), repr=False)
 
 
 def lint(path: Path, assumptions: Assumptions, home: Path | None = None) -> list[MappingError]:
@@ -233,6 +236,7 @@ class _Compiler:
             guide=column_guides_of(plan.tables, source.locale),
             source=source_texts(used),
             plan=plan,
+            shared=source.shared,
         )
 
     def _used(self, conventions: Conventions) -> dict[Path, bytes]:

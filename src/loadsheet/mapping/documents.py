@@ -77,6 +77,18 @@ FIX_OF = "(fix of)"
 """The entry of `items` with the ledger entries whose rows came back in a fix file."""
 
 
+COUNTED_IN = "rows counted in"
+"""The entry of a table's `found` with the table that counts its rows, because a mapping before reads the same sheet."""
+
+JOINT = " + "
+"""Stands between the names of the mappings that read a file together, and between their operations."""
+
+
+def part_of_table(table: str) -> str:
+    """What the names of all tables of one mapping begin with if several mappings read the file: `acme/` for `acme/rows`. Else empty."""
+    return table[: table.rfind("/") + 1]
+
+
 def rows_of(table: str) -> str:
     """The entry of `items` with, for each row of a table, the document's row it was made from."""
     return f"({table})"
@@ -152,7 +164,8 @@ class TableNotes(NamedTuple):
 
 Lineage = dict[str, tuple[Source, ...]]
 """Payload path pattern (`packages[].weight`) -> its sources. An empty tuple is a constant of the mapping. The columns of a table
-made from column sets are included, `(items).weight` with one source for each set.
+made from column sets are included, `(items).weight` with one source for each set. Paths of a mapping that reads the file with others
+begin with its name: `acme/packages[].weight`.
 """
 
 
@@ -196,15 +209,16 @@ def trace(
     lineage: Lineage, rows: Sequence[SourceRow], items: Mapping[str, tuple[int, ...]], path: str
 ) -> tuple[Trace, ...]:
     """The sources behind a payload path, as in `locate`, with the mapping's tables and their rows."""
+    part = part_of_table(rows[0].table) if rows else ""
     while path:
-        for sources, indexes in _matches(lineage, items, path):
+        for sources, indexes in _matches(lineage, items, path, part):
             return tuple(found for source in sources for found in _traces(lineage, source, rows, items, indexes))
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return ()
 
 
 def _matches(
-    lineage: Lineage, items: Mapping[str, tuple[int, ...]], path: str
+    lineage: Lineage, items: Mapping[str, tuple[int, ...]], path: str, part: str
 ) -> Iterator[tuple[tuple[Source, ...], list[int]]]:
     indexes = [int(index) for index in STEP.findall(path)]
     for spelled in product((True, False), repeat=len(indexes)):
@@ -219,7 +233,7 @@ def _matches(
             if is_row:
                 among = items.get(list_of(path[: match.start()]), ())
                 of_rows.append(among[index] if index < len(among) else index)
-        sources = lineage.get(pattern + path[end:])
+        sources = lineage.get(part + pattern + path[end:])
         if sources is not None:
             yield sources, of_rows
 

@@ -2,8 +2,8 @@
 
 Owns: the patterns (`acme_*.xlsx`, `nordic/{batch}/orders.csv`), companions, trigger files and the folders of shippers. The mappings in
 `mappings/nordic/` take the files below `inbox/nordic/`, and no other mapping takes them. Their patterns are relative to that folder.
-`mappings/base/` holds files that other mappings extend. A file that matches two mappings is refused. A fix file in text form goes to
-the mapping of its original. Knows names only, no content.
+`mappings/base/` holds files that other mappings extend. A file that matches several mappings is refused, unless all of them are
+`shared`: then they read it together. A fix file in text form goes to the mapping of its original. Knows names only, no content.
 
 The files of a mapping that does not load stay in the inbox. Its patterns are read as far as possible: from the YAML values, otherwise
 from the text after `files:`. If no pattern can be read, any file that no other mapping takes may belong to it.
@@ -20,7 +20,9 @@ from typing import Any, NamedTuple, Self
 from loadsheet.contract import Assumptions
 from loadsheet.mapping.compile import Mapping as CompiledMapping
 from loadsheet.mapping.compile import combined_error, examine
+from loadsheet.mapping.documents import JOINT
 from loadsheet.mapping.schema import PLACEHOLDER, match
+from loadsheet.mapping.shared_files import combined, obstacle
 from loadsheet.mapping.words import nearest
 from loadsheet.mapping.yamlfile import KEY, read_yaml
 from loadsheet.problems import MappingError, Problem, Where
@@ -203,7 +205,8 @@ def of_shipper(mapping: CompiledMapping, shipper: str) -> CompiledMapping:
         )
         for table in mapping.plan.tables
     )
-    return replace(mapping, shipper=shipper, plan=replace(mapping.plan, tables=tables))
+    parts = tuple(of_shipper(part, shipper) for part in mapping.parts)
+    return replace(mapping, shipper=shipper, plan=replace(mapping.plan, tables=tables), parts=parts)
 
 
 def mapping_files(folder: Path) -> list[Path]:
@@ -225,13 +228,18 @@ class FixOf(NamedTuple):
     mapping: str
     drop: int
 
+    def is_of(self, mapping: str) -> bool:
+        """Whether this mapping read the original, alone or with others."""
+        return mapping in self.mapping.split(JOINT)
+
 
 def route(
     names: Sequence[str], mappings: Sequence[CompiledMapping], fixes: Mapping[str, FixOf] = MappingProxyType({})
 ) -> Routes:
     """Sort the names of finished files (relative to the inbox, with slashes) into routes. Patterns ignore case. A pattern without a slash
     matches the bare file name in any folder. `names` are all files present, companions included. A fix file goes to the mapping of its
-    original: by the name in `fixes`, otherwise by its own name without `.fix`. It must be in a folder of that mapping.
+    original: by the name in `fixes`, otherwise by its own name without `.fix`. It must be in a folder of that mapping. The route of a
+    file that several shared mappings match has their combination.
     """
     broken = broken_mappings(mappings)
     by_shipper: dict[str, list[CompiledMapping]] = {"": [], **{mapping.shipper.casefold(): [] for mapping in broken}}
@@ -247,7 +255,8 @@ def route(
         for name, found in claims.items()
         if (problem := _blocked(name, broken, by_shipper, is_taken=bool(found))) is not None
     }
-    claims = {name: found for name, found in claims.items() if name not in blocked}
+    together: dict[tuple[str, ...], CompiledMapping] = {}
+    claims = {name: _joined(found, together) for name, found in claims.items() if name not in blocked}
     ambiguous = {
         name: _ambiguous(name, found)
         for name, found in claims.items()
@@ -257,10 +266,11 @@ def route(
     unmapped = {name: _unmapped(name, concerned[name]) for name, found in claims.items() if not found}
     complete: list[Route] = []
     waiting: dict[str, Problem] = {}
-    own_of: dict[str, dict[str, _Claim]] = {mapping.name: {} for mapping in mappings}
+    readers = (*mappings, *together.values())
+    own_of: dict[str, dict[str, _Claim]] = {mapping.name: {} for mapping in readers}
     for name, claim in clear.items():
         own_of[claim.mapping.name][name] = claim
-    for mapping in mappings:
+    for mapping in readers:
         for found, waits in _sets(mapping, own_of[mapping.name]):
             complete += [found] if found is not None else []
             waiting |= waits
@@ -314,7 +324,7 @@ def _claim_of(name: str, mapping: CompiledMapping, fix: FixOf | None) -> _Claim 
     """The mapping's claim to a file, if it has one."""
     original = fix.original if fix is not None else _FIX.sub(r"\1", name)
     claim = None
-    if original != name and (fix is None or fix.mapping == mapping.name):
+    if original != name and (fix is None or fix.is_of(mapping.name)):
         claim = _claim(original, mapping, fixed=f"drop {fix.drop}" if fix is not None else "yes")
     return claim or _claim(name, mapping)
 
@@ -329,6 +339,17 @@ def _claim(name: str, mapping: CompiledMapping, *, fixed: str = _ORIGINAL) -> _C
         if values is not None:
             return _Claim(mapping, role, tuple(sorted({**values, _FIXED: fixed}.items())))
     return None
+
+
+def _joined(claims: list[_Claim], together: dict[tuple[str, ...], CompiledMapping]) -> list[_Claim]:
+    """The claim of all these mappings together, if they can share the file; else the claims. `together` keeps the combinations."""
+    mappings = {claim.mapping.name: claim.mapping for claim in claims}
+    if len(mappings) < 2 or obstacle(mappings.values()):
+        return claims
+    names = tuple(mappings)
+    if names not in together:
+        together[names] = combined(mappings.values())
+    return [replace(claims[0], mapping=together[names], role=together[names].main_role)]
 
 
 def _sets(mapping: CompiledMapping, own: Mapping[str, _Claim]) -> Iterator[tuple[Route | None, dict[str, Problem]]]:
@@ -411,7 +432,6 @@ def _unmapped(name: str, mappings: Sequence[CompiledMapping]) -> Problem:
 
 
 def _ambiguous(name: str, claims: Sequence[_Claim]) -> Problem:
-    mappings = ", ".join(dict.fromkeys(claim.mapping.name for claim in claims))
-    return Problem(
-        "A102", Where(name), name, {"mappings": mappings}, "make the patterns of these mappings exclude each other"
-    )
+    mappings = {claim.mapping.name: claim.mapping for claim in claims}
+    hint = f"make the patterns of these mappings exclude each other, or {obstacle(mappings.values())}"
+    return Problem("A102", Where(name), name, {"mappings": ", ".join(mappings)}, hint)

@@ -10,6 +10,7 @@ distinct text is converted once. Typed cells are kept apart from texts that look
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -56,11 +57,11 @@ class UnknownKindRow(NamedTuple):
 
 class View:
     """A compiled table bound to a file: `positions` says for each column where its cell is in a row of the table, None if the file
-    has no such column; `constants` are the cells that are the same in every row.
+    has no such column; `constants` are the cells that are the same in every row. `source` gives the file's row as documents keep it.
     """
 
     def __init__(self, plan: TablePlan, table: Table) -> None:
-        self._plan, self._table = plan, table
+        self._plan, self._table, self.source = plan, table, partial(source_row, table)
         self._width = len(table.header)
         above = plan.kind.above if plan.kind is not None else ()
         self._start = self._width + len(above)
@@ -179,13 +180,14 @@ class View:
             return row.shown[: self._width]
         return row.cells if len(row.cells) == self._width else row.cells[: self._width]
 
-    def source(self, row: Row) -> SourceRow:
-        """The file's row, as documents keep it."""
-        table, width = self._table, self._width
-        if not table.sheet:
-            return SourceRow(table.name, row.number, row.cells if len(row.cells) == width else row.cells[:width])
-        natives = tuple([cell for cell in row.natives if cell[0] < width])
-        return SourceRow(table.name, row.number, row.shown[:width], natives)
+
+def source_row(table: Table, row: Row) -> SourceRow:
+    """The file's row of a table, as documents keep it."""
+    width = len(table.header)
+    if not table.sheet:
+        return SourceRow(table.name, row.number, row.cells if len(row.cells) == width else row.cells[:width])
+    natives = tuple([cell for cell in row.natives if cell[0] < width])
+    return SourceRow(table.name, row.number, row.shown[:width], natives)
 
 
 def with_set_number(part: SetRow, count: int) -> Row:

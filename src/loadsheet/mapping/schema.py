@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PositiveInt, StringConstraints, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PositiveInt,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic import Field as ModelField
 from pydantic_core import PydanticCustomError
 
@@ -157,11 +166,14 @@ class Source(Part):
     Text files: `encoding` and `delimiter` are detected among the listed ones (default: the usual ones). `quote` encloses values and is
     doubled inside them (none: no quotes; default: the double quote). `escape` makes the next character an ordinary one. `locale` sets
     the decimal mark and the group separator. `blank` lists texts that count as blank in any file and column.
+
+    `shared`: other mappings with this key may read the same file. Each of them makes its own records from it.
     """
 
     files: Names = ModelField(min_length=1)
     companions: dict[Name, str] = {}
     complete_when: str | None = None
+    shared: bool = False
     encoding: Names | None = None
     delimiter: Annotated[list[Letter], BeforeValidator(_as_list)] | None = None
     quote: Quote | None = None
@@ -173,6 +185,14 @@ class Source(Part):
     fold: Literal["error", "first", "second"] = "error"
     units: dict[str, str] = {}
     tables: dict[str, TableSpec] = ModelField(default={"rows": TableSpec()}, min_length=1)
+
+    @field_validator("shared")
+    @classmethod
+    def _is_single_file(cls, value: object, info: ValidationInfo) -> object:
+        others = [key for key in ("companions", "complete_when") if info.data.get(key)]
+        if value and others:
+            raise PydanticCustomError("shared", "must be false beside {key}", {"key": others[0]})
+        return value
 
 
 class Pad(Part):

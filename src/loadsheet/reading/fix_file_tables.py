@@ -110,11 +110,14 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A table of a fix file in the form of the original, the table as read, and the position of the row marks (None: no marks)."""
+    """A table of a fix file in the form of the original, the table as read, and the position of the row marks (None: no marks). Rows
+    with the mark of an entry that it does not take belong to another table (None: it takes all).
+    """
 
     table: Table
     source: Table
     marks_at: int | None
+    takes: Callable[[int], bool] | None = None
 
     def marked_rows(self) -> Iterator[tuple[Row, RowMark | None]]:
         """The rows in the form of the original table, with their marks; rows that are blank without added columns are left out."""
@@ -124,7 +127,8 @@ class Fixed:
             cells = tuple([padded[place] for place in places])
             if not is_blank(cells):
                 mark = RowMark.read(given[at][:80]) if at is not None and given[at] else None
-                yield Row(number, cells, problem, ignored), mark if mark is None or _is_valid(mark) else None
+                if mark is None or self.takes is None or self.takes(mark.entry):
+                    yield Row(number, cells, problem, ignored), mark if mark is None or _is_valid(mark) else None
 
 
 def has_row_marks(table: Table) -> bool:

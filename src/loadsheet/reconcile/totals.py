@@ -415,16 +415,18 @@ class Tally:
 
     def __init__(self) -> None:
         self._tables: dict[int, dict[str, _TableTally]] = {}  # by drop
+        self._counting: dict[int, dict[str, _TableTally]] = {}  # the tally that counts the rows of each table
         self._entries = 0
 
     def open(self, drop: Drop) -> None:
         """Begin with a drop."""
-        self._tables[drop.id] = {table.name: _TableTally(drop.id, table) for table in drop.tables}
+        own = self._tables[drop.id] = {table.name: _TableTally(drop.id, table) for table in drop.tables}
+        self._counting[drop.id] = {name: own[counting] for name, counting in drop.counted_in.items()}
 
     def add(self, entry: Entry) -> None:
         """Count the rows of an entry under its state. A row shared by several entries counts once, under the worst."""
         self._entries += 1
-        tables, state = self._tables[entry.drop], entry.state
+        tables, state = self._counting[entry.drop], entry.state
         for table, number, _, _ in own_rows(entry.rows, entry.items):
             tables[table].add(number, state)
         for index in entry.items.get(SHARED, ()):
@@ -433,7 +435,7 @@ class Tally:
     def leave_out(self, drop: Drop, rows: Iterable[IgnoredRow]) -> None:
         """Count the rows that rules ignored."""
         for row in rows:
-            self._tables[drop.id][row.table].add(row.number, IGNORED)
+            self._counting[drop.id][row.table].add(row.number, IGNORED)
 
     def balance(self) -> Balance:
         """The counts so far."""

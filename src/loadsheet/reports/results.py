@@ -83,15 +83,17 @@ class DropResults:
             texts = [_problem_text(problem) for problem in by_row[position]]
             if entry.state in NEEDS_SOMEONE and not any(problem.level == "error" for problem in by_row[position]):
                 texts.append(self._reason_of_row(entry, row, cause))
-            todo = dict.fromkeys(self._todo(problem) for problem in by_row[position])
+            todo = dict.fromkeys(self._todo(problem, entry) for problem in by_row[position])
             if not todo and cause is not None:
                 todo = {f"See row {entry.rows[cause].number}": None}
             self._write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(todo)), row.cells, tail)
 
-    def _todo(self, problem: Problem) -> str:
-        """What the sender of the file can do about a problem."""
+    def _todo(self, problem: Problem, entry: Entry | None = None) -> str:
+        """What the sender of the file can do about a problem of an entry, or of the file."""
         where = problem.where
-        table = next((one for one in self._tables.values() if (one.file, one.sheet) == (where.file, where.sheet)), None)
+        own = [self._tables[row.table] for row in entry.rows] if entry is not None else []
+        tables = (*own, *self._tables.values())  # several mappings may read one sheet
+        table = next((one for one in tables if (one.file, one.sheet) == (where.file, where.sheet)), None)
         guide = self._drop.guide.get(table.name, {}).get(where.column) if table is not None else None
         if guide is not None and self._drop.language.startswith("de"):
             guide = replace(guide, takes="")
@@ -192,18 +194,25 @@ _HEAD = ("row", "outcome", "problem", "what to do", "operation", "key", "service
 
 @dataclass
 class _Counts:
-    """The totals of some drops' entries."""
+    """The totals of a drop's entries."""
 
+    drop: Drop
     entries: Counter[str] = field(default_factory=Counter)
     rows: dict[str, Counter[str]] = field(default_factory=dict)  # by table
     first: str = ""
+
+    def __post_init__(self) -> None:
+        self._counted_in = self.drop.counted_in
 
     def add(self, entry: Entry) -> None:
         self.entries[entry.state.value] += 1
         if entry.state in NEEDS_SOMEONE and not self.first:
             self.first = entry.key
         for table, _, _, _ in own_rows(entry.rows, entry.items):
-            self.rows.setdefault(table, Counter())[entry.state.value] += 1
+            self.count(table, entry.state.value)
+
+    def count(self, table: str, fate: str) -> None:
+        self.rows.setdefault(self._counted_in.get(table, table), Counter())[fate] += 1
 
 
 def write_fallback_reports(
@@ -257,7 +266,7 @@ def write_fallback_reports(
 
 def _write_results(queries: LedgerQueries, drop: Drop, folder: Path, names: Mapping[Place, str]) -> _Counts:
     """Write the results files of a drop, one per file and sheet, with rows in ledger order."""
-    counts = _Counts()
+    counts = _Counts(drop)
     with ExitStack() as files:
         lines = {place: _opened(folder / name, drop, place, files) for place, name in names.items()}
         by_table = {table.name: lines[table.file, table.sheet] for table in drop.tables}
@@ -273,7 +282,7 @@ def _write_results(queries: LedgerQueries, drop: Drop, folder: Path, names: Mapp
                 line = (str(number), entry.state.value, text, todo, entry.operation, entry.key, entry.receipt, *cells)
                 by_table[table].write(csv_row(line))
         for left_out in queries.ignored_of(drop.id):
-            counts.rows.setdefault(left_out.table, Counter())[IGNORED] += 1
+            counts.count(left_out.table, IGNORED)
             line = (str(left_out.number), IGNORED, left_out.rule, "", "", "", "", *left_out.cells)
             by_table[left_out.table].write(csv_row(line))
     return counts

@@ -6,7 +6,7 @@ written atomically.
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from hashlib import file_digest
 from importlib.metadata import version
@@ -21,6 +21,7 @@ from loadsheet.ledger.exporting import TABLES, Row, Slice, slice_of
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
+from loadsheet.mapping.shared_files import current
 from loadsheet.problems import FolderError, MappingError
 from loadsheet.reports import bring_reports
 from loadsheet.reports.report_files import safe_name
@@ -129,10 +130,10 @@ class _Making:
         used = dict.fromkeys(
             drop.mapping_hash for drop in map(self._queries.drop, self._slice.own) if drop.mapping_hash
         )
-        on_disk = self._on_disk() if used else {}
+        on_disk = self._on_disk() if used else ()
         rows = {row["hash"]: row for row in self._slice.rows("mappings") if row["hash"] in used}
         for digest, row in sorted(rows.items()):
-            same = on_disk.get(row["name"])
+            same = current(row["name"], on_disk)
             source = self._queries.mapping_source(digest)
             if not source and same is not None and same.hash == digest:
                 source = dict(same.source)
@@ -145,12 +146,11 @@ class _Making:
                 self._writer.put(contents.mapping_member(digest, name), text.encode())
             yield MappingKept(digest, row["name"], row["version"], same.shipper if same else "", tuple(source))
 
-    def _on_disk(self) -> Mapping[str, CompiledMapping]:
+    def _on_disk(self) -> Sequence[CompiledMapping]:
         try:
-            loaded = load_folder(self._settings.mappings, self._settings.assumptions)
+            return load_folder(self._settings.mappings, self._settings.assumptions)
         except MappingError:
-            return {}  # the ledger has the versions that were used
-        return {mapping.name: mapping for mapping in loaded}
+            return ()  # the ledger has the versions that were used
 
     def _rows(self, table: str) -> int:
         rows = self._slice.rows(table)

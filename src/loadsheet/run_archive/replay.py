@@ -29,7 +29,8 @@ from loadsheet.ledger import Ledger, Run, State, Waits, open_ledger
 from loadsheet.ledger.exporting import TABLES, Row, slice_of
 from loadsheet.ledger_sink import LedgerSink
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping import Route, load, of_shipper
+from loadsheet.mapping import Route, of_shipper
+from loadsheet.mapping.shared_files import load_kept
 from loadsheet.problems import DoesNotBalance, FileRefused, MappingError
 from loadsheet.reports.report_files import safe_name
 from loadsheet.run_archive.contents import (
@@ -169,7 +170,7 @@ class _Replay:
                 raise CannotOpen(f"{name} of mapping {kept.name} points outside its folder")
             self._members.copy(mapping_member(kept.hash, name), path)
         try:
-            mapping = load(folder / kept.files[0], self._settings.assumptions)
+            mapping = load_kept(folder / kept.files[0], self._settings.assumptions)
         except MappingError as error:
             self._report([Different(f"mapping {kept.name}", "file", "read", f"refused: {error.text}")])
             return None

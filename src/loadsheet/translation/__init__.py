@@ -14,6 +14,7 @@ from loadsheet.translation.parts import (
     should_split,
 )
 from loadsheet.translation.row_counts import OneProcess
+from loadsheet.translation.shared_rows import with_counting_tables
 
 __all__ = [
     "OneProcess",
@@ -24,4 +25,5 @@ __all__ = [
     "extra_processes",
     "part_jobs",
     "should_split",
+    "with_counting_tables",
 ]

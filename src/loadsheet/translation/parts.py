@@ -204,13 +204,15 @@ def extra_processes(settings: Settings) -> int:
 
 def should_split(mapping: CompiledMapping, tables: Iterable[Table], size: int, settings: Settings) -> bool:
     """Whether parts are faster than one process. Every part reads all files, so they must be text files and large. The other processes
-    must be able to recompile the mapping. Not on Windows, where connections cannot use the pipes of a program.
+    must be able to recompile the mapping. Not on Windows, where connections cannot use the pipes of a program. Not for several
+    mappings of one file, because only one process sees which rows they share.
     """
     is_text = all(not table.sheet for table in tables)
     return (
         is_text
         and size >= settings.translation.parts_bytes_min
         and bool(mapping.source)
+        and not mapping.parts
         and settings.reading.process != "none"
         and os.name == "posix"
     )

@@ -1,6 +1,7 @@
 """The tables of a drop while they are read: rows are counted, and the headings and cells are checked for damage.
 
 The row count is compared with what the ledger received. It does not depend on the mapping, so it cannot share the mapping's faults.
+A row of a sheet that several mappings read counts once (see `shared_rows`).
 Unused columns are information. A heading that looks like a misspelling of a missing column gives a warning, as does a control
 character in a heading.
 """
@@ -24,6 +25,7 @@ from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import CONTROL, ColumnUse
+from loadsheet.translation.shared_rows import RowMarks, SharedRows, counting_tables
 
 
 class CountedTables:
@@ -32,6 +34,8 @@ class CountedTables:
     def __init__(self, mapping: CompiledMapping, tables: Mapping[str, Table], *, damage_checks: bool = True) -> None:
         self._rows: Counter[str] = Counter()
         self._mapping, self._read = mapping, tables
+        self._counted_in = counting_tables(tables)
+        self._numbers = {counting: RowMarks() for counting in self._counted_in.values()}
         uses = column_uses(mapping) if damage_checks else {}
         self._damage_checks = {
             name: DamageChecks(table, uses.get(name, {})) for name, table in tables.items() if damage_checks
@@ -43,10 +47,15 @@ class CountedTables:
         return self._rows
 
     def notes(self) -> Mapping[str, TableNotes]:
-        """The notes on each table, known after its rows were read."""
-        return {
+        """The notes on each table, known after its rows were read. What several mappings find in one sheet is noted once."""
+        found = {
             name: self._notes_on(self._read[name], damage_checks) for name, damage_checks in self._damage_checks.items()
         }
+        for name, counting in self._counted_in.items():
+            if name in found and counting != name:
+                known = found[counting].problems
+                found[name] = TableNotes(tuple(problem for problem in found[name].problems if problem not in known))
+        return found
 
     def _notes_on(self, table: Table, damage_checks: DamageChecks) -> TableNotes:
         if table.at:  # a fix file: its original was checked
@@ -66,6 +75,17 @@ class CountedTables:
                 yield row
             self._rows[table.name] = count
 
+        return counted if table.name not in self._counted_in else self._counting_once(table, counted)
+
+    def _counting_once(self, table: Table, rows: Callable[[], Iterator[Row]]) -> Callable[[], Iterator[Row]]:
+        counting = self._counted_in[table.name]
+        numbers = self._numbers[counting]
+
+        def counted() -> Iterator[Row]:
+            yield from numbers.watch(rows())
+            self._rows[table.name] = 0
+            self._rows[counting] = len(numbers)
+
         return counted
 
 
@@ -78,7 +98,15 @@ class OneProcess(CountedTables):
 
     def documents(self) -> Iterator[Document | Ignored]:
         """The documents and ignored rows, in order. Raises what reading raises."""
-        return translate(self._mapping, self.tables, now=self._now)
+        if not self._mapping.parts:
+            return translate(self._mapping, self.tables, now=self._now)
+        return self._documents_of_parts()
+
+    def _documents_of_parts(self) -> Iterator[Document | Ignored]:
+        rows = SharedRows(self._read)
+        for part in self._mapping.parts:
+            yield from rows.once(translate(part, self.tables, now=self._now))
+        yield from rows.ignored()
 
 
 _NUMBERS = frozenset({"integer", "decimal", "quantity"})

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
+from loadsheet.mapping.documents import part_of_table
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reports.fix_workbook.fix_sheets import (
     LISTS,
@@ -248,7 +249,10 @@ class _DropFix:
     def _texts(self, folder: Path, name_of: Callable[..., str]) -> list[str]:
         names = []
         everything = (self._rows, self._over) if self._feedback != "workbook" else (self._over,)
+        is_shared = len({part_of_table(table.name) for table in self.drop.tables}) > 1
         for table in self.drop.tables:
+            if is_shared and not any(some.numbers(table.name) for some in everything):
+                continue  # nothing to fix for this mapping
             rows = merge(*(some.of(table.name) for some in everything), key=attrgetter("number"))
             names.append(name_of(table.file))
             write_rows(folder / names[-1], table, rows, self._words)

@@ -324,7 +324,7 @@ ENGLISH = Words(
             "give your file the agreed name, or contact the people who run loadsheet",
         ),
         (
-            r"make the patterns of these mappings exclude each other",
+            r"make the patterns of these mappings.*",
             "ask the people who run loadsheet to separate these mappings",
         ),
         (r"save it as 'CSV UTF-8', or set source\.encoding.*", "save it as “CSV UTF-8” and send it again"),
