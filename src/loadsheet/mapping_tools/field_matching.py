@@ -1,57 +1,52 @@
-"""Assigns the columns of a sheet to the fields of the interface, by the meaning of headings and help texts and by the values.
+"""Assigns the columns of a sheet to the fields of the interface, by what headings mean as a whole and by what the cells look like.
 
-Owns: the score of a column for a field, the assignment, the probable operation of a sheet, and the milestone columns. Column sets turn
-each filled milestone into an event. Fields are identified by meaning, kind and named values in the contract; this module contains no
-field names.
+Owns: the score of a column for a field, the assignment with the highest sum of scores, and the reasons to doubt a pair. A heading that only
+contains a field's word (`Weight class`, `Email consent`) is no match, and cells that cannot be the field's values exclude it. Fields are
+identified by meaning, kind and named values in the contract; this module contains no field names.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
-from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
-from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_types import CHECK, Guess, Reading, vocabulary, words_of
-from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
+from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
+from loadsheet.mapping_tools.column_types import MOMENTS, NUMBERS, Column, is_currency
+from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.vocabulary import reading_of, vocabulary
 
-_SOFT = frozenset(
-    {"code", "current", "customer", "id", "reference", "first", "moment", "company", "early", "count", "milestone"}
-)
-_SIDES = frozenset({"pickup", "delivery"})
-_HARD = frozenset(
-    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "unused"}
-)  # a heading and a field have both or neither
-_PLANNED = frozenset({"moment", "estimated", "early", "late"})  # headings of planned moments, not of events
+SIDES = frozenset({"pickup", "delivery"})
 _TIMES = frozenset({"early", "late", "moment"})
-_NAMED_IN_WORDS = frozenset({"company", "contact", "city", "province", "location", "address", "pickup", "delivery"})
-_MADE_OF_DIGITS = frozenset({"postal", "phone", "id", "reference"})
-_LEAST = 0.3
-_SET_LABEL = "{set}"  # placeholder in a heading for the word of each set
-_SET_LEAST = 2  # a single date is a moment of the record
-_EVENTS = 3  # milestones with dates in a tracking sheet
-_MANY = 8  # fields with a column in a sheet of whole records, not of changes
-_VERBS = {
-    Action.DELETE: {"delete", "deletes", "deleted", "cancel", "cancelled", "cancellations", "withdrawal", "withdrawals", "storno", "anulacion", "annulation"},
-    Action.UPDATE: {"update", "updates", "change", "changes", "amend", "anderung", "anderungen", "modif", "cambios", "wijziging"},
-    Action.QUOTE: {"quote", "quotes", "offer", "offers", "angebot", "angebote", "offerte", "devis", "cotizacion"},
-    Action.CONFIRM: {"confirm", "confirmation", "confirmations", "award", "awards", "zuschlag"},
-    Action.STATUS: {"status", "events", "event", "tracking", "milestones", "statut", "estado"},
-    Action.CREATE: {"orders", "new", "lanes", "tender", "auftrage", "commandes", "pedidos", "create"},
-}  # fmt: skip
+_EXACT = frozenset(
+    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "contact", "email", "phone"}
+)  # a heading and a field have both or neither
+_NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
+_FREE = frozenset({"code", "current", "customer", "id", "reference", "first", "moment", "early", "count", "milestone", "package", "each"})
+"""Concepts that a heading may add without meaning something else."""
+
+_NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
+_PIECES = frozenset({"count", "package"})  # a number of packages, which headings call quantity as well
+_IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
+_LEAST = 0.4
+_CLOSE = 0.08  # scores of two columns that fit one field alike
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A field that a column may fill: its path pattern, its required and optional concepts, and whether it is needed."""
+    """A field that a column may fill. `what` are the concepts of its own, `side` the pickup or delivery, `whole` all its concepts. `context` are
+    concepts that the headings of its list may add.
+    """
 
     path: str
     field: Field
-    core: frozenset[str]
-    soft: frozenset[str]
+    what: frozenset[str]
+    side: str
+    whole: frozenset[str]
+    context: frozenset[str]
     needed: bool
     in_list: bool
     is_key: bool
+    subject: str
 
 
 class Filled(NamedTuple):
@@ -65,25 +60,21 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An operation with the columns that fill its fields, by path pattern, and a total to compare operations by."""
+    """An operation with the columns that fill its fields, by path pattern."""
 
     operation: Operation
     filled: dict[str, Filled]
-    total: float
+
+    @property
+    def total(self) -> float:
+        """The sum of the scores."""
+        return sum(found.score for found in self.filled.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Sets:
-    """The sets of a table: the code of each heading, and the two columns that read the sets."""
-
-    codes: dict[str, str]
-    at: Column
-    event: Column
-
-
+@cache
 def meaning(field: Field) -> frozenset[str]:
     """The concepts of a field, from the help text of the contract."""
-    return vocabulary().read(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
+    return reading_of(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
 
 
 def is_needed(field: Field, operation: Operation) -> bool:
@@ -91,56 +82,51 @@ def is_needed(field: Field, operation: Operation) -> bool:
     return field.when is When.ALWAYS or (operation.creates and field.when is When.ON_CREATE)
 
 
-def milestones(sheet: Sheet) -> list[Column]:
-    """The columns with the time of an event."""
-    return [
-        column
+def match(sheets: Sequence[Sheet], operation: Operation, main: int = -1, lines: int = -1) -> Match:
+    """The columns that fill the fields of an operation, each column and each field once. With `main`, only the columns of that sheet fill
+    the record, and if there is a sheet with `lines`, its columns fill the lists and add up to totals.
+    """
+    columns = [
+        (number, column)
+        for number, sheet in enumerate(sheets)
         for column in sheet.columns
-        if column.concepts & {"milestone"}
-        and not column.concepts & _PLANNED
-        and column.guess.type in {"datetime", "date"}
+        if main < 0 or number in (main, lines)
     ]
-
-
-def best_operation(sheets: Sequence[Sheet]) -> list[Match]:
-    """The possible operations of the sheets, the most likely first."""
-    return sorted((match(sheets, operation) for operation in WRITES), key=lambda found: -found.total)
-
-
-def match(sheets: Sequence[Sheet], operation: Operation) -> Match:
-    """The columns that fill the fields of an operation: the best pairs first, each column and each field once."""
     targets = list(_targets(operation.record, operation))
-    columns = [(number, column) for number, sheet in enumerate(sheets) for column in sheet.columns]
-    filled = _assigned(columns, targets)
-    return Match(operation, filled, _total(operation, filled, sheets))
+    if lines < 0:
+        return Match(operation, _assigned(columns, _wanted(targets, columns)))
+    of_lines = [one for one in columns if one[0] == lines]
+    filled = _assigned(of_lines, [target for target in targets if target.in_list])
+    used = {found.column for found in filled.values()}
+    totals = [one for one in of_lines if one[1].guess.type in NUMBERS and one[1] not in used]
+    record = [target for target in targets if not target.in_list]
+    own = _assigned([one for one in columns if one[0] == main], record)
+    open_ = [target for target in record if target.path not in own and target.field.kind is Kind.NUMERIC]
+    return Match(operation, own | _assigned(totals, open_) | filled)
 
 
 def best_columns(
     columns: Sequence[Column], record: Record, operation: Operation, context: frozenset[str]
 ) -> dict[str, Column]:
-    """The columns that fill the fields of one record within another, by the fields' names: the best pairs first, each once. `context` are
-    concepts that all of these columns may also have.
+    """The columns that fill the fields of one record within another, by the fields' names, each once. `context` are concepts that all of
+    these columns may also have.
     """
     targets = list(_targets(record, operation, context=context, in_list=True))
     return {path: found.column for path, found in _assigned([(0, column) for column in columns], targets).items()}
 
 
-def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
-    """The columns, with the numbers of their sheets, that fill these fields: the best pairs first, each column and each field once."""
-    pairs = [
-        (score, number, column, target)
-        for number, column in columns
-        for target in targets
-        if (score := _score(column, target)) >= _LEAST
-    ]
-    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2].position))
-    found: dict[str, Filled] = {}
-    used: set[int] = set()
-    for score, number, column, target in pairs:
-        if target.path not in found and id(column) not in used:
-            found[target.path] = Filled(number, column, score, _doubt(column, target))
-            used.add(id(column))
-    return found
+def code_of_event(fields: Sequence[Field]) -> Field | None:
+    """The field with the event code, if the operation has one."""
+    return next((field for field in fields if {"status", "code"} <= meaning(field) and field.record is None), None)
+
+
+def says_event(operation: Operation, filled: Container[str]) -> bool:
+    """Whether one of the filled fields gives the event of each record."""
+    fields = operation.record.fields
+    return any(field.name in filled for field in fields if "status" in meaning(field) and field.kind not in DATE_SHAPES)
+
+
+# ---- targets ----
 
 
 def _targets(
@@ -157,188 +143,250 @@ def _targets(
         if field.record is not None:
             is_list = field.kind is Kind.ARRAY
             if not is_list or any(inner.when is When.ALWAYS for inner in field.record.fields):
-                below = frozenset() if is_list else concepts
                 yield from _targets(
                     field.record,
                     operation,
                     f"{here}[]" if is_list else here,
-                    concepts | context if is_list else below,
+                    concepts | context,
                     in_list=in_list or is_list,
                 )
         elif field.when is not When.LISTED and field.kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES) and concepts:
             is_key = not path and field.name in record.key
-            subject = frozenset({operation.subject})
-            soft = _SOFT if is_key else _SOFT | subject
             whole = concepts if in_list else concepts | context
-            core = (subject & concepts if is_key else whole - soft) or whole
-            yield Target(here, field, core, soft | context, is_needed(field, operation), in_list, is_key)
+            side = next(iter(whole & SIDES), "")
+            what = frozenset({operation.subject}) & concepts if is_key else frozenset[str]()
+            what = what or whole - SIDES - _TIMES - _FREE - {operation.subject, "total"}
+            if not what and not side:
+                what = whole - _TIMES or whole
+            needed = is_needed(field, operation)
+            yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject)
+
+
+def _wanted(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
+    """The targets without lists that no column is for: a weight without a kind or an item is one of the record, not of a package. Where there
+    are packages, a total has to be called one.
+    """
+    needed = [target for target in targets if target.in_list and target.needed]
+    has_lines = any(_score(column, target) >= _LEAST for _, column in columns for target in needed)
+    if not has_lines:
+        return [target for target in targets if not target.in_list]
+    return [
+        replace(target, what=target.what | {"total"}) if "total" in target.whole and not target.in_list else target
+        for target in targets
+    ]
+
+
+# ---- the score of a pair ----
 
 
 def _score(column: Column, target: Target) -> float:
-    """How well a column fits a field, 0 to about 1.5; 0 where its values cannot fill it."""
-    if not _type_fits(column, target.field):
-        return 0.0
+    """How well a column fits a field, 0 to about 1.5; 0 where its heading means something else or its cells cannot fill it."""
     label = column.concepts
-    recognised = _named_values(column, target.field)
-    hits = len(label & target.core)
-    if not hits and recognised < 0.5:
+    if label & _NEVER or not _type_fits(column, target.field) or (evidence := _evidence(column, target)) < 0:
         return 0.0
-    if (label ^ (target.core | target.soft)) & _HARD & (label | target.core):
+    if (label ^ target.whole) & _EXACT & ((label | target.whole) - target.context):
         return 0.0
-    if label & _SIDES and target.core & _SIDES and not label & target.core & _SIDES:
+    own = label & SIDES
+    if target.side and own and target.side not in own or (target.side == "pickup" and not own):
         return 0.0
-    telling = target.core - _SIDES - _TIMES
-    if telling and not telling & label and recognised < 0.5:
-        return 0.0  # the concept "delivery" alone does not make it the city
-    missed = len(target.core - label)
-    surplus = len(label - target.core - target.soft - _of_lines(target))
-    score = hits / (hits + missed + 0.7 * surplus + 0.1 * len(column.reading.unknown)) if hits else 0.0
-    score += 0.05 * len(label & meaning(target.field) & target.soft)
-    score += 0.4 * recognised if recognised else -0.3 * bool(target.field.known)
-    score += 0.1 * (target.is_key and "id" in label)  # prefer an order's number to its customer
-    score += 0.1 * target.needed + 0.06 * ("delivery" in target.core and not label & _SIDES)
+    likeness = _likeness(label, target, recognised=evidence)
+    if not likeness:
+        return 0.0
+    extra = _extra(column, target)
+    score = likeness - 0.25 * len(extra) - 0.12 * min(len(column.reading.unknown), 3)
+    score *= _IMPLIED if target.side and not own else 1.0
+    score += 0.2 * evidence + 0.04 * len(label & target.whole - target.what) + 0.05 * target.needed
+    score += 0.06 * (target.subject in label) + 0.1 * (target.is_key and "id" in label) - 0.05 * ("customer" in label)
     return max(score, 0.0)
 
 
-def _of_lines(target: Target) -> frozenset[str]:
-    """The concepts that any heading in a list of packages may add: `Ware / Anzahl`."""
-    lines = frozenset({"item", "package"})
-    return lines if target.in_list and target.core - lines else frozenset()
+def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> float:
+    """How much of the field the heading names, 0 to 1."""
+    if not target.what:  # a moment of one side
+        return 1.0 if target.side in label else 0.0
+    if target.what == _PIECES and "quantity" in label and "item" not in label:
+        return 0.8
+    named = label & target.what
+    if named == target.what:
+        return 1.0
+    if named:
+        return 0.7
+    others = label - SIDES - _TIMES - _FREE - {"company"}
+    if target.what == {"company"} and target.side and target.side in label and not others and "moment" not in label:
+        return 0.95  # the heading `Consignee` alone is the name
+    if target.field.kind in DATE_SHAPES and label == {"moment"}:
+        return 0.5
+    return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
 
 
-def _named_values(column: Column, field: Field) -> float:
-    """The share of distinct values that match a value named by the interface."""
-    if not field.known or column.guess.type != "text":
-        return 0.0
-    distinct = set(column.filled)
-    if not distinct or len(distinct) > 25:
-        return 0.0
-    meant = sum(bool(vocabulary().value_meant(value, field.known)) for value in distinct)
-    return meant / len(distinct)
+def _extra(column: Column, target: Target) -> frozenset[str]:
+    """The concepts of a heading that the field does not have."""
+    lines = frozenset({"item", "package"}) if target.in_list else frozenset[str]()
+    allowed = target.whole | target.context | _FREE | lines | {target.subject}
+    if target.field.kind is Kind.NUMERIC:
+        allowed |= {"total"}
+    if target.is_key:
+        allowed -= {"package"}
+    return column.concepts - allowed
 
 
 def _type_fits(column: Column, field: Field) -> bool:
     kind, found = field.kind, column.guess.type
     if kind is Kind.NUMERIC:
-        return found in {"integer", "decimal", "quantity"}
+        return found in NUMBERS and (found == "quantity") <= bool(meaning(field) & column.concepts)
     if kind in DATE_SHAPES:
-        return found in {"datetime", "date"} or (kind is Kind.TIME and found == "time")
+        return found in MOMENTS or (kind is Kind.TIME and found == "time")
     if kind is Kind.FLAG:
         return found == "yesno"
     if kind is Kind.TIMEZONE or "timezone" in meaning(field):
         return found == "timezone"
+    return found in {"text", "country", "currency", "integer", "decimal", "yesno"}
+
+
+def _evidence(column: Column, target: Target) -> float:
+    """What the cells say about a field: 1 proves it, 0 is silent, below 0 excludes it."""
+    concepts, looks, field = meaning(target.field), column.cells.looks, target.field
+    if field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES:
+        return 0.0
     if field.known:
-        return found == "text" and not column.holds_moments
-    return found in {"text", "country", "currency", "integer", "decimal"} and _words_fit(column, meaning(field))
+        return _named_values(column, field)
+    if not column.filled:
+        return 0.0
+    if "moment" in concepts:  # a date as text
+        return 0.5 if column.guess.type in {*MOMENTS, "time"} or column.holds_moments else -1.0
+    for look in ("email", "phone", "postal"):
+        if look in concepts:
+            return 1.0 if look in looks else -1.0 if look == "email" or not _has_digits(column) else -0.1 * ("words" in looks)
+    for type_ in ("country", "currency"):
+        if type_ in concepts:
+            return 1.0 if column.guess.type == type_ else 0.0 if type_ in column.concepts and column.guess.type == "text" else -1.0
+    if concepts & {"latitude", "longitude"}:
+        return 0.5 if column.guess.type in NUMBERS else -1.0
+    if column.holds_moments or looks & {"email", "url"}:
+        return -1.0
+    if target.is_key or "id" in concepts or concepts & {"rate", "value"}:
+        return _identity(column) if target.is_key else 0.0
+    return _of_words(column, concepts)
 
 
-def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
-    """Whether the cells suit the meaning of a text field: no dates as names, no numbers as companies or places."""
-    if concepts & _MADE_OF_DIGITS or "moment" in concepts:
-        return True
-    if "item" in concepts and column.guess.type in {"decimal", "quantity"}:
-        return False
-    return not column.holds_moments and not (concepts & _NAMED_IN_WORDS and column.holds_numbers)
+def _of_words(column: Column, concepts: frozenset[str]) -> float:
+    """Whether the cells are names, places or other words, as these concepts need them."""
+    if column.guess.type in {"decimal", "yesno"}:
+        return -1.0
+    if "address" in concepts:
+        return 0.3 if _has_digits(column) and "digits" not in column.cells.looks else -1.0 if column.holds_numbers else 0.0
+    if concepts & (_NAMES | {"item"}):
+        return -1.0 if column.holds_numbers else 0.3 if "words" in column.cells.looks else 0.0
+    return 0.0
 
 
-def _doubt(column: Column, target: Target) -> str:
+def _identity(column: Column) -> float:
+    """Whether the cells identify records: codes or numbers without a fraction, most of them different."""
+    if column.guess.type in {"decimal", "yesno", "country", "currency"} or len(column.cells.values) < 2 < column.filled:
+        return -1.0
+    is_code = bool(column.cells.looks & {"code", "digits"})
+    return 0.3 * is_code + 0.4 * len(column.cells.values) / max(column.filled, 1)
+
+
+def _has_digits(column: Column) -> bool:
+    texts = column.cells.shown
+    return sum(any(letter.isdigit() for letter in text) for text in texts) * 2 > len(texts)
+
+
+def _named_values(column: Column, field: Field) -> float:
+    """The share of distinct values that match a value named by the interface; below 0 if none does and there are many."""
+    texts = column.cells.shown
+    if not texts or column.guess.type not in {"text", "country", "currency"} or column.holds_moments:
+        return -1.0
+    if len(texts) > 25:
+        return -1.0
+    meant = sum(bool(vocabulary().value_meant(text, field.known)) for text in texts)
+    if not meant:
+        return 0.0 if "short code" in column.cells.looks and meaning(field) & column.concepts == meaning(field) else -1.0
+    return meant / len(texts)
+
+
+# ---- the assignment ----
+
+
+def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
+    """The columns, with the numbers of their sheets, that fill these fields: the pairs with the highest sum of scores."""
+    scores = {
+        (place, goal): score
+        for place, (_, column) in enumerate(columns)
+        for goal, target in enumerate(targets)
+        if (score := _score(column, target)) >= _LEAST
+    }
+    found: dict[str, Filled] = {}
+    for place, goal in sorted(_best_pairs(scores).items(), key=lambda pair: pair[1]):
+        number, column = columns[place]
+        rivals = [columns[other][1] for (other, same), score in scores.items() if same == goal and other != place
+                  and score > scores[place, goal] - _CLOSE]  # fmt: skip
+        doubt = _doubt(column, targets[goal], columns) or _rival(rivals)
+        found[targets[goal].path] = Filled(number, column, scores[place, goal], doubt)
+    return found
+
+
+def _best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
+    """The assignment of places to goals with the highest sum (the Hungarian method: shortest augmenting paths with potentials), each place
+    and each goal at most once.
+    """
+    places = sorted({place for place, _ in scores})
+    goals = sorted({goal for _, goal in scores})
+    width = len(goals) + len(places)  # one more goal for each place, which means no field
+    cost = [[-scores.get((place, goal), -9.0) for goal in goals] + [0.0] * len(places) for place in places]
+    of_goal, potential, price = [-1] * (width + 1), [0.0] * len(places), [0.0] * (width + 1)
+    for row in range(len(places)):
+        of_goal[width] = row
+        at, least, way, done = width, [float("inf")] * width, [width] * width, [False] * (width + 1)
+        while of_goal[at] >= 0:
+            done[at], own, step, onward = True, of_goal[at], float("inf"), width
+            for goal in range(width):
+                if done[goal]:
+                    continue
+                if (reduced := cost[own][goal] - potential[own] - price[goal]) < least[goal]:
+                    least[goal], way[goal] = reduced, at
+                if least[goal] < step:
+                    step, onward = least[goal], goal
+            for goal in range(width + 1):
+                if done[goal]:
+                    potential[of_goal[goal]] += step
+                    price[goal] -= step
+                elif goal < width:
+                    least[goal] -= step
+            at = onward
+        while at != width:
+            of_goal[at], at = of_goal[way[at]], way[at]
+    return {places[of_goal[goal]]: goals[goal] for goal in range(len(goals)) if of_goal[goal] >= 0}
+
+
+# ---- doubts ----
+
+
+def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
     """The reason to doubt that a heading matches its field; empty if there is none."""
-    surplus = column.concepts - target.core - target.soft - meaning(target.field) - _of_lines(target)
-    words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), CellProblem)]
+    words = [word for word in column.reading.unknown if not is_currency(word)]
+    extra = _extra(column, target)
+    missing = target.what - column.concepts - {"company", "type"}
     if words:
         return f'what is "{" ".join(words)}" in the heading?'
-    if surplus:
-        return f"the heading also mentions {' and '.join(sorted(surplus))}"
-    if missing := target.core - column.concepts - _SIDES - _TIMES - _of_lines(target) - {"total"}:
+    if extra:
+        return f"the heading also mentions {' and '.join(sorted(extra))}"
+    if missing:
         return f"the heading does not mention {' and '.join(sorted(missing))}"
-    return "the heading does not mention the pickup" if "pickup" in target.core - column.concepts else ""
+    if not column.filled:
+        return "all its cells are blank"
+    if target.side and not column.concepts & SIDES and _is_sided(target, columns):
+        return f"the heading does not mention the {target.side}, other headings do"
+    if "country" in meaning(target.field) and column.guess.type != "country":
+        return "most of the values are no countries in this language"
+    return ""
 
 
-def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[Sheet]) -> float:
-    total = sum(found.score for found in filled.values())
-    keys = [name for name in operation.record.key if name in filled]
-    total += 1.5 if operation.record.key[0] in keys else -4
-    total -= 0.35 * sum(is_needed(field, operation) and field.name not in filled for field in operation.record.fields)
-    columns = sum(len(sheet.columns) for sheet in sheets)
-    many = len(filled) >= _MANY
-    total += {
-        Action.CREATE: 5.0 if many else -2.0,
-        Action.UPDATE: 0.0 if many else 1.5,
-        Action.DELETE: 2.0 if columns <= 2 else -4.0,
-    }.get(operation.action, 0.0)
-    if operation.action is Action.STATUS and (events := max(len(milestones(sheet)) for sheet in sheets)) >= _EVENTS:
-        total += 2.0 * events
-    words = {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
-    total += 3.0 * bool(words & _VERBS.get(operation.action, set()))
-    subjects = {word for word in words if word.startswith(operation.subject)}
-    return total + 0.5 * bool(subjects)
+def _is_sided(target: Target, columns: Sequence[tuple[int, Column]]) -> bool:
+    """Whether other headings name a side for the same kind of field."""
+    return any(column.concepts & SIDES and target.what and target.what <= column.concepts for _, column in columns)
 
 
-# ---- milestone columns: a date under each event that has happened (`Picked up`, `Arrived`) ----
-
-
-def code_of_event(fields: Sequence[Field]) -> Field | None:
-    """The field with the event code, if the operation has one."""
-    return next((field for field in fields if {"status", "code"} <= meaning(field) and field.record is None), None)
-
-
-def says_event(operation: Operation, filled: Container[str]) -> bool:
-    """Whether one of the filled fields gives the event of each record."""
-    fields = operation.record.fields
-    return any(field.name in filled for field in fields if "status" in meaning(field) and field.kind not in DATE_SHAPES)
-
-
-def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sheet, Sets | None]:
-    """The match and the main sheet with the milestone columns combined into sets. Both are unchanged if the sheet has no such columns,
-    another column gives the event, or the operation has no events.
-    """
-    sheet = sheets[main]
-    fields = match.operation.record.fields
-    code, moment = (
-        code_of_event(fields),
-        next((field for field in fields if {"status", "moment"} <= meaning(field) and field.kind in DATE_SHAPES), None),
-    )
-    found = milestones(sheet)
-    is_status = match.operation.action is Action.STATUS
-    if (
-        not is_status
-        or code is None
-        or moment is None
-        or len(found) < _SET_LEAST
-        or says_event(match.operation, match.filled)
-    ):
-        return match, sheet, None
-    at, event = _at(found), _event(found)
-    rest = tuple(column for column in sheet.columns if all(column is not milestone for milestone in found))
-    kept = {
-        path: filled
-        for path, filled in match.filled.items()
-        if path != moment.name and (filled.sheet != main or all(filled.column is not milestone for milestone in found))
-    }
-    kept[code.name] = Filled(
-        main, event, 1.0, "the codes are the headings; replace them with the codes of the exchange"
-    )
-    kept[moment.name] = Filled(main, at, 1.0)
-    codes = {column.label: "_".join(words_of(column.label)).upper() for column in found}
-    sets = Sets(codes, at, event)
-    return Match(match.operation, kept, match.total), replace(sheet, columns=(*rest, at, event)), sets
-
-
-def _at(found: Sequence[Column]) -> Column:
-    """One column with the moments of all milestones."""
-    cells = tuple(
-        next((cell for cell in row if cell.strip()), "")
-        for row in zip(*(column.cells for column in found), strict=True)
-    )
-    formats = list(dict.fromkeys(format_ for column in found for format_ in column.guess.keys.get("formats", [])))
-    evidence = f"{sum(len(column.filled) for column in found)} values under {len(found)} headings"
-    remarks = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
-    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *remarks]))
-    return Column(
-        _SET_LABEL, -1, cells, Reading(frozenset({"status", "moment"}), (), found[0].reading.languages), guess
-    )
-
-
-def _event(found: Sequence[Column]) -> Column:
-    reading = Reading(frozenset({"status", "code"}), (), found[0].reading.languages)
-    return Column("event", -2, found[0].cells, reading, Guess("text", {}, "the code of the set"))
+def _rival(rivals: Sequence[Column]) -> str:
+    return f"{' and '.join(column.label for column in rivals[:2])} could fill it as well" if rivals else ""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from loadsheet.contract import Field, Record
-from loadsheet.mapping_tools.column_types import vocabulary
 from loadsheet.mapping_tools.field_matching import best_columns, meaning
 from loadsheet.mapping_tools.suggest import Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.vocabulary import vocabulary
 from loadsheet.reading import Native
 
 _Found = list[tuple[Field, DraftColumn]]
@@ -156,7 +156,7 @@ def clock_of(draft: Draft, day: DraftColumn) -> DraftColumn | None:
 def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
     """Prepare both columns for the expression: the date without a time, the time column marked as used."""
     day.keys["type"] = "date"
-    if not day.nullable and len(clock.column.filled) == len(clock.column.cells):
+    if not day.nullable and clock.column.filled == clock.column.rows:
         clock.keys["required"], clock.nullable = True, False
     draft.use(clock)
 
@@ -175,5 +175,5 @@ def _has_clock(day: DraftColumn) -> bool:
     formats = day.keys.get("formats", [])
     if any("%H" in format_ or "%I" in format_ for format_ in formats):
         return True
-    natives = (cell for cell in day.column.filled if isinstance(cell, Native) and cell.kind == "datetime")
+    natives = (cell for cell in day.column.cells.values if isinstance(cell, Native) and cell.kind == "datetime")
     return any(not cell.endswith(" 00:00:00") for cell in natives)

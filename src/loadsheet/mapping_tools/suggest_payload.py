@@ -7,9 +7,7 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_types import CHECK, vocabulary, words_of
+from loadsheet.mapping_tools.column_types import CHECK, NUMBERS, is_currency
 from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.payload_parts import (
     Line,
@@ -22,13 +20,14 @@ from loadsheet.mapping_tools.payload_parts import (
     scalar,
 )
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn
+from loadsheet.mapping_tools.vocabulary import vocabulary
 
 _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
 _ROAD_FACTOR = 333  # kg per cubic metre in road freight
 _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
 _WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
+_NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _KILOS = "KG"  # the unit of weights
-_NUMBERS = frozenset({"integer", "decimal", "quantity"})
 
 
 def fill(draft: Draft) -> Payload:
@@ -89,14 +88,17 @@ class _Filler:
         return "; ".join(filter(None, (f"{CHECK}: {doubt}", remark))) if doubt else remark
 
     def _from_column(self, field_: Field, drafted: DraftColumn, *, needed: bool) -> tuple[str, str]:
-        varies = bool(self._draft.group) and drafted.name not in (*self._draft.group, *self._draft.one_value)
+        varies = self._draft.varies(drafted)
         name = self._draft.ref(drafted)
         if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, drafted)):
             join_clock(self._draft, drafted, clock)
             self._clocks[drafted] = clock
             return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
-        if field_.kind is Kind.NUMERIC and (varies or drafted.table is not self._draft.main):
-            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 2}}", ""
+        if field_.kind is Kind.NUMERIC and varies:
+            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 3}}", ""
+        if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
+            which = "latest" if "late" in meaning(field_) else "earliest"
+            return f"{{expr: '${which}([r.{drafted.name} for r in {drafted.table.name}])'}}", f"{CHECK}: its dates differ within a record"
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
         if drafted.nullable:
@@ -106,7 +108,7 @@ class _Filler:
     def _blank_or(self, field_: Field, drafted: DraftColumn, name: str) -> tuple[str, str]:
         """A needed field whose column has blank cells."""
         concepts = meaning(field_)
-        usual = self._usual(field_)
+        usual = self._usual(field_) if drafted.column.guess.type in {"text", "country", "currency"} else ""
         if usual:
             codes = drafted.keys.get("one_of")
             own = [code for code, meant in codes.items() if meant == usual] if isinstance(codes, dict) else []
@@ -146,7 +148,11 @@ class _Filler:
         return self._total(concepts) if field_.kind is Kind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
-        """The usual value of a field without a column."""
+        """The usual value of a field without a column: that of the other mappings in the folder, else that of the language."""
+        value, count = self._draft.folder.fields.get(field_.name, ("", 0))
+        if value:
+            others = "the other mapping" if count == 1 else f"the other {count} mappings"
+            return f"{{value: {scalar(value)}}}", f"{CHECK}: no column has it; as in {others}"
         if {"second", "province"} & concepts:
             return '{value: ""}', f"{CHECK}: no column; sent empty"
         usual = self._usual(field_)
@@ -167,13 +173,12 @@ class _Filler:
 
     def _currency(self) -> str:
         """A currency code in a heading, such as `Value (INR)`."""
-        read = currency_reader()
         words = {
             word.upper()
             for table in self._draft.tables
             for drafted in table.columns
             for word in drafted.column.reading.unknown
-            if len(word) == 3 and not isinstance(read(word), CellProblem)
+            if is_currency(word)
         }
         return words.pop() if len(words) == 1 else ""
 
@@ -187,7 +192,8 @@ class _Filler:
                 else (f"{{expr: '$count({lines})'}}", "")
             )
         weight, volume = self._sum("weight"), self._sum("volume")
-        remark = f"{CHECK}: value per piece times quantity" if quantity else ""
+        times = any(" * r." in text for text in (weight, volume))
+        remark = f"{CHECK}: value per piece times quantity" if times else ""
         if "chargeable" in concepts and weight and volume:
             return (
                 f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}",
@@ -203,7 +209,8 @@ class _Filler:
         if drafted is None and not derived:
             return ""
         value = f"r.{self._or_zero(drafted)}" if drafted is not None else f"r.{concept}"
-        times = f" * r.{self._or_zero(quantity, '1')}" if quantity else ""
+        is_total = drafted is not None and "total" in drafted.column.concepts
+        times = f" * r.{self._or_zero(quantity, '1')}" if quantity and not is_total else ""
         return f"$sum([{value}{times} for r in {self._lines.name}])"
 
     @staticmethod
@@ -268,17 +275,17 @@ class _Filler:
         made, main = self._made, self._draft.main
         column = next((drafted for drafted in main.columns if drafted.column.guess.type == "timezone"), None)
         if column is not None:
-            zones = [cell.strip() for cell in column.column.filled]
-            made.zone, made.zone_column = max(sorted(set(zones)), key=zones.count), column
+            zones = column.column.cells.shown
+            made.zone, made.zone_column = max(sorted(zones), key=lambda zone: zones[zone]), column
             made.zone_remark = f"each row has its own; {CHECK} the default for blank cells"
             column.keys.pop("required", None)
             column.nullable = True
             self._draft.use(column)
         elif self._moment() is not None:
-            made.zone = self._habits.get("zone", "")
-            made.zone_remark = (
-                f"{CHECK}: the sheet names no time zone" if made.zone else f"{FILL_IN} such as Europe/Berlin"
-            )
+            folder = self._draft.folder
+            made.zone = folder.zone or self._habits.get("zone", "")
+            why = "as in the other mappings" if folder.zone else "the sheet names no time zone"
+            made.zone_remark = f"{CHECK}: {why}" if made.zone else f"{FILL_IN} such as Europe/Berlin"
 
     def _zone_leaf(self, field_: Field) -> tuple[str, str]:
         made = self._made
@@ -377,8 +384,9 @@ class _Filler:
         priced = "service" in meaning(field_)
         entries: list[Line] = []
         for drafted in self._draft.of_record():
-            is_price = drafted.column.guess.type in _NUMBERS and drafted.column.guess.type != "integer"
-            if priced is is_price and not drafted.column.concepts - {"reference", "id", "service"}:
+            concepts, is_price = drafted.column.concepts, drafted.column.guess.type in ("decimal", "quantity")
+            fits = not concepts - {"service", "pickup", "delivery"} if priced else "reference" in concepts and not concepts & _NO_REFERENCE
+            if priced is is_price and fits:
                 entries += self._pair(record, drafted)
         if entries:
             remark = f"{CHECK}: columns that fill no other field"
@@ -402,7 +410,7 @@ class _Filler:
             drafted
             for drafted in self._draft.unused
             if drafted.table is self._draft.main and drafted.column.concepts == {"carrier"}
-            if words_of(drafted.column.label)[-1].isdigit() and drafted.keys["type"] == "text"
+            if drafted.column.reading.number and drafted.keys["type"] == "text"
         ]
         if not own:
             return
