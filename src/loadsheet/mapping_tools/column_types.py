@@ -41,7 +41,9 @@ _DATED = re.compile(
 _A_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?( ?[AaPp]\.?[Mm]\.?)?")
 _YES_NO_LOCALES = ("en", "de", "fr", "es", "nl", "it", "pl", "pt", "sv", "da", "cs", "fi", "nb")
 _TICKS = {"x": True, "✓": True, "✔": True, "t": True, "f": False, "-": False, "on": True, "off": False}
-_IDENTIFIERS = frozenset({"id", "order", "tender", "reference", "postal", "phone", "address", "second", "code"})
+_IDENTIFIERS = frozenset({"id", "reference", "postal", "phone", "address", "second", "code"})
+_SUBJECTS = frozenset({"order", "tender"})
+_AMOUNTS = frozenset({"count", "quantity", "value", "rate", "total"})
 
 _LOOKS: dict[str, re.Pattern[str]] = {
     "email": re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}"),
@@ -49,7 +51,7 @@ _LOOKS: dict[str, re.Pattern[str]] = {
     "url": re.compile(r"(https?://|www\.)\S+"),
     "postal": re.compile(
         r"[0-9]{4,6}|[0-9]{3}[ \-][0-9]{2,4}|[0-9]{2}-[0-9]{3}|[0-9]{5}-[0-9]{3,4}|[0-9]{4} ?[A-Za-z]{2}"
-        r"|[A-Za-z]{1,2}[0-9][A-Za-z0-9]? ?[0-9][A-Za-z]{2}|[A-Za-z][0-9][A-Za-z] ?[0-9][A-Za-z][0-9]|[A-Z]{1,2}-[0-9]{4,5}|[0-9]{3}"
+        r"|[A-Za-z]{1,2}[0-9][A-Za-z0-9]? ?[0-9][A-Za-z]{2}|[A-Za-z][0-9][A-Za-z] ?[0-9][A-Za-z][0-9]|[A-Za-z][0-9][0-9W] ?[A-Za-z0-9]{4}|[A-Z]{1,2}-[0-9]{4,5}|[0-9]{3}"
     ),
     "digits": re.compile(r"[0-9]+"),
     "code": re.compile(r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9_./\-#]{1,39}"),
@@ -233,10 +235,17 @@ def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: st
 
 
 def _is_identifier(cells: Cells, reading: Reading) -> bool:
-    """Whether digits in this column are text, not an amount: identifiers, postcodes, telephone numbers, leading zeros."""
-    zeros = any(len(text) > 1 and text[0] == "0" and text[1].isdigit() for text in cells.shown)
-    amounts = {"count", "quantity", "value", "rate"}
-    return (bool(_IDENTIFIERS & reading.concepts) and not reading.concepts & amounts) or zeros
+    """Whether digits in this column are text, not an amount: identifiers, postcodes, telephone numbers, leading zeros. A heading such as
+    `Order total` is over amounts.
+    """
+    texts = cells.shown
+    if any(len(text) > 1 and text[0] == "0" and text[1].isdigit() for text in texts):
+        return True
+    if reading.concepts & _AMOUNTS:
+        return False
+    return bool(reading.concepts & _IDENTIFIERS) or (
+        bool(reading.concepts & _SUBJECTS) and not reading.concepts - _SUBJECTS - {"customer"}
+    )
 
 
 def _text(cells: Cells) -> Guess:

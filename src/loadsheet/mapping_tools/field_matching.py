@@ -21,11 +21,12 @@ _EXACT = frozenset(
     {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "contact", "email", "phone"}
 )  # a heading and a field have both or neither
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
-_FREE = frozenset({"code", "current", "customer", "id", "reference", "first", "moment", "early", "count", "milestone", "package", "each"})
+_FREE = frozenset({"code", "current", "customer", "id", "reference", "first", "moment", "early", "count", "milestone", "package"})
 """Concepts that a heading may add without meaning something else."""
 
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
 _PIECES = frozenset({"count", "package"})  # a number of packages, which headings call quantity as well
+_CUSTOMER = frozenset({"customer"})  # mostly the one who gets the goods
 _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
 _LEAST = 0.4
 _CLOSE = 0.08  # scores of two columns that fit one field alike
@@ -212,6 +213,8 @@ def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> fl
     if named:
         return 0.7
     others = label - SIDES - _TIMES - _FREE - {"company"}
+    if target.what == {"company"} and target.side == "delivery" and label == _CUSTOMER:
+        return 0.7
     if target.what == {"company"} and target.side and target.side in label and not others and "moment" not in label:
         return 0.95  # the heading `Consignee` alone is the name
     if target.field.kind in DATE_SHAPES and label == {"moment"}:
@@ -221,7 +224,7 @@ def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> fl
 
 def _extra(column: Column, target: Target) -> frozenset[str]:
     """The concepts of a heading that the field does not have."""
-    lines = frozenset({"item", "package"}) if target.in_list else frozenset[str]()
+    lines = frozenset({"item", "package", "each"}) if target.in_list else frozenset[str]()
     allowed = target.whole | target.context | _FREE | lines | {target.subject}
     if target.field.kind is Kind.NUMERIC:
         allowed |= {"total"}
@@ -256,7 +259,7 @@ def _evidence(column: Column, target: Target) -> float:
         return 0.5 if column.guess.type in {*MOMENTS, "time"} or column.holds_moments else -1.0
     for look in ("email", "phone", "postal"):
         if look in concepts:
-            return 1.0 if look in looks else -1.0 if look == "email" or not _has_digits(column) else -0.1 * ("words" in looks)
+            return 1.0 if look in looks else 0.0 if look != "email" and _has_digits(column) else -1.0
     for type_ in ("country", "currency"):
         if type_ in concepts:
             return 1.0 if column.guess.type == type_ else 0.0 if type_ in column.concepts and column.guess.type == "text" else -1.0
@@ -320,8 +323,11 @@ def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) 
     found: dict[str, Filled] = {}
     for place, goal in sorted(_best_pairs(scores).items(), key=lambda pair: pair[1]):
         number, column = columns[place]
-        rivals = [columns[other][1] for (other, same), score in scores.items() if same == goal and other != place
-                  and score > scores[place, goal] - _CLOSE]  # fmt: skip
+        rivals = [
+            columns[other][1]
+            for (other, same), score in scores.items()
+            if same == goal and other != place and score > scores[place, goal] - _CLOSE and columns[other][0] == number
+        ]
         doubt = _doubt(column, targets[goal], columns) or _rival(rivals)
         found[targets[goal].path] = Filled(number, column, scores[place, goal], doubt)
     return found
@@ -374,6 +380,8 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         return f"the heading also mentions {' and '.join(sorted(extra))}"
     if missing:
         return f"the heading does not mention {' and '.join(sorted(missing))}"
+    if column.concepts == _CUSTOMER and not target.is_key:
+        return "the customer may not be the consignee"
     if not column.filled:
         return "all its cells are blank"
     if target.side and not column.concepts & SIDES and _is_sided(target, columns):

@@ -41,6 +41,8 @@ _TITLE = 40  # characters; a longer text is a title
 _DOUBLE = 3.0  # deduction from a row's score for a duplicate heading
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
+_OF_LINES = frozenset({"item", "package"})
+_NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 _FORM_ROWS = 4  # rows of a form, at least
 _A_VALUE = re.compile(r"[+-]?[0-9][0-9.,' /:\-]*([ T][0-9:]+.*)?|[^@\s]+@[^@\s]+\.\w+|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}.*")
 
@@ -395,6 +397,18 @@ def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
 
 @lru_cache(maxsize=1024)
 def _understood(label: str) -> tuple[Reading, str]:
+    """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is."""
+    *upper, lowest = label.split(BETWEEN)
+    own, unit = _without_unit(lowest)
+    if not upper:
+        return own, unit
+    above = reading_of(BETWEEN.join(upper))
+    concepts = above.concepts - (_OF_LINES if own.concepts - _NO_SUBJECT else frozenset())
+    unknown = above.unknown + own.unknown if not own.concepts else own.unknown
+    return Reading(own.concepts | concepts, unknown, own.languages, own.number), unit
+
+
+def _without_unit(label: str) -> tuple[Reading, str]:
     """A heading without its unit, and that unit by pint's name: `Gross wt (kg)`, `GrossLb`, `L (in)`."""
     unit, bare = "", label
     for inner in _BRACKETS.findall(label):

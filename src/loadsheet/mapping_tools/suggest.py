@@ -16,7 +16,7 @@ from loadsheet.mapping_tools.column_types import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.folder_values import FolderValues
 from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, record_rows
-from loadsheet.mapping_tools.relations import Tables, common, padding, related
+from loadsheet.mapping_tools.relations import Tables, belongs, common, padding, related
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
@@ -133,7 +133,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         unused=[],
         folder=folder or FolderValues(),
         doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
-        left_out=_left_out(sheets, tables, found),
+        left_out=_left_out(sheets, tables),
     )
     for table, number in zip(made.tables, numbers, strict=True):
         table.sets = sets if number == tables.main and sets is not None else with_sets[number][1]
@@ -206,16 +206,20 @@ def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:
     return Match(found.operation, {path: Filled(tables.main, tables.main_key, key.score, key.doubt), **filled})
 
 
-def _left_out(sheets: Sequence[Sheet], tables: Tables, found: Match) -> list[tuple[Sheet, str]]:
+def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]]:
     """The sheets that are not read, each with the reason."""
-    label = tables.main_key.label if tables.main_key is not None else ""
     main = sheets[tables.main].title or sheets[tables.main].path.stem
     reasons = []
     for number, sheet in enumerate(sheets):
         if number in (tables.main, tables.lines):
             continue
-        shared = bool(label) and sheet.column(label) is not None
-        why = f"both have {label}, but too few of its values match" if shared else f"it shares no key with {main}"
+        key = tables.main_key
+        other = sheet.column(key.label) if key is not None else None
+        why = f"it shares no key with {main}"
+        if key is not None and other is not None and belongs(key, other):
+            why = f"it shares {key.label} with {main}, but a record has one list of packages; join it by hand if it belongs in them"
+        elif other is not None:
+            why = f"both have {other.label}, but too few of its values match"
         reasons.append((sheet, tables.offers.get(number, why)))
     return reasons
 
