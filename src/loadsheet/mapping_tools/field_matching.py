@@ -210,7 +210,7 @@ def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> fl
     named = label & target.what
     if named == target.what:
         return 1.0
-    if named:
+    if named - _FREE:
         return 0.7
     others = label - SIDES - _TIMES - _FREE - {"company"}
     if target.what == {"company"} and target.side == "delivery" and label == _CUSTOMER:

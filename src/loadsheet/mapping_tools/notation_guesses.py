@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-from loadsheet.mapping.notations import format_reader, number_reader
+from loadsheet.mapping.notations import format_reader, formats_reader, number_reader
 from loadsheet.mapping.plans import CellProblem
 
 _DIGITS = str.maketrans("0123456789", "9999999999")
@@ -71,7 +71,7 @@ def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -
         kept[format_] += style.cells
     total = sum(kept.values())
     frequent = [one for one in sorted(kept, key=lambda one: -kept[one]) if kept[one] > _RARE * total or len(kept) == 1]
-    formats = tuple(_compatible(frequent[:_FORMATS_MAX], locale))
+    formats = tuple(compatible(frequent[:_FORMATS_MAX], locale))
     read, others = 0, list[str]()
     for style in styles:
         texts = _some(style.texts)
@@ -186,23 +186,16 @@ def _span(texts: Iterable[str], format_: str, locale: str | None) -> float:
     return float((max(moments) - min(moments)).total_seconds()) if moments else 0.0
 
 
-def _compatible(formats: Sequence[str], locale: str | None) -> Iterator[str]:
-    """The formats without those that read a text of an earlier one as another date."""
+def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
+    """The formats without those that a mapping refuses beside the earlier ones, as both read a text as different dates."""
     kept: list[str] = []
-    example = datetime(2003, 4, 5, 6, 7, 8)  # noqa: DTZ001 (a local time; any two parts can be swapped)
     for format_ in formats:
-        text = example.strftime(format_)
-        own = _reads(format_, locale)(text)
-        theirs = [_reads(other, locale)(text) for other in kept] + [
-            _reads(format_, locale)(example.strftime(other)) for other in kept
-        ]
-        if all(moment is None or own is None or _same(moment, own) for moment in theirs):
-            kept.append(format_)
-            yield format_
-
-
-def _same(one: datetime, other: datetime) -> bool:
-    return (one.month, one.day) == (other.month, other.day)
+        try:
+            formats_reader([*kept, format_], locale)
+        except ValueError:
+            continue
+        kept.append(format_)
+    return kept
 
 
 # ---- numbers ----

@@ -269,7 +269,7 @@ def _total_rows(made: Draft, table: DraftTable, keyed: RecordRows) -> set[int]:
         for column in table.sheet.columns:
             code = column.cells.codes[row]
             word = column.cells.values[code].strip() if code >= 0 else ""
-            if fold(word) in SUM_WORDS and column is not keyed.key:
+            if fold(word) in SUM_WORDS and column is not keyed.key and word.replace(" ", "").isalpha():
                 rule = f'{_slug(column.label)} == "{word}"'
                 rule = rule if keyed.is_written_once else f"{_slug(keyed.key.label)} == null and {rule}"
                 if not table.ignore:
@@ -300,6 +300,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         keys["key"] = True
     keys |= column.guess.keys
     if "default" in keys:
+        keys.pop("required", None)
         drafted.nullable = False
     known = next((field.known for where, field in operation.record.walk() if where == path), ())
     if known and column.guess.type == "text" and path:
@@ -433,7 +434,7 @@ def _let_go(made: Draft) -> None:
             continue
         del made.filled[path]
         made.unused.append(drafted)
-        drafted.keys.pop("required", None)
+        drafted.keys = {"label": drafted.column.label, "type": drafted.column.guess.type, **drafted.column.guess.keys}
         drafted.nullable = True
-        drafted.remark += f"; {CHECK}: its values differ within a record"
+        drafted.remark = f"{drafted.column.guess.evidence}; {CHECK}: its values differ within a record"
 

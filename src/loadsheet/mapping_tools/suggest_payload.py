@@ -7,7 +7,7 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping_tools.column_types import CHECK, NUMBERS, is_currency
+from loadsheet.mapping_tools.column_types import CHECK, MOMENTS, NUMBERS, is_currency
 from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.payload_parts import (
     Line,
@@ -261,8 +261,9 @@ class _Filler:
         return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
 
     def _moment(self) -> DraftColumn | None:
-        moments = [found for found in self._draft.filled.values() if found.column.guess.type in {"datetime", "date"}]
-        return next((found for found in moments if not found.nullable), moments[0] if moments else None)
+        """A column with a moment of the record, if there is one: always filled and the same in all its rows, if possible."""
+        moments = [found for found in self._draft.filled.values() if found.column.guess.type in MOMENTS]
+        return min(moments, key=lambda found: (self._draft.varies(found), found.nullable), default=None)
 
     def _offset(self, field_: Field, *, needed: bool) -> tuple[str, str]:
         moment = self._moment()
@@ -374,7 +375,8 @@ class _Filler:
 
     def _volume_from_sides(self) -> None:
         sides = [self._by_concept.get(side) for side in ("length", "width", "height")]
-        if "volume" in self._by_concept or any(side is None for side in sides):
+        named = any(drafted.name == "volume" for drafted in self._lines.columns)
+        if "volume" in self._by_concept or named or any(side is None for side in sides):
             return
         factors = [f"({side.name} ?? 0)" if side.nullable else side.name for side in sides if side is not None]
         self._made.derived[self._lines.name] = {"volume": f"{' * '.join(factors)} / 1000000"}

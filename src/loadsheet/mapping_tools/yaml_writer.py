@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload, scalar
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.suggest_payload import fill
-
-_DAY_FIRST, _MONTH_FIRST = "%d/%m", "%m/%d"
 
 
 def write_draft(draft: Draft) -> str:
@@ -267,8 +266,8 @@ def _shared_formats(draft: Draft) -> list[str]:
             if drafted.keys.get("type") in {"datetime", "date"}:
                 counted |= dict.fromkeys(drafted.keys.get("formats", []))
     formats = list(counted)
-    both = any(_DAY_FIRST in format_ for format_ in formats) and any(_MONTH_FIRST in format_ for format_ in formats)
-    return [] if both else formats
+    locale = draft.main.sheet.habits.locale
+    return formats if compatible(formats, locale) == formats else []
 
 
 def _pattern(path: Path, *, several: bool) -> str:
