@@ -21,7 +21,7 @@ SET = "{set}"
 _PLANNED = frozenset({"estimated", "early", "late"})  # headings of planned moments, not of events
 _LEAST = 2  # a single date is a moment of the record
 _OF_ITEMS = frozenset({"item", "quantity", "weight", "package", "volume"})
-_NUMBERED = re.compile(r"(.*\D)([0-9]{1,2})$", re.DOTALL)
+_NUMBERED = re.compile(r"(.*\D)([0-9]{1,2})(\s*[(\[].*|)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +116,16 @@ def _merged(cells: Sequence[Cells]) -> Cells:
 
 def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
     """The sheet with the columns of numbered items combined into sets; unchanged if it has none."""
-    families: dict[str, dict[int, Column]] = defaultdict(dict)
+    families: dict[tuple[str, str], dict[int, Column]] = defaultdict(dict)
     for column in sheet.columns:
         if found := _NUMBERED.fullmatch(column.label):
-            families[found[1]][int(found[2])] = column
+            families[found[1], found[3]][int(found[2])] = column
     complete = {base: own for base, own in families.items() if len(own) > 1 and sorted(own) == list(range(1, len(own) + 1))}
     size = max((len(own) for own in complete.values()), default=0)
     items = {base: own for base, own in complete.items() if len(own) == size and own[1].concepts & _OF_ITEMS}
     if len(items) < _LEAST:
         return sheet, None
-    columns = [_numbered(base, own, sheet) for base, own in items.items()]
+    columns = [_numbered(SET.join(base), own, sheet) for base, own in items.items()]
     positions = {column.position for own in items.values() for column in own.values()}
     rest = [column for column in sheet.columns if column.position not in positions]
     filled = [{row for row, code in enumerate(own[number].cells.codes) if code >= 0} for own in items.values() for number in own]
@@ -137,8 +137,8 @@ def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
     return replace(sheet, columns=tuple(merged)), Sets(codes, tuple(columns), (by,), None, always)
 
 
-def _numbered(base: str, own: Mapping[int, Column], sheet: Sheet) -> Column:
+def _numbered(label: str, own: Mapping[int, Column], sheet: Sheet) -> Column:
     first, cells = own[1], _merged([own[number].cells for number in sorted(own)])
     guess = guess_type(cells, first.reading, first.unit, sheet.habits.locale)
     guess = guess._replace(evidence=f"{guess.evidence}, under {len(own)} headings")
-    return replace(first, label=f"{base}{SET}", cells=cells, guess=guess)
+    return replace(first, label=label, cells=cells, guess=guess)

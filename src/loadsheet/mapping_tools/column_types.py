@@ -34,7 +34,7 @@ _MONTHS = (
     " wrz oct okt ott out paź paz nov lis dec déc dez dic gru ene gen sty lut"
 ).split()  # the beginnings of the names of months
 _DATED = re.compile(
-    rf"[0-9]{{1,4}}([./\-])[0-9]{{1,2}}\1[0-9]{{2,4}}(?![0-9])|[0-9]{{8}}$|[0-9]{{1,2}}[ \-/.]+({'|'.join(_MONTHS)})"
+    rf"[0-9]{{1,4}}([./\-])[0-9]{{1,2}}\1[0-9]{{2,4}}(?![0-9])|(19|20)[0-9]{{2}}(0[1-9]|1[0-2])[0-3][0-9]$|[0-9]{{1,2}}[ \-/.]+({'|'.join(_MONTHS)})"
     rf"|({'|'.join(_MONTHS)})[a-z]*\.?[ \-][0-9]{{1,2}}\b",
     re.IGNORECASE,
 )

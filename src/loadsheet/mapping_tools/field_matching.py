@@ -16,16 +16,18 @@ from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import reading_of, vocabulary
 
 SIDES = frozenset({"pickup", "delivery"})
+_PARTIES = frozenset({"sender", "receiver"})
 _TIMES = frozenset({"early", "late", "moment"})
 _EXACT = frozenset(
     {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "contact", "email", "phone"}
 )  # a heading and a field have both or neither
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
-_FREE = frozenset({"code", "current", "customer", "id", "reference", "first", "moment", "early", "count", "milestone", "package"})
+_FREE = frozenset({"code", "current", "customer", "sender", "receiver", "id", "reference", "first", "moment", "early", "count", "milestone", "package"})
 """Concepts that a heading may add without meaning something else."""
 
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
 _PIECES = frozenset({"count", "package"})  # a number of packages, which headings call quantity as well
+_PLACES = frozenset({"city", "location"})  # headings use the one for the other
 _CUSTOMER = frozenset({"customer"})  # mostly the one who gets the goods
 _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
 _LEAST = 0.4
@@ -74,8 +76,9 @@ class Match:
 
 @cache
 def meaning(field: Field) -> frozenset[str]:
-    """The concepts of a field, from the help text of the contract."""
-    return reading_of(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
+    """The concepts of a field, from the help text of the contract. The identification of a party belongs to no side."""
+    concepts = reading_of(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
+    return concepts - SIDES if concepts & _PARTIES else concepts
 
 
 def is_needed(field: Field, operation: Operation) -> bool:
@@ -158,23 +161,28 @@ def _targets(
             what = frozenset({operation.subject}) & concepts if is_key else frozenset[str]()
             what = what or whole - SIDES - _TIMES - _FREE - {operation.subject, "total"}
             if not what and not side:
-                what = whole - _TIMES or whole
+                what = whole - _TIMES - {"total"} or whole
             needed = is_needed(field, operation)
             yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject)
 
 
 def _wanted(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
-    """The targets without lists that no column is for: a weight without a kind or an item is one of the record, not of a package. Where there
-    are packages, a total has to be called one.
+    """The targets without lists that no column is for: a weight without a kind or an item is one of the record, not of a package, unless other
+    columns are of packages alone, such as their length. Where there are packages, a total has to be called one.
     """
-    needed = [target for target in targets if target.in_list and target.needed]
-    has_lines = any(_score(column, target) >= _LEAST for _, column in columns for target in needed)
-    if not has_lines:
+    totals = frozenset[str]().union(*(target.whole for target in targets if not target.in_list))
+    telling = [target for target in targets if target.in_list and (target.needed or _is_of_lines(target, totals))]
+    if not any(_score(column, target) >= _LEAST for _, column in columns for target in telling):
         return [target for target in targets if not target.in_list]
     return [
         replace(target, what=target.what | {"total"}) if "total" in target.whole and not target.in_list else target
         for target in targets
     ]
+
+
+def _is_of_lines(target: Target, of_record: frozenset[str]) -> bool:
+    """Whether a field of a list, a number or a flag, has nothing like it in the record."""
+    return target.field.kind in (Kind.NUMERIC, Kind.FLAG) and not target.what & (of_record | {"quantity"})
 
 
 # ---- the score of a pair ----
@@ -205,8 +213,10 @@ def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> fl
     """How much of the field the heading names, 0 to 1."""
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
-    if target.what == _PIECES and "quantity" in label and "item" not in label:
+    if target.what == _PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
         return 0.8
+    if target.what == {"quantity"} and "package" in label and "quantity" not in label and "type" not in label:
+        return 0.7
     named = label & target.what
     if named == target.what:
         return 1.0
@@ -230,6 +240,8 @@ def _extra(column: Column, target: Target) -> frozenset[str]:
         allowed |= {"total"}
     if target.is_key:
         allowed -= {"package"}
+    if allowed & _PLACES:
+        allowed |= _PLACES
     return column.concepts - allowed
 
 

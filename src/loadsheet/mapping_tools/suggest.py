@@ -7,7 +7,7 @@ the sheet does not prove. `suggest_payload.py` fills the payload, `yaml_writer.p
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
@@ -45,7 +45,9 @@ class DraftColumn:
 
 @dataclass(slots=True, eq=False)
 class DraftTable:
-    """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets."""
+    """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets. `source` is the table
+    whose rows have the sets.
+    """
 
     name: str
     sheet: Sheet
@@ -53,6 +55,7 @@ class DraftTable:
     join: str = ""
     ignore: str = ""
     sets: Sets | None = None
+    source: "DraftTable | None" = None
 
     def named(self, column: Column) -> DraftColumn:
         """The draft's column for a column of the sheet."""
@@ -120,6 +123,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     tables, key = _tables(sheets, found)
     choosing = chooser(sheets[tables.main], found.operation.subject)
     operation = BY_NAME[choosing.operation] if choosing is not None and target is None else found.operation
+    sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main][1])
     found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
     found, own, sets = in_sets(found, sheets, tables.main)
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
@@ -135,12 +139,26 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
         left_out=_left_out(sheets, tables),
     )
-    for table, number in zip(made.tables, numbers, strict=True):
-        table.sets = sets if number == tables.main and sets is not None else with_sets[number][1]
+    made.main.sets = sets
+    if of_items is not None:
+        made.tables[1].name, made.tables[1].sets, made.tables[1].source = _unique("items", {made.main.name}), of_items, made.main
     _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
     if choosing is not None:
         _choose(made, choosing, by_it=target is None)
     return made
+
+
+def _apart(
+    sheets: Sequence[Sheet], tables: Tables, sets: Sets | None
+) -> tuple[Sequence[Sheet], Tables, Sets | None]:
+    """The sheets with the numbered items of the main one as a table of their own, unless another sheet has the lines."""
+    if sets is None or tables.lines >= 0:
+        return sheets, tables, None
+    main = sheets[tables.main]
+    own = replace(main, columns=tuple(column for column in main.columns if column not in sets.columns))
+    items = replace(main, columns=sets.columns, doubles=(), unnamed=(), is_cut=False)
+    changed = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
+    return [*changed, items], tables._replace(lines=len(sheets)), sets
 
 
 def _shape(made: Draft, found: Match, places: dict[int, DraftTable]) -> None:
@@ -211,7 +229,7 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
     main = sheets[tables.main].title or sheets[tables.main].path.stem
     reasons = []
     for number, sheet in enumerate(sheets):
-        if number in (tables.main, tables.lines):
+        if number in (tables.main, tables.lines) or sheet.path == sheets[tables.main].path and sheet.title == sheets[tables.main].title:
             continue
         key = tables.main_key
         other = sheet.column(key.label) if key is not None else None
@@ -379,6 +397,8 @@ def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
 def _join(made: Draft, key: Column) -> None:
     main = made.main.named(key)
     for table in made.tables[1:]:
+        if table.source is not None:
+            continue
         other = next((column for column in table.sheet.columns if fold(column.label) == fold(key.label)), None)
         other = other or max(table.sheet.columns, key=lambda column: common(key, column))
         drafted = table.named(other)
@@ -401,11 +421,10 @@ def _join(made: Draft, key: Column) -> None:
 
 def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
     """Group the rows of a key into one record. Columns with one value for each group are recorded."""
-    items = made.main.sets is not None and made.main.sets.word is None
     in_list = {drafted for path, drafted in made.filled.items() if "[]" in path}
     names = " and ".join(drafted.column.label for drafted in keys)
     often = keyed.several * _OFTEN > keyed.groups or (in_list and not made.is_joined)
-    if made.operation.repeatable or not (items or (keyed.several and often)):
+    if made.operation.repeatable or not (keyed.several and often):
         if keyed.several and not made.operation.repeatable:
             made.evidence.append(f"{CHECK}: {keyed.several} of {keyed.groups} values of {names} occur twice or more")
         return

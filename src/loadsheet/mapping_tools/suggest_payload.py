@@ -116,8 +116,8 @@ class _Filler:
             drafted.nullable = False
             drafted.remark += f"; {CHECK} the default for blank cells"
             return f"{{col: {name}}}", ""
-        if {"second", "province"} & concepts:
-            return f'{{col: {name}, default: ""}}', f"{CHECK}: sent empty for blank cells"
+        if {"second", "province", "postal"} & concepts:
+            return f'{{col: {name}, default: ""}}', f"{CHECK}: sent empty for blank cells; without the default such records are refused"
         other = self._other_end(concepts) if field_.kind in DATE_SHAPES else None
         if other and not other.nullable:
             sign = "+" if "late" in concepts else "-"
@@ -155,6 +155,8 @@ class _Filler:
             return f"{{value: {scalar(value)}}}", f"{CHECK}: no column has it; as in {others}"
         if {"second", "province"} & concepts:
             return '{value: ""}', f"{CHECK}: no column; sent empty"
+        if {"volume"} == concepts - {"total"} or "value" in concepts:
+            return "{value: 0}", f"{CHECK}: no column has it; sent as 0"
         usual = self._usual(field_)
         return (f"{{value: {usual}}}", f"{CHECK}: no column has it") if usual else None
 
@@ -199,6 +201,8 @@ class _Filler:
                 f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}",
                 f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg",
             )
+        if "chargeable" in concepts and weight:
+            return f"{{expr: '{weight}', round: 3}}", f"{CHECK}: no column has it; sent as the weight"
         if "weight" in concepts and weight:
             return f"{{expr: '{weight}', round: 3}}", remark
         return (f"{{expr: '{volume}', round: 4}}", remark) if "volume" in concepts and volume else None

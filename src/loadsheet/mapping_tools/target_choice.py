@@ -7,7 +7,7 @@ operations of one sheet.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from loadsheet.contract import DATE_SHAPES, WRITES, Action, Kind, Operation
+from loadsheet.contract import DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.mapping_tools.column_sets import milestones
 from loadsheet.mapping_tools.column_types import Column
 from loadsheet.mapping_tools.field_matching import SIDES, Match, code_of_event, is_needed, match, meaning, says_event
@@ -17,6 +17,8 @@ from loadsheet.reading import fold
 
 _EVENTS = 3  # milestones with dates in a tracking sheet
 _MANY = 8  # fields with a column in a sheet of whole records, not of changes
+_MISSING_MOST = 5.0  # points; many fields that a create needs can be computed
+_PLACES = 3  # fields of addresses in a sheet of whole records
 _VERBS = {
     Action.DELETE: "delete deletes deleted cancel cancelled cancellations withdrawal withdrawals storno anulacion annulation",
     Action.UPDATE: "update updates change changes amend anderung anderungen modif cambios wijziging",
@@ -68,7 +70,8 @@ def _evidence(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, st
     operation, filled = found.operation, found.filled
     key = filled.get(operation.record.key[0])
     yield (1.5, f"{key.column.label} identifies the records") if key else (-4.0, "")
-    yield -0.35 * sum(is_needed(field, operation) and field.name not in filled for field in operation.record.fields), ""
+    missing = sum(is_needed(field, operation) and field.name not in filled for field in operation.record.fields)
+    yield -min(0.35 * missing, _MISSING_MOST), ""
     yield from _of_action(found, sheets)
     words = {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
     if verb := words & set(_VERBS.get(operation.action, "").split()):
@@ -89,10 +92,10 @@ def _headings(sheets: Sequence[Sheet]) -> Iterator[str]:
 def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, str]]:
     operation, filled = found.operation, found.filled
     columns = sum(len(sheet.columns) for sheet in sheets)
-    many = len(filled) >= _MANY
+    places = _of_places(found)
+    many = len(filled) >= _MANY or places >= _PLACES or any("[]" in path for path in filled)
     if operation.action is Action.CREATE:
-        places = _of_places(found)
-        yield (8.0, f"{len(filled)} fields have a column, {places} of them for places and times") if many else (-2.0, "")
+        yield (8.0, f"{len(filled)} fields have a column, {places} of them for addresses") if many else (-2.0, "")
     elif operation.action is Action.UPDATE:
         yield (0.0, "") if many else (1.5, f"only {len(filled)} fields have a column, as in changes")
     elif operation.action is Action.DELETE:
@@ -108,8 +111,12 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
 
 
 def _of_places(found: Match) -> int:
-    fields = {path: field for path, field in found.operation.record.walk()}
-    return sum(bool(meaning(fields[path]) & SIDES) and fields[path].kind is not Kind.NUMERIC for path in found.filled)
+    """The number of fields of an address with a column. Changes seldom have some."""
+    fields = dict(found.operation.record.walk())
+    return sum(
+        bool(meaning(fields[path]) & SIDES) and fields[path].kind not in DATE_SHAPES and "[]" not in path
+        for path in found.filled
+    )
 
 
 # ---- a column that marks each row as new, changed or cancelled ----

@@ -178,6 +178,8 @@ def _zone(payload: Payload) -> Iterator[str]:
 
 
 def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> str:
+    if table.source is not None:
+        return f"\n      from: {table.source.name}"
     parts = [f"file: {table.name}"] if several else []
     parts += [f"sheet: [{scalar(table.sheet.title)}]"] if table.sheet.title else []
     if table.join:
