@@ -75,9 +75,21 @@ KEYS = {
     target=st.sampled_from([None, *(one.name for one in WRITES)]),
     data=st.data(),
 )
-@example([("Item 1", "place"), ("Qty 1", "whole"), ("Item 2", "place"), ("Qty 2", "whole")], "each its own", "Order no", None, None)
+@example(
+    [("Item 1", "place"), ("Qty 1", "whole"), ("Item 2", "place"), ("Qty 2", "whole")],
+    "each its own",
+    "Order no",
+    None,
+    None,
+)
 @example([("Consignee", "place"), ("Artikel", "odd"), ("Anzahl", "whole")], "once", "Order no", "order.create", None)
-@example([("Picked up", "either day"), ("Delivered", "named day"), ("Action", "action")], "some twice", "Order no", None, None)
+@example(
+    [("Picked up", "either day"), ("Delivered", "named day"), ("Action", "action")],
+    "some twice",
+    "Order no",
+    None,
+    None,
+)
 def test_a_draft_of_any_table_loads_and_accounts_for_every_row(tmp_path, columns, keys, heading, target, data):
     """In: headings over cells of any kind. Out: nothing that lint finds once the marks are filled in, and each row in a record or left out."""
     path = tmp_path / "sheet.csv"

@@ -116,7 +116,13 @@ def _columns(text: str) -> int:
 @click.option("--out", type=Target(), help="Write the draft to this file, which must not exist.")
 @together(MAPPINGS, CONFIG, JSON)
 def suggest(
-    files: tuple[Path, ...], *, target: str | None, out: Path | None, mappings: Path | None, config: Path | None, as_json: bool
+    files: tuple[Path, ...],
+    *,
+    target: str | None,
+    out: Path | None,
+    mappings: Path | None,
+    config: Path | None,
+    as_json: bool,
 ) -> None:
     """Draft a mapping from FILES: one workbook, one text file, or several that belong together, in any order.
 

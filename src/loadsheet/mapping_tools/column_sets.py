@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loadsheet.contract import DATE_SHAPES, Action
-from loadsheet.mapping_tools.column_types import CHECK, MOMENTS, Cells, Column, Guess, guess_type
+from loadsheet.mapping_tools.column_types import guess_type
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Cells, Column, Guess
 from loadsheet.mapping_tools.field_matching import Filled, Match, code_of_event, meaning, says_event
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import Reading, words_of
@@ -56,7 +57,9 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
     """
     sheet, fields = sheets[main], match.operation.record.fields
     code = code_of_event(fields)
-    moment = next((field for field in fields if {"status", "moment"} <= meaning(field) and field.kind in DATE_SHAPES), None)
+    moment = next(
+        (field for field in fields if {"status", "moment"} <= meaning(field) and field.kind in DATE_SHAPES), None
+    )
     found = milestones(sheet)
     if (
         match.operation.action is not Action.STATUS
@@ -68,9 +71,7 @@ def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sh
         return match, sheet, None
     at, event = _at(found), _event(found)
     rest = tuple(column for column in sheet.columns if column not in found)
-    kept = {
-        path: filled for path, filled in match.filled.items() if path != moment.name and filled.column not in found
-    }
+    kept = {path: filled for path, filled in match.filled.items() if path != moment.name and filled.column not in found}
     doubt = "the codes are the headings; replace them with the codes of the exchange"
     kept[code.name] = Filled(main, event, 1.0, doubt)
     kept[moment.name] = Filled(main, at, 1.0)
@@ -120,7 +121,9 @@ def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
     for column in sheet.columns:
         if found := _NUMBERED.fullmatch(column.label):
             families[found[1], found[3]][int(found[2])] = column
-    complete = {base: own for base, own in families.items() if len(own) > 1 and sorted(own) == list(range(1, len(own) + 1))}
+    complete = {
+        base: own for base, own in families.items() if len(own) > 1 and sorted(own) == list(range(1, len(own) + 1))
+    }
     size = max((len(own) for own in complete.values()), default=0)
     items = {base: own for base, own in complete.items() if len(own) == size and own[1].concepts & _OF_ITEMS}
     if len(items) < _LEAST:
@@ -128,10 +131,16 @@ def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
     columns = [_numbered(SET.join(base), own, sheet) for base, own in items.items()]
     positions = {column.position for own in items.values() for column in own.values()}
     rest = [column for column in sheet.columns if column.position not in positions]
-    filled = [{row for row, code in enumerate(own[number].cells.codes) if code >= 0} for own in items.values() for number in own]
+    filled = [
+        {row for row, code in enumerate(own[number].cells.codes) if code >= 0}
+        for own in items.values()
+        for number in own
+    ]
     share = [sum(map(len, filled[at : at + size])) for at in range(0, len(filled), size)]
     by = columns[share.index(max(share))]
-    always = frozenset(column.position for column, count in zip(columns, share, strict=True) if count == max(share) and column is by)
+    always = frozenset(
+        column.position for column, count in zip(columns, share, strict=True) if count == max(share) and column is by
+    )
     codes = {str(number): str(number) for number in range(1, size + 1)}
     merged = sorted([*rest, *columns], key=lambda column: column.position)
     return replace(sheet, columns=tuple(merged)), Sets(codes, tuple(columns), (by,), None, always)

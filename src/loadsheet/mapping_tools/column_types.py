@@ -1,212 +1,50 @@
-"""What the cells of a column show: its distinct values, their type with its keys, what they look like, and outliers.
+"""What the cells of a column show: their type with its keys, and outliers.
 
 A guess has counts as evidence. It is only an observation ("412 of 412 values read as %d.%m.%Y"); the author of the mapping decides. Values are
 tried by the readers of a mapping, each made once, on the distinct values of a column or on one example of each shape.
 """
 
 import re
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from loadsheet.mapping.notations import decimal_mark, format_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.words import ALIASES, country_reader, currency_reader, factor, unit_named, yes_no_reader, zone_reader
+from loadsheet.mapping.words import (
+    ALIASES,
+    country_reader,
+    currency_reader,
+    factor,
+    unit_named,
+    yes_no_reader,
+    zone_reader,
+)
+from loadsheet.mapping_tools.columns import (
+    A_TIME,
+    CHECK,
+    DATED,
+    MEASURES,
+    MOMENTS,
+    TOLERATED,
+    Cells,
+    Guess,
+    enough,
+    some,
+)
 from loadsheet.mapping_tools.notation_guesses import formats_of, number_of, reader_of_numbers
 from loadsheet.mapping_tools.vocabulary import Reading
 from loadsheet.reading import Native
 
-CHECK = "CHECK"  # marks a guess that the sheet does not prove
-TOLERATED = 10  # one value in ten may be unreadable, and at least one: real sheets have typing errors
-MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
-MOMENTS = frozenset({"datetime", "date"})
-NUMBERS = frozenset({"integer", "decimal", "quantity"})
 FLAGS = frozenset({"stackable", "hazardous", "dedicated", "mixed"})  # concepts of headings over yes and no
 
-_TRIED_MAX = 500  # distinct values that a look is decided by
-_SHOWN_MAX = 3
 _TIMES = ("%H:%M", "%H:%M:%S", "%I:%M %p")
-_MONTHS = (
-    "jan feb fev fév fëv mar mär mrz mrt apr avr abr kwi may mai maj mei mag jun jui juin giu cze jul lip lug aug aou aoû ago sie sep set"
-    " wrz oct okt ott out paź paz nov lis dec déc dez dic gru ene gen sty lut"
-).split()  # the beginnings of the names of months
-_DATED = re.compile(
-    rf"[0-9]{{1,4}}([./\-])[0-9]{{1,2}}\1[0-9]{{2,4}}(?![0-9])|(19|20)[0-9]{{2}}(0[1-9]|1[0-2])[0-3][0-9]$|[0-9]{{1,2}}[ \-/.]+({'|'.join(_MONTHS)})"
-    rf"|({'|'.join(_MONTHS)})[a-z]*\.?[ \-][0-9]{{1,2}}\b",
-    re.IGNORECASE,
-)
-_A_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?( ?[AaPp]\.?[Mm]\.?)?")
 _YES_NO_LOCALES = ("en", "de", "fr", "es", "nl", "it", "pl", "pt", "sv", "da", "cs", "fi", "nb")
 _TICKS = {"x": True, "✓": True, "✔": True, "t": True, "f": False, "-": False, "on": True, "off": False}
 _IDENTIFIERS = frozenset({"id", "reference", "postal", "phone", "address", "second", "code"})
 _SUBJECTS = frozenset({"order", "tender"})
 _AMOUNTS = frozenset({"count", "quantity", "value", "rate", "total"})
-
-_LOOKS: dict[str, re.Pattern[str]] = {
-    "email": re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}"),
-    "phone": re.compile(r"(?=(.*[0-9]){6})\+?[0-9 ()/.\-]{6,24}"),
-    "url": re.compile(r"(https?://|www\.)\S+"),
-    "postal": re.compile(
-        r"[0-9]{4,6}|[0-9]{3}[ \-][0-9]{2,4}|[0-9]{2}-[0-9]{3}|[0-9]{5}-[0-9]{3,4}|[0-9]{4} ?[A-Za-z]{2}"
-        r"|[A-Za-z]{1,2}[0-9][A-Za-z0-9]? ?[0-9][A-Za-z]{2}|[A-Za-z][0-9][A-Za-z] ?[0-9][A-Za-z][0-9]|[A-Za-z][0-9][0-9W] ?[A-Za-z0-9]{4}|[A-Z]{1,2}-[0-9]{4,5}|[0-9]{3}"
-    ),
-    "digits": re.compile(r"[0-9]+"),
-    "code": re.compile(r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9_./\-#]{1,39}"),
-    "short code": re.compile(r"[A-Z0-9]{1,6}"),
-    "words": re.compile(r"[^\W\d_].*[^\W\d_].*"),
-}
-"""What a text may look like. A look counts if nine of ten distinct values have it."""
-
-
-class Guess(NamedTuple):
-    """A guess for a column: a type of the mapping language, its keys, and the evidence in words. `order` is the order of day and month
-    that its dates prove (`day`, `month`), or `open` if they prove none.
-    """
-
-    type: str
-    keys: dict[str, Any]
-    evidence: str
-    order: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """The cells of a column: the distinct ones that are not blank, the number of each, and for each row the place of its cell among them
-    (-1: blank).
-    """
-
-    values: tuple[str, ...]
-    counts: tuple[int, ...]
-    codes: array  # type: ignore[type-arg]  # of int
-
-    @property
-    def filled(self) -> int:
-        """The number of cells that are not blank."""
-        return sum(self.counts)
-
-    @cached_property
-    def texts(self) -> dict[str, int]:
-        """The distinct texts without typed cells, trimmed, with their numbers of cells."""
-        found: Counter[str] = Counter()
-        for value, count in zip(self.values, self.counts, strict=True):
-            if not isinstance(value, Native):
-                found[value.strip()] += count
-        return dict(found)
-
-    @cached_property
-    def shown(self) -> dict[str, int]:
-        """The distinct cells as their sender sees them, trimmed, with their numbers."""
-        found: Counter[str] = Counter()
-        for value, count in zip(self.values, self.counts, strict=True):
-            found[(value.shown if isinstance(value, Native) else value).strip()] += count
-        return dict(found)
-
-    @cached_property
-    def kinds(self) -> Counter[str]:
-        """The number of typed cells by kind."""
-        found: Counter[str] = Counter()
-        for value, count in zip(self.values, self.counts, strict=True):
-            if isinstance(value, Native):
-                found[value.kind] += count
-        return found
-
-    @cached_property
-    def looks(self) -> frozenset[str]:
-        """What nine of ten distinct values look like, by `_LOOKS`."""
-        texts = sample(list(self.shown))
-        if not texts:
-            return frozenset()
-        return frozenset(
-            name
-            for name, pattern in _LOOKS.items()
-            if sum(pattern.fullmatch(text) is not None for text in texts) * 10 >= len(texts) * 9
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """A column of the sheet: heading, position from 0, the meaning of the heading, its unit by pint's name (empty: none), cells, and the guess
-    for them.
-    """
-
-    label: str
-    position: int
-    reading: Reading
-    unit: str
-    cells: Cells
-    guess: Guess
-
-    @property
-    def concepts(self) -> frozenset[str]:
-        """The concepts of the heading."""
-        return self.reading.concepts
-
-    @property
-    def filled(self) -> int:
-        """The number of cells that are not blank."""
-        return self.cells.filled
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return len(self.cells.codes)
-
-    @property
-    def is_unique(self) -> bool:
-        """Whether no value occurs twice, and there are some."""
-        return bool(self.cells.values) and all(count == 1 for count in self.cells.counts)
-
-    @cached_property
-    def holds_moments(self) -> bool:
-        """Whether most of its cells are dates or times, even if no format reads them."""
-        if self.guess.type in {"datetime", "date", "time"}:
-            return True
-        texts = self.cells.texts
-        like = sum(count for text, count in texts.items() if _DATED.match(text) or _A_TIME.fullmatch(text))
-        like += sum(self.cells.kinds[kind] for kind in ("datetime", "date", "time"))
-        return like * 2 > self.filled
-
-    @property
-    def holds_numbers(self) -> bool:
-        """Whether its cells are numbers, or identifiers of digits only."""
-        return self.guess.type in NUMBERS or "digits" in self.cells.looks
-
-
-def cells_of(column: Iterable[str]) -> Cells:
-    """The distinct cells of a column. Typed cells differ from texts that look the same."""
-    places: dict[Any, int] = {}
-    values: list[str] = []
-    codes = array("i")
-    for cell in column:
-        key: Any = cell if type(cell) is str else (cell, getattr(cell, "kind", ""), getattr(cell, "shown", ""))
-        place = places.get(key)
-        if place is None:
-            place = places[key] = len(values) if cell.strip() else -1
-            if place >= 0:
-                values.append(cell)
-        codes.append(place)
-    counted = Counter(codes)
-    return Cells(tuple(values), tuple(counted[place] for place in range(len(values))), codes)
-
-
-def sample(values: Sequence[str], most: int = _TRIED_MAX) -> Sequence[str]:
-    """At most about this many of the values, from all over."""
-    return values if len(values) <= most else values[:: len(values) // most]
-
-
-def enough(read: int, of: int) -> bool:
-    """Whether enough values are readable for a guess."""
-    return read * 2 >= of and read > 0 and of - read <= max(1, of // TOLERATED)
-
-
-def some(texts: Iterable[str]) -> str:
-    """A few of the texts, for a comment."""
-    shown = [text if len(text) <= 40 else f"{text[:37]}..." for text in texts]
-    return ", ".join(shown[:_SHOWN_MAX]) + (" ..." if len(shown) > _SHOWN_MAX else "")
-
 
 # ---- the type of a column ----
 
@@ -257,7 +95,7 @@ def _text(cells: Cells) -> Guess:
 def _moments(cells: Cells, locale: str, order: str) -> Guess | None:
     native = cells.kinds["datetime"] + cells.kinds["date"]
     texts = cells.texts
-    dated = sum(count for text, count in texts.items() if _DATED.match(text))
+    dated = sum(count for text, count in texts.items() if DATED.match(text))
     if native * 2 < cells.filled and dated * 2 < sum(texts.values()):
         return None
     found = formats_of(texts, locale or None, order) if dated else None
@@ -265,7 +103,9 @@ def _moments(cells: Cells, locale: str, order: str) -> Guess | None:
     if read * 2 < cells.filled or (not found and not native):
         return None
     if found is None:
-        others = list(texts) + [str(value) for value in cells.values if isinstance(value, Native) and value.kind not in MOMENTS]
+        others = list(texts) + [
+            str(value) for value in cells.values if isinstance(value, Native) and value.kind not in MOMENTS
+        ]
         return Guess("datetime", {}, f"{native} of {cells.filled} values are workbook dates{_not_dates(others)}")
     evidence = f"{read} of {cells.filled} values read as {' or '.join(found.formats)}"
     evidence += f" ({native} of them are workbook dates)" if native else ""
@@ -289,7 +129,7 @@ def _times(cells: Cells) -> Guess | None:
     native, texts = cells.kinds["time"], cells.texts
     if native and enough(native, cells.filled):
         return Guess("time", {}, f"{native} of {cells.filled} values are workbook times")
-    if sum(count for text, count in texts.items() if _A_TIME.fullmatch(text)) * 2 < cells.filled:
+    if sum(count for text, count in texts.items() if A_TIME.fullmatch(text)) * 2 < cells.filled:
         return None
     read = {
         format_: sum(count for text, count in texts.items() if _clock_reader(format_)(text) is not None)
@@ -307,7 +147,12 @@ def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
     texts = cells.shown
     tests = (
         ("timezone", "names of time zones", _zones, any("/" in text for text in texts)),
-        ("currency", "currency codes", lambda: _currencies(locale), "currency" in reading.concepts or _all_long(texts, 3)),
+        (
+            "currency",
+            "currency codes",
+            lambda: _currencies(locale),
+            "currency" in reading.concepts or _all_long(texts, 3),
+        ),
         ("country", "countries", lambda: _country_names(locale), "country" in reading.concepts or _all_long(texts, 2)),
     )
     for type_, words, reader, likely in tests:
@@ -352,6 +197,12 @@ def countries_read(texts: Mapping[str, int], locale: str) -> int:
     return _read(texts, _country_names(locale))
 
 
+def country_code(text: str, locale: str) -> str:
+    """The country that a cell names in a locale; empty if it names none."""
+    code = _country_names(locale)(text)
+    return "" if isinstance(code, CellProblem) else str(code)
+
+
 def is_currency(word: str) -> bool:
     """Whether a word is a currency code, such as EUR."""
     return len(word) == 3 and not isinstance(_currencies("")(word.upper()), CellProblem)
@@ -383,7 +234,11 @@ def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
     if ticks and all(text.casefold() in _TICKS for text in texts):
         meant = {text: _TICKS[text.casefold()] for text in texts}
         keys = _listed(meant) | ({"default": "no"} if cells.filled < len(cells.codes) else {})
-        return Guess("yesno", keys, f"{cells.filled} values: {some(texts)}; {CHECK} their meaning, and that a blank cell means no")
+        return Guess(
+            "yesno",
+            keys,
+            f"{cells.filled} values: {some(texts)}; {CHECK} their meaning, and that a blank cell means no",
+        )
     return None
 
 
@@ -510,8 +365,3 @@ def _round_up(value: float) -> int:
     """The next round number: 483 becomes 500."""
     step = 10 ** max(len(str(int(abs(value)))) - 1, 0)
     return (int(value) // step + 1) * step
-
-
-def rows_of(cells: Cells, wanted: set[int]) -> Iterator[int]:
-    """The places of the rows whose cell is one of these distinct values, by their places."""
-    return (row for row, code in enumerate(cells.codes) if code in wanted)

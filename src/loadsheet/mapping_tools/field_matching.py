@@ -11,7 +11,8 @@ from functools import cache
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
-from loadsheet.mapping_tools.column_types import MOMENTS, NUMBERS, Column, is_currency
+from loadsheet.mapping_tools.column_types import is_currency
+from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import reading_of, vocabulary
 
@@ -22,7 +23,23 @@ _EXACT = frozenset(
     {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "contact", "email", "phone"}
 )  # a heading and a field have both or neither
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
-_FREE = frozenset({"code", "current", "customer", "sender", "receiver", "id", "reference", "first", "moment", "early", "count", "milestone", "package"})
+_FREE = frozenset(
+    {
+        "code",
+        "current",
+        "customer",
+        "sender",
+        "receiver",
+        "id",
+        "reference",
+        "first",
+        "moment",
+        "early",
+        "count",
+        "milestone",
+        "package",
+    }
+)
 """Concepts that a heading may add without meaning something else."""
 
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
@@ -196,7 +213,7 @@ def _score(column: Column, target: Target) -> float:
     if (label ^ target.whole) & _EXACT & ((label | target.whole) - target.context):
         return 0.0
     own = label & SIDES
-    if target.side and own and target.side not in own or (target.side == "pickup" and not own):
+    if (target.side and own and target.side not in own) or (target.side == "pickup" and not own):
         return 0.0
     likeness = _likeness(label, target, recognised=evidence)
     if not likeness:
@@ -274,7 +291,13 @@ def _evidence(column: Column, target: Target) -> float:
             return 1.0 if look in looks else 0.0 if look != "email" and _has_digits(column) else -1.0
     for type_ in ("country", "currency"):
         if type_ in concepts:
-            return 1.0 if column.guess.type == type_ else 0.0 if type_ in column.concepts and column.guess.type == "text" else -1.0
+            return (
+                1.0
+                if column.guess.type == type_
+                else 0.0
+                if type_ in column.concepts and column.guess.type == "text"
+                else -1.0
+            )
     if concepts & {"latitude", "longitude"}:
         return 0.5 if column.guess.type in NUMBERS else -1.0
     if column.holds_moments or looks & {"email", "url"}:
@@ -289,7 +312,9 @@ def _of_words(column: Column, concepts: frozenset[str]) -> float:
     if column.guess.type in {"decimal", "yesno"}:
         return -1.0
     if "address" in concepts:
-        return 0.3 if _has_digits(column) and "digits" not in column.cells.looks else -1.0 if column.holds_numbers else 0.0
+        return (
+            0.3 if _has_digits(column) and "digits" not in column.cells.looks else -1.0 if column.holds_numbers else 0.0
+        )
     if concepts & (_NAMES | {"item"}):
         return -1.0 if column.holds_numbers else 0.3 if "words" in column.cells.looks else 0.0
     return 0.0
@@ -317,7 +342,9 @@ def _named_values(column: Column, field: Field) -> float:
         return -1.0
     meant = sum(bool(vocabulary().value_meant(text, field.known)) for text in texts)
     if not meant:
-        return 0.0 if "short code" in column.cells.looks and meaning(field) & column.concepts == meaning(field) else -1.0
+        return (
+            0.0 if "short code" in column.cells.looks and meaning(field) & column.concepts == meaning(field) else -1.0
+        )
     return meant / len(texts)
 
 

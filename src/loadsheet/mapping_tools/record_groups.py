@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loadsheet.mapping_tools.column_types import Column
+from loadsheet.mapping_tools.columns import Column
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 
 _AGREES = 0.9  # share of groups with one value, for a column of the whole record

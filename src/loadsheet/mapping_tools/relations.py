@@ -7,7 +7,7 @@ leading zeros in one of the tables.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from loadsheet.mapping_tools.column_types import NUMBERS, Column
+from loadsheet.mapping_tools.columns import NUMBERS, Column
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.reading import fold
 
@@ -102,8 +102,13 @@ def _offers(sheets: Sequence[Sheet], found: Tables) -> Iterator[tuple[int, str]]
             continue
         if offer := _code_table(sheet, [sheets[place] for place in (found.main, found.lines) if place >= 0]):
             yield number, offer
-        elif [fold(column.label) for column in sheet.columns] == [fold(column.label) for column in sheets[found.main].columns]:
-            yield number, "it has the columns of the table that is read; write a mapping for it, or put its rows below the others"
+        elif [fold(column.label) for column in sheet.columns] == [
+            fold(column.label) for column in sheets[found.main].columns
+        ]:
+            yield (
+                number,
+                "it has the columns of the table that is read; write a mapping for it, or put its rows below the others",
+            )
 
 
 def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:

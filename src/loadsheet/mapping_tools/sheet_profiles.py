@@ -15,15 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet.mapping.words import ALIASES
-from loadsheet.mapping_tools.column_types import (
-    CHECK,
-    MEASURES,
-    Cells,
-    Column,
-    cells_of,
-    countries_read,
-    guess_type,
-)
+from loadsheet.mapping_tools.column_types import countries_read, guess_type
+from loadsheet.mapping_tools.columns import CHECK, MEASURES, Cells, Column, cells_of
 from loadsheet.mapping_tools.notation_guesses import locale_of, shapes_of_numbers
 from loadsheet.mapping_tools.vocabulary import Reading, reading_of, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
@@ -44,7 +37,9 @@ _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 _FORM_ROWS = 4  # rows of a form, at least
-_A_VALUE = re.compile(r"[+-]?[0-9][0-9.,' /:\-]*([ T][0-9:]+.*)?|[^@\s]+@[^@\s]+\.\w+|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}.*")
+_A_VALUE = re.compile(
+    r"[+-]?[0-9][0-9.,' /:\-]*([ T][0-9:]+.*)?|[^@\s]+@[^@\s]+\.\w+|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}.*"
+)
 
 _Rows = Sequence[tuple[int, tuple[str, ...]]]
 Progress = Callable[[int, int], None]
@@ -157,7 +152,9 @@ def _score(lines: _Lines, below: _Rows, place: int) -> float:
 
 def _columns(rows: _Rows) -> list[list[str]]:
     width = max(len(cells) for _, cells in rows)
-    return [[cells[place].strip() and cells[place] for _, cells in rows if place < len(cells)] for place in range(width)]
+    return [
+        [cells[place].strip() and cells[place] for _, cells in rows if place < len(cells)] for place in range(width)
+    ]
 
 
 def _is_repeated(cells: Sequence[str], below: _Rows) -> bool:
@@ -254,7 +251,9 @@ def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None
     """Every table in these files, in an order that does not depend on that of `paths`. Raises FileRefused for a file that cannot be read, or
     has no table.
     """
-    raw = [found for path in sorted(paths, key=lambda path: (path.name, str(path))) for found in _tables_of(path, settings)]
+    raw = [
+        found for path in sorted(paths, key=lambda path: (path.name, str(path))) for found in _tables_of(path, settings)
+    ]
     habits = Habits()
     for found in raw:
         for label in found.headings.labels:

@@ -12,7 +12,7 @@ from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
 from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
-from loadsheet.mapping_tools.column_types import CHECK, MEASURES, Column
+from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.folder_values import FolderValues
 from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, record_rows
@@ -132,7 +132,9 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))) or "draft", "-"),
         operation=operation,
         why=_why(operation, candidates, target),
-        tables=[DraftTable(_table_name(sheets[number], sheets, number == tables.main), sheets[number]) for number in numbers],
+        tables=[
+            DraftTable(_table_name(sheets[number], sheets, number == tables.main), sheets[number]) for number in numbers
+        ],
         filled={},
         unused=[],
         folder=folder or FolderValues(),
@@ -141,16 +143,18 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     )
     made.main.sets = sets
     if of_items is not None:
-        made.tables[1].name, made.tables[1].sets, made.tables[1].source = _unique("items", {made.main.name}), of_items, made.main
+        made.tables[1].name, made.tables[1].sets, made.tables[1].source = (
+            _unique("items", {made.main.name}),
+            of_items,
+            made.main,
+        )
     _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
     if choosing is not None:
         _choose(made, choosing, by_it=target is None)
     return made
 
 
-def _apart(
-    sheets: Sequence[Sheet], tables: Tables, sets: Sets | None
-) -> tuple[Sequence[Sheet], Tables, Sets | None]:
+def _apart(sheets: Sequence[Sheet], tables: Tables, sets: Sets | None) -> tuple[Sequence[Sheet], Tables, Sets | None]:
     """The sheets with the numbered items of the main one as a table of their own, unless another sheet has the lines."""
     if sets is None or tables.lines >= 0:
         return sheets, tables, None
@@ -195,7 +199,12 @@ def _tables(sheets: Sequence[Sheet], found: Match) -> tuple[Tables, Filled | Non
         used = {id(filled.column) for filled in found.filled.values() if not filled.doubt}
         key = next(
             (
-                Filled(largest, column, 0.4, f"no heading names the {found.operation.subject}, but the values identify rows")
+                Filled(
+                    largest,
+                    column,
+                    0.4,
+                    f"no heading names the {found.operation.subject}, but the values identify rows",
+                )
                 for column in sheets[largest].columns[:_KEY_PLACES]
                 if id(column) not in used and _could_be_key(column)
             ),
@@ -229,7 +238,9 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
     main = sheets[tables.main].title or sheets[tables.main].path.stem
     reasons = []
     for number, sheet in enumerate(sheets):
-        if number in (tables.main, tables.lines) or sheet.path == sheets[tables.main].path and sheet.title == sheets[tables.main].title:
+        if number in (tables.main, tables.lines) or (
+            sheet.path == sheets[tables.main].path and sheet.title == sheets[tables.main].title
+        ):
             continue
         key = tables.main_key
         other = sheet.column(key.label) if key is not None else None
@@ -266,7 +277,11 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
             path = fields.get((number, id(column)), "")
             field_ = kinds.get(path)
             if table.sets is not None and column is table.sets.word:
-                drafted.keys, drafted.remark, drafted.nullable = {"from_set": True, "type": "text"}, column.guess.evidence, False
+                drafted.keys, drafted.remark, drafted.nullable = (
+                    {"from_set": True, "type": "text"},
+                    column.guess.evidence,
+                    False,
+                )
             else:
                 _describe(drafted, path, found.operation, rows)
                 _guard(drafted, field_.kind if field_ is not None else None)
@@ -413,7 +428,9 @@ def _join(made: Draft, key: Column) -> None:
         drafted.keys["required"], drafted.nullable = True, False
         if drafted.keys["type"] != main.keys["type"]:  # 00471 and 471 are compared as texts
             for one in (drafted, main):
-                one.keys = {name: value for name, value in one.keys.items() if name not in one.column.guess.keys} | {"type": "text"}
+                one.keys = {name: value for name, value in one.keys.items() if name not in one.column.guess.keys} | {
+                    "type": "text"
+                }
         table.join = f"{drafted.name}: {main.name}"
         made.filled = {path: one for path, one in made.filled.items() if one is not drafted}
         made.use(drafted)
@@ -432,7 +449,9 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
     made.of_group |= set(made.group)
     sets = made.main.sets.columns if made.main.sets is not None else ()
     if keyed.several:
-        made.evidence.append(f"{keyed.several} of {keyed.groups} values of {names} occur in several rows, so rows are grouped")
+        made.evidence.append(
+            f"{keyed.several} of {keyed.groups} values of {names} occur in several rows, so rows are grouped"
+        )
     for drafted in made.main.columns:
         if drafted in keys or drafted in in_list or drafted.column in sets:
             continue
@@ -447,7 +466,11 @@ def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
 def _let_go(made: Draft) -> None:
     """Texts that differ within a record fill none of its fields: they say something of a line."""
     for path, drafted in list(made.filled.items()):
-        if "[]" in path or not made.varies(drafted) or drafted.column.guess.type not in {"text", "country", "currency", "yesno"}:
+        if (
+            "[]" in path
+            or not made.varies(drafted)
+            or drafted.column.guess.type not in {"text", "country", "currency", "yesno"}
+        ):
             continue
         if path in made.operation.record.key:
             continue
@@ -456,4 +479,3 @@ def _let_go(made: Draft) -> None:
         drafted.keys = {"label": drafted.column.label, "type": drafted.column.guess.type, **drafted.column.guess.keys}
         drafted.nullable = True
         drafted.remark = f"{drafted.column.guess.evidence}; {CHECK}: its values differ within a record"
-

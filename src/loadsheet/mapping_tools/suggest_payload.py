@@ -7,7 +7,8 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping_tools.column_types import CHECK, MOMENTS, NUMBERS, is_currency
+from loadsheet.mapping_tools.column_types import is_currency
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.payload_parts import (
     Line,
@@ -98,7 +99,10 @@ class _Filler:
             return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 3}}", ""
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
             which = "latest" if "late" in meaning(field_) else "earliest"
-            return f"{{expr: '${which}([r.{drafted.name} for r in {drafted.table.name}])'}}", f"{CHECK}: its dates differ within a record"
+            return (
+                f"{{expr: '${which}([r.{drafted.name} for r in {drafted.table.name}])'}}",
+                f"{CHECK}: its dates differ within a record",
+            )
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
         if drafted.nullable:
@@ -117,7 +121,10 @@ class _Filler:
             drafted.remark += f"; {CHECK} the default for blank cells"
             return f"{{col: {name}}}", ""
         if {"second", "province", "postal"} & concepts:
-            return f'{{col: {name}, default: ""}}', f"{CHECK}: sent empty for blank cells; without the default such records are refused"
+            return (
+                f'{{col: {name}, default: ""}}',
+                f"{CHECK}: sent empty for blank cells; without the default such records are refused",
+            )
         other = self._other_end(concepts) if field_.kind in DATE_SHAPES else None
         if other and not other.nullable:
             sign = "+" if "late" in concepts else "-"
@@ -391,7 +398,11 @@ class _Filler:
         entries: list[Line] = []
         for drafted in self._draft.of_record():
             concepts, is_price = drafted.column.concepts, drafted.column.guess.type in ("decimal", "quantity")
-            fits = not concepts - {"service", "pickup", "delivery"} if priced else "reference" in concepts and not concepts & _NO_REFERENCE
+            fits = (
+                not concepts - {"service", "pickup", "delivery"}
+                if priced
+                else "reference" in concepts and not concepts & _NO_REFERENCE
+            )
             if priced is is_price and fits:
                 entries += self._pair(record, drafted)
         if entries:

@@ -24,9 +24,7 @@ _PART_MIN = 4  # letters of a word that may be part of a compound
 _FUZZY_MIN = 5
 _LONGEST_PHRASE = 4
 _FILLERS = frozenset(
-    "of the a an for in de la le les del di da do das dos des der die das den dem d l y e et und and van het av och i z na para por pour"
-    " zum zur fuer fur"
-    .split()
+    ["of", "the", "a", "an", "for", "in", "de", "la", "le", "les", "del", "di", "da", "do", "das", "dos", "des", "der", "die", "das", "den", "dem", "d", "l", "y", "e", "et", "und", "and", "van", "het", "av", "och", "i", "z", "na", "para", "por", "pour", "zum", "zur", "fuer", "fur"]
 )  # fmt: skip
 """Words without a meaning of their own, unless a phrase holds them."""
 

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from loadsheet.mapping_tools.column_types import CHECK
+from loadsheet.mapping_tools.columns import CHECK
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload, scalar
-from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.suggest_payload import fill
 
@@ -155,7 +154,9 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
 def _rules(table: DraftTable) -> Iterator[str]:
     """The keys of a table on separate lines: its sets, and the rules for rows outside the table."""
     if table.sets is not None:
-        what = "each date becomes an event with this code" if table.sets.word is not None else "each set becomes a package"
+        what = (
+            "each date becomes an event with this code" if table.sets.word is not None else "each set becomes a package"
+        )
         codes = table.sets.codes
         numbers = [str(number) for number in range(1, len(codes) + 1)]
         yield _commented(f"      sets: {len(codes) if list(codes) == numbers else scalar(codes)}", f"{CHECK}: {what}")
