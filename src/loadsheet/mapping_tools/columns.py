@@ -92,7 +92,7 @@ _LOOKS: dict[str, re.Pattern[str]] = {
         r"|[A-Za-z]{1,2}[0-9][A-Za-z0-9]? ?[0-9][A-Za-z]{2}|[A-Za-z][0-9][A-Za-z] ?[0-9][A-Za-z][0-9]|[A-Za-z][0-9][0-9W] ?[A-Za-z0-9]{4}|[A-Z]{1,2}-[0-9]{4,5}|[0-9]{3}"
     ),
     "digits": re.compile(r"[0-9]+"),
-    "code": re.compile(r"(?=.*[0-9])[A-Za-z0-9][A-Za-z0-9_./\-#]{1,39}"),
+    "code": re.compile(r"(?=.*[0-9])[A-Za-z0-9#][A-Za-z0-9_./\-#]{1,39}"),
     "short code": re.compile(r"[A-Z0-9]{1,6}"),
     "words": re.compile(r"[^\W\d_].*[^\W\d_].*"),
 }

@@ -14,13 +14,12 @@ from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
 from loadsheet.mapping_tools.column_types import is_currency
 from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import reading_of, vocabulary
+from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, vocabulary
 
-SIDES = frozenset({"pickup", "delivery"})
 _PARTIES = frozenset({"sender", "receiver"})
 _TIMES = frozenset({"early", "late", "moment"})
 _EXACT = frozenset(
-    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "contact", "email", "phone"}
+    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "payer", "contact", "email", "phone"}
 )  # a heading and a field have both or neither
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
 _FREE = frozenset(
@@ -45,7 +44,11 @@ _FREE = frozenset(
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
 _PIECES = frozenset({"count", "package"})  # a number of packages, which headings call quantity as well
 _PLACES = frozenset({"city", "location"})  # headings use the one for the other
-_CUSTOMER = frozenset({"customer"})  # mostly the one who gets the goods
+_MOMENT = frozenset({"moment"})
+_PROBABLY = {
+    "delivery": frozenset({"customer"}),
+    "pickup": frozenset({"supplier"}),
+}  # headings that mostly name these companies
 _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
 _LEAST = 0.4
 _CLOSE = 0.08  # scores of two columns that fit one field alike
@@ -213,7 +216,7 @@ def _score(column: Column, target: Target) -> float:
     if (label ^ target.whole) & _EXACT & ((label | target.whole) - target.context):
         return 0.0
     own = label & SIDES
-    if (target.side and own and target.side not in own) or (target.side == "pickup" and not own):
+    if (target.side and own and target.side not in own) or (target.side == "pickup" and not own and label != _MOMENT):
         return 0.0
     likeness = _likeness(label, target, recognised=evidence)
     if not likeness:
@@ -228,6 +231,8 @@ def _score(column: Column, target: Target) -> float:
 
 def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> float:
     """How much of the field the heading names, 0 to 1."""
+    if label == _MOMENT and target.side == "pickup" and not target.what and "late" not in target.whole:
+        return 0.7 if target.needed else 0.5  # the only date of an order is mostly that of the pickup
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
     if target.what == _PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
@@ -240,7 +245,7 @@ def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> fl
     if named - _FREE:
         return 0.7
     others = label - SIDES - _TIMES - _FREE - {"company"}
-    if target.what == {"company"} and target.side == "delivery" and label == _CUSTOMER:
+    if target.what == {"company"} and label and label == _PROBABLY.get(target.side):
         return 0.7
     if target.what == {"company"} and target.side and target.side in label and not others and "moment" not in label:
         return 0.95  # the heading `Consignee` alone is the name
@@ -315,6 +320,8 @@ def _of_words(column: Column, concepts: frozenset[str]) -> float:
         return (
             0.3 if _has_digits(column) and "digits" not in column.cells.looks else -1.0 if column.holds_numbers else 0.0
         )
+    if "company" in concepts and "words" not in column.cells.looks:
+        return -1.0
     if concepts & (_NAMES | {"item"}):
         return -1.0 if column.holds_numbers else 0.3 if "words" in column.cells.looks else 0.0
     return 0.0
@@ -419,10 +426,12 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
         return f"the heading also mentions {' and '.join(sorted(extra))}"
     if missing:
         return f"the heading does not mention {' and '.join(sorted(missing))}"
-    if column.concepts == _CUSTOMER and not target.is_key:
-        return "the customer may not be the consignee"
+    if column.concepts in _PROBABLY.values() and not target.is_key:
+        return f"the {min(column.concepts)} may not be the company of the {target.side}"
     if not column.filled:
         return "all its cells are blank"
+    if column.concepts == _MOMENT:
+        return "the heading does not say which date"
     if target.side and not column.concepts & SIDES and _is_sided(target, columns):
         return f"the heading does not mention the {target.side}, other headings do"
     if "country" in meaning(target.field) and column.guess.type != "country":

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 from loadsheet.contract import Field, Record
 from loadsheet.mapping_tools.field_matching import best_columns, meaning
 from loadsheet.mapping_tools.suggest import Draft, DraftColumn, DraftTable
-from loadsheet.mapping_tools.vocabulary import vocabulary
+from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
 from loadsheet.reading import Native
 
 _Found = list[tuple[Field, DraftColumn]]
 
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
 _ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
-_OF_A_MOMENT = frozenset({"pickup", "delivery", "early", "late"})  # concepts that distinguish the moments of a record
 
 
 class Line(NamedTuple):
@@ -138,17 +137,20 @@ def _entry(texts: Sequence[str], depth: int) -> list[tuple[int, str]]:
 # ---- dates with the time of day in another column ----
 
 
-def clock_of(draft: Draft, day: DraftColumn) -> DraftColumn | None:
-    """The unused column with the times of a date column; None if there is none, or the dates include their times."""
-    if day.keys.get("type") != "datetime" or _has_clock(day):
+def clock_of(draft: Draft, day: DraftColumn, *, late: bool = False) -> DraftColumn | None:
+    """The unused column with the times of a date column, or with `late` those of the end of its window; None if there is none, or the dates
+    include their times.
+    """
+    if day.keys.get("type") not in ("datetime", "date") or _has_clock(day):
         return None
-    moment = day.column.concepts & _OF_A_MOMENT
+    ends = late or "late" in day.column.concepts
     alike = (
         clock
         for clock in draft.unused
         if clock.table is day.table
         and clock.keys.get("type") == "time"
-        and clock.column.concepts & _OF_A_MOMENT == moment
+        and clock.column.concepts & SIDES == day.column.concepts & SIDES
+        and ("late" in clock.column.concepts) == ends
     )
     return next(alike, None)
 

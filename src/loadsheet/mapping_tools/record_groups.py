@@ -9,6 +9,12 @@ from loadsheet.mapping_tools.sheet_profiles import Sheet
 _AGREES = 0.9  # share of groups with one value, for a column of the whole record
 _ONCE = 0.8  # share of the rows without a key in which a column of the record is blank too
 _FEW = 0.05  # share of rows without a key that are only gaps
+_FILLED = 0.98  # share of the cells of a key
+_DIFFERENT = 0.95
+_ROWS_MOST = 12  # rows of a record on average, if rows agree in other columns
+_OTHERS = frozenset(
+    {"other", "unused", "postal", "phone", "quantity", "weight", "item"}
+)  # concepts of headings that are no keys
 _BLANK = -1
 
 
@@ -70,3 +76,19 @@ def agreeing(keyed: RecordRows, column: Column) -> tuple[bool, bool]:
         same += len(values) == 1
         one += len(values - {_BLANK}) <= 1
     return one >= _AGREES * len(keyed.rows), same >= _AGREES * len(keyed.rows)
+
+
+def identifies(sheet: Sheet, column: Column) -> bool:
+    """Whether the values of a column identify records: nearly all are different, or rows with the same value agree in other columns."""
+    if not column.filled or column.filled < _FILLED * column.rows or column.guess.type not in {"text", "integer"}:
+        return False
+    if not column.cells.looks & {"code", "digits"} or column.concepts & _OTHERS:
+        return False
+    if len(column.cells.values) >= _DIFFERENT * column.rows:
+        return True
+    keyed = record_rows(sheet, column)
+    others = [
+        other for other in sheet.columns if other is not column and len(other.cells.values) > 1 and other.concepts
+    ]
+    agree = sum(agreeing(keyed, other)[0] for other in others)
+    return len(column.cells.values) * _ROWS_MOST >= column.rows and agree * 2 >= max(len(others), 4)

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from loadsheet.mapping.words import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
-from loadsheet.mapping_tools.columns import CHECK, MEASURES, Cells, Column, cells_of
+from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of
 from loadsheet.mapping_tools.notation_guesses import locale_of, shapes_of_numbers
-from loadsheet.mapping_tools.vocabulary import Reading, reading_of, vocabulary, words_of
+from loadsheet.mapping_tools.vocabulary import SIDES, Reading, reading_of, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import SUM_WORDS, Layout, Native, Top, WantedColumn, fold, open_tables
 from loadsheet.reading.header import BETWEEN
@@ -361,6 +361,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         elif position not in again[1:]:
             reading, unit = _understood(label)
             guess = guess_type(cells, reading, unit, habits.locale)
+            reading = _with_side(reading, is_moment=guess.type in MOMENTS)
             if again:
                 there = " and ".join(map(column_letters, again))
                 remark = f"; {CHECK}: columns {there} have this heading, the first is used"
@@ -371,6 +372,17 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, habits)), habits, twice, raw.totals, raw.footer, tuple(unnamed), raw.is_cut,
     )  # fmt: skip
+
+
+def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
+    """The reading of a heading whose words depend on the cells. `Shipping` is over dates of pickups and over places of deliveries, `Deliver
+    to` over the end of a window or over a name.
+    """
+    concepts = reading.concepts
+    if "shipping" in concepts:
+        side = "pickup" if is_moment or "moment" in concepts else "delivery"
+        concepts = concepts - {"shipping"} | (frozenset[str]() if concepts & SIDES else {side})
+    return replace(reading, concepts=concepts if is_moment or "moment" in concepts else concepts - {"early", "late"})
 
 
 def _with_order(columns: Sequence[Column], habits: Habits) -> Iterator[Column]:

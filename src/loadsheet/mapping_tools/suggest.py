@@ -15,7 +15,7 @@ from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.folder_values import FolderValues
-from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, record_rows
+from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, identifies, record_rows
 from loadsheet.mapping_tools.relations import Tables, belongs, common, padding, related
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
@@ -27,7 +27,6 @@ FILL_IN = "FILL IN"
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
 _KEY_PLACES = 3  # columns at the left that may be the key without saying so
-_KEY_SHARE = 0.95  # of their values are different
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
 
 
@@ -206,22 +205,11 @@ def _tables(sheets: Sequence[Sheet], found: Match) -> tuple[Tables, Filled | Non
                     f"no heading names the {found.operation.subject}, but the values identify rows",
                 )
                 for column in sheets[largest].columns[:_KEY_PLACES]
-                if id(column) not in used and _could_be_key(column)
+                if id(column) not in used and identifies(sheets[largest], column)
             ),
             None,
         )
     return related(sheets, key.column if key else None, key.sheet if key else 0), key
-
-
-def _could_be_key(column: Column) -> bool:
-    distinct = len(column.cells.values)
-    return (
-        column.guess.type in {"text", "integer"}
-        and bool(column.cells.looks & {"code", "digits"})
-        and column.filled == column.rows
-        and distinct >= _KEY_SHARE * column.rows
-        and not column.concepts & {"other", "unused", "postal", "phone"}
-    )
 
 
 def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:

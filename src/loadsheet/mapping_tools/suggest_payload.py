@@ -4,10 +4,11 @@ Owns: values computed without a column (totals from rows, ends of windows, offse
 identified by their meaning and kind in the contract. Knows no text of a column: that is the job of `suggest.py`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping_tools.column_types import is_currency
+from loadsheet.mapping_tools.column_types import country_code, is_currency
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.payload_parts import (
@@ -21,8 +22,12 @@ from loadsheet.mapping_tools.payload_parts import (
     scalar,
 )
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn
-from loadsheet.mapping_tools.vocabulary import vocabulary
+from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
 
+UNDER_CONSTANTS = f"{FILL_IN} under constants"
+"""The comment at the use of a constant that is to be filled in."""
+
+_TRANSIT = "P1D"  # assumed time from pickup to delivery if the sheet has only one of them
 _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
 _ROAD_FACTOR = 333  # kg per cubic metre in road freight
 _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
@@ -113,6 +118,8 @@ class _Filler:
         """A needed field whose column has blank cells."""
         concepts = meaning(field_)
         usual = self._usual(field_) if drafted.column.guess.type in {"text", "country", "currency"} else ""
+        if usual and self._draft.group:  # a default in the column would differ from the value in another row
+            return f"{{col: {name}, default: {usual}}}", f"{CHECK} the default for blank cells"
         if usual:
             codes = drafted.keys.get("one_of")
             own = [code for code, meant in codes.items() if meant == usual] if isinstance(codes, dict) else []
@@ -150,8 +157,14 @@ class _Filler:
         if "unit" in concepts:
             return self._unit(field_, concepts)
         if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
+            if "late" in concepts and (clock := clock_of(self._draft, other, late=True)):
+                return self._at_clock(other, clock), f"{CHECK}: {clock.column.label} as its time"
             sign = "+" if "late" in concepts else "-"
             return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} the length; no column has it"
+        is_new = self._draft.operation.creates and self._draft.chosen_by is None
+        if field_.kind in DATE_SHAPES and is_new and (day := self._other_side(concepts)):
+            sign = "+" if "delivery" in concepts else "-"
+            return self._shifted(day, f' {sign} t"{_TRANSIT}"'), f"{CHECK}: no column has it; one day is assumed"
         return self._total(concepts) if field_.kind is Kind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
@@ -169,7 +182,7 @@ class _Filler:
 
     def _constant(self, field_: Field) -> tuple[str, str]:
         self._made.constants[field_.name] = field_.meaning
-        return f"{{const: {field_.name}}}", f"{FILL_IN} under constants"
+        return f"{{const: {field_.name}}}", UNDER_CONSTANTS
 
     def _usual(self, field_: Field) -> str:
         """The value that the sheet's language or headings suggest for a field, if any."""
@@ -208,11 +221,21 @@ class _Filler:
                 f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}",
                 f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg",
             )
+        if "chargeable" in concepts and (whole := self._whole_weight()):
+            return f"{{col: {self._draft.ref(whole)}}}", f"{CHECK}: no column has it; sent as the weight"
         if "chargeable" in concepts and weight:
             return f"{{expr: '{weight}', round: 3}}", f"{CHECK}: no column has it; sent as the weight"
         if "weight" in concepts and weight:
             return f"{{expr: '{weight}', round: 3}}", remark
         return (f"{{expr: '{volume}', round: 4}}", remark) if "volume" in concepts and volume else None
+
+    def _whole_weight(self) -> DraftColumn | None:
+        """The column with the weight of the record, if it is always filled."""
+        for field_ in self._draft.operation.record.fields:
+            drafted = self._draft.filled.get(field_.name)
+            if drafted is not None and {"total", "weight"} <= meaning(field_) and field_.kind is Kind.NUMERIC:
+                return None if drafted.nullable or self._draft.varies(drafted) else drafted
+        return None
 
     def _sum(self, concept: str) -> str:
         drafted, quantity = self._by_concept.get(concept), self._by_concept.get("quantity")
@@ -265,9 +288,30 @@ class _Filler:
                 return self._draft.filled[field_.name]
         return None
 
+    def _other_side(self, concepts: frozenset[str]) -> DraftColumn | None:
+        """The column with the moment of the pickup for one of the delivery, or the other way round."""
+        for field_ in self._draft.operation.record.fields:
+            theirs = meaning(field_)
+            sides = concepts & SIDES, theirs & SIDES
+            if (
+                field_.kind in DATE_SHAPES
+                and all(sides)
+                and not sides[0] & sides[1]
+                and field_.name in self._draft.filled
+            ):
+                return self._draft.filled[field_.name]
+        return None
+
     def _shifted(self, day: DraftColumn, by: str) -> str:
         """The leaf for the moment in a column, with its time of day from a separate column if there is one, shifted by a duration."""
-        clock = self._clocks.get(day)
+        return self._moment_at(day, self._clocks.get(day), by)
+
+    def _at_clock(self, day: DraftColumn, clock: DraftColumn) -> str:
+        """The leaf for the day of a column at the time in another."""
+        join_clock(self._draft, day, clock)
+        return self._moment_at(day, clock, "")
+
+    def _moment_at(self, day: DraftColumn, clock: DraftColumn | None, by: str) -> str:
         text, there = moment_in(self._draft, day, clock)
         return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
 
@@ -309,10 +353,27 @@ class _Filler:
         return self._constant(field_) if is_needed(field_, self._draft.operation) else ("", "")
 
     def _local_habits(self) -> dict[str, str]:
-        """The defaults for the sheet's locale or the language of its headings: country, currency, time zone."""
-        known, own = vocabulary().habits, self._draft.main.sheet.habits
-        by_locale = [dict(habits) for habits in known.values() if habits["locale"] == own.locale]
-        return by_locale[0] if by_locale else dict(known[own.language])
+        """Country, currency and time zone by default: of the sheet's locale or language, else of the country that its cells name."""
+        known, own = vocabulary(), self._draft.main.sheet.habits
+        by_locale = [dict(habits) for habits in known.habits.values() if habits["locale"] == own.locale]
+        habits = by_locale[0] if by_locale else dict(known.habits[own.language])
+        if "country" in habits or not (country := self._usual_country()):
+            return habits
+        return habits | {"country": country, **known.countries.get(country, {})}
+
+    def _usual_country(self) -> str:
+        """The country of most cells, else the only one with the currency of the sheet; empty if there is none."""
+        counts: Counter[str] = Counter()
+        for drafted in self._draft.filled.values():
+            if drafted.column.guess.type == "country":
+                for text, count in drafted.column.cells.shown.items():
+                    counts[country_code(text, drafted.table.sheet.habits.locale)] += count
+        del counts[""]
+        if counts:
+            return counts.most_common(1)[0][0]
+        currency = self._currency()
+        own = [country for country, habits in vocabulary().countries.items() if habits["currency"] == currency]
+        return own[0] if len(own) == 1 else ""
 
     # ---- lists and objects ----
 

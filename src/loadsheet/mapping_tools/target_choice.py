@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.mapping_tools.column_sets import milestones
 from loadsheet.mapping_tools.columns import Column
-from loadsheet.mapping_tools.field_matching import SIDES, Match, code_of_event, is_needed, match, meaning, says_event
+from loadsheet.mapping_tools.field_matching import Match, code_of_event, is_needed, match, meaning, says_event
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import reading_of, words_of
+from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, words_of
 from loadsheet.reading import fold
 
 _EVENTS = 3  # milestones with dates in a tracking sheet
@@ -40,7 +40,7 @@ _ACTION_WORDS = {
 _ACTION_BY_WORD = _ACTION_LETTERS | {word: action for action, words in _ACTION_WORDS.items() for word in words.split()}
 _ACTION_HEADINGS = {
     "action", "aktion", "operation", "op", "change", "changetype", "anderung", "anderungsart", "kennzeichen", "kz", "satzart",
-    "vorgang", "accion", "mutatie", "atgard", "transaction", "function", "funktion", "verb", "record",
+    "vorgang", "accion", "mutatie", "atgard", "transaction", "function", "funktion", "verb", "record", "chg", "act", "actie", "azione", "akcja",
 }  # fmt: skip
 
 

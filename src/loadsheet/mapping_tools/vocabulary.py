@@ -23,6 +23,9 @@ _ALIKE = 88  # of 100; for words of at least five letters
 _PART_MIN = 4  # letters of a word that may be part of a compound
 _FUZZY_MIN = 5
 _LONGEST_PHRASE = 4
+SIDES = frozenset({"pickup", "delivery"})
+"""The concepts that say where a place or a moment belongs."""
+
 _FILLERS = frozenset(
     ["of", "the", "a", "an", "for", "in", "de", "la", "le", "les", "del", "di", "da", "do", "das", "dos", "des", "der", "die", "das", "den", "dem", "d", "l", "y", "e", "et", "und", "and", "van", "het", "av", "och", "i", "z", "na", "para", "por", "pour", "zum", "zur", "fuer", "fur"]
 )  # fmt: skip
@@ -43,12 +46,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Concepts and languages by phrase, the meaning of codes by the values that the interface names, and defaults by language."""
+    """Concepts and languages by phrase, the meaning of codes by the values that the interface names, and defaults by language and by
+    country.
+    """
 
     phrases: Mapping[str, frozenset[str]]
     languages: Mapping[str, frozenset[str]]
     values: Mapping[str, tuple[str, ...]]
     habits: Mapping[str, Mapping[str, str]]
+    countries: Mapping[str, Mapping[str, str]]
 
     def read(self, text: str) -> Reading:
         """The concepts of a heading or a sentence."""
@@ -117,7 +123,7 @@ def vocabulary() -> Vocabulary:
     for meant, words in data.values["values"].items():
         for word in words:
             values[fold(str(word))] = (*values.get(fold(str(word)), ()), meant)
-    return Vocabulary(phrases, languages, values, data.values["habits"])
+    return Vocabulary(phrases, languages, values, data.values["habits"], data.values["countries"])
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from loadsheet.mapping_tools.columns import CHECK
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload, scalar
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
-from loadsheet.mapping_tools.suggest_payload import fill
+from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
 
 
 def write_draft(draft: Draft) -> str:
@@ -34,8 +34,8 @@ def write_draft(draft: Draft) -> str:
 
 
 def marks_in(text: str) -> dict[str, int]:
-    """The number of lines of a draft with each mark, its head aside."""
-    lines = [line for line in text.splitlines() if not line.startswith("# ")]
+    """The number of lines of a draft with each mark, its head and the uses of constants aside."""
+    lines = [line for line in text.splitlines() if not line.startswith("# ") and not line.endswith(UNDER_CONSTANTS)]
     return {mark: sum(mark in line for line in lines) for mark in (FILL_IN, CHECK)}
 
 
