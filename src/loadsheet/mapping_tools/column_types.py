@@ -34,7 +34,7 @@ from loadsheet.mapping_tools.columns import (
     some,
 )
 from loadsheet.mapping_tools.notation_guesses import formats_of, number_of, reader_of_numbers
-from loadsheet.mapping_tools.vocabulary import Reading
+from loadsheet.mapping_tools.vocabulary import Reading, vocabulary
 from loadsheet.reading import Native
 
 FLAGS = frozenset({"stackable", "hazardous", "dedicated", "mixed"})  # concepts of headings over yes and no
@@ -144,24 +144,24 @@ def _times(cells: Cells) -> Guess | None:
 
 def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
     """A guess for time zones, currencies and countries."""
-    texts = cells.shown
-    tests = (
-        ("timezone", "names of time zones", _zones, any("/" in text for text in texts)),
-        (
-            "currency",
-            "currency codes",
-            lambda: _currencies(locale),
-            "currency" in reading.concepts or _all_long(texts, 3),
-        ),
-        ("country", "countries", lambda: _country_names(locale), "country" in reading.concepts or _all_long(texts, 2)),
-    )
-    for type_, words, reader, likely in tests:
-        count = _read(texts, reader()) if likely else 0
-        if enough(count, cells.filled) and (len(texts) > 1 or type_ in reading.concepts or type_ == "timezone"):
-            others = [text for text in texts if isinstance(reader()(text), CellProblem)]
-            remark = f"; {CHECK} the others, such as {some(others[:1])}" if others else ""
-            return Guess(type_, {}, f"{count} of {cells.filled} values are {words}{remark}")
+    texts, concepts = cells.shown, reading.concepts
+    if any("/" in text for text in texts) and enough(_read(texts, _zones()), cells.filled):
+        return _named("timezone", "names of time zones", cells, _zones())
+    if ("currency" in concepts or _all_long(texts, 3)) and enough(_read(texts, _currencies(locale)), cells.filled):
+        return _named("currency", "currency codes", cells, _currencies(locale))
+    if "country" not in concepts and not (_all_long(texts, 2) and len(texts) > 1):
+        return None
+    for name in dict.fromkeys([locale, *(habits["locale"] for habits in vocabulary().habits.values())]):
+        if enough(countries_read(texts, name), cells.filled):
+            guess = _named("country", "countries", cells, _country_names(name))
+            return guess if name == locale else guess._replace(keys={"locale": name})
     return None
+
+
+def _named(type_: str, words: str, cells: Cells, reader: Callable[[str], Any]) -> Guess:
+    others = [text for text in cells.shown if isinstance(reader(text), CellProblem)]
+    remark = f"; {CHECK} the others, such as {some(others[:1])}" if others else ""
+    return Guess(type_, {}, f"{_read(cells.shown, reader)} of {cells.filled} values are {words}{remark}")
 
 
 def _all_long(texts: Iterable[str], letters: int) -> bool:

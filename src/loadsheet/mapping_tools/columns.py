@@ -167,7 +167,7 @@ class Cells:
 @dataclass(frozen=True, eq=False)
 class Column:
     """A column of the sheet: heading, position from 0, the meaning of the heading, its unit by pint's name (empty: none), cells, and the guess
-    for them.
+    for them. `is_again`: another column has this heading, so it is found by its position.
     """
 
     label: str
@@ -176,6 +176,7 @@ class Column:
     unit: str
     cells: Cells
     guess: Guess
+    is_again: bool = False
 
     @property
     def concepts(self) -> frozenset[str]:

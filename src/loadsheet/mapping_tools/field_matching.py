@@ -244,7 +244,7 @@ def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> fl
         return 1.0
     if named - _FREE:
         return 0.7
-    others = label - SIDES - _TIMES - _FREE - {"company"}
+    others = label - SIDES - _TIMES - _FREE - {"company", "location"}
     if target.what == {"company"} and label and label == _PROBABLY.get(target.side):
         return 0.7
     if target.what == {"company"} and target.side and target.side in label and not others and "moment" not in label:

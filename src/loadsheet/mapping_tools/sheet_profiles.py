@@ -35,6 +35,7 @@ _DOUBLE = 3.0  # deduction from a row's score for a duplicate heading
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
+_OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 _FORM_ROWS = 4  # rows of a form, at least
 _A_VALUE = re.compile(
@@ -49,7 +50,7 @@ Progress = Callable[[int, int], None]
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """A detected table: the file, its sheet, encoding and delimiter of a text file, the number of heading rows, row numbers, columns, and
-    duplicate headings (only their first column is included). `totals` and `footer` are the first words of total rows and of notes at the
+    duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
     end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
     rows, which were not looked at.
     """
@@ -358,20 +359,29 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         again = doubles.get(fold(label), [])
         if not fold(label):
             unnamed.append(column_letters(position))
-        elif position not in again[1:]:
-            reading, unit = _understood(label)
-            guess = guess_type(cells, reading, unit, habits.locale)
-            reading = _with_side(reading, is_moment=guess.type in MOMENTS)
-            if again:
-                there = " and ".join(map(column_letters, again))
-                remark = f"; {CHECK}: columns {there} have this heading, the first is used"
-                guess = guess._replace(evidence=f"{guess.evidence}{remark}")
-            columns.append(Column(label, position, reading, unit, cells, guess))
+            continue
+        reading, unit = _understood(label)
+        guess = guess_type(cells, reading, unit, habits.locale)
+        reading = _with_side(reading, is_moment=guess.type in MOMENTS)
+        if again:
+            reading, remark = _one_of_several(reading, again, position)
+            guess = guess._replace(evidence=f"{guess.evidence}; {CHECK}: {remark}")
+        columns.append(Column(label, position, reading, unit, cells, guess, bool(again)))
     twice = tuple(labels[positions[0]] for positions in doubles.values())
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
         tuple(_with_order(columns, habits)), habits, twice, raw.totals, raw.footer, tuple(unnamed), raw.is_cut,
     )  # fmt: skip
+
+
+def _one_of_several(reading: Reading, positions: Sequence[int], own: int) -> tuple[Reading, str]:
+    """The reading of one of several columns with the same heading, and a remark. Of two addresses, the first is taken for the pickup."""
+    there = " and ".join(map(column_letters, positions))
+    remark = f"columns {there} have this heading, so it is found by its position"
+    if len(positions) != 2 or reading.concepts & SIDES or not reading.concepts & _OF_PLACES:
+        return reading, remark
+    side = "pickup" if own == positions[0] else "delivery"
+    return replace(reading, concepts=reading.concepts | {side}), f"{remark}; taken for the {side}"
 
 
 def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
@@ -382,7 +392,11 @@ def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
     if "shipping" in concepts:
         side = "pickup" if is_moment or "moment" in concepts else "delivery"
         concepts = concepts - {"shipping"} | (frozenset[str]() if concepts & SIDES else {side})
-    return replace(reading, concepts=concepts if is_moment or "moment" in concepts else concepts - {"early", "late"})
+    if is_moment or "moment" in concepts:
+        return replace(reading, concepts=concepts)
+    if not concepts & SIDES and not reading.unknown and len(concepts & {"early", "late"}) == 1:  # `From` and `To` over places
+        concepts |= {"pickup" if "early" in concepts else "delivery"}
+    return replace(reading, concepts=concepts - {"early", "late"})
 
 
 def _with_order(columns: Sequence[Column], habits: Habits) -> Iterator[Column]:
@@ -428,6 +442,8 @@ def _without_unit(label: str) -> tuple[Reading, str]:
             unit, bare = ALIASES[word.casefold()], label.replace(f"({inner})", "").replace(f"[{inner}]", "")
     words = words_of(bare)
     reading = reading_of(bare)
+    if not unit and len(words) == 2 and words[0] in _LETTERS and words[1] in ALIASES:  # `W cm`
+        return Reading(frozenset({_LETTERS[words[0]]}), (), reading.languages), ALIASES[words[1]]
     measured = bool(MEASURES.keys() & reading.concepts)
     if not unit and measured and len(words) > 1 and words[-1] in ALIASES:
         unit, bare = ALIASES[words[-1]], " ".join(words[:-1])

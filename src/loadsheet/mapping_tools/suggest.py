@@ -306,7 +306,7 @@ def _total_rows(made: Draft, table: DraftTable, keyed: RecordRows) -> set[int]:
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:
     """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
     column = drafted.column
-    keys = drafted.keys = {"label": column.label, "type": column.guess.type}
+    keys = drafted.keys = {**_where(column), "type": column.guess.type}
     sets = drafted.table.sets
     in_set = sets is not None and column in sets.columns
     blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.codes))
@@ -329,6 +329,11 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         drafted.remark += remark
     if blank and path and not in_set:
         drafted.remark += f"; {blank} of {len(rows)} are blank"
+
+
+def _where(column: Column) -> dict[str, Any]:
+    """Where the cells of a column are: under its heading, or at its place if several columns have that heading."""
+    return {"place": column.position + 1} if column.is_again else {"label": column.label}
 
 
 def _guard(drafted: DraftColumn, kind: Kind | None) -> None:
@@ -389,7 +394,7 @@ def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     made.chosen_by = drafted
     made.filled = {path: found for path, found in made.filled.items() if found is not drafted}
     made.use(drafted)
-    drafted.keys = {"label": drafted.column.label, "type": "text", "required": True, "one_of": choosing.codes}
+    drafted.keys = {**_where(drafted.column), "type": "text", "required": True, "one_of": choosing.codes}
     drafted.nullable = False
     drafted.remark += f"; {CHECK} the meaning of each code"
 
@@ -464,6 +469,6 @@ def _let_go(made: Draft) -> None:
             continue
         del made.filled[path]
         made.unused.append(drafted)
-        drafted.keys = {"label": drafted.column.label, "type": drafted.column.guess.type, **drafted.column.guess.keys}
+        drafted.keys = {**_where(drafted.column), "type": drafted.column.guess.type, **drafted.column.guess.keys}
         drafted.nullable = True
         drafted.remark = f"{drafted.column.guess.evidence}; {CHECK}: its values differ within a record"

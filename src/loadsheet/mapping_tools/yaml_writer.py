@@ -101,10 +101,7 @@ def warnings(draft: Draft) -> Iterator[str]:
         if table.sheet.is_cut:
             yield f"only the first {len(table.sheet.rows):,} rows of {table.sheet.path.name} were looked at"
         for label in table.sheet.doubles:
-            yield (
-                f"{CHECK}: several columns have the heading {label}: a mapping that reads it refuses the file (R211) until the sender "
-                "renames all but one"
-            )
+            yield f"{CHECK}: several columns have the heading {label}, so they are found by position: an inserted column shifts them"
 
 
 def _target(draft: Draft) -> str:
