@@ -37,6 +37,8 @@ class Sets:
     word: Column | None = None
     always: frozenset[int] = frozenset()
     """The positions of columns that are filled wherever their set is."""
+    repeated: bool = False
+    """Whether the headings of the sets are the same, without a word or number of their own."""
 
 
 # ---- milestones ----
@@ -116,38 +118,50 @@ def _merged(cells: Sequence[Cells]) -> Cells:
 
 
 def with_items(sheet: Sheet) -> tuple[Sheet, Sets | None]:
-    """The sheet with the columns of numbered items combined into sets; unchanged if it has none."""
-    families: dict[tuple[str, str], dict[int, Column]] = defaultdict(dict)
+    """The sheet with the columns of repeated items combined into sets; unchanged if it has none."""
+    numbered: dict[str, dict[int, Column]] = defaultdict(dict)
+    repeated: dict[str, dict[int, Column]] = defaultdict(dict)
     for column in sheet.columns:
-        if found := _NUMBERED.fullmatch(column.label):
-            families[found[1], found[3]][int(found[2])] = column
-    complete = {
-        base: own for base, own in families.items() if len(own) > 1 and sorted(own) == list(range(1, len(own) + 1))
-    }
-    size = max((len(own) for own in complete.values()), default=0)
-    items = {base: own for base, own in complete.items() if len(own) == size and own[1].concepts & _OF_ITEMS}
-    if len(items) < _LEAST:
+        if column.occurrence:
+            repeated[f"{column.label} {SET}"][column.occurrence] = column
+        elif found := _NUMBERED.fullmatch(column.label):
+            numbered[f"{found[1]}{SET}{found[3]}"][int(found[2])] = column
+    items = _of_one_size(numbered)
+    is_repeated = not items
+    items = items or _in_turn(_of_one_size(repeated))
+    if not items:
         return sheet, None
-    columns = [_numbered(SET.join(base), own, sheet) for base, own in items.items()]
+    columns = [_combined(label, own, sheet) for label, own in items.items()]
     positions = {column.position for own in items.values() for column in own.values()}
     rest = [column for column in sheet.columns if column.position not in positions]
-    filled = [
-        {row for row, code in enumerate(own[number].cells.codes) if code >= 0}
-        for own in items.values()
-        for number in own
-    ]
-    share = [sum(map(len, filled[at : at + size])) for at in range(0, len(filled), size)]
-    by = columns[share.index(max(share))]
-    always = frozenset(
-        column.position for column, count in zip(columns, share, strict=True) if count == max(share) and column is by
-    )
+    filled = [sum(column.filled for column in own.values()) for own in items.values()]
+    by = columns[filled.index(max(filled))]
+    size = len(next(iter(items.values())))
     codes = {str(number): str(number) for number in range(1, size + 1)}
     merged = sorted([*rest, *columns], key=lambda column: column.position)
-    return replace(sheet, columns=tuple(merged)), Sets(codes, tuple(columns), (by,), None, always)
+    sets = Sets(codes, tuple(columns), (by,), None, frozenset({by.position}), is_repeated)
+    return replace(sheet, columns=tuple(merged)), sets
 
 
-def _numbered(label: str, own: Mapping[int, Column], sheet: Sheet) -> Column:
+def _of_one_size(families: Mapping[str, dict[int, Column]]) -> dict[str, dict[int, Column]]:
+    """The families of columns about items that have the most members, numbered from 1; none if there is only one."""
+    complete = {
+        label: own for label, own in families.items() if len(own) > 1 and sorted(own) == list(range(1, len(own) + 1))
+    }
+    size = max((len(own) for own in complete.values()), default=0)
+    items = {label: own for label, own in complete.items() if len(own) == size and own[1].concepts & _OF_ITEMS}
+    return items if len(items) >= _LEAST else {}
+
+
+def _in_turn(items: dict[str, dict[int, Column]]) -> dict[str, dict[int, Column]]:
+    """The families, if their columns stand in the same order in every set."""
+    by_set = zip(*(([own[number].position for number in sorted(own)]) for own in items.values()), strict=True)
+    positions = [position for places in by_set for position in places]
+    return items if positions == sorted(positions) else {}
+
+
+def _combined(label: str, own: Mapping[int, Column], sheet: Sheet) -> Column:
     first, cells = own[1], _merged([own[number].cells for number in sorted(own)])
     guess = guess_type(cells, first.reading, first.unit, sheet.habits.locale)
     guess = guess._replace(evidence=f"{guess.evidence}, under {len(own)} headings")
-    return replace(first, label=label, cells=cells, guess=guess)
+    return replace(first, label=label, cells=cells, guess=guess, occurrence=0)

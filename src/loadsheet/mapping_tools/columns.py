@@ -167,7 +167,7 @@ class Cells:
 @dataclass(frozen=True, eq=False)
 class Column:
     """A column of the sheet: heading, position from 0, the meaning of the heading, its unit by pint's name (empty: none), cells, and the guess
-    for them. `is_again`: another column has this heading, so it is found by its position.
+    for them. `occurrence`: which of several columns with this heading it is, from 1 (0: the heading stands once).
     """
 
     label: str
@@ -176,7 +176,7 @@ class Column:
     unit: str
     cells: Cells
     guess: Guess
-    is_again: bool = False
+    occurrence: int = 0
 
     @property
     def concepts(self) -> frozenset[str]:

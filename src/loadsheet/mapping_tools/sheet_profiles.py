@@ -366,7 +366,8 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
         if again:
             reading, remark = _one_of_several(reading, again, position)
             guess = guess._replace(evidence=f"{guess.evidence}; {CHECK}: {remark}")
-        columns.append(Column(label, position, reading, unit, cells, guess, bool(again)))
+        occurrence = again.index(position) + 1 if again else 0
+        columns.append(Column(label, position, reading, unit, cells, guess, occurrence))
     twice = tuple(labels[positions[0]] for positions in doubles.values())
     return Sheet(
         raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
@@ -377,7 +378,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
 def _one_of_several(reading: Reading, positions: Sequence[int], own: int) -> tuple[Reading, str]:
     """The reading of one of several columns with the same heading, and a remark. Of two addresses, the first is taken for the pickup."""
     there = " and ".join(map(column_letters, positions))
-    remark = f"columns {there} have this heading, so it is found by its position"
+    remark = f"columns {there} have this heading"
     if len(positions) != 2 or reading.concepts & SIDES or not reading.concepts & _OF_PLACES:
         return reading, remark
     side = "pickup" if own == positions[0] else "delivery"
@@ -394,7 +395,9 @@ def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
         concepts = concepts - {"shipping"} | (frozenset[str]() if concepts & SIDES else {side})
     if is_moment or "moment" in concepts:
         return replace(reading, concepts=concepts)
-    if not concepts & SIDES and not reading.unknown and len(concepts & {"early", "late"}) == 1:  # `From` and `To` over places
+    if (
+        not concepts & SIDES and not reading.unknown and len(concepts & {"early", "late"}) == 1
+    ):  # `From` and `To` over places
         concepts |= {"pickup" if "early" in concepts else "delivery"}
     return replace(reading, concepts=concepts - {"early", "late"})
 

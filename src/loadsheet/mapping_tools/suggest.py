@@ -332,8 +332,8 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
 
 
 def _where(column: Column) -> dict[str, Any]:
-    """Where the cells of a column are: under its heading, or at its place if several columns have that heading."""
-    return {"place": column.position + 1} if column.is_again else {"label": column.label}
+    """The heading of a column, and which of several columns with that heading it is."""
+    return {"label": column.label, **({"occurrence": column.occurrence} if column.occurrence else {})}
 
 
 def _guard(drafted: DraftColumn, kind: Kind | None) -> None:

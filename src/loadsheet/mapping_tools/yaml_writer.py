@@ -101,7 +101,7 @@ def warnings(draft: Draft) -> Iterator[str]:
         if table.sheet.is_cut:
             yield f"only the first {len(table.sheet.rows):,} rows of {table.sheet.path.name} were looked at"
         for label in table.sheet.doubles:
-            yield f"{CHECK}: several columns have the heading {label}, so they are found by position: an inserted column shifts them"
+            yield f"{CHECK}: several columns have the heading {label}; their order tells them apart"
 
 
 def _target(draft: Draft) -> str:
@@ -157,6 +157,8 @@ def _rules(table: DraftTable) -> Iterator[str]:
         codes = table.sets.codes
         numbers = [str(number) for number in range(1, len(codes) + 1)]
         yield _commented(f"      sets: {len(codes) if list(codes) == numbers else scalar(codes)}", f"{CHECK}: {what}")
+        if table.sets.repeated:
+            yield "      repeated: true"
         yield f"      filled_by: [{', '.join(table.named(column).name for column in table.sets.filled_by)}]"
     if table.ignore:
         yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a total row")
@@ -212,7 +214,9 @@ def _columns(draft: Draft) -> Iterator[str]:
 
 
 def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
-    """Whether a rule or a join needs a column that fills no field."""
+    """Whether a rule or a join needs a column that fills no field, or the columns with the same heading are counted."""
+    if drafted.column.occurrence:
+        return True
     words = set(re.findall(r"[a-z0-9_]+", f"{table.ignore} {table.join.split(':')[0]}"))
     return drafted.name in words
 
