@@ -42,7 +42,7 @@ _FREE = frozenset(
 """Concepts that a heading may add without meaning something else."""
 
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
-_PIECES = frozenset({"count", "package"})  # a number of packages, which headings call quantity as well
+_PIECES = frozenset({"package"})  # of a number: of packages, which headings call quantity as well
 _PLACES = frozenset({"city", "location"})  # headings use the one for the other
 _MOMENT = frozenset({"moment"})
 _PROBABLY = {
@@ -50,6 +50,7 @@ _PROBABLY = {
     "pickup": frozenset({"supplier"}),
 }  # headings that mostly name these companies
 _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
+_CODES_MOST = 25  # different codes
 _LEAST = 0.4
 _CLOSE = 0.08  # scores of two columns that fit one field alike
 
@@ -179,7 +180,7 @@ def _targets(
             whole = concepts if in_list else concepts | context
             side = next(iter(whole & SIDES), "")
             what = frozenset({operation.subject}) & concepts if is_key else frozenset[str]()
-            what = what or whole - SIDES - _TIMES - _FREE - {operation.subject, "total"}
+            what = what or whole - SIDES - _TIMES - (_FREE - _PIECES) - {operation.subject, "total"}
             if not what and not side:
                 what = whole - _TIMES - {"total"} or whole
             needed = is_needed(field, operation)
@@ -235,7 +236,12 @@ def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> fl
         return 0.7 if target.needed else 0.5  # the only date of an order is mostly that of the pickup
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
-    if target.what == _PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
+    if (
+        target.what - {"total"} == _PIECES
+        and target.field.kind is Kind.NUMERIC
+        and label & {"quantity", "package"}
+        and not label & {"item", "type"}
+    ):
         return 0.8
     if target.what == {"quantity"} and "package" in label and "quantity" not in label and "type" not in label:
         return 0.7
@@ -286,7 +292,7 @@ def _evidence(column: Column, target: Target) -> float:
     if field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES:
         return 0.0
     if field.known:
-        return _named_values(column, field)
+        return _named_values(column, target)
     if not column.filled:
         return 0.0
     if "moment" in concepts:  # a date as text
@@ -340,19 +346,16 @@ def _has_digits(column: Column) -> bool:
     return sum(any(letter.isdigit() for letter in text) for text in texts) * 2 > len(texts)
 
 
-def _named_values(column: Column, field: Field) -> float:
-    """The share of distinct values that match a value named by the interface; below 0 if none does and there are many."""
-    texts = column.cells.shown
-    if not texts or column.guess.type not in {"text", "country", "currency"} or column.holds_moments:
+def _named_values(column: Column, target: Target) -> float:
+    """The share of distinct values that match a value named by the interface; below 0 if none does, unless the heading of a list names the
+    field and the values are few: then they are the sender's own codes.
+    """
+    texts, known = column.cells.shown, target.field.known
+    if not texts or len(texts) > _CODES_MOST or column.guess.type not in {"text", "country", "currency"} or column.holds_moments:
         return -1.0
-    if len(texts) > 25:
-        return -1.0
-    meant = sum(bool(vocabulary().value_meant(text, field.known)) for text in texts)
-    if not meant:
-        return (
-            0.0 if "short code" in column.cells.looks and meaning(field) & column.concepts == meaning(field) else -1.0
-        )
-    return meant / len(texts)
+    if meant := sum(bool(vocabulary().value_meant(text, known)) for text in texts):
+        return meant / len(texts)
+    return 0.0 if target.in_list and column.concepts & target.what and not _extra(column, target) else -1.0
 
 
 # ---- the assignment ----

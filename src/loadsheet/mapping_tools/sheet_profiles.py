@@ -36,6 +36,7 @@ _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
+_WESTERN, _CENTRAL = "cp1252", "cp1250"
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
 _FORM_ROWS = 4  # rows of a form, at least
 _A_VALUE = re.compile(
@@ -288,12 +289,35 @@ class _Raw(NamedTuple):
 
 def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
     tops = read_tops(path, path.name, bounds_of(settings))
-    found = [raw for top in tops if (raw := _table(path, top, settings)) is not None]
+    found = [raw for top in tops if (raw := _table(path, _in_its_encoding(top), settings)) is not None]
     if not found:
         values = {"reason": "no row looks like headings above a table"}
         hint = "write one heading over each column; a form cannot be read"
         raise FileRefused(Problem("R201", Where(path.name), "", values, hint))
     return found
+
+
+def _in_its_encoding(top: Top) -> Top:
+    """The first rows of a text file in the encoding in which more words of its headings are known: that of Western or of Central Europe."""
+    if top.encoding != _WESTERN:
+        return top
+    try:
+        rows = tuple(
+            (number, tuple(cell.encode(_WESTERN).decode(_CENTRAL) for cell in cells)) for number, cells in top.rows
+        )
+    except UnicodeError:
+        return top
+    return max(top, top._replace(rows=rows, encoding=_CENTRAL), key=_known_words)
+
+
+def _known_words(top: Top) -> int:
+    readings = [
+        reading_of(cell)
+        for _, cells in top.rows
+        for cell in cells
+        if cell.strip() and not cell.isascii() and len(cell) < _TITLE
+    ]
+    return sum(bool(reading.concepts) - len(reading.unknown) for reading in readings)
 
 
 def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:

@@ -18,6 +18,7 @@ from loadsheet.reading import fold
 _EVENTS = 3  # milestones with dates in a tracking sheet
 _MANY = 8  # fields with a column in a sheet of whole records, not of changes
 _MISSING_MOST = 5.0  # points; many fields that a create needs can be computed
+_FEW = 4  # columns in a sheet of cancellations
 _PLACES = 3  # fields of addresses in a sheet of whole records
 _VERBS = {
     Action.DELETE: "delete deletes deleted cancel cancelled cancellations withdrawal withdrawals storno anulacion annulation",
@@ -99,7 +100,7 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
     elif operation.action is Action.UPDATE:
         yield (0.0, "") if many else (1.5, f"only {len(filled)} fields have a column, as in changes")
     elif operation.action is Action.DELETE:
-        yield (2.0, "hardly more than the key has a column") if columns <= 2 else (-4.0, "")
+        yield (2.0, "hardly more than the key has a column") if columns <= 2 else (0.0 if columns <= _FEW else -4.0, "")
     elif operation.action is Action.STATUS:
         events = max(len(milestones(sheet)) for sheet in sheets)
         if events >= _EVENTS:

@@ -96,7 +96,7 @@ class Vocabulary:
         for end in range(len(word) - 2, _PART_MIN - 1, -1):
             rest = word[end:].removeprefix("s") or word[end:]
             if word[:end] in self.phrases:
-                tail = next((part for part in (word[end:], rest) if part in self.phrases), "")
+                tail = next((part for part in (rest, word[end:]) if part in self.phrases), "")
                 if tail or len(word) - end < _PART_MIN:
                     return [word[:end], *([tail] if tail else [])]
         if len(word) < _FUZZY_MIN:
