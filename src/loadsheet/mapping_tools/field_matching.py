@@ -176,7 +176,7 @@ def _targets(
                     in_list=in_list or is_list,
                 )
         elif field.when is not When.LISTED and field.kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES) and concepts:
-            is_key = not path and field.name in record.key
+            is_key = not path and record.key[:1] == (field.name,)
             whole = concepts if in_list else concepts | context
             side = next(iter(whole & SIDES), "")
             what = frozenset({operation.subject}) & concepts if is_key else frozenset[str]()

@@ -100,7 +100,7 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
     elif operation.action is Action.UPDATE:
         yield (0.0, "") if many else (1.5, f"only {len(filled)} fields have a column, as in changes")
     elif operation.action is Action.DELETE:
-        yield (2.0, "hardly more than the key has a column") if columns <= 2 else (0.0 if columns <= _FEW else -4.0, "")
+        yield (2.0, "only the key has a column") if columns == 1 else (0.0 if columns <= _FEW else -4.0, "")
     elif operation.action is Action.STATUS:
         events = max(len(milestones(sheet)) for sheet in sheets)
         if events >= _EVENTS:
