@@ -75,7 +75,10 @@ def test_a_column_is_read_as_its_cells_show(tmp_path, heading, cells, said):
 
 
 def test_what_one_column_proves_of_day_and_month_holds_for_the_others(tmp_path):
-    text = suggested(tmp_path, "Order no;City;Pickup date;Delivery date\nA-1;Ulm;03/04/2026;04/16/2026\nA-2;Bonn;04/04/2026;04/17/2026\n")
+    text = suggested(
+        tmp_path,
+        "Order no;City;Pickup date;Delivery date\nA-1;Ulm;03/04/2026;04/16/2026\nA-2;Bonn;04/04/2026;04/17/2026\n",
+    )
     assert '"%m/%d/%Y"' in text
     assert "CHECK day and month" not in text
 
@@ -90,11 +93,15 @@ def test_a_weak_guess_is_marked(tmp_path):
 
 def test_the_target_is_chosen_by_what_the_sheet_has_and_the_draft_says_why(tmp_path):
     text = suggested(tmp_path, orders())
-    assert re.search(r"^target: order.create   # 8 fields have a column, 5 of them for addresses; Order no identifies the records", text, re.M)
+    assert re.search(
+        r"^target: order.create   # 8 fields have a column, 5 of them for addresses; Order no identifies the records",
+        text,
+        re.MULTILINE,
+    )
     changes = suggested(tmp_path, "Order no;Status\nA-1;late\nA-2;late\n")
-    assert re.search(r"^target: order.update   # .*only 2 fields have a column, as in changes", changes, re.M)
+    assert re.search(r"^target: order.update   # .*only 2 fields have a column, as in changes", changes, re.MULTILINE)
     events = suggested(tmp_path, "Order no;Event;Event time\nA-1;BKD;02.03.2026 08:00\nA-1;DLV;03.03.2026 08:00\n")
-    assert re.search(r"^target: order.status   # .*each row has an event and its time", events, re.M)
+    assert re.search(r"^target: order.status   # .*each row has an event and its time", events, re.MULTILINE)
 
 
 def test_near_unique_values_identify_the_records_where_no_heading_does(tmp_path):
@@ -139,7 +146,9 @@ def files(tmp_path, **texts):
 
 def test_the_order_of_the_files_changes_nothing(tmp_path):
     paths = files(tmp_path, orders=orders(keys=["471", "472", "473"]), lines=LINES, products=PRODUCTS)
-    texts = {write_draft(draft(observe(some, Settings()), None)) for some in (paths, paths[::-1], paths[1:] + paths[:1])}
+    texts = {
+        write_draft(draft(observe(some, Settings()), None)) for some in (paths, paths[::-1], paths[1:] + paths[:1])
+    }
     assert len(texts) == 1
 
 
@@ -189,7 +198,11 @@ def test_a_sheet_without_a_table_is_refused(tmp_path, text):
 
 
 def test_a_row_of_values_is_no_part_of_the_headings(tmp_path):
-    text = suggested(tmp_path, "Kunde;Ort;Kunde;Ort\nAuftrag;Lager;Auftrag;Lager\nAcme;Ulm;Beta;Bonn\nAcme;Ulm;Beta;Bonn\n", "order.update")
+    text = suggested(
+        tmp_path,
+        "Kunde;Ort;Kunde;Ort\nAuftrag;Lager;Auftrag;Lager\nAcme;Ulm;Beta;Bonn\nAcme;Ulm;Beta;Bonn\n",
+        "order.update",
+    )
     assert "Acme" not in text
 
 

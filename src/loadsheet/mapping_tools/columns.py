@@ -152,6 +152,11 @@ class Cells:
         return found
 
     @cached_property
+    def has_digits(self) -> bool:
+        """Whether most distinct values have a digit."""
+        return sum(any(letter.isdigit() for letter in text) for text in self.shown) * 2 > len(self.shown)
+
+    @cached_property
     def looks(self) -> frozenset[str]:
         """What nine of ten distinct values look like, by `_LOOKS`."""
         texts = sample(list(self.shown))

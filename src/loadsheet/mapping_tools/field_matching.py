@@ -5,7 +5,7 @@ contains a field's word (`Weight class`, `Email consent`) is no match, and cells
 identified by meaning, kind and named values in the contract; this module contains no field names.
 """
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
@@ -51,6 +51,7 @@ _PROBABLY = {
 }  # headings that mostly name these companies
 _IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
 _CODES_MOST = 25  # different codes
+_NO_PAIR = -9.0  # score of a column for a field that it cannot fill
 _LEAST = 0.4
 _CLOSE = 0.08  # scores of two columns that fit one field alike
 
@@ -232,32 +233,42 @@ def _score(column: Column, target: Target) -> float:
 
 def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> float:
     """How much of the field the heading names, 0 to 1."""
-    if label == _MOMENT and target.side == "pickup" and not target.what and "late" not in target.whole:
-        return 0.7 if target.needed else 0.5  # the only date of an order is mostly that of the pickup
+    if label == _MOMENT and target.field.kind in DATE_SHAPES:
+        return _of_a_bare_date(target)
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
-    if (
-        target.what - {"total"} == _PIECES
-        and target.field.kind is Kind.NUMERIC
-        and label & {"quantity", "package"}
-        and not label & {"item", "type"}
-    ):
-        return 0.8
-    if target.what == {"quantity"} and "package" in label and "quantity" not in label and "type" not in label:
-        return 0.7
+    if target.field.kind is Kind.NUMERIC and (share := _of_pieces(label, target)):
+        return share
     named = label & target.what
     if named == target.what:
         return 1.0
-    if named - _FREE:
-        return 0.7
-    others = label - SIDES - _TIMES - _FREE - {"company", "location"}
-    if target.what == {"company"} and label and label == _PROBABLY.get(target.side):
-        return 0.7
-    if target.what == {"company"} and target.side and target.side in label and not others and "moment" not in label:
-        return 0.95  # the heading `Consignee` alone is the name
-    if target.field.kind in DATE_SHAPES and label == {"moment"}:
+    return 0.7 if named - _FREE else _implied(label, target, recognised=recognised)
+
+
+def _of_a_bare_date(target: Target) -> float:
+    """How probably the only date of a record is this one: mostly that of the pickup."""
+    if target.what:
         return 0.5
-    return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
+    first = target.side == "pickup" and "late" not in target.whole
+    return (0.7 if target.needed else 0.5) if first else 0.0
+
+
+def _of_pieces(label: frozenset[str], target: Target) -> float:
+    """Whether a number of packages or pieces is meant, where headings use each other's words."""
+    if target.what - {"total"} == _PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
+        return 0.8
+    return 0.7 if target.what == {"quantity"} and "package" in label and not label & {"quantity", "type"} else 0.0
+
+
+def _implied(label: frozenset[str], target: Target, *, recognised: float) -> float:
+    """How much of a field is meant by a heading that does not name it."""
+    others = label - SIDES - _TIMES - _FREE - {"company", "location"}
+    if target.what != {"company"}:
+        return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
+    if label and label == _PROBABLY.get(target.side):
+        return 0.7
+    is_name = target.side in label and not others and "moment" not in label  # `Consignee` alone is the name
+    return 0.95 if target.side and is_name else 0.0
 
 
 def _extra(column: Column, target: Target) -> frozenset[str]:
@@ -288,34 +299,47 @@ def _type_fits(column: Column, field: Field) -> bool:
 
 def _evidence(column: Column, target: Target) -> float:
     """What the cells say about a field: 1 proves it, 0 is silent, below 0 excludes it."""
-    concepts, looks, field = meaning(target.field), column.cells.looks, target.field
+    field = target.field
     if field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES:
         return 0.0
     if field.known:
         return _named_values(column, target)
-    if not column.filled:
-        return 0.0
-    if "moment" in concepts:  # a date as text
-        return 0.5 if column.guess.type in {*MOMENTS, "time"} or column.holds_moments else -1.0
-    for look in ("email", "phone", "postal"):
-        if look in concepts:
-            return 1.0 if look in looks else 0.0 if look != "email" and _has_digits(column) else -1.0
-    for type_ in ("country", "currency"):
-        if type_ in concepts:
-            return (
-                1.0
-                if column.guess.type == type_
-                else 0.0
-                if type_ in column.concepts and column.guess.type == "text"
-                else -1.0
-            )
-    if concepts & {"latitude", "longitude"}:
-        return 0.5 if column.guess.type in NUMBERS else -1.0
-    if column.holds_moments or looks & {"email", "url"}:
+    return _of_text(column, target) if column.filled else 0.0
+
+
+def _of_text(column: Column, target: Target) -> float:
+    concepts = meaning(target.field)
+    looked = next((look(column) for concept, look in _LOOKED_AT.items() if concept in concepts), None)
+    if looked is not None:
+        return looked
+    if column.holds_moments or column.cells.looks & {"email", "url"}:
         return -1.0
-    if target.is_key or "id" in concepts or concepts & {"rate", "value"}:
-        return _identity(column) if target.is_key else 0.0
-    return _of_words(column, concepts)
+    if target.is_key:
+        return _identity(column)
+    return 0.0 if concepts & {"id", "rate", "value"} else _of_words(column, concepts)
+
+
+def _as_digits(column: Column, look: str) -> float:
+    return 1.0 if look in column.cells.looks else 0.0 if column.cells.has_digits else -1.0
+
+
+def _as_type(column: Column, type_: str) -> float:
+    if column.guess.type == type_:
+        return 1.0
+    return 0.0 if type_ in column.concepts and column.guess.type == "text" else -1.0
+
+
+_LOOKED_AT: dict[str, Callable[[Column], float]] = {
+    "moment": lambda column: 0.5 if column.guess.type in {*MOMENTS, "time"} or column.holds_moments else -1.0,
+    "email": lambda column: 1.0 if "email" in column.cells.looks else -1.0,
+    "phone": lambda column: _as_digits(column, "phone"),
+    "postal": lambda column: _as_digits(column, "postal"),
+    "country": lambda column: _as_type(column, "country"),
+    "currency": lambda column: _as_type(column, "currency"),
+    "latitude": lambda column: 0.5 if column.guess.type in NUMBERS else -1.0,
+    "longitude": lambda column: 0.5 if column.guess.type in NUMBERS else -1.0,
+}
+"""What the cells say about a field with one of these concepts; the first counts."""
 
 
 def _of_words(column: Column, concepts: frozenset[str]) -> float:
@@ -324,7 +348,11 @@ def _of_words(column: Column, concepts: frozenset[str]) -> float:
         return -1.0
     if "address" in concepts:
         return (
-            0.3 if _has_digits(column) and "digits" not in column.cells.looks else -1.0 if column.holds_numbers else 0.0
+            0.3
+            if column.cells.has_digits and "digits" not in column.cells.looks
+            else -1.0
+            if column.holds_numbers
+            else 0.0
         )
     if "company" in concepts and "words" not in column.cells.looks:
         return -1.0
@@ -341,17 +369,17 @@ def _identity(column: Column) -> float:
     return 0.3 * is_code + 0.4 * len(column.cells.values) / max(column.filled, 1)
 
 
-def _has_digits(column: Column) -> bool:
-    texts = column.cells.shown
-    return sum(any(letter.isdigit() for letter in text) for text in texts) * 2 > len(texts)
-
-
 def _named_values(column: Column, target: Target) -> float:
     """The share of distinct values that match a value named by the interface; below 0 if none does, unless the heading of a list names the
     field and the values are few: then they are the sender's own codes.
     """
     texts, known = column.cells.shown, target.field.known
-    if not texts or len(texts) > _CODES_MOST or column.guess.type not in {"text", "country", "currency"} or column.holds_moments:
+    if (
+        not texts
+        or len(texts) > _CODES_MOST
+        or column.guess.type not in {"text", "country", "currency"}
+        or column.holds_moments
+    ):
         return -1.0
     if meant := sum(bool(vocabulary().value_meant(text, known)) for text in texts):
         return meant / len(texts)
@@ -383,26 +411,31 @@ def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) 
 
 
 def _best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
-    """The assignment of places to goals with the highest sum (the Hungarian method: shortest augmenting paths with potentials), each place
-    and each goal at most once.
-    """
+    """The assignment of places to goals with the highest sum (the Hungarian method), each place and each goal at most once."""
     places = sorted({place for place, _ in scores})
     goals = sorted({goal for _, goal in scores})
-    width = len(goals) + len(places)  # one more goal for each place, which means no field
-    cost = [[-scores.get((place, goal), -9.0) for goal in goals] + [0.0] * len(places) for place in places]
-    of_goal, potential, price = [-1] * (width + 1), [0.0] * len(places), [0.0] * (width + 1)
-    for row in range(len(places)):
-        of_goal[width] = row
-        at, least, way, done = width, [float("inf")] * width, [width] * width, [False] * (width + 1)
+    blanks = [0.0] * len(places)  # a goal for each place that means no field
+    cost = [[-scores.get((place, goal), _NO_PAIR) for goal in goals] + blanks for place in places]
+    of_goal = _cheapest(cost, len(goals) + len(places))
+    return {places[of_goal[goal]]: goals[goal] for goal in range(len(goals)) if of_goal[goal] >= 0}
+
+
+def _cheapest(cost: Sequence[Sequence[float]], width: int) -> list[int]:
+    """For each of `width` goals the row that takes it (-1: none), so that the sum of costs is least. Each row takes one goal, by the shortest
+    path that augments the assignment of the rows before it; potentials keep reduced costs at or above 0.
+    """
+    of_goal, potential, price = [-1] * (width + 1), [0.0] * len(cost), [0.0] * (width + 1)
+    for row in range(len(cost)):
+        of_goal[width], at = row, width
+        least, way, done = [float("inf")] * width, [width] * width, [False] * (width + 1)
         while of_goal[at] >= 0:
-            done[at], own, step, onward = True, of_goal[at], float("inf"), width
+            done[at], own = True, of_goal[at]
             for goal in range(width):
-                if done[goal]:
-                    continue
-                if (reduced := cost[own][goal] - potential[own] - price[goal]) < least[goal]:
+                reduced = cost[own][goal] - potential[own] - price[goal]
+                if not done[goal] and reduced < least[goal]:
                     least[goal], way[goal] = reduced, at
-                if least[goal] < step:
-                    step, onward = least[goal], goal
+            onward = min((goal for goal in range(width) if not done[goal]), key=least.__getitem__)
+            step = least[onward]
             for goal in range(width + 1):
                 if done[goal]:
                     potential[of_goal[goal]] += step
@@ -412,7 +445,7 @@ def _best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
             at = onward
         while at != width:
             of_goal[at], at = of_goal[way[at]], way[at]
-    return {places[of_goal[goal]]: goals[goal] for goal in range(len(goals)) if of_goal[goal] >= 0}
+    return of_goal
 
 
 # ---- doubts ----
@@ -421,25 +454,25 @@ def _best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
 def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
     """The reason to doubt that a heading matches its field; empty if there is none."""
     words = [word for word in column.reading.unknown if not is_currency(word)]
-    extra = _extra(column, target)
-    missing = target.what - column.concepts - {"company", "type"}
-    if words:
-        return f'what is "{" ".join(words)}" in the heading?'
-    if extra:
-        return f"the heading also mentions {' and '.join(sorted(extra))}"
-    if missing:
-        return f"the heading does not mention {' and '.join(sorted(missing))}"
-    if column.concepts in _PROBABLY.values() and not target.is_key:
-        return f"the {min(column.concepts)} may not be the company of the {target.side}"
-    if not column.filled:
-        return "all its cells are blank"
-    if column.concepts == _MOMENT:
-        return "the heading does not say which date"
-    if target.side and not column.concepts & SIDES and _is_sided(target, columns):
-        return f"the heading does not mention the {target.side}, other headings do"
-    if "country" in meaning(target.field) and column.guess.type != "country":
-        return "most of the values are no countries in this language"
-    return ""
+    extra, missing = _extra(column, target), target.what - column.concepts - {"company", "type"}
+    no_country = "country" in meaning(target.field) and column.guess.type != "country"
+    reasons: tuple[tuple[object, str], ...] = (
+        (words, f'what is "{" ".join(words)}" in the heading?'),
+        (extra, f"the heading also mentions {' and '.join(sorted(extra))}"),
+        (missing, f"the heading does not mention {' and '.join(sorted(missing))}"),
+        (
+            column.concepts in _PROBABLY.values() and not target.is_key,
+            f"the {' and '.join(column.concepts)} may not be the company of the {target.side}",
+        ),
+        (not column.filled, "all its cells are blank"),
+        (column.concepts == _MOMENT, "the heading does not say which date"),
+        (
+            target.side and not column.concepts & SIDES and _is_sided(target, columns),
+            f"the heading does not mention the {target.side}, other headings do",
+        ),
+        (no_country, "most of the values are no countries in this language"),
+    )
+    return next((text for holds, text in reasons if holds), "")
 
 
 def _is_sided(target: Target, columns: Sequence[tuple[int, Column]]) -> bool:

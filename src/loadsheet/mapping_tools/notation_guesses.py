@@ -127,14 +127,18 @@ def _day_formats(day: re.Match[str]) -> list[str]:
         return [f"%d{day['dot'] or ''}{day['by']}%b{'.' if _dotted(day) else ''}{day['then'].lstrip('.') or '.'}{year}"]
     if day["leading"]:
         return [f"%b{day['space']}%d{day['comma'] or ''} %Y"]
-    sep, first, last = day["sep"], len(day["one"]), len(day["three"])
+    return _numbered(day["sep"], len(day["one"]), len(day["three"]))
+
+
+def _numbered(sep: str, first: int, last: int) -> list[str]:
+    """The formats of days written in numbers, by the digits of their first and last part. Dots stand between day and month."""
     if first >= 3:
-        return [f"%Y{sep}%m{sep}%d"] if last == 2 and first == 4 else []
+        return [f"%Y{sep}%m{sep}%d"] if (first, last) == (4, 2) else []
+    year = "%Y" if last == 4 else "%y"
     if sep == ".":
-        return [f"%d.%m.{'%Y' if last == 4 else '%y'}"]
-    if last == 4:
-        return [f"%d{sep}%m{sep}%Y", f"%m{sep}%d{sep}%Y"]
-    return [f"%d{sep}%m{sep}%y", f"%m{sep}%d{sep}%y", f"%y{sep}%m{sep}%d"]
+        return [f"%d.%m.{year}"]
+    found = [f"%d{sep}%m{sep}{year}", f"%m{sep}%d{sep}{year}"]
+    return found if last == 4 else [*found, f"%y{sep}%m{sep}%d"]
 
 
 def _dotted(day: re.Match[str]) -> bool:

@@ -26,7 +26,7 @@ class Tables(NamedTuple):
     lines: int = -1
     main_key: Column | None = None
     lines_key: Column | None = None
-    offers: dict[int, str] = {}
+    offers: tuple[tuple[int, str], ...] = ()
 
 
 def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
@@ -41,7 +41,7 @@ def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
     others = [number for number in holders if number != main and belongs(holders[main], holders[number])]
     lines = max(others, key=lambda number: (holders[number].rows, -number), default=-1)
     found = Tables(main, lines, holders[main], holders.get(lines))
-    return found._replace(offers=dict(_offers(sheets, found)))
+    return found._replace(offers=tuple(_offers(sheets, found)))
 
 
 def _distinct(column: Column) -> float:

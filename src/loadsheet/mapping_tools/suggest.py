@@ -237,7 +237,7 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
             why = f"it shares {key.label} with {main}, but a record has one list of packages; join it by hand if it belongs in them"
         elif other is not None:
             why = f"both have {other.label}, but too few of its values match"
-        reasons.append((sheet, tables.offers.get(number, why)))
+        reasons.append((sheet, dict(tables.offers).get(number, why)))
     return reasons
 
 

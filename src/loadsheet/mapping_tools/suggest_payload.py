@@ -4,13 +4,12 @@ Owns: values computed without a column (totals from rows, ends of windows, offse
 identified by their meaning and kind in the contract. Knows no text of a column: that is the job of `suggest.py`.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping_tools.column_types import country_code, is_currency
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
+from loadsheet.mapping_tools.local_habits import habits_of
 from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
@@ -22,7 +21,7 @@ from loadsheet.mapping_tools.payload_parts import (
     scalar,
 )
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn
-from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
+from loadsheet.mapping_tools.vocabulary import SIDES
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""
@@ -48,7 +47,7 @@ class _Filler:
         self._draft = draft
         self._made = Payload()
         self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
-        self._habits = self._local_habits()
+        self._habits = habits_of(draft)
         self._event = _missing_event(draft)
         self._lines = draft.tables[-1]  # the table whose rows are the packages
         self._by_concept: dict[str, DraftColumn] = {
@@ -190,19 +189,8 @@ class _Filler:
         if "country" in concepts and "timezone" not in concepts:
             return self._habits.get("country", "")
         if "currency" in concepts:
-            return self._currency() or self._habits.get("currency", "")
+            return self._habits.get("currency", "")
         return field_.known[0] if "mode" in concepts else ""
-
-    def _currency(self) -> str:
-        """A currency code in a heading, such as `Value (INR)`."""
-        words = {
-            word.upper()
-            for table in self._draft.tables
-            for drafted in table.columns
-            for word in drafted.column.reading.unknown
-            if is_currency(word)
-        }
-        return words.pop() if len(words) == 1 else ""
 
     def _total(self, concepts: frozenset[str]) -> tuple[str, str] | None:
         """A total over the rows of the record, times the quantity of each row if there is one."""
@@ -352,29 +340,6 @@ class _Filler:
             return f"{{value: {made.zone}}}", f"{CHECK}, as source.timezone"
         return self._constant(field_) if is_needed(field_, self._draft.operation) else ("", "")
 
-    def _local_habits(self) -> dict[str, str]:
-        """Country, currency and time zone by default: of the sheet's locale or language, else of the country that its cells name."""
-        known, own = vocabulary(), self._draft.main.sheet.habits
-        by_locale = [dict(habits) for habits in known.habits.values() if habits["locale"] == own.locale]
-        habits = by_locale[0] if by_locale else dict(known.habits[own.language])
-        if "country" in habits or not (country := self._usual_country()):
-            return habits
-        return habits | {"country": country, **known.countries.get(country, {})}
-
-    def _usual_country(self) -> str:
-        """The country of most cells, else the only one with the currency of the sheet; empty if there is none."""
-        counts: Counter[str] = Counter()
-        for drafted in self._draft.filled.values():
-            if drafted.column.guess.type == "country":
-                for text, count in drafted.column.cells.shown.items():
-                    counts[country_code(text, drafted.table.sheet.habits.locale)] += count
-        del counts[""]
-        if counts:
-            return counts.most_common(1)[0][0]
-        currency = self._currency()
-        own = [country for country, habits in vocabulary().countries.items() if habits["currency"] == currency]
-        return own[0] if len(own) == 1 else ""
-
     # ---- lists and objects ----
 
     def _object(self, field_: Field, record: Record) -> None:
@@ -459,11 +424,7 @@ class _Filler:
         entries: list[Line] = []
         for drafted in self._draft.of_record():
             concepts, is_price = drafted.column.concepts, drafted.column.guess.type in ("decimal", "quantity")
-            fits = (
-                not concepts - {"service", "pickup", "delivery"}
-                if priced
-                else "reference" in concepts and not concepts & _NO_REFERENCE
-            )
+            fits = not concepts - {"service", "pickup", "delivery"} if priced else _is_reference(concepts)
             if priced is is_price and fits:
                 entries += self._pair(record, drafted)
         if entries:
@@ -506,6 +467,13 @@ class _Filler:
 
     def _line(self, depth: int, name: str, leaf: str, remark: str) -> None:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
+
+
+def _is_reference(concepts: frozenset[str]) -> bool:
+    """Whether a heading names a reference, or another number of an order or a tender."""
+    if concepts & _NO_REFERENCE:
+        return False
+    return "reference" in concepts or (bool(concepts & {"order", "tender"}) and concepts <= {"order", "tender", "id"})
 
 
 def _missing_event(draft: Draft) -> Field | None:

@@ -17,7 +17,7 @@ from loadsheet.mapping.yamlfile import read_yaml
 from loadsheet.reading import fold
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-zA-Z]{3})(?=[0-9])")
-_ELIDED = re.compile(r"\b[dl]['’]")  # d'enlèvement
+_ELIDED = re.compile(r"\b[dl]['\u2019]")  # d'enlèvement
 _APART = re.compile(r"[\s_/.,;:()\[\]\-+&?!*|\"']+")
 _ALIKE = 88  # of 100; for words of at least five letters
 _PART_MIN = 4  # letters of a word that may be part of a compound
