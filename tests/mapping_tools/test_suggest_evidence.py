@@ -54,14 +54,13 @@ COLUMNS = {  # a heading and cells, and what the line of the draft has or (after
     "a unit in the cells": ("Weight", ["12,5 kg", "7 kg"], ["type: quantity", "with a unit (kg)", "!CHECK the unit"]),
     "pounds in the cells": ("Weight", ["12,5 lb", "7 lb", "9"], ["from_unit: lb"]),
     "a unit that nobody says": ("Weight", ["12,5", "7"], ["CHECK the unit kg: neither heading nor cells have one"]),
-    "a month by its name": ("Order date", ["03-Mar-26", "28-Feb-26"], ['"%d-%b-%y"', "read as %d-%b-%y"]),
+    "a month by its name": ("Order date", ["03-Mar-26", "28-Feb-26"], ["12 of 12 values read as %d-%b-%y"]),
     "several styles of dates": (
         "Order date", ["03.03.2026", "2026-03-04", "5.3.26 8:00"], ["%d.%m.%Y or %Y-%m-%d or %d.%m.%y %H:%M", "!CHECK"],
     ),
-    "yes and no of another language": ("ADR", ["oui", "non"], ["type: yesno", "yes: [oui]", "no: [non]"]),
-    "yes and no of the file's language": ("ADR", ["ja", "nein"], ["type: yesno", "!yes:"]),
-    "crosses": ("ADR", ["x", ""], ["type: yesno", "yes: [x]", 'default: "no"', "CHECK their meaning"]),
-    "numbers in another notation": ("Goods value", ["1,234.50", "12.25"], ["type: decimal", "locale: en_GB"]),
+    "yes and no of another language": ("ADR", ["oui", "non"], ["type: yesno", '"yes": [oui]', '"no": [non]']),
+    "yes and no of the file's language": ("ADR", ["yes", "no"], ["type: yesno", '!"yes":']),
+    "crosses": ("ADR", ["x", ""], ["type: yesno", '"yes": [x]', 'default: "no"', "CHECK their meaning"]),
     "a total of the order": ("Order total", ["12,50", "1.240,00"], ["type: decimal"]),
     "a supplier may be the shipper": ("Supplier", ["Acme GmbH", "Beta AG"], ["type: text", "!fills no field"]),
 }  # fmt: skip
@@ -81,6 +80,14 @@ def test_what_one_column_proves_of_day_and_month_holds_for_the_others(tmp_path):
     )
     assert '"%m/%d/%Y"' in text
     assert "CHECK day and month" not in text
+
+
+def test_a_column_in_another_notation_than_the_file_says_so(tmp_path):
+    lines = [f"A-{number};{PLACES[number % 3]};1.240,5;7,25;1,234.50" for number in range(6)]
+    text = suggested(tmp_path, "\n".join([f"{ORDER};Total weight (kg);Total volume (m3);Goods value", *lines]) + "\n")
+    assert "  locale: de_DE   # 12 of 18 numbers" in text
+    assert "type: decimal, required: true, locale: en_GB" in drafted_columns(text)["Goods value"]
+    assert mistakes(tmp_path, text) == []
 
 
 def test_a_weak_guess_is_marked(tmp_path):

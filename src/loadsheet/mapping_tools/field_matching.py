@@ -218,7 +218,9 @@ def _score(column: Column, target: Target) -> float:
     if (label ^ target.whole) & _EXACT & ((label | target.whole) - target.context):
         return 0.0
     own = label & SIDES
-    if (target.side and own and target.side not in own) or (target.side == "pickup" and not own and label != _MOMENT):
+    if (target.side and own and target.side not in own) or (
+        target.side == "pickup" and not own and label not in (_MOMENT, _PROBABLY["pickup"])
+    ):
         return 0.0
     likeness = _likeness(label, target, recognised=evidence)
     if not likeness:
@@ -279,6 +281,8 @@ def _extra(column: Column, target: Target) -> frozenset[str]:
         allowed |= {"total"}
     if target.is_key:
         allowed -= {"package"}
+    if target.what == {"company"}:
+        allowed |= _PROBABLY.get(target.side, frozenset())
     if allowed & _PLACES:
         allowed |= _PLACES
     return column.concepts - allowed

@@ -32,6 +32,7 @@ _DAY = re.compile(
 )
 _SPACES = re.compile(r"\s+")
 _A_MARK = re.compile(r"[.,'\u2019\s]")
+_A_DATE = re.compile(r"[0-9]{1,4}([./\- ])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,'\u2019\u00a0\u202f ]*")
 _AFTER = re.compile(r"[^\W\d_][\w.³*/]*$|[€$£%]$")
 _LOCALES = ("en_GB", "de_DE", "fr_FR", "sv_SE", "de_CH", "en_IN")
@@ -218,7 +219,7 @@ def shapes_of_numbers(texts: Mapping[str, int]) -> dict[str, int]:
     examples: dict[str, tuple[str, int]] = {}
     for text, count in texts.items():
         found = number_of(text)
-        if found is not None and _A_MARK.search(found[0]):
+        if found is not None and _A_MARK.search(found[0]) and not _A_DATE.match(text):
             shape = found[0].translate(_DIGITS)
             example, cells = examples.get(shape, (found[0], 0))
             examples[shape] = example, cells + count
