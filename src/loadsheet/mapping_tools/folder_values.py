@@ -31,6 +31,8 @@ def values_of(folder: Path) -> FolderValues:
             values = read_yaml(path).values
         except (MappingError, OSError):
             continue
+        if not isinstance(values, dict):
+            continue
         source, payload = values.get("source"), values.get("payload")
         if isinstance(source, dict) and isinstance(source.get("timezone"), str):
             zones.append(source["timezone"])

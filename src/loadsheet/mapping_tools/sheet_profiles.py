@@ -31,6 +31,7 @@ _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
 _LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
 _HEADING_ROWS = (1, 2, 3)  # possible numbers of rows with labels
 _TITLE = 40  # characters; a longer text is a title
+_STRANGE = 2  # unknown words of a heading
 _DOUBLE = 3.0  # deduction from a row's score for a duplicate heading
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
@@ -145,11 +146,17 @@ def _score(lines: _Lines, below: _Rows, place: int) -> float:
     filled = len([cell for cell in below[0][1] if cell.strip()])
     if not labels or filled > 2 * len(labels) or len(labels) > 2 * filled + 2 or _is_repeated(lines[-1][1], below):
         return 0.0
-    known = sum(bool(reading_of(label).concepts) and len(label) < _TITLE for label in labels)
+    known = sum(map(_is_heading, labels))
     values = sum(any(_is_value(cell) for cell in column) for column in _columns(below) if any(column))
     if known * 3 < len(labels) and (known < 2 or values < 2) and (len(labels) < _WIDE or values * 3 < len(labels)):
         return 0.0
     return known * 2 + len(labels) + values - place * 0.5 - _DOUBLE * _twice(_labels(lines))
+
+
+def _is_heading(text: str) -> bool:
+    """Whether a text reads as a heading, and not as a sentence or a value."""
+    reading = reading_of(text)
+    return bool(reading.concepts) and len(text) < _TITLE and len(reading.unknown) <= _STRANGE and not _is_value(text)
 
 
 def _columns(rows: _Rows) -> list[list[str]]:
@@ -321,7 +328,7 @@ def _known_words(top: Top) -> int:
 
 
 def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
-    headings = _find_headings(top)
+    headings = None if _is_form(top) else _find_headings(top)
     if headings is None:
         return None
     # a duplicate heading cannot be requested
@@ -344,20 +351,18 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
         for place, column in enumerate(zip(*(cells for _, cells in found.rows), strict=True))
         if any(column)
     }
-    if _is_form(headings, columns, len(found.rows)):
-        return None
     numbers = tuple(number for number, _ in found.rows)
     return _Raw(path, top, headings, found.totals, found.footer, numbers, columns, len(rows) > ROWS_READ)
 
 
-def _is_form(headings: _Headings, columns: dict[int, Cells], rows: int) -> bool:
+def _is_form(top: Top) -> bool:
     """Whether the rows are the fields of a form, a heading beside each value."""
-    first = columns.get(0)
-    labels = [label for label in headings.labels if fold(label)]
-    if first is None or rows < _FORM_ROWS or len(labels) > _WIDE or len(first.values) < rows - 1:
+    texts = [[cell.strip() for cell in cells if cell.strip()] for _, cells in top.rows]
+    narrow = [row for row in texts if len(row) <= _WIDE]
+    first = [row[0] for row in narrow if row]
+    if len(first) < _FORM_ROWS or len(narrow) * 5 < len(texts) * 4 or len(set(first)) < len(first):
         return False
-    known = sum(bool(reading_of(text).concepts) and not _is_value(text) for text in first.values)
-    return known * 2 > len(first.values)
+    return sum(_is_heading(text) or text.endswith(":") for text in first) * 5 > len(first) * 3
 
 
 def _find_locale(raw: Sequence[_Raw], habits: Habits) -> None:

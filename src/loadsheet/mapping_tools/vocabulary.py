@@ -23,6 +23,9 @@ _ALIKE = 88  # of 100; for words of at least five letters
 _PART_MIN = 4  # letters of a word that may be part of a compound
 _FUZZY_MIN = 5
 _LONGEST_PHRASE = 4
+_PLAIN = str.maketrans(
+    {"ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "æ": "ae", "œ": "oe"}
+)  # letters that Unicode does not take apart
 SIDES = frozenset({"pickup", "delivery"})
 """The concepts that say where a place or a moment belongs."""
 
@@ -134,5 +137,5 @@ def reading_of(text: str) -> Reading:
 
 def words_of(text: str) -> list[str]:
     """A text as folded words, split at camel case, before digits and at punctuation; `#` is a separate word."""
-    spaced = _CAMEL.sub(" ", _ELIDED.sub("", text)).replace("#", " # ")
+    spaced = _CAMEL.sub(" ", _ELIDED.sub("", text)).replace("#", " # ").translate(_PLAIN)
     return [word for part in _APART.split(spaced) if (word := fold(part) if part != "#" else part)]
