@@ -39,6 +39,7 @@ from loadsheet.reading import Native
 
 FLAGS = frozenset({"stackable", "hazardous", "dedicated", "mixed"})  # concepts of headings over yes and no
 
+_CODE = 3  # letters of a currency
 _TIMES = ("%H:%M", "%H:%M:%S", "%I:%M %p")
 _YES_NO_LOCALES = ("en", "de", "fr", "es", "nl", "it", "pl", "pt", "sv", "da", "cs", "fi", "nb")
 _TICKS = {"x": True, "✓": True, "✔": True, "t": True, "f": False, "-": False, "on": True, "off": False}
@@ -203,9 +204,12 @@ def country_code(text: str, locale: str) -> str:
     return "" if isinstance(code, CellProblem) else str(code)
 
 
-def is_currency(word: str) -> bool:
-    """Whether a word is a currency code, such as EUR."""
-    return len(word) == 3 and not isinstance(_currencies("")(word.upper()), CellProblem)
+def currency_code(word: str) -> str:
+    """The currency that a word of a heading names, by its code or its sign; empty if it names none."""
+    if len(word) != _CODE and word.isalnum():
+        return ""
+    code = _currencies("")(word.upper())
+    return "" if isinstance(code, CellProblem) else str(code)
 
 
 # ---- yes and no ----

@@ -11,7 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
-from loadsheet.mapping_tools.column_types import is_currency
+from loadsheet.mapping_tools.column_types import currency_code
 from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, vocabulary
@@ -21,6 +21,7 @@ _TIMES = frozenset({"early", "late", "moment"})
 _EXACT = frozenset(
     {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "payer", "contact", "email", "phone"}
 )  # a heading and a field have both or neither
+_PLANNED = frozenset({"estimated"})  # the only moments, where a record has no others
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
 _FREE = frozenset(
     {
@@ -59,7 +60,7 @@ _CLOSE = 0.08  # scores of two columns that fit one field alike
 @dataclass(frozen=True, slots=True)
 class Target:
     """A field that a column may fill. `what` are the concepts of its own, `side` the pickup or delivery, `whole` all its concepts. `context` are
-    concepts that the headings of its list may add.
+    concepts that the headings of its list may add, `exact` those that a heading has only if the field has them.
     """
 
     path: str
@@ -72,6 +73,7 @@ class Target:
     in_list: bool
     is_key: bool
     subject: str
+    exact: frozenset[str]
 
 
 class Filled(NamedTuple):
@@ -163,6 +165,7 @@ def _targets(
     *,
     in_list: bool = False,
 ) -> Iterator[Target]:
+    planned = frozenset[str]().union(*(meaning(field) for field in operation.record.fields))
     for field in record.fields:
         here = f"{path}.{field.name}" if path else field.name
         concepts = meaning(field)
@@ -185,7 +188,8 @@ def _targets(
             if not what and not side:
                 what = whole - _TIMES - {"total"} or whole
             needed = is_needed(field, operation)
-            yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject)
+            exact = _EXACT if _PLANNED & planned else _EXACT - _PLANNED
+            yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject, exact)
 
 
 def _wanted(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
@@ -215,7 +219,7 @@ def _score(column: Column, target: Target) -> float:
     label = column.concepts
     if label & _NEVER or not _type_fits(column, target.field) or (evidence := _evidence(column, target)) < 0:
         return 0.0
-    if (label ^ target.whole) & _EXACT & ((label | target.whole) - target.context):
+    if (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
         return 0.0
     own = label & SIDES
     if (target.side and own and target.side not in own) or (
@@ -276,7 +280,7 @@ def _implied(label: frozenset[str], target: Target, *, recognised: float) -> flo
 def _extra(column: Column, target: Target) -> frozenset[str]:
     """The concepts of a heading that the field does not have."""
     lines = frozenset({"item", "package", "each"}) if target.in_list else frozenset[str]()
-    allowed = target.whole | target.context | _FREE | lines | {target.subject}
+    allowed = target.whole | target.context | _FREE | lines | {target.subject} | (_PLANNED - target.exact)
     if target.field.kind is Kind.NUMERIC:
         allowed |= {"total"}
     if target.is_key:
@@ -457,7 +461,7 @@ def _cheapest(cost: Sequence[Sequence[float]], width: int) -> list[int]:
 
 def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
     """The reason to doubt that a heading matches its field; empty if there is none."""
-    words = [word for word in column.reading.unknown if not is_currency(word)]
+    words = [word for word in column.reading.unknown if not currency_code(word)]
     extra, missing = _extra(column, target), target.what - column.concepts - {"company", "type"}
     no_country = "country" in meaning(target.field) and column.guess.type != "country"
     reasons: tuple[tuple[object, str], ...] = (

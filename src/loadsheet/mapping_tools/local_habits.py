@@ -5,7 +5,7 @@ Owns: which of these counts first. Every value from here is marked CHECK.
 
 from collections import Counter
 
-from loadsheet.mapping_tools.column_types import country_code, is_currency
+from loadsheet.mapping_tools.column_types import country_code, currency_code
 from loadsheet.mapping_tools.suggest import Draft
 from loadsheet.mapping_tools.vocabulary import vocabulary
 
@@ -40,10 +40,10 @@ def _country(draft: Draft, currency: str) -> str:
 def _currency(draft: Draft) -> str:
     """The only currency code in a heading, such as `Value (INR)`; empty if there is none."""
     words = {
-        word.upper()
+        currency_code(word)
         for table in draft.tables
         for drafted in table.columns
         for word in drafted.column.reading.unknown
-        if is_currency(word)
+        if currency_code(word)
     }
     return words.pop() if len(words) == 1 else ""

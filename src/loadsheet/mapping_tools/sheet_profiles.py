@@ -28,6 +28,9 @@ from loadsheet.settings import Settings
 
 ROWS_READ = 20_000  # enough for a guess; the evidence gives the number of values
 _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
+_YES_OR_NO = re.compile(
+    r"[(\[ ]*\b([yjosts] ?/ ?n|yes ?/ ?no|ja ?/ ?ne[ei]n?|oui ?/ ?non|s[iíì] ?/ ?no)\b[)\]]*", re.IGNORECASE
+)
 _LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
 _HEADING_ROWS = (1, 2, 3)  # possible numbers of rows with labels
 _TITLE = 40  # characters; a longer text is a title
@@ -467,7 +470,7 @@ def _understood(label: str) -> tuple[Reading, str]:
 
 def _without_unit(label: str) -> tuple[Reading, str]:
     """A heading without its unit, and that unit by pint's name: `Gross wt (kg)`, `GrossLb`, `L (in)`."""
-    unit, bare = "", label
+    unit, bare = "", _YES_OR_NO.sub("", label)
     for inner in _BRACKETS.findall(label):
         word = inner.replace(" ", "").replace(".", "")
         if word.casefold() in ALIASES:

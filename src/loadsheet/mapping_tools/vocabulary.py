@@ -29,11 +29,6 @@ _PLAIN = str.maketrans(
 SIDES = frozenset({"pickup", "delivery"})
 """The concepts that say where a place or a moment belongs."""
 
-_FILLERS = frozenset(
-    ["of", "the", "a", "an", "for", "in", "de", "la", "le", "les", "del", "di", "da", "do", "das", "dos", "des", "der", "die", "das", "den", "dem", "d", "l", "y", "e", "et", "und", "and", "van", "het", "av", "och", "i", "z", "na", "para", "por", "pour", "zum", "zur", "fuer", "fur"]
-)  # fmt: skip
-"""Words without a meaning of their own, unless a phrase holds them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -50,7 +45,7 @@ class Reading:
 @dataclass(frozen=True)
 class Vocabulary:
     """Concepts and languages by phrase, the meaning of codes by the values that the interface names, and defaults by language and by
-    country.
+    country, and words without a meaning of their own, unless a phrase holds them.
     """
 
     phrases: Mapping[str, frozenset[str]]
@@ -58,6 +53,7 @@ class Vocabulary:
     values: Mapping[str, tuple[str, ...]]
     habits: Mapping[str, Mapping[str, str]]
     countries: Mapping[str, Mapping[str, str]]
+    fillers: frozenset[str]
 
     def read(self, text: str) -> Reading:
         """The concepts of a heading or a sentence."""
@@ -71,7 +67,7 @@ class Vocabulary:
             found = [phrase] if phrase else self._parts(words[at])
             if not found and words[at].isdecimal():
                 number = int(words[at])
-            elif not found and words[at] not in _FILLERS:
+            elif not found and words[at] not in self.fillers:
                 unknown.append(words[at])
             for known in found:
                 concepts |= self.phrases[known]
@@ -126,7 +122,9 @@ def vocabulary() -> Vocabulary:
     for meant, words in data.values["values"].items():
         for word in words:
             values[fold(str(word))] = (*values.get(fold(str(word)), ()), meant)
-    return Vocabulary(phrases, languages, values, data.values["habits"], data.values["countries"])
+    return Vocabulary(
+        phrases, languages, values, data.values["habits"], data.values["countries"], frozenset(data.values["fillers"])
+    )
 
 
 @lru_cache(maxsize=4096)
