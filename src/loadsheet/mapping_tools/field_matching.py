@@ -391,7 +391,8 @@ def _named_values(column: Column, target: Target) -> float:
         return -1.0
     if meant := sum(bool(vocabulary().value_meant(text, known)) for text in texts):
         return meant / len(texts)
-    return 0.0 if target.in_list and column.concepts & target.what and not _extra(column, target) else -1.0
+    named = column.concepts & target.what - {"type"}
+    return 0.0 if target.in_list and named and not _extra(column, target) else -1.0
 
 
 # ---- the assignment ----
@@ -406,7 +407,7 @@ def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) 
         if (score := _score(column, target)) >= _LEAST
     }
     found: dict[str, Filled] = {}
-    for place, goal in sorted(_best_pairs(scores).items(), key=lambda pair: pair[1]):
+    for place, goal in sorted(best_pairs(scores).items(), key=lambda pair: pair[1]):
         number, column = columns[place]
         rivals = [
             columns[other][1]
@@ -418,7 +419,7 @@ def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) 
     return found
 
 
-def _best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
+def best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
     """The assignment of places to goals with the highest sum (the Hungarian method), each place and each goal at most once."""
     places = sorted({place for place, _ in scores})
     goals = sorted({goal for _, goal in scores})

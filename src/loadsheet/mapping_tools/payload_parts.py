@@ -1,10 +1,9 @@
 """Parts of the payload of a draft: its lines of YAML, nested lists, and moments in two columns.
 
-Owns: values as YAML on one line, the unused columns about package contents and parties, and the time column of a date column
+Owns: the unused columns about package contents and parties, and the time column of a date column
 (`Ladedatum` and `Ladezeit`). Fields and roles are identified by their meaning in the contract.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -41,35 +40,6 @@ class Payload:
     zone: str = ""
     zone_column: DraftColumn | None = None
     zone_remark: str = ""
-
-
-def scalar(value: Any) -> str:
-    """A value as YAML on one line. Texts are quoted where YAML could read them as another type."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{scalar(str(key))}: {scalar(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(scalar(inner) for inner in value) + "]"
-    text = str(value)
-    if isinstance(value, int) or _is_plain(text):
-        return text
-    return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=False)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a text may stand without quotes in a flow mapping."""
-    if (
-        not text
-        or text != text.strip()
-        or text.casefold() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~"}
-    ):
-        return False
-    if not text[0].isalpha() or any(mark in text for mark in ":#,[]{}&*!|>'\"%@`\\\n\t"):
-        return False
-    return text.isprintable()
 
 
 # ---- package contents and parties ----

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from loadsheet.mapping_tools.columns import NUMBERS, Column
 from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.vocabulary import words_of
+from loadsheet.mapping_tools.yaml_values import flow
 from loadsheet.reading import fold
 
 BELONGS = 0.5  # share of common keys for two tables to be joined
@@ -30,9 +32,9 @@ class Tables(NamedTuple):
 
 
 def related(sheets: Sequence[Sheet], key: Column | None, of: int) -> Tables:
-    """The tables as they belong together, where `key` in table `of` identifies the records."""
+    """The tables as they belong together, where `key` in table `of` identifies the records. Without a key, that table alone."""
     if key is None:
-        return Tables(max(range(len(sheets)), key=lambda number: (len(sheets[number].columns), -number)))
+        return Tables(of)
     holders = {of: key}
     for number, sheet in enumerate(sheets):
         if number != of and (column := _partner(key, sheet)) is not None:
@@ -122,8 +124,16 @@ def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
                 size = len(other.cells.values)
                 if _can_identify(other) and (share(other, column), size) >= best:
                     best = share(other, column), size
-                    offer = (
-                        f"its column {column.label} holds {common(other, column)} of {size} values of {other.label}: save it as a code"
-                        f" table in the folder lookups and read it with lookup at {other.label}"
-                    )
+                    offer = _offer(sheet, column, other)
     return offer
+
+
+def _offer(sheet: Sheet, key: Column, other: Column) -> str:
+    """How to use a table as a code table for a column of another one."""
+    name = "_".join(words_of(sheet.title or sheet.path.stem))
+    values = [column.label for column in sheet.columns if column is not key and column.filled]
+    spec = {name: {"file": f"lookups/{name}.csv", "key": key.label, "value": values}}
+    return (
+        f"its column {key.label} holds {common(other, key)} of {len(other.cells.values)} values of {other.label}: save it as"
+        f" lookups/{name}.csv, write lookups: {flow(spec)}, and lookup: {name} at {other.label}"
+    )

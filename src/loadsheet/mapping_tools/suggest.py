@@ -117,9 +117,9 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     """
     with_sets = [with_items(sheet) for sheet in sheets]
     sheets = [sheet for sheet, _ in with_sets]
-    candidates = ranked(sheets)
-    found = match(sheets, BY_NAME[target]) if target else candidates[0].match
-    tables, key = _tables(sheets, found)
+    first, candidates = _most_telling(sheets)
+    found = match([sheets[first]], BY_NAME[target]) if target else candidates[0].match
+    tables, key = _tables(sheets, found, first)
     choosing = chooser(sheets[tables.main], found.operation.subject)
     operation = BY_NAME[choosing.operation] if choosing is not None and target is None else found.operation
     sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main][1])
@@ -190,26 +190,30 @@ def _why(operation: Operation, candidates: Sequence[Candidate], target: str | No
 # ---- tables and the key ----
 
 
-def _tables(sheets: Sequence[Sheet], found: Match) -> tuple[Tables, Filled | None]:
-    """The tables, and the column that identifies the records: the one whose heading says so, else one at the left whose values differ."""
+def _most_telling(sheets: Sequence[Sheet]) -> tuple[int, list[Candidate]]:
+    """The number of the sheet that says most of the records, and its operations."""
+    by_sheet = [ranked([sheet]) for sheet in sheets]
+    first = max(range(len(sheets)), key=lambda number: (by_sheet[number][0].points, -number))
+    return first, by_sheet[first]
+
+
+def _tables(sheets: Sequence[Sheet], found: Match, first: int) -> tuple[Tables, Filled | None]:
+    """The tables, and the column that identifies the records: the one whose heading in the `first` sheet says so, else one at the left whose
+    values differ.
+    """
     key = found.filled.get(found.operation.record.key[0])
     if key is None:
-        largest = max(range(len(sheets)), key=lambda number: (len(sheets[number].columns), -number))
-        used = {id(filled.column) for filled in found.filled.values() if not filled.doubt}
+        sheet, used = sheets[first], {id(filled.column) for filled in found.filled.values() if not filled.doubt}
+        doubt = f"no heading names the {found.operation.subject}, but the values identify rows"
         key = next(
             (
-                Filled(
-                    largest,
-                    column,
-                    0.4,
-                    f"no heading names the {found.operation.subject}, but the values identify rows",
-                )
-                for column in sheets[largest].columns[:_KEY_PLACES]
-                if id(column) not in used and identifies(sheets[largest], column)
+                Filled(first, column, 0.4, doubt)
+                for column in sheet.columns[:_KEY_PLACES]
+                if id(column) not in used and identifies(sheet, column)
             ),
             None,
         )
-    return related(sheets, key.column if key else None, key.sheet if key else 0), key
+    return related(sheets, key.column if key is not None else None, first), key
 
 
 def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:

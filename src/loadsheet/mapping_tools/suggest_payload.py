@@ -18,10 +18,10 @@ from loadsheet.mapping_tools.payload_parts import (
     join_clock,
     moment_in,
     parties,
-    scalar,
 )
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn
 from loadsheet.mapping_tools.vocabulary import SIDES
+from loadsheet.mapping_tools.yaml_values import flow
 
 UNDER_CONSTANTS = f"{FILL_IN} under constants"
 """The comment at the use of a constant that is to be filled in."""
@@ -171,7 +171,7 @@ class _Filler:
         value, count = self._draft.folder.fields.get(field_.name, ("", 0))
         if value:
             others = "the other mapping" if count == 1 else f"the other {count} mappings"
-            return f"{{value: {scalar(value)}}}", f"{CHECK}: no column has it; as in {others}"
+            return f"{{value: {flow(value)}}}", f"{CHECK}: no column has it; as in {others}"
         if {"second", "province"} & concepts:
             return '{value: ""}', f"{CHECK}: no column; sent empty"
         if {"volume"} == concepts - {"total"} or "value" in concepts:
@@ -435,7 +435,7 @@ class _Filler:
         name, value = record.fields
         ref = self._draft.ref(drafted)
         yield Line(3, f"- when: '{ref} != null'")
-        yield Line(4, f"{name.name}: {{value: {scalar(drafted.column.label)}}}")
+        yield Line(4, f"{name.name}: {{value: {flow(drafted.column.label)}}}")
         yield Line(4, f"{value.name}: {{col: {ref}}}")
         self._draft.use(drafted)
         if drafted.column.guess.type not in ("text", "decimal"):

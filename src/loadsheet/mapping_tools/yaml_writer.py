@@ -10,9 +10,10 @@ from typing import Any
 
 from loadsheet.mapping_tools.columns import CHECK
 from loadsheet.mapping_tools.notation_guesses import compatible
-from loadsheet.mapping_tools.payload_parts import Payload, scalar
+from loadsheet.mapping_tools.payload_parts import Payload
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
+from loadsheet.mapping_tools.yaml_values import flow
 
 
 def write_draft(draft: Draft) -> str:
@@ -122,19 +123,19 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     paths = list(dict.fromkeys(table.sheet.path for table in draft.tables))
     several = len(paths) > 1
     yield "source:"
-    yield _commented(f"  files: [{scalar(_pattern(paths[0], several=several))}]", f"{CHECK} the pattern")
+    yield _commented(f"  files: [{flow(_pattern(paths[0], several=several))}]", f"{CHECK} the pattern")
     if several:
         companions = {
             table.name: _pattern(table.sheet.path, several=True)
             for table in draft.tables[1:]
             if table.sheet.path != paths[0]
         }
-        yield f"  companions: {scalar(companions)}"
+        yield f"  companions: {flow(companions)}"
     sheet = draft.main.sheet
     encodings = {table.sheet.encoding for table in draft.tables if table.sheet.encoding}
     if encodings:
         known = ["utf-8-sig", *sorted(encodings - {"utf-8", "utf-8-sig"})]
-        yield f"  encoding: {scalar(known)}"
+        yield f"  encoding: {flow(known)}"
         delimiters = list(dict.fromkeys(table.sheet.delimiter for table in draft.tables))
         yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
     yield _commented(f"  locale: {sheet.habits.locale}", sheet.habits.locale_evidence)
@@ -156,7 +157,7 @@ def _rules(table: DraftTable) -> Iterator[str]:
         )
         codes = table.sets.codes
         numbers = [str(number) for number in range(1, len(codes) + 1)]
-        yield _commented(f"      sets: {len(codes) if list(codes) == numbers else scalar(codes)}", f"{CHECK}: {what}")
+        yield _commented(f"      sets: {len(codes) if list(codes) == numbers else flow(codes)}", f"{CHECK}: {what}")
         if table.sets.repeated:
             yield "      repeated: true"
         yield f"      filled_by: [{', '.join(table.named(column).name for column in table.sets.filled_by)}]"
@@ -165,7 +166,7 @@ def _rules(table: DraftTable) -> Iterator[str]:
     for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
         what = "total rows" if key == "totals" else "a note below the rows"
         if words:
-            yield _commented(f"      {key}: {{begins_with: {scalar(words)}}}", f"{CHECK}: {what}, not records")
+            yield _commented(f"      {key}: {{begins_with: {flow(words)}}}", f"{CHECK}: {what}, not records")
 
 
 def _zone(payload: Payload) -> Iterator[str]:
@@ -181,7 +182,7 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
     if table.source is not None:
         return f"\n      from: {table.source.name}"
     parts = [f"file: {table.name}"] if several else []
-    parts += [f"sheet: [{scalar(table.sheet.title)}]"] if table.sheet.title else []
+    parts += [f"sheet: [{flow(table.sheet.title)}]"] if table.sheet.title else []
     if table.join:
         parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
     if table.sheet.header_rows > 1:
@@ -223,18 +224,18 @@ def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
 
 def _column(drafted: DraftColumn, shared: list[str]) -> str:
     keys = {key: value for key, value in drafted.keys.items() if not (key == "formats" and set(value) <= set(shared))}
-    return scalar(keys)
+    return flow(keys)
 
 
 def _group(draft: Draft) -> Iterator[str]:
     if draft.group:
         yield ""
         yield "group:"
-        yield f"  by: {scalar(draft.group)}"
+        yield f"  by: {flow(draft.group)}"
         unused = set(draft.unused) - set(draft.filled.values())
         names = {drafted.name for drafted in draft.main.columns if drafted not in unused}
         yield _commented(
-            f"  one_value: {scalar([name for name in draft.one_value if name in names])}",
+            f"  one_value: {flow([name for name in draft.one_value if name in names])}",
             "the same in nearly every group",
         )
 
