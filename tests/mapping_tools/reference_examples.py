@@ -118,7 +118,9 @@ def outcome(example, folder):
 
 
 def _write(blocks, fragment, folder):
-    tables = {one["file"] for key in ("lookups", "calendars") for one in fragment.get(key, {}).values() if "file" in one}
+    tables = {
+        one["file"] for key in ("lookups", "calendars") for one in fragment.get(key, {}).values() if "file" in one
+    }
     workbooks = {}
     for block in blocks:
         if block.kind not in {"yaml", "csv"} or (block.kind == "yaml" and not block.name):

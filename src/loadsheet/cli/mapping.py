@@ -12,7 +12,7 @@ import msgspec
 from loadsheet.cli.mapping_help import explain
 from loadsheet.cli.mapping_results import diff, home_of, mapping_named, preview, test
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, Target, load, together
-from loadsheet.cli.output import counted, print_json, say
+from loadsheet.cli.output import counted, print_json, progress, say
 from loadsheet.contract import WRITES
 from loadsheet.mapping import lint as lint_file
 from loadsheet.mapping import load as load_mapping
@@ -117,30 +117,44 @@ def _columns(text: str) -> int:
     help="The operation of the records. Default: the most likely one.",
 )
 @click.option("--to", "--out", "out", type=Target(), help="Write the draft to this file, which must not exist.")
-@together(CONFIG)
-def suggest(files: tuple[Path, ...], *, target: str | None, out: Path | None, config: Path | None) -> None:
-    """Draft a mapping from FILES: one workbook, one text file, or several that belong together.
+@together(MAPPINGS, CONFIG, JSON)
+def suggest(
+    files: tuple[Path, ...],
+    *,
+    target: str | None,
+    out: Path | None,
+    mappings: Path | None,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Draft a mapping from FILES: one workbook, one text file, or several that belong together, in any order.
 
-    A comment gives the evidence for each guess. Missing values are marked FILL IN.
+    A comment gives the evidence for each guess. Missing values are marked FILL IN, uncertain ones CHECK. What all mappings in the folder have in
+    common, such as the sender, is taken from them.
     """
-    from loadsheet.mapping_tools.column_types import CHECK
+    from loadsheet.mapping_tools.folder_values import values_of
     from loadsheet.mapping_tools.sheet_profiles import observe
-    from loadsheet.mapping_tools.suggest import FILL_IN, draft
-    from loadsheet.mapping_tools.yaml_writer import warnings, write_draft
+    from loadsheet.mapping_tools.suggest import draft
+    from loadsheet.mapping_tools.yaml_writer import described, marks_in, warnings, write_draft
 
     if out is not None and out.exists():
         raise click.UsageError(f"{out} already exists; a draft never overwrites a mapping")
-    made = draft(observe(files, load(config)), target)
+    settings = load(config, mappings=mappings)
+    with progress("columns") as advance:
+        sheets = observe(files, settings, advance)
+    made = draft(sheets, target, values_of(settings.mappings))
     text = write_draft(made)
+    if out is not None:
+        out.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json(described(made, text))
+        return
     if out is None:
         click.echo(text, nl=False)
-    else:
-        out.write_text(text, encoding="utf-8")
     for warning in warnings(made):
         say(warning)
-    lines = text.splitlines()[4:]
-    marks = {mark: sum(mark in line for line in lines) for mark in (FILL_IN, CHECK)}
-    say(f"{out or 'the draft'}: {marks[FILL_IN]} marked {FILL_IN}, {marks[CHECK]} marked {CHECK}")
+    marked = ", ".join(f"{counted(count, 'line')} marked {mark}" for mark, count in marks_in(text).items())
+    say(f"{out or 'the draft'}: {marked}")
 
 
 @mapping.command()

@@ -1,7 +1,8 @@
 """Tools for authors of mappings, outside the stages. No run uses them. They send and store nothing.
 
-- `suggest.py`: a draft from a sheet, by `sheet_profiles`, `column_types` and `field_matching`; `suggest_payload` fills the
-  payload and `yaml_writer` writes the file
+- `suggest.py`: a draft from sheets. `sheet_profiles` finds the tables and their `columns`, whose types `column_types` and `notation_guesses`
+  guess; `target_choice`, `field_matching`, `relations`, `record_groups` and `column_sets` give it its shape; `suggest_payload`, with
+  `payload_parts`, `local_habits` and `folder_values`, fills the payload; `yaml_writer` writes the file. `vocabulary` understands headings
 - `explain.py`: the origin of each value of a document
 - `comparison.py`: two mappings on the same files, and golden tests
 - `template.py`: the workbook that a shipper fills in

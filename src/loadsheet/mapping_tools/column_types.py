@@ -1,399 +1,371 @@
-"""What the heading and the cells of a column mean: concepts, type, date formats, unit, and the number locale of a file.
+"""What the cells of a column show: their type with its keys, and outliers.
 
-A heading, or a help text of the contract, is read as a set of concepts with `vocabulary.yaml` (words in many languages for each concept).
-Phrases come before words, camel case and compounds are split, small misspellings are accepted. Fields are identified by their help
-text, so this module contains no field names.
-
-A guess about cells has counts as evidence. It is only an observation ("412 of 412 values read as %d.%m.%Y"); the author of the mapping
-decides. Values are read by the same readers as in a mapping.
+A guess has counts as evidence. It is only an observation ("412 of 412 values read as %d.%m.%Y"); the author of the mapping decides. Values are
+tried by the readers of a mapping, each made once, on the distinct values of a column or on one example of each shape.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from rapidfuzz import fuzz, process
-
-from loadsheet.mapping.notations import format_reader, number_reader
+from loadsheet.mapping.notations import decimal_mark, format_reader
 from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.words import ALIASES, country_reader, currency_reader, unit_named, yes_no_reader, zone_reader
-from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.reading import Native, fold
-
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_APART = re.compile(r"[\s_/.,;:()\[\]\-]+")
-_ALIKE = 88  # of 100; for words of at least five letters
-_PART_MIN = 4  # letters of a word that may be part of a compound
-_FUZZY_MIN = 5
-_LONGEST_PHRASE = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The reading of a text: its concepts, the unknown words, and the number of known words by language."""
-
-    concepts: frozenset[str]
-    unknown: tuple[str, ...]
-    languages: Counter[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """Concepts and languages by phrase, the codes of values that the interface names, and defaults by language."""
-
-    phrases: Mapping[str, frozenset[str]]
-    languages: Mapping[str, frozenset[str]]
-    values: Mapping[str, str]
-    habits: Mapping[str, Mapping[str, str]]
-
-    def read(self, text: str) -> Reading:
-        """The concepts of a heading or a sentence."""
-        words = words_of(text)
-        concepts: set[str] = set()
-        unknown: list[str] = []
-        languages: Counter[str] = Counter()
-        at = 0
-        while at < len(words):
-            phrase, taken = self._longest(words, at)
-            found = [phrase] if phrase else self._parts(words[at])
-            if not found:
-                unknown.append(words[at])
-            for known in found:
-                concepts |= self.phrases[known]
-                languages.update(self.languages[known])
-            at += taken
-        return Reading(frozenset(concepts), tuple(unknown), languages)
-
-    def value_meant(self, text: str, known: tuple[str, ...]) -> str:
-        """The value of the interface that a shipper's code or word means; empty if none is similar."""
-        folded = fold(text)
-        for value in known:
-            if folded == fold(value):
-                return value
-        meant = self.values.get(folded, "")
-        return meant if meant in known else ""
-
-    def _longest(self, words: list[str], at: int) -> tuple[str, int]:
-        for length in range(min(_LONGEST_PHRASE, len(words) - at), 0, -1):
-            phrase = " ".join(words[at : at + length])
-            if phrase in self.phrases:
-                return phrase, length
-        return "", 1
-
-    def _parts(self, word: str) -> list[str]:
-        """The known words in a compound (`lieferadresse`), otherwise the known word it is similar to (`recipent`)."""
-        for end in range(len(word) - 2, _PART_MIN - 1, -1):
-            rest = word[end:].removeprefix("s") or word[end:]
-            if word[:end] in self.phrases:
-                tail = next((part for part in (word[end:], rest) if part in self.phrases), "")
-                if tail or len(word) - end < _PART_MIN:
-                    return [word[:end], *([tail] if tail else [])]
-        if len(word) < _FUZZY_MIN:
-            return []
-        near = process.extractOne(word, self.phrases.keys(), scorer=fuzz.ratio, score_cutoff=_ALIKE)
-        return [near[0]] if near else []
-
-
-@cache
-def vocabulary() -> Vocabulary:
-    """The vocabulary of loadsheet."""
-    data = read_yaml(Path(__file__).with_name("vocabulary.yaml"))
-    if data.findings:
-        raise data.findings[0]
-    phrases: dict[str, frozenset[str]] = {}
-    languages: dict[str, frozenset[str]] = {}
-    for concept, by_language in data.values["concepts"].items():
-        for language, words in by_language.items():
-            for word in words:
-                phrase = " ".join(words_of(str(word)))
-                phrases[phrase] = phrases.get(phrase, frozenset()) | {concept}
-                languages[phrase] = languages.get(phrase, frozenset()) | {language}
-    values = {fold(str(word)): meant for meant, words in data.values["values"].items() for word in words}
-    return Vocabulary(phrases, languages, values, data.values["habits"])
-
-
-def words_of(text: str) -> list[str]:
-    """A text as folded words, split at camel case and punctuation; `#` is a separate word."""
-    spaced = _CAMEL.sub(" ", text).replace("#", " # ")
-    return [word for part in _APART.split(spaced) if (word := fold(part))]
-
-
-# ---- guesses about cells ----
-
-CHECK = "CHECK"  # marks a guess that the sheet does not prove
-TOLERATED = 10  # one value in ten may be unreadable, and at least one: real sheets have typing errors
-MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
-
-_DATES = (
-    "%d.%m.%Y",
-    "%d.%m.%y",
-    "%Y-%m-%d",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-    "%Y/%m/%d",
-    "%Y%m%d",
-    "%d/%m/%y",
-    "%m/%d/%y",
-    "%d %b %Y",
-    "%d-%b-%Y",
+from loadsheet.mapping.words import (
+    ALIASES,
+    country_reader,
+    currency_reader,
+    factor,
+    unit_named,
+    yes_no_reader,
+    zone_reader,
 )
-_CLOCKS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %I:%M %p", "T%H:%M:%S%z")
-_FORMATS = tuple(f"{day}{clock}" for day in _DATES for clock in _CLOCKS)
-_TIMES = ("%H:%M", "%H:%M:%S")
-_DATED = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}|^[0-9]{8}|[0-9][ -][^\W\d]{3}|[0-9]:[0-9]{2}")
-_QUANTITY = re.compile(r"([+-]?[0-9][0-9.,'\s]*)([^\W\d_][\w.³*]*)?")
-"""A number and the unit after it."""
+from loadsheet.mapping_tools.columns import (
+    A_TIME,
+    CHECK,
+    DATED,
+    MEASURES,
+    MOMENTS,
+    TOLERATED,
+    Cells,
+    Guess,
+    enough,
+    some,
+)
+from loadsheet.mapping_tools.notation_guesses import formats_of, number_of, reader_of_numbers
+from loadsheet.mapping_tools.vocabulary import Reading, vocabulary
+from loadsheet.reading import Native
 
-_LOCALES = ("en_GB", "de_DE", "fr_FR", "sv_SE", "de_CH", "en_IN")
-_LOCALE_ROWS, _LOCALE_NUMBERS = 2_000, 5_000  # limits of the search
+FLAGS = frozenset({"stackable", "hazardous", "dedicated", "mixed"})  # concepts of headings over yes and no
 
-Cells = tuple[Sequence[str], Sequence[tuple[int, tuple[str, ...]]]]
-"""The labels of a table, and its rows."""
+_CODE = 3  # letters of a currency
+_TIMES = ("%H:%M", "%H:%M:%S", "%I:%M %p")
+_YES_NO_LOCALES = ("en", "de", "fr", "es", "nl", "it", "pl", "pt", "sv", "da", "cs", "fi", "nb")
+_TICKS = {"x": True, "✓": True, "✔": True, "t": True, "f": False, "-": False, "on": True, "off": False}
+_IDENTIFIERS = frozenset({"id", "reference", "postal", "phone", "address", "second", "code"})
+_SUBJECTS = frozenset({"order", "tender"})
+_AMOUNTS = frozenset({"count", "quantity", "value", "rate", "total"})
 
-Parse = Callable[[str], Any]
-
-
-class Guess(NamedTuple):
-    """A guess for a column: a type of the mapping language, its keys, and the evidence in words."""
-
-    type: str
-    keys: dict[str, Any]
-    evidence: str
+# ---- the type of a column ----
 
 
-def _enough(read: int, of: int) -> bool:
-    """Whether enough values are readable for a guess."""
-    return read * 2 >= of and read > 0 and of - read <= max(1, of // TOLERATED)
-
-
-def guess_type(cells: Sequence[str], reading: Reading, unit: str, locale: str) -> Guess:
-    """A guess for the cells below a heading that means `reading`, with this unit (empty: none) and numbers of this locale."""
-    filled = [cell for cell in cells if cell.strip()]
-    if not filled:
+def guess_type(cells: Cells, reading: Reading, unit: str, locale: str, order: str = "") -> Guess:
+    """A guess for the cells below a heading that means `reading`, with this unit (empty: none), in a file with numbers of this locale. `order`
+    (day or month first) is what other columns of the file prove.
+    """
+    if not cells.values:
         return Guess("text", {}, "all cells are blank")
     measure = next((known for concept, known in MEASURES.items() if concept in reading.concepts), "")
-    for guess in _native_type(filled), _moment_type(filled, locale):
-        if guess is not None and not (measure and guess.type in {"integer", "decimal"}):
-            is_moment = guess.type in {"datetime", "date", "time"}
-            return guess if is_moment or not _is_text(reading, filled) else _text_type(filled)
-    if measure and (guess := _quantity(filled, measure, unit, locale)):
+    if guess := _moments(cells, locale, order) or _times(cells):
         return guess
-    if _is_text(reading, filled):
-        return _text_type(filled)
-    return _word_type(filled, reading, locale) or _number_type(filled, locale) or _text_type(filled)
+    if reading.concepts & FLAGS and (guess := _yes_no(cells, locale, ticks=True)):
+        return guess
+    if measure and (guess := _number(cells, locale, measure, unit)):
+        return guess
+    if _is_identifier(cells, reading):
+        return _text(cells)
+    return (
+        _words(cells, reading, locale)
+        or _yes_no(cells, locale, ticks=False)
+        or _number(cells, locale, "", "")
+        or _text(cells)
+    )
 
 
-def _is_text(reading: Reading, filled: Sequence[str]) -> bool:
-    """Whether digits in this column are text, not an amount: identifiers, postcodes, telephone numbers, leading zeros."""
-    names = {"id", "order", "tender", "reference", "postal", "phone", "address", "second", "code"}
-    zeros = any(len(cell) > 1 and cell[0] == "0" and cell[1].isdigit() for cell in filled)
-    return (bool(names & reading.concepts) and "count" not in reading.concepts) or zeros
+def _is_identifier(cells: Cells, reading: Reading) -> bool:
+    """Whether digits in this column are text, not an amount: identifiers, postcodes, telephone numbers, leading zeros. A heading such as
+    `Order total` is over amounts.
+    """
+    texts = cells.shown
+    if any(len(text) > 1 and text[0] == "0" and text[1].isdigit() for text in texts):
+        return True
+    if reading.concepts & _AMOUNTS:
+        return False
+    return bool(reading.concepts & _IDENTIFIERS) or (
+        bool(reading.concepts & _SUBJECTS) and not reading.concepts - _SUBJECTS - {"customer"}
+    )
 
 
-def _text_type(filled: Sequence[str]) -> Guess:
-    distinct = len(set(filled))
-    return Guess("text", {}, f"{len(filled)} values, {distinct} different")
+def _text(cells: Cells) -> Guess:
+    distinct = len(cells.values)
+    values = "value" if cells.filled == 1 else "values"
+    return Guess("text", {}, f"{cells.filled} {values}, {distinct} different")
 
 
-def _native_type(filled: Sequence[str]) -> Guess | None:
-    """A guess for cells that a workbook stores as dates, flags or numbers."""
-    kinds = Counter(cell.kind if isinstance(cell, Native) else "text" for cell in filled)
-    kind, count = max(kinds.items(), key=lambda item: (item[1], item[0] != "text"))
-    evidence = f"{count} of {len(filled)} values are workbook {kind}s"
-    if kind in {"datetime", "date", "time"} and count * 2 >= len(filled):
-        others = [cell for cell in filled if not isinstance(cell, Native)]
-        if any(map(_DATED.search, others)):
-            return None  # dates as text: their format must be detected
-        return Guess("time" if kind == "time" else "datetime", {}, evidence + _not_dates(others))
-    if not _enough(count, len(filled)):
+def _moments(cells: Cells, locale: str, order: str) -> Guess | None:
+    native = cells.kinds["datetime"] + cells.kinds["date"]
+    texts = cells.texts
+    dated = sum(count for text, count in texts.items() if DATED.match(text))
+    if native * 2 < cells.filled and dated * 2 < sum(texts.values()):
         return None
-    if kind == "flag":
-        return Guess("yesno", {}, evidence)
-    if kind == "number":
-        whole = all("." not in cell for cell in filled)
-        return Guess("integer" if whole else "decimal", {}, evidence)
-    return None
-
-
-def _moment_type(filled: Sequence[str], locale: str) -> Guess | None:
-    texts = [cell for cell in filled if not isinstance(cell, Native)]
-    native = sum(isinstance(cell, Native) and cell.kind in {"datetime", "date"} for cell in filled)
-    if not texts or sum(_DATED.search(cell) is not None for cell in texts) < len(texts) / 2:
+    found = formats_of(texts, locale or None, order) if dated else None
+    read = native + (found.read if found else 0)
+    if read * 2 < cells.filled or (not found and not native):
         return None
-    if times := _share(texts, _TIMES, None):
-        return Guess("time", {"formats": [times[0]]}, f"{times[1]} of {len(filled)} values read as {times[0]}")
-    found = _formats(texts, locale or None)
-    read = native + sum(count for _, count in found)
-    if not found or read * 2 < len(filled):
-        return None
-    evidence = f"{read} of {len(filled)} values read as {' or '.join(format_ for format_, _ in found)}"
-    if not _enough(read, len(filled)):
-        evidence += _not_dates(
-            [text for text in texts if all(_reads(format_, None)(text) is None for format_, _ in found)]
-        )
+    if found is None:
+        others = list(texts) + [
+            str(value) for value in cells.values if isinstance(value, Native) and value.kind not in MOMENTS
+        ]
+        return Guess("datetime", {}, f"{native} of {cells.filled} values are workbook dates{_not_dates(others)}")
+    evidence = f"{read} of {cells.filled} values read as {' or '.join(found.formats)}"
     evidence += f" ({native} of them are workbook dates)" if native else ""
-    formats = [format_ for format_, _ in found]
-    if other := _other_way(texts, formats[0], found[0][1]):
-        if _span(texts, other) < _span(texts, formats[0]):
-            formats[0], other = other, formats[0]
-        evidence = (
-            f"{read} of {len(filled)} values read as {formats[0]}; {CHECK} day and month: {other} reads all of them too"
-        )
-    return Guess("datetime", {"formats": formats}, evidence)
+    evidence += _not_dates(found.others) if read < cells.filled else ""
+    if found.ambiguous:
+        evidence += f"; {CHECK} day and month: {found.ambiguous} reads all of them too"
+    return Guess("datetime", {"formats": list(found.formats)}, evidence, "open" if found.ambiguous else found.order)
 
 
 def _not_dates(others: Sequence[str]) -> str:
     """The remark on cells among dates that are not dates."""
-    return f"; {CHECK} the cells that are not dates, such as {others[0].strip()}" if others else ""
+    return f"; {CHECK} the cells that are not dates, such as {some(others[:1])}" if others else ""
 
 
-def _span(texts: Sequence[str], format_: str) -> float:
-    """Seconds between the first and the last date under a format: dates of one file are mostly close together."""
-    moments = [moment.replace(tzinfo=None) for text in texts if (moment := _reads(format_, None)(text)) is not None]
-    return float((max(moments) - min(moments)).total_seconds()) if moments else 0.0
+@cache
+def _clock_reader(format_: str) -> Callable[[str], Any]:
+    return format_reader(format_, None)
 
 
-def _formats(texts: Sequence[str], locale: str | None) -> list[tuple[str, int]]:
-    """The fewest formats that read most of the texts, best first, each with how many it reads."""
-    left = list(texts)
-    found: list[tuple[str, int]] = []
-    while left and len(found) < 3:
-        counts = {
-            format_: sum(_reads(format_, locale)(text) is not None for text in left[:500]) for format_ in _FORMATS
-        }
-        best = max(_FORMATS, key=lambda format_: (counts[format_], -_FORMATS.index(format_)))
-        if counts[best] < max(1, len(left[:500]) * 0.02):
-            break
-        reader = _reads(best, locale)
-        rest = [text for text in left if reader(text) is None]
-        if len(rest) == len(left):
-            break
-        found.append((best, len(left) - len(rest)))
-        left = rest
-    return found
+def _times(cells: Cells) -> Guess | None:
+    native, texts = cells.kinds["time"], cells.texts
+    if native and enough(native, cells.filled):
+        return Guess("time", {}, f"{native} of {cells.filled} values are workbook times")
+    if sum(count for text, count in texts.items() if A_TIME.fullmatch(text)) * 2 < cells.filled:
+        return None
+    read = {
+        format_: sum(count for text, count in texts.items() if _clock_reader(format_)(text) is not None)
+        for format_ in _TIMES
+    }
+    formats = [format_ for format_ in _TIMES if read[format_]]
+    count = native + sum(read.values())
+    if not formats or not enough(count, cells.filled):
+        return None
+    return Guess("time", {"formats": formats}, f"{count} of {cells.filled} values read as {' or '.join(formats)}")
 
 
-_reads = cache(format_reader)
-
-
-def _share(texts: Sequence[str], formats: Sequence[str], locale: str | None) -> tuple[str, int] | None:
-    for format_ in formats:
-        count = sum(_reads(format_, locale)(text.strip()) is not None for text in texts)
-        if texts and _enough(count, len(texts)):
-            return format_, count
+def _words(cells: Cells, reading: Reading, locale: str) -> Guess | None:
+    """A guess for time zones, currencies and countries."""
+    texts, concepts = cells.shown, reading.concepts
+    if any("/" in text for text in texts) and enough(_read(texts, _zones()), cells.filled):
+        return _named("timezone", "names of time zones", cells, _zones())
+    if ("currency" in concepts or _all_long(texts, 3)) and enough(_read(texts, _currencies(locale)), cells.filled):
+        return _named("currency", "currency codes", cells, _currencies(locale))
+    if "country" not in concepts and not (_all_long(texts, 2) and len(texts) > 1):
+        return None
+    for name in dict.fromkeys([locale, *(habits["locale"] for habits in vocabulary().habits.values())]):
+        if enough(countries_read(texts, name), cells.filled):
+            guess = _named("country", "countries", cells, _country_names(name))
+            return guess if name == locale else guess._replace(keys={"locale": name})
     return None
 
 
-def _other_way(texts: Sequence[str], format_: str, read: int) -> str:
-    """The format with day and month swapped, if it reads as many texts. The sheet is then ambiguous."""
-    other = format_.replace("%d", "%?").replace("%m", "%d").replace("%?", "%m")
-    if other == format_ or other not in _FORMATS:
+def _named(type_: str, words: str, cells: Cells, reader: Callable[[str], Any]) -> Guess:
+    others = [text for text in cells.shown if isinstance(reader(text), CellProblem)]
+    remark = f"; {CHECK} the others, such as {some(others[:1])}" if others else ""
+    return Guess(type_, {}, f"{_read(cells.shown, reader)} of {cells.filled} values are {words}{remark}")
+
+
+def _all_long(texts: Iterable[str], letters: int) -> bool:
+    return all(len(text) == letters and text.isalpha() and text.isupper() for text in texts)
+
+
+def _read(texts: Mapping[str, int], reader: Callable[[str], Any]) -> int:
+    return sum(count for text, count in texts.items() if not isinstance(reader(text), CellProblem))
+
+
+@cache
+def _zones() -> Callable[[str], Any]:
+    return _once(zone_reader())
+
+
+@cache
+def _currencies(locale: str) -> Callable[[str], Any]:
+    return _once(currency_reader(locale or None))
+
+
+@cache
+def _country_names(locale: str) -> Callable[[str], Any]:
+    return _once(country_reader(locale or None))
+
+
+def _once(reader: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A reader that remembers each text: an unknown one takes long, as similar names are looked for."""
+    return cache(reader)
+
+
+def countries_read(texts: Mapping[str, int], locale: str) -> int:
+    """The number of these cells that are countries in a locale."""
+    return _read(texts, _country_names(locale))
+
+
+def country_code(text: str, locale: str) -> str:
+    """The country that a cell names in a locale; empty if it names none."""
+    code = _country_names(locale)(text)
+    return "" if isinstance(code, CellProblem) else str(code)
+
+
+def currency_code(word: str) -> str:
+    """The currency that a word of a heading names, by its code or its sign; empty if it names none."""
+    if len(word) != _CODE and word.isalnum():
         return ""
-    return other if sum(_reads(other, None)(text) is not None for text in texts) >= read else ""
+    code = _currencies("")(word.upper())
+    return "" if isinstance(code, CellProblem) else str(code)
 
 
-def _quantity(filled: Sequence[str], measure: str, unit: str, locale: str) -> Guess | None:
-    reads = number_reader(locale or "en_GB")
-    count, units = 0, Counter[str]()
-    for cell in filled:
-        match = _QUANTITY.fullmatch((cell.shown if isinstance(cell, Native) else cell).strip())
-        if isinstance(cell, Native) or (match and not isinstance(reads(match[1].strip()), CellProblem)):
-            count += 1
-            if match and match[2]:
-                units[match[2]] += 1
-    if not _enough(count, len(filled)):
+# ---- yes and no ----
+
+
+@cache
+def _yes_no_words(locale: str) -> Callable[[str], Any]:
+    return yes_no_reader(locale or None, (), ())
+
+
+def _yes_no(cells: Cells, locale: str, *, ticks: bool) -> Guess | None:
+    """A guess for words of yes and no in any language. With `ticks`, the heading says that these are flags, so digits and marks count."""
+    texts = cells.shown
+    if len(texts) > 8 or (not ticks and (all(text.isdigit() for text in texts) or len(texts) < 2)):
         return None
-    keys: dict[str, Any] = {"unit": measure}
-    evidence = f"{count} of {len(filled)} values are numbers"
-    if units:
-        evidence += f", {sum(units.values())} of them with a unit ({', '.join(units)})"
-    if unit and unit != unit_named(measure, {}):
-        keys["from_unit"] = next(alias for alias, name in ALIASES.items() if name == unit)
-    if not unit:
-        evidence += f"; {CHECK} the unit {measure}: the heading has none"
-    return Guess("quantity", keys, evidence)
-
-
-def _word_type(filled: Sequence[str], reading: Reading, locale: str) -> Guess | None:
-    tests: tuple[tuple[str, str, Parse, bool], ...] = (
-        ("timezone", "names of time zones", zone_reader(), any("/" in cell for cell in filled)),
-        ("currency", "currency codes", currency_reader(), "currency" in reading.concepts),
-        ("country", "countries", country_reader(locale or None), "country" in reading.concepts),
-        ("yesno", "yes or no", yes_no_reader(locale or None, (), ()), not all(cell.isdigit() for cell in filled)),
-    )
-    for type_, words, read, likely in tests:
-        count = sum(not isinstance(read(cell.strip()), CellProblem) for cell in filled) if likely else 0
-        if _enough(count, len(filled)):
-            evidence = f"{count} of {len(filled)} values are {words}"
-            return Guess(type_, {}, evidence)
+    native = cells.kinds["flag"]
+    for name in dict.fromkeys([locale, *_YES_NO_LOCALES]):
+        meant = {text: _yes_no_words(name)(text) for text in texts}
+        count = sum(texts[text] for text, value in meant.items() if not isinstance(value, CellProblem))
+        if not enough(count, cells.filled):
+            continue
+        evidence = f"{native or count} of {cells.filled} values are {'workbook flags' if native else 'yes or no'}"
+        others = [text for text, value in meant.items() if isinstance(value, CellProblem)]
+        evidence += f"; {CHECK} the others: {some(others)}" if others else ""
+        return Guess("yesno", {} if name == locale or native else _listed(meant), evidence)
+    if ticks and all(text.casefold() in _TICKS for text in texts):
+        meant = {text: _TICKS[text.casefold()] for text in texts}
+        keys = _listed(meant) | ({"default": "no"} if cells.filled < len(cells.codes) else {})
+        return Guess(
+            "yesno",
+            keys,
+            f"{cells.filled} values: {some(texts)}; {CHECK} their meaning, and that a blank cell means no",
+        )
     return None
 
 
-def _number_type(filled: Sequence[str], locale: str) -> Guess | None:
-    reads = number_reader(locale or "en_GB")
-    plain = number_reader("en_GB")
-    values = [(plain if isinstance(cell, Native) else reads)(cell.strip()) for cell in filled]
-    numbers = [value for value in values if not isinstance(value, CellProblem)]
-    if not _enough(len(numbers), len(filled)):
+def _listed(meant: Mapping[str, Any]) -> dict[str, Any]:
+    yes = list(dict.fromkeys(text.casefold() for text, value in meant.items() if value is True))
+    no = list(dict.fromkeys(text.casefold() for text, value in meant.items() if value is False))
+    return {"yes": yes or ["yes"], "no": no or ["no"]}
+
+
+# ---- numbers ----
+
+
+class _Numbers(NamedTuple):
+    """The numbers of a column: the cells that are numbers, their values with the number of cells, the units in the cells, whether all are
+    whole, and texts that are no numbers.
+    """
+
+    read: int
+    values: dict[float, int]
+    units: Counter[str]
+    whole: bool
+    others: list[str]
+
+
+def _numbers(cells: Cells, locale: str) -> _Numbers:
+    reader, point = reader_of_numbers(locale or "en_GB"), decimal_mark(locale or "en_GB")
+    readable: dict[str, bool] = {}
+    values: Counter[float] = Counter()
+    units: Counter[str] = Counter()
+    read, whole, others = 0, True, list[str]()
+    digits_only = str.maketrans("", "", "".join({"'", "\u2019", "\u00a0", "\u202f", " ", ".", ","} - {point}))
+    for value, count in zip(cells.values, cells.counts, strict=True):
+        if isinstance(value, Native):
+            if value.kind != "number":
+                others.append(value.shown)
+                continue
+            read, whole = read + count, whole and "." not in value
+            values[float(value)] += count
+            found = number_of(value.shown)
+        else:
+            found = number_of(value)
+            shape = _SHAPED.sub("9", found[0]) if found else ""
+            if found is None or not readable.setdefault(shape, not isinstance(reader(found[0]), CellProblem)):
+                others.append(value.strip())
+                continue
+            read, whole = read + count, whole and point not in found[0]
+            values[float(found[0].translate(digits_only).replace(point, "."))] += count
+        if found is not None and found[1]:
+            units[found[1]] += count
+    return _Numbers(read, dict(values), units, whole, others)
+
+
+_SHAPED = re.compile("[0-9]")
+
+
+def _number(cells: Cells, locale: str, measure: str, unit: str) -> Guess | None:
+    """A guess for numbers: an amount of `measure` (empty: a plain number), in the file's notation or another."""
+    for name in dict.fromkeys([locale or "en_GB", *_OTHER_NOTATIONS]):
+        found = _numbers(cells, name)
+        if enough(found.read, cells.filled) and (measure or not found.units):
+            break
+    else:
         return None
-    whole = not any("," in cell or "." in cell for cell in filled)
-    evidence = f"{len(numbers)} of {len(filled)} values are {'whole ' if whole else ''}numbers"
-    return Guess("integer" if whole else "decimal", {}, evidence)
+    keys: dict[str, Any] = {} if name == (locale or "en_GB") else {"locale": name}
+    evidence = f"{found.read} of {cells.filled} values are {'whole ' if found.whole and not measure else ''}numbers"
+    if found.others:
+        evidence += f"; {CHECK} the others: {some(found.others)}"
+    if measure:
+        keys |= {"unit": measure}
+        unit = unit or _unit_of_cells(found, measure)
+        if found.units:
+            evidence += f", {sum(found.units.values())} of them with a unit ({some(found.units)})"
+        if unit and unit != unit_named(measure, {}):
+            keys["from_unit"] = next(alias for alias, known in ALIASES.items() if known == unit)
+        if not unit:
+            evidence += f"; {CHECK} the unit {measure}: neither heading nor cells have one"
+    per = factor(ALIASES[keys["from_unit"]], unit_named(measure, {})) if "from_unit" in keys else None
+    guards, remark = _guards(found.values, float(per or 1))
+    return Guess("quantity" if measure else "integer" if found.whole else "decimal", keys | guards, evidence + remark)
 
 
-# ---- the locale of a file's numbers ----
+_OTHER_NOTATIONS = ("en_GB", "de_DE", "fr_FR", "de_CH")
 
 
-def locale_by(tables: Sequence[Cells], language: str) -> tuple[str, str]:
-    """The locale that reads most of the decimal numbers, and the evidence. `language` decides a tie."""
-    texts = _decimals(tables)
-    own = vocabulary().habits[language]["locale"]
-    others = [*_LOCALES, *(known["locale"] for known in vocabulary().habits.values())]
-    candidates = list(dict.fromkeys([own, *others]))
-    numbers = {locale: _readable(texts[:_LOCALE_NUMBERS], number_reader(locale)) for locale in candidates}
-    countries = _countries(tables)
-    named = (
-        {locale: _readable(countries, country_reader(locale)) for locale in candidates}
-        if countries
-        else dict.fromkeys(candidates, 0)
-    )
-    best = max(candidates, key=lambda locale: (numbers[locale], named[locale], -candidates.index(locale)))
-    evidence = f"{numbers[best]} of {len(texts[:_LOCALE_NUMBERS])} numbers with a decimal mark are in {best} notation"
-    if not texts:
-        evidence = f"no number has a decimal mark; heading language: {language}"
-    if countries and named[best] > named["en_GB"]:
-        evidence += f", and {named[best]} of {len(countries)} countries"
-    return best, evidence
+def _unit_of_cells(found: _Numbers, measure: str) -> str:
+    """The unit of cells without one, by the most frequent unit of the others; empty if that is none or another measure."""
+    if not found.units:
+        return ""
+    word = found.units.most_common(1)[0][0].casefold().replace(".", "")
+    name = ALIASES.get(word, "")
+    return name if name and factor(name, unit_named(measure, {})) is not None else ""
 
 
-def _decimals(tables: Sequence[Cells]) -> list[str]:
-    return [
-        match[1].strip()
-        for _, rows in tables
-        for _, cells in rows[:_LOCALE_ROWS]
-        for cell in cells
-        if not isinstance(cell, Native)
-        and (match := _QUANTITY.fullmatch(cell.strip()))
-        and any(mark in cell for mark in ".,")
-    ]
+def _guards(values: Mapping[float, int], per: float) -> tuple[dict[str, Any], str]:
+    """The limits that outliers suggest, with a comment that shows them: negative numbers among positive ones, and 999 or 9999 for unknown.
+    Limits are in the unit of the mapping, `per` of which make one unit of the cells.
+    """
+    keys: dict[str, Any] = {}
+    remark = ""
+    total = sum(values.values())
+    negative = sorted(value for value in values if value < 0)
+    if negative and sum(values[value] for value in negative) * TOLERATED <= total:
+        keys["min"] = 0
+        remark += f"; {CHECK} min: {_outliers(negative, values)} below 0"
+    usual = sorted(value for value in values if not _is_nines(value))
+    nines = [value for value in values if _is_nines(value) and usual and value > 2 * usual[-1]]
+    if nines and sum(values[value] for value in nines) * TOLERATED <= total:
+        keys["max"] = _round_up(usual[-1] * per)
+        remark += f"; {CHECK} max: {_outliers(nines, values)}, above all others (at most {usual[-1]:g}): unknown?"
+    return keys, remark
 
 
-def _readable(texts: Sequence[str], read: Callable[[str], Any]) -> int:
-    return sum(not isinstance(read(text), CellProblem) for text in texts)
+def _is_nines(value: float) -> bool:
+    text = f"{value:g}"
+    return len(text) >= 3 and set(text) == {"9"}
 
 
-def _countries(tables: Sequence[Cells]) -> list[str]:
-    """The cells below headings that mean a country."""
-    return [
-        cells[position].strip()
-        for labels, rows in tables
-        for position, label in enumerate(labels)
-        if "country" in vocabulary().read(label).concepts
-        for _, cells in rows[:_LOCALE_ROWS]
-        if position < len(cells) and cells[position].strip()
-    ]
+def _outliers(found: Sequence[float], values: Mapping[float, int]) -> str:
+    count = sum(values[value] for value in found)
+    return f"{count} {'value' if count == 1 else 'values'} ({some(f'{value:g}' for value in found)})"
+
+
+def _round_up(value: float) -> int:
+    """The next round number: 483 becomes 500."""
+    step = 10 ** max(len(str(int(abs(value)))) - 1, 0)
+    return (int(value) // step + 1) * step

@@ -1,57 +1,79 @@
-"""Assigns the columns of a sheet to the fields of the interface, by the meaning of headings and help texts and by the values.
+"""Assigns the columns of a sheet to the fields of the interface, by what headings mean as a whole and by what the cells look like.
 
-Owns: the score of a column for a field, the assignment, the probable operation of a sheet, and the milestone columns. Column sets turn
-each filled milestone into an event. Fields are identified by meaning, kind and named values in the contract; this module contains no
-field names.
+Owns: the score of a column for a field, the assignment with the highest sum of scores, and the reasons to doubt a pair. A heading that only
+contains a field's word (`Weight class`, `Email consent`) is no match, and cells that cannot be the field's values exclude it. Fields are
+identified by meaning, kind and named values in the contract; this module contains no field names.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
-from loadsheet.contract import DATE_SHAPES, WRITES, Action, Field, Kind, Operation, Record, When
-from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_types import CHECK, Guess, Reading, vocabulary, words_of
-from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
+from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
+from loadsheet.mapping_tools.column_types import currency_code
+from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column
+from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, vocabulary
 
-_SOFT = frozenset(
-    {"code", "current", "customer", "id", "reference", "first", "moment", "company", "early", "count", "milestone"}
-)
-_SIDES = frozenset({"pickup", "delivery"})
-_HARD = frozenset(
-    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "unused"}
-)  # a heading and a field have both or neither
-_PLANNED = frozenset({"moment", "estimated", "early", "late"})  # headings of planned moments, not of events
+_PARTIES = frozenset({"sender", "receiver"})
 _TIMES = frozenset({"early", "late", "moment"})
-_NAMED_IN_WORDS = frozenset({"company", "contact", "city", "province", "location", "address", "pickup", "delivery"})
-_MADE_OF_DIGITS = frozenset({"postal", "phone", "id", "reference"})
-_LEAST = 0.3
-_SET_LABEL = "{set}"  # placeholder in a heading for the word of each set
-_SET_LEAST = 2  # a single date is a moment of the record
-_EVENTS = 3  # milestones with dates in a tracking sheet
-_MANY = 8  # fields with a column in a sheet of whole records, not of changes
-_VERBS = {
-    Action.DELETE: {"delete", "deletes", "deleted", "cancel", "cancelled", "cancellations", "withdrawal", "withdrawals", "storno", "anulacion", "annulation"},
-    Action.UPDATE: {"update", "updates", "change", "changes", "amend", "anderung", "anderungen", "modif", "cambios", "wijziging"},
-    Action.QUOTE: {"quote", "quotes", "offer", "offers", "angebot", "angebote", "offerte", "devis", "cotizacion"},
-    Action.CONFIRM: {"confirm", "confirmation", "confirmations", "award", "awards", "zuschlag"},
-    Action.STATUS: {"status", "events", "event", "tracking", "milestones", "statut", "estado"},
-    Action.CREATE: {"orders", "new", "lanes", "tender", "auftrage", "commandes", "pedidos", "create"},
-}  # fmt: skip
+_EXACT = frozenset(
+    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "payer", "contact", "email", "phone"}
+)  # a heading and a field have both or neither
+_PLANNED = frozenset({"estimated"})  # the only moments, where a record has no others
+_NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
+_FREE = frozenset(
+    {
+        "code",
+        "current",
+        "customer",
+        "sender",
+        "receiver",
+        "id",
+        "reference",
+        "first",
+        "moment",
+        "early",
+        "count",
+        "milestone",
+        "package",
+    }
+)
+"""Concepts that a heading may add without meaning something else."""
+
+_NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
+_PIECES = frozenset({"package"})  # of a number: of packages, which headings call quantity as well
+_PLACES = frozenset({"city", "location"})  # headings use the one for the other
+_MOMENT = frozenset({"moment"})
+_PROBABLY = {
+    "delivery": frozenset({"customer"}),
+    "pickup": frozenset({"supplier"}),
+}  # headings that mostly name these companies
+_IMPLIED = 0.88  # of the score: the sheet names no side, and goods are delivered
+_CODES_MOST = 25  # different codes
+_NO_PAIR = -9.0  # score of a column for a field that it cannot fill
+_LEAST = 0.4
+_CLOSE = 0.08  # scores of two columns that fit one field alike
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A field that a column may fill: its path pattern, its required and optional concepts, and whether it is needed."""
+    """A field that a column may fill. `what` are the concepts of its own, `side` the pickup or delivery, `whole` all its concepts. `context` are
+    concepts that the headings of its list may add, `exact` those that a heading has only if the field has them.
+    """
 
     path: str
     field: Field
-    core: frozenset[str]
-    soft: frozenset[str]
+    what: frozenset[str]
+    side: str
+    whole: frozenset[str]
+    context: frozenset[str]
     needed: bool
     in_list: bool
     is_key: bool
+    subject: str
+    exact: frozenset[str]
 
 
 class Filled(NamedTuple):
@@ -65,25 +87,22 @@ class Filled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An operation with the columns that fill its fields, by path pattern, and a total to compare operations by."""
+    """An operation with the columns that fill its fields, by path pattern."""
 
     operation: Operation
     filled: dict[str, Filled]
-    total: float
+
+    @property
+    def total(self) -> float:
+        """The sum of the scores."""
+        return sum(found.score for found in self.filled.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Sets:
-    """The sets of a table: the code of each heading, and the two columns that read the sets."""
-
-    codes: dict[str, str]
-    at: Column
-    event: Column
-
-
+@cache
 def meaning(field: Field) -> frozenset[str]:
-    """The concepts of a field, from the help text of the contract."""
-    return vocabulary().read(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
+    """The concepts of a field, from the help text of the contract. The identification of a party belongs to no side."""
+    concepts = reading_of(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
+    return concepts - SIDES if concepts & _PARTIES else concepts
 
 
 def is_needed(field: Field, operation: Operation) -> bool:
@@ -91,190 +110,37 @@ def is_needed(field: Field, operation: Operation) -> bool:
     return field.when is When.ALWAYS or (operation.creates and field.when is When.ON_CREATE)
 
 
-def milestones(sheet: Sheet) -> list[Column]:
-    """The columns with the time of an event."""
-    return [
-        column
+def match(sheets: Sequence[Sheet], operation: Operation, main: int = -1, lines: int = -1) -> Match:
+    """The columns that fill the fields of an operation, each column and each field once. With `main`, only the columns of that sheet fill
+    the record, and if there is a sheet with `lines`, its columns fill the lists and add up to totals.
+    """
+    columns = [
+        (number, column)
+        for number, sheet in enumerate(sheets)
         for column in sheet.columns
-        if column.concepts & {"milestone"}
-        and not column.concepts & _PLANNED
-        and column.guess.type in {"datetime", "date"}
+        if main < 0 or number in (main, lines)
     ]
-
-
-def best_operation(sheets: Sequence[Sheet]) -> list[Match]:
-    """The possible operations of the sheets, the most likely first."""
-    return sorted((match(sheets, operation) for operation in WRITES), key=lambda found: -found.total)
-
-
-def match(sheets: Sequence[Sheet], operation: Operation) -> Match:
-    """The columns that fill the fields of an operation: the best pairs first, each column and each field once."""
     targets = list(_targets(operation.record, operation))
-    columns = [(number, column) for number, sheet in enumerate(sheets) for column in sheet.columns]
-    filled = _assigned(columns, targets)
-    return Match(operation, filled, _total(operation, filled, sheets))
+    if lines < 0:
+        return Match(operation, _assigned(columns, _wanted(targets, columns)))
+    of_lines = [one for one in columns if one[0] == lines]
+    filled = _assigned(of_lines, [target for target in targets if target.in_list])
+    used = {found.column for found in filled.values()}
+    totals = [one for one in of_lines if one[1].guess.type in NUMBERS and one[1] not in used]
+    record = [target for target in targets if not target.in_list]
+    own = _assigned([one for one in columns if one[0] == main], record)
+    open_ = [target for target in record if target.path not in own and target.field.kind is Kind.NUMERIC]
+    return Match(operation, own | _assigned(totals, open_) | filled)
 
 
 def best_columns(
     columns: Sequence[Column], record: Record, operation: Operation, context: frozenset[str]
 ) -> dict[str, Column]:
-    """The columns that fill the fields of one record within another, by the fields' names: the best pairs first, each once. `context` are
-    concepts that all of these columns may also have.
+    """The columns that fill the fields of one record within another, by the fields' names, each once. `context` are concepts that all of
+    these columns may also have.
     """
     targets = list(_targets(record, operation, context=context, in_list=True))
     return {path: found.column for path, found in _assigned([(0, column) for column in columns], targets).items()}
-
-
-def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
-    """The columns, with the numbers of their sheets, that fill these fields: the best pairs first, each column and each field once."""
-    pairs = [
-        (score, number, column, target)
-        for number, column in columns
-        for target in targets
-        if (score := _score(column, target)) >= _LEAST
-    ]
-    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2].position))
-    found: dict[str, Filled] = {}
-    used: set[int] = set()
-    for score, number, column, target in pairs:
-        if target.path not in found and id(column) not in used:
-            found[target.path] = Filled(number, column, score, _doubt(column, target))
-            used.add(id(column))
-    return found
-
-
-def _targets(
-    record: Record,
-    operation: Operation,
-    path: str = "",
-    context: frozenset[str] = frozenset(),
-    *,
-    in_list: bool = False,
-) -> Iterator[Target]:
-    for field in record.fields:
-        here = f"{path}.{field.name}" if path else field.name
-        concepts = meaning(field)
-        if field.record is not None:
-            is_list = field.kind is Kind.ARRAY
-            if not is_list or any(inner.when is When.ALWAYS for inner in field.record.fields):
-                below = frozenset() if is_list else concepts
-                yield from _targets(
-                    field.record,
-                    operation,
-                    f"{here}[]" if is_list else here,
-                    concepts | context if is_list else below,
-                    in_list=in_list or is_list,
-                )
-        elif field.when is not When.LISTED and field.kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES) and concepts:
-            is_key = not path and field.name in record.key
-            subject = frozenset({operation.subject})
-            soft = _SOFT if is_key else _SOFT | subject
-            whole = concepts if in_list else concepts | context
-            core = (subject & concepts if is_key else whole - soft) or whole
-            yield Target(here, field, core, soft | context, is_needed(field, operation), in_list, is_key)
-
-
-def _score(column: Column, target: Target) -> float:
-    """How well a column fits a field, 0 to about 1.5; 0 where its values cannot fill it."""
-    if not _type_fits(column, target.field):
-        return 0.0
-    label = column.concepts
-    recognised = _named_values(column, target.field)
-    hits = len(label & target.core)
-    if not hits and recognised < 0.5:
-        return 0.0
-    if (label ^ (target.core | target.soft)) & _HARD & (label | target.core):
-        return 0.0
-    if label & _SIDES and target.core & _SIDES and not label & target.core & _SIDES:
-        return 0.0
-    telling = target.core - _SIDES - _TIMES
-    if telling and not telling & label and recognised < 0.5:
-        return 0.0  # the concept "delivery" alone does not make it the city
-    missed = len(target.core - label)
-    surplus = len(label - target.core - target.soft - _of_lines(target))
-    score = hits / (hits + missed + 0.7 * surplus + 0.1 * len(column.reading.unknown)) if hits else 0.0
-    score += 0.05 * len(label & meaning(target.field) & target.soft)
-    score += 0.4 * recognised if recognised else -0.3 * bool(target.field.known)
-    score += 0.1 * (target.is_key and "id" in label)  # prefer an order's number to its customer
-    score += 0.1 * target.needed + 0.06 * ("delivery" in target.core and not label & _SIDES)
-    return max(score, 0.0)
-
-
-def _of_lines(target: Target) -> frozenset[str]:
-    """The concepts that any heading in a list of packages may add: `Ware / Anzahl`."""
-    lines = frozenset({"item", "package"})
-    return lines if target.in_list and target.core - lines else frozenset()
-
-
-def _named_values(column: Column, field: Field) -> float:
-    """The share of distinct values that match a value named by the interface."""
-    if not field.known or column.guess.type != "text":
-        return 0.0
-    distinct = set(column.filled)
-    if not distinct or len(distinct) > 25:
-        return 0.0
-    meant = sum(bool(vocabulary().value_meant(value, field.known)) for value in distinct)
-    return meant / len(distinct)
-
-
-def _type_fits(column: Column, field: Field) -> bool:
-    kind, found = field.kind, column.guess.type
-    if kind is Kind.NUMERIC:
-        return found in {"integer", "decimal", "quantity"}
-    if kind in DATE_SHAPES:
-        return found in {"datetime", "date"} or (kind is Kind.TIME and found == "time")
-    if kind is Kind.FLAG:
-        return found == "yesno"
-    if kind is Kind.TIMEZONE or "timezone" in meaning(field):
-        return found == "timezone"
-    if field.known:
-        return found == "text" and not column.holds_moments
-    return found in {"text", "country", "currency", "integer", "decimal"} and _words_fit(column, meaning(field))
-
-
-def _words_fit(column: Column, concepts: frozenset[str]) -> bool:
-    """Whether the cells suit the meaning of a text field: no dates as names, no numbers as companies or places."""
-    if concepts & _MADE_OF_DIGITS or "moment" in concepts:
-        return True
-    if "item" in concepts and column.guess.type in {"decimal", "quantity"}:
-        return False
-    return not column.holds_moments and not (concepts & _NAMED_IN_WORDS and column.holds_numbers)
-
-
-def _doubt(column: Column, target: Target) -> str:
-    """The reason to doubt that a heading matches its field; empty if there is none."""
-    surplus = column.concepts - target.core - target.soft - meaning(target.field) - _of_lines(target)
-    words = [word for word in column.reading.unknown if isinstance(currency_reader()(word.upper()), CellProblem)]
-    if words:
-        return f'what is "{" ".join(words)}" in the heading?'
-    if surplus:
-        return f"the heading also mentions {' and '.join(sorted(surplus))}"
-    if missing := target.core - column.concepts - _SIDES - _TIMES - _of_lines(target) - {"total"}:
-        return f"the heading does not mention {' and '.join(sorted(missing))}"
-    return "the heading does not mention the pickup" if "pickup" in target.core - column.concepts else ""
-
-
-def _total(operation: Operation, filled: dict[str, Filled], sheets: Sequence[Sheet]) -> float:
-    total = sum(found.score for found in filled.values())
-    keys = [name for name in operation.record.key if name in filled]
-    total += 1.5 if operation.record.key[0] in keys else -4
-    total -= 0.35 * sum(is_needed(field, operation) and field.name not in filled for field in operation.record.fields)
-    columns = sum(len(sheet.columns) for sheet in sheets)
-    many = len(filled) >= _MANY
-    total += {
-        Action.CREATE: 5.0 if many else -2.0,
-        Action.UPDATE: 0.0 if many else 1.5,
-        Action.DELETE: 2.0 if columns <= 2 else -4.0,
-    }.get(operation.action, 0.0)
-    if operation.action is Action.STATUS and (events := max(len(milestones(sheet)) for sheet in sheets)) >= _EVENTS:
-        total += 2.0 * events
-    words = {word for sheet in sheets for text in (sheet.path.stem, sheet.title) for word in words_of(text)}
-    total += 3.0 * bool(words & _VERBS.get(operation.action, set()))
-    subjects = {word for word in words if word.startswith(operation.subject)}
-    return total + 0.5 * bool(subjects)
-
-
-# ---- milestone columns: a date under each event that has happened (`Picked up`, `Arrived`) ----
 
 
 def code_of_event(fields: Sequence[Field]) -> Field | None:
@@ -288,57 +154,340 @@ def says_event(operation: Operation, filled: Container[str]) -> bool:
     return any(field.name in filled for field in fields if "status" in meaning(field) and field.kind not in DATE_SHAPES)
 
 
-def in_sets(match: Match, sheets: Sequence[Sheet], main: int) -> tuple[Match, Sheet, Sets | None]:
-    """The match and the main sheet with the milestone columns combined into sets. Both are unchanged if the sheet has no such columns,
-    another column gives the event, or the operation has no events.
+# ---- targets ----
+
+
+def _targets(
+    record: Record,
+    operation: Operation,
+    path: str = "",
+    context: frozenset[str] = frozenset(),
+    *,
+    in_list: bool = False,
+) -> Iterator[Target]:
+    planned = frozenset[str]().union(*(meaning(field) for field in operation.record.fields))
+    for field in record.fields:
+        here = f"{path}.{field.name}" if path else field.name
+        concepts = meaning(field)
+        if field.record is not None:
+            is_list = field.kind is Kind.ARRAY
+            if not is_list or any(inner.when is When.ALWAYS for inner in field.record.fields):
+                yield from _targets(
+                    field.record,
+                    operation,
+                    f"{here}[]" if is_list else here,
+                    concepts | context,
+                    in_list=in_list or is_list,
+                )
+        elif field.when is not When.LISTED and field.kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES) and concepts:
+            is_key = not path and record.key[:1] == (field.name,)
+            whole = concepts if in_list else concepts | context
+            side = next(iter(whole & SIDES), "")
+            what = frozenset({operation.subject}) & concepts if is_key else frozenset[str]()
+            what = what or whole - SIDES - _TIMES - (_FREE - _PIECES) - {operation.subject, "total"}
+            if not what and not side:
+                what = whole - _TIMES - {"total"} or whole
+            needed = is_needed(field, operation)
+            exact = _EXACT if _PLANNED & planned else _EXACT - _PLANNED
+            yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject, exact)
+
+
+def _wanted(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
+    """The targets without lists that no column is for: a weight without a kind or an item is one of the record, not of a package, unless other
+    columns are of packages alone, such as their length. Where there are packages, a total has to be called one.
     """
-    sheet = sheets[main]
-    fields = match.operation.record.fields
-    code, moment = (
-        code_of_event(fields),
-        next((field for field in fields if {"status", "moment"} <= meaning(field) and field.kind in DATE_SHAPES), None),
-    )
-    found = milestones(sheet)
-    is_status = match.operation.action is Action.STATUS
-    if (
-        not is_status
-        or code is None
-        or moment is None
-        or len(found) < _SET_LEAST
-        or says_event(match.operation, match.filled)
+    totals = frozenset[str]().union(*(target.whole for target in targets if not target.in_list))
+    telling = [target for target in targets if target.in_list and (target.needed or _is_of_lines(target, totals))]
+    if not any(_score(column, target) >= _LEAST for _, column in columns for target in telling):
+        return [target for target in targets if not target.in_list]
+    return [
+        replace(target, what=target.what | {"total"}) if "total" in target.whole and not target.in_list else target
+        for target in targets
+    ]
+
+
+def _is_of_lines(target: Target, of_record: frozenset[str]) -> bool:
+    """Whether a field of a list, a number or a flag, has nothing like it in the record."""
+    return target.field.kind in (Kind.NUMERIC, Kind.FLAG) and not target.what & (of_record | {"quantity"})
+
+
+# ---- the score of a pair ----
+
+
+def _score(column: Column, target: Target) -> float:
+    """How well a column fits a field, 0 to about 1.5; 0 where its heading means something else or its cells cannot fill it."""
+    label = column.concepts
+    if label & _NEVER or not _type_fits(column, target.field) or (evidence := _evidence(column, target)) < 0:
+        return 0.0
+    if (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
+        return 0.0
+    own = label & SIDES
+    if (target.side and own and target.side not in own) or (
+        target.side == "pickup" and not own and label not in (_MOMENT, _PROBABLY["pickup"])
     ):
-        return match, sheet, None
-    at, event = _at(found), _event(found)
-    rest = tuple(column for column in sheet.columns if all(column is not milestone for milestone in found))
-    kept = {
-        path: filled
-        for path, filled in match.filled.items()
-        if path != moment.name and (filled.sheet != main or all(filled.column is not milestone for milestone in found))
+        return 0.0
+    likeness = _likeness(label, target, recognised=evidence)
+    if not likeness:
+        return 0.0
+    extra = _extra(column, target)
+    score = likeness - 0.25 * len(extra) - 0.12 * min(len(column.reading.unknown), 3)
+    score *= _IMPLIED if target.side and not own else 1.0
+    score += 0.2 * evidence + 0.04 * len(label & target.whole - target.what) + 0.05 * target.needed
+    score += 0.06 * (target.subject in label) + 0.1 * (target.is_key and "id" in label) - 0.05 * ("customer" in label)
+    return max(score, 0.0)
+
+
+def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> float:
+    """How much of the field the heading names, 0 to 1."""
+    if label == _MOMENT and target.field.kind in DATE_SHAPES:
+        return _of_a_bare_date(target)
+    if not target.what:  # a moment of one side
+        return 1.0 if target.side in label else 0.0
+    if target.field.kind is Kind.NUMERIC and (share := _of_pieces(label, target)):
+        return share
+    named = label & target.what
+    if named == target.what:
+        return 1.0
+    return 0.7 if named - _FREE else _implied(label, target, recognised=recognised)
+
+
+def _of_a_bare_date(target: Target) -> float:
+    """How probably the only date of a record is this one: mostly that of the pickup."""
+    if target.what:
+        return 0.5
+    first = target.side == "pickup" and "late" not in target.whole
+    return (0.7 if target.needed else 0.5) if first else 0.0
+
+
+def _of_pieces(label: frozenset[str], target: Target) -> float:
+    """Whether a number of packages or pieces is meant, where headings use each other's words."""
+    if target.what - {"total"} == _PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
+        return 0.8
+    return 0.7 if target.what == {"quantity"} and "package" in label and not label & {"quantity", "type"} else 0.0
+
+
+def _implied(label: frozenset[str], target: Target, *, recognised: float) -> float:
+    """How much of a field is meant by a heading that does not name it."""
+    others = label - SIDES - _TIMES - _FREE - {"company", "location"}
+    if target.what != {"company"}:
+        return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
+    if label and label == _PROBABLY.get(target.side):
+        return 0.7
+    is_name = target.side in label and not others and "moment" not in label  # `Consignee` alone is the name
+    return 0.95 if target.side and is_name else 0.0
+
+
+def _extra(column: Column, target: Target) -> frozenset[str]:
+    """The concepts of a heading that the field does not have."""
+    lines = frozenset({"item", "package", "each"}) if target.in_list else frozenset[str]()
+    allowed = target.whole | target.context | _FREE | lines | {target.subject} | (_PLANNED - target.exact)
+    if target.field.kind is Kind.NUMERIC:
+        allowed |= {"total"}
+    if target.is_key:
+        allowed -= {"package"}
+    if target.what == {"company"}:
+        allowed |= _PROBABLY.get(target.side, frozenset())
+    if allowed & _PLACES:
+        allowed |= _PLACES
+    return column.concepts - allowed
+
+
+def _type_fits(column: Column, field: Field) -> bool:
+    kind, found = field.kind, column.guess.type
+    if kind is Kind.NUMERIC:
+        return found in NUMBERS and (found == "quantity") <= bool(meaning(field) & column.concepts)
+    if kind in DATE_SHAPES:
+        return found in MOMENTS or (kind is Kind.TIME and found == "time")
+    if kind is Kind.FLAG:
+        return found == "yesno"
+    if kind is Kind.TIMEZONE or "timezone" in meaning(field):
+        return found == "timezone"
+    return found in {"text", "country", "currency", "integer", "decimal", "yesno"}
+
+
+def _evidence(column: Column, target: Target) -> float:
+    """What the cells say about a field: 1 proves it, 0 is silent, below 0 excludes it."""
+    field = target.field
+    if field.kind in (Kind.NUMERIC, Kind.FLAG, Kind.TIMEZONE) or field.kind in DATE_SHAPES:
+        return 0.0
+    if field.known:
+        return _named_values(column, target)
+    return _of_text(column, target) if column.filled else 0.0
+
+
+def _of_text(column: Column, target: Target) -> float:
+    concepts = meaning(target.field)
+    looked = next((look(column) for concept, look in _LOOKED_AT.items() if concept in concepts), None)
+    if looked is not None:
+        return looked
+    if column.holds_moments or column.cells.looks & {"email", "url"}:
+        return -1.0
+    if target.is_key:
+        return _identity(column)
+    return 0.0 if concepts & {"id", "rate", "value"} else _of_words(column, concepts)
+
+
+def _as_digits(column: Column, look: str) -> float:
+    return 1.0 if look in column.cells.looks else 0.0 if column.cells.has_digits else -1.0
+
+
+def _as_type(column: Column, type_: str) -> float:
+    if column.guess.type == type_:
+        return 1.0
+    return 0.0 if type_ in column.concepts and column.guess.type == "text" else -1.0
+
+
+_LOOKED_AT: dict[str, Callable[[Column], float]] = {
+    "moment": lambda column: 0.5 if column.guess.type in {*MOMENTS, "time"} or column.holds_moments else -1.0,
+    "email": lambda column: 1.0 if "email" in column.cells.looks else -1.0,
+    "phone": lambda column: _as_digits(column, "phone"),
+    "postal": lambda column: _as_digits(column, "postal"),
+    "country": lambda column: _as_type(column, "country"),
+    "currency": lambda column: _as_type(column, "currency"),
+    "latitude": lambda column: 0.5 if column.guess.type in NUMBERS else -1.0,
+    "longitude": lambda column: 0.5 if column.guess.type in NUMBERS else -1.0,
+}
+"""What the cells say about a field with one of these concepts; the first counts."""
+
+
+def _of_words(column: Column, concepts: frozenset[str]) -> float:
+    """Whether the cells are names, places or other words, as these concepts need them."""
+    if column.guess.type in {"decimal", "yesno"}:
+        return -1.0
+    if "address" in concepts:
+        return (
+            0.3
+            if column.cells.has_digits and "digits" not in column.cells.looks
+            else -1.0
+            if column.holds_numbers
+            else 0.0
+        )
+    if "company" in concepts and "words" not in column.cells.looks:
+        return -1.0
+    if concepts & (_NAMES | {"item"}):
+        return -1.0 if column.holds_numbers else 0.3 if "words" in column.cells.looks else 0.0
+    return 0.0
+
+
+def _identity(column: Column) -> float:
+    """Whether the cells identify records: codes or numbers without a fraction, most of them different."""
+    if column.guess.type in {"decimal", "yesno", "country", "currency"} or len(column.cells.values) < 2 < column.filled:
+        return -1.0
+    is_code = bool(column.cells.looks & {"code", "digits"})
+    return 0.3 * is_code + 0.4 * len(column.cells.values) / max(column.filled, 1)
+
+
+def _named_values(column: Column, target: Target) -> float:
+    """The share of distinct values that match a value named by the interface; below 0 if none does, unless the heading of a list names the
+    field and the values are few: then they are the sender's own codes.
+    """
+    texts, known = column.cells.shown, target.field.known
+    if (
+        not texts
+        or len(texts) > _CODES_MOST
+        or column.guess.type not in {"text", "country", "currency"}
+        or column.holds_moments
+    ):
+        return -1.0
+    if meant := sum(bool(vocabulary().value_meant(text, known)) for text in texts):
+        return meant / len(texts)
+    named = column.concepts & target.what - {"type"}
+    return 0.0 if target.in_list and named and not _extra(column, target) else -1.0
+
+
+# ---- the assignment ----
+
+
+def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) -> dict[str, Filled]:
+    """The columns, with the numbers of their sheets, that fill these fields: the pairs with the highest sum of scores."""
+    scores = {
+        (place, goal): score
+        for place, (_, column) in enumerate(columns)
+        for goal, target in enumerate(targets)
+        if (score := _score(column, target)) >= _LEAST
     }
-    kept[code.name] = Filled(
-        main, event, 1.0, "the codes are the headings; replace them with the codes of the exchange"
+    found: dict[str, Filled] = {}
+    for place, goal in sorted(best_pairs(scores).items(), key=lambda pair: pair[1]):
+        number, column = columns[place]
+        rivals = [
+            columns[other][1]
+            for (other, same), score in scores.items()
+            if same == goal and other != place and score > scores[place, goal] - _CLOSE and columns[other][0] == number
+        ]
+        doubt = _doubt(column, targets[goal], columns) or _rival(rivals)
+        found[targets[goal].path] = Filled(number, column, scores[place, goal], doubt)
+    return found
+
+
+def best_pairs(scores: Mapping[tuple[int, int], float]) -> dict[int, int]:
+    """The assignment of places to goals with the highest sum (the Hungarian method), each place and each goal at most once."""
+    places = sorted({place for place, _ in scores})
+    goals = sorted({goal for _, goal in scores})
+    blanks = [0.0] * len(places)  # a goal for each place that means no field
+    cost = [[-scores.get((place, goal), _NO_PAIR) for goal in goals] + blanks for place in places]
+    of_goal = _cheapest(cost, len(goals) + len(places))
+    return {places[of_goal[goal]]: goals[goal] for goal in range(len(goals)) if of_goal[goal] >= 0}
+
+
+def _cheapest(cost: Sequence[Sequence[float]], width: int) -> list[int]:
+    """For each of `width` goals the row that takes it (-1: none), so that the sum of costs is least. Each row takes one goal, by the shortest
+    path that augments the assignment of the rows before it; potentials keep reduced costs at or above 0.
+    """
+    of_goal, potential, price = [-1] * (width + 1), [0.0] * len(cost), [0.0] * (width + 1)
+    for row in range(len(cost)):
+        of_goal[width], at = row, width
+        least, way, done = [float("inf")] * width, [width] * width, [False] * (width + 1)
+        while of_goal[at] >= 0:
+            done[at], own = True, of_goal[at]
+            for goal in range(width):
+                reduced = cost[own][goal] - potential[own] - price[goal]
+                if not done[goal] and reduced < least[goal]:
+                    least[goal], way[goal] = reduced, at
+            onward = min((goal for goal in range(width) if not done[goal]), key=least.__getitem__)
+            step = least[onward]
+            for goal in range(width + 1):
+                if done[goal]:
+                    potential[of_goal[goal]] += step
+                    price[goal] -= step
+                elif goal < width:
+                    least[goal] -= step
+            at = onward
+        while at != width:
+            of_goal[at], at = of_goal[way[at]], way[at]
+    return of_goal
+
+
+# ---- doubts ----
+
+
+def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]) -> str:
+    """The reason to doubt that a heading matches its field; empty if there is none."""
+    words = [word for word in column.reading.unknown if not currency_code(word)]
+    extra, missing = _extra(column, target), target.what - column.concepts - {"company", "type"}
+    no_country = "country" in meaning(target.field) and column.guess.type != "country"
+    reasons: tuple[tuple[object, str], ...] = (
+        (words, f'what is "{" ".join(words)}" in the heading?'),
+        (extra, f"the heading also mentions {' and '.join(sorted(extra))}"),
+        (missing, f"the heading does not mention {' and '.join(sorted(missing))}"),
+        (
+            column.concepts in _PROBABLY.values() and not target.is_key,
+            f"the {' and '.join(column.concepts)} may not be the company of the {target.side}",
+        ),
+        (not column.filled, "all its cells are blank"),
+        (column.concepts == _MOMENT, "the heading does not say which date"),
+        (
+            target.side and not column.concepts & SIDES and _is_sided(target, columns),
+            f"the heading does not mention the {target.side}, other headings do",
+        ),
+        (no_country, "most of the values are no countries in this language"),
     )
-    kept[moment.name] = Filled(main, at, 1.0)
-    codes = {column.label: "_".join(words_of(column.label)).upper() for column in found}
-    sets = Sets(codes, at, event)
-    return Match(match.operation, kept, match.total), replace(sheet, columns=(*rest, at, event)), sets
+    return next((text for holds, text in reasons if holds), "")
 
 
-def _at(found: Sequence[Column]) -> Column:
-    """One column with the moments of all milestones."""
-    cells = tuple(
-        next((cell for cell in row if cell.strip()), "")
-        for row in zip(*(column.cells for column in found), strict=True)
-    )
-    formats = list(dict.fromkeys(format_ for column in found for format_ in column.guess.keys.get("formats", [])))
-    evidence = f"{sum(len(column.filled) for column in found)} values under {len(found)} headings"
-    remarks = [note for column in found for note in column.guess.evidence.split("; ")[1:] if CHECK in note]
-    guess = Guess("datetime", {"formats": formats} if formats else {}, "; ".join([evidence, *remarks]))
-    return Column(
-        _SET_LABEL, -1, cells, Reading(frozenset({"status", "moment"}), (), found[0].reading.languages), guess
-    )
+def _is_sided(target: Target, columns: Sequence[tuple[int, Column]]) -> bool:
+    """Whether other headings name a side for the same kind of field."""
+    return any(column.concepts & SIDES and target.what and target.what <= column.concepts for _, column in columns)
 
 
-def _event(found: Sequence[Column]) -> Column:
-    reading = Reading(frozenset({"status", "code"}), (), found[0].reading.languages)
-    return Column("event", -2, found[0].cells, reading, Guess("text", {}, "the code of the set"))
+def _rival(rivals: Sequence[Column]) -> str:
+    return f"{' and '.join(column.label for column in rivals[:2])} could fill it as well" if rivals else ""

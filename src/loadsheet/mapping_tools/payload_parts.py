@@ -1,25 +1,23 @@
 """Parts of the payload of a draft: its lines of YAML, nested lists, and moments in two columns.
 
-Owns: values as YAML on one line, the unused columns about package contents and parties, and the time column of a date column
+Owns: the unused columns about package contents and parties, and the time column of a date column
 (`Ladedatum` and `Ladezeit`). Fields and roles are identified by their meaning in the contract.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loadsheet.contract import Field, Record
-from loadsheet.mapping_tools.column_types import vocabulary
 from loadsheet.mapping_tools.field_matching import best_columns, meaning
 from loadsheet.mapping_tools.suggest import Draft, DraftColumn, DraftTable
+from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
 from loadsheet.reading import Native
 
 _Found = list[tuple[Field, DraftColumn]]
 
 _CONTACTS = frozenset({"contact", "phone", "email", "payer"})
 _ROLES = ("payer", "carrier", "pickup", "delivery")  # the first one in the heading; the last is the default
-_OF_A_MOMENT = frozenset({"pickup", "delivery", "early", "late"})  # concepts that distinguish the moments of a record
 
 
 class Line(NamedTuple):
@@ -42,35 +40,6 @@ class Payload:
     zone: str = ""
     zone_column: DraftColumn | None = None
     zone_remark: str = ""
-
-
-def scalar(value: Any) -> str:
-    """A value as YAML on one line. Texts are quoted where YAML could read them as another type."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{scalar(str(key))}: {scalar(inner)}" for key, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(scalar(inner) for inner in value) + "]"
-    text = str(value)
-    if isinstance(value, int) or _is_plain(text):
-        return text
-    return json.dumps(text.replace("\n", " ").replace("\t", " "), ensure_ascii=False)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether a text may stand without quotes in a flow mapping."""
-    if (
-        not text
-        or text != text.strip()
-        or text.casefold() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~"}
-    ):
-        return False
-    if not text[0].isalpha() or any(mark in text for mark in ":#,[]{}&*!|>'\"%@`\\\n\t"):
-        return False
-    return text.isprintable()
 
 
 # ---- package contents and parties ----
@@ -138,17 +107,20 @@ def _entry(texts: Sequence[str], depth: int) -> list[tuple[int, str]]:
 # ---- dates with the time of day in another column ----
 
 
-def clock_of(draft: Draft, day: DraftColumn) -> DraftColumn | None:
-    """The unused column with the times of a date column; None if there is none, or the dates include their times."""
-    if day.keys.get("type") != "datetime" or _has_clock(day):
+def clock_of(draft: Draft, day: DraftColumn, *, late: bool = False) -> DraftColumn | None:
+    """The unused column with the times of a date column, or with `late` those of the end of its window; None if there is none, or the dates
+    include their times.
+    """
+    if day.keys.get("type") not in ("datetime", "date") or _has_clock(day):
         return None
-    moment = day.column.concepts & _OF_A_MOMENT
+    ends = late or "late" in day.column.concepts
     alike = (
         clock
         for clock in draft.unused
         if clock.table is day.table
         and clock.keys.get("type") == "time"
-        and clock.column.concepts & _OF_A_MOMENT == moment
+        and clock.column.concepts & SIDES == day.column.concepts & SIDES
+        and ("late" in clock.column.concepts) == ends
     )
     return next(alike, None)
 
@@ -156,7 +128,7 @@ def clock_of(draft: Draft, day: DraftColumn) -> DraftColumn | None:
 def join_clock(draft: Draft, day: DraftColumn, clock: DraftColumn) -> None:
     """Prepare both columns for the expression: the date without a time, the time column marked as used."""
     day.keys["type"] = "date"
-    if not day.nullable and len(clock.column.filled) == len(clock.column.cells):
+    if not day.nullable and clock.column.filled == clock.column.rows:
         clock.keys["required"], clock.nullable = True, False
     draft.use(clock)
 
@@ -175,5 +147,5 @@ def _has_clock(day: DraftColumn) -> bool:
     formats = day.keys.get("formats", [])
     if any("%H" in format_ or "%I" in format_ for format_ in formats):
         return True
-    natives = (cell for cell in day.column.filled if isinstance(cell, Native) and cell.kind == "datetime")
+    natives = (cell for cell in day.column.cells.values if isinstance(cell, Native) and cell.kind == "datetime")
     return any(not cell.endswith(" 00:00:00") for cell in natives)

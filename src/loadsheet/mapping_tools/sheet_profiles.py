@@ -1,29 +1,24 @@
-"""The profile of a sheet: the begin and end of its table, its columns, and a guess for the values of each column.
+"""The profile of a sheet: where its table begins and ends, and its columns with the evidence of their cells.
 
 Owns: detection of the heading rows, joining of labels over two or three rows (`Abholung / Datum`), and detection of rows outside the
-table: total rows, and notes below the last row.
+table: total rows, and notes below the last row. A row of values is never taken as a heading: a file without headings, and a form, is
+refused.
 """
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet.mapping.words import ALIASES
-from loadsheet.mapping_tools.column_types import (
-    CHECK,
-    MEASURES,
-    Guess,
-    Reading,
-    guess_type,
-    locale_by,
-    vocabulary,
-    words_of,
-)
+from loadsheet.mapping_tools.column_types import countries_read, guess_type
+from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of
+from loadsheet.mapping_tools.notation_guesses import locale_of, shapes_of_numbers
+from loadsheet.mapping_tools.vocabulary import SIDES, Reading, reading_of, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading import SUM_WORDS, Layout, Native, Top, WantedColumn, fold, open_tables
 from loadsheet.reading.header import BETWEEN
@@ -33,56 +28,36 @@ from loadsheet.settings import Settings
 
 ROWS_READ = 20_000  # enough for a guess; the evidence gives the number of values
 _BRACKETS = re.compile(r"[(\[]([^)\]]+)[)\]]")
-_A_MOMENT = re.compile(
-    r"[0-9]{1,4}[./-][0-9]{1,2}[./-]([0-9]{1,4}\b.*)?|[0-9]{1,2}:[0-9]{2}.*|[0-9]{8}T.*|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}\b.*"
+_YES_OR_NO = re.compile(
+    r"[(\[ ]*\b([yjosts] ?/ ?n|yes ?/ ?no|ja ?/ ?ne[ei]n?|oui ?/ ?non|s[iíì] ?/ ?no)\b[)\]]*", re.IGNORECASE
 )
-_A_NUMBER = re.compile(r"[+-]?[0-9][0-9.,' ]*")
 _LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
 _HEADING_ROWS = (1, 2, 3)  # possible numbers of rows with labels
 _TITLE = 40  # characters; a longer text is a title
+_STRANGE = 2  # unknown words of a heading
 _DOUBLE = 3.0  # deduction from a row's score for a duplicate heading
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
+_OF_LINES = frozenset({"item", "package"})
+_OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
+_WESTERN, _CENTRAL = "cp1252", "cp1250"
+_NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
+_FORM_ROWS = 4  # rows of a form, at least
+_A_VALUE = re.compile(
+    r"[+-]?[0-9][0-9.,' /:\-]*([ T][0-9:]+.*)?|[^@\s]+@[^@\s]+\.\w+|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}.*"
+)
 
 _Rows = Sequence[tuple[int, tuple[str, ...]]]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the sheet: heading, position, cells by row (blank ones too), the meaning of the heading, and the guess for the cells."""
-
-    label: str
-    position: int
-    cells: tuple[str, ...]
-    reading: Reading
-    guess: Guess
-
-    @cached_property
-    def filled(self) -> list[str]:
-        """The cells that are not blank."""
-        return [cell for cell in self.cells if cell.strip()]
-
-    @property
-    def concepts(self) -> frozenset[str]:
-        """The concepts of the heading."""
-        return self.reading.concepts
-
-    @cached_property
-    def holds_moments(self) -> bool:
-        """Whether most of its cells are dates or times, even if no format reads them."""
-        return self.guess.type in {"datetime", "date", "time"} or _most(self.filled, _A_MOMENT, "datetime date time")
-
-    @cached_property
-    def holds_numbers(self) -> bool:
-        """Whether most of its cells are numbers, or identifiers of digits only."""
-        return self.guess.type in {"integer", "decimal", "quantity"} or _most(self.filled, _A_NUMBER, "number")
+Progress = Callable[[int, int], None]
+"""Reports progress: the columns done, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
     """A detected table: the file, its sheet, encoding and delimiter of a text file, the number of heading rows, row numbers, columns, and
-    duplicate headings (only their first column is included). `totals` and `footer` are the first words of total rows and of notes at the
-    end, which are not among the rows.
+    duplicate headings. `totals` and `footer` are the first words of total rows and of notes at the
+    end, which are not among the rows. `unnamed` are the letters of columns with values but no heading. `is_cut`: there are further
+    rows, which were not looked at.
     """
 
     path: Path
@@ -96,6 +71,12 @@ class Sheet:
     doubles: tuple[str, ...] = ()
     totals: tuple[str, ...] = ()
     footer: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()
+    is_cut: bool = False
+
+    def column(self, label: str) -> Column | None:
+        """The column with this heading, in any case."""
+        return next((column for column in self.columns if fold(column.label) == fold(label)), None)
 
 
 @dataclass(slots=True)
@@ -111,15 +92,6 @@ class Habits:
         """The language of most headings; English by default."""
         top = self.languages.most_common(1)
         return top[0][0] if top and top[0][1] > self.languages["en"] else "en"
-
-
-def _most(filled: Sequence[str], shape: re.Pattern[str], kinds: str) -> bool:
-    """Whether most cells have this shape, or are values of a workbook of one of these kinds."""
-    like = sum(
-        cell.kind in kinds.split() if isinstance(cell, Native) else shape.fullmatch(cell.strip()) is not None
-        for cell in filled
-    )
-    return like * 2 > len(filled)
 
 
 # ---- the headings of a table ----
@@ -147,7 +119,7 @@ def _find_headings(top: Top) -> _Headings | None:
     """The most probable headings: several texts, known words, and cells below them. Several rows are joined only if the lowest row has
     duplicate labels. None if no row looks like headings.
     """
-    scored = [(_score(lines, top.rows[place + 1][1], place), lines) for place, lines in _candidates(top)]
+    scored = [(_score(lines, top.rows[place + 1 :], place), lines) for place, lines in _candidates(top)]
     best, lines = max(scored, key=lambda found: (found[0], -len(found[1])), default=(0.0, []))
     return _Headings(lines[0][0], len(lines), _labels(lines)) if best > 0 else None
 
@@ -161,18 +133,47 @@ def _candidates(top: Top) -> Iterator[tuple[int, _Lines]]:
         for size in _HEADING_ROWS[: place + 1]:
             lines = top.rows[place + 1 - size : place + 1]
             together = lines[-1][0] - lines[0][0] == size - 1
-            texts = not any(isinstance(cell, Native) for _, cells in lines for cell in cells)
+            texts = not any(_is_value(cell) for _, cells in lines for cell in cells if cell.strip())
             if together and texts and (size == 1 or _twice(lines[-1][1])):
                 yield place, lines
 
 
-def _score(lines: _Lines, below: Sequence[str], place: int) -> float:
+def _is_value(cell: str) -> bool:
+    """Whether a cell is a number, a date or a mail address, and not a heading."""
+    return isinstance(cell, Native) or _A_VALUE.fullmatch(cell.strip()) is not None
+
+
+def _score(lines: _Lines, below: _Rows, place: int) -> float:
+    """How much these lines look like headings above the rows below them; 0 if they do not."""
     labels = [cell for cell in lines[-1][1] if cell.strip()]
-    filled = len([cell for cell in below if cell.strip()])
-    if not labels or filled > 2 * len(labels) or len(labels) > 2 * filled + 2:
+    filled = len([cell for cell in below[0][1] if cell.strip()])
+    if not labels or filled > 2 * len(labels) or len(labels) > 2 * filled + 2 or _is_repeated(lines[-1][1], below):
         return 0.0
-    known = sum(bool(vocabulary().read(label).concepts) and len(label) < _TITLE for label in labels)
-    return known * 2 + len(labels) - place * 0.5 - _DOUBLE * _twice(_labels(lines)) if known else 0.0
+    known = sum(map(_is_heading, labels))
+    values = sum(any(_is_value(cell) for cell in column) for column in _columns(below) if any(column))
+    if known * 3 < len(labels) and (known < 2 or values < 2) and (len(labels) < _WIDE or values * 3 < len(labels)):
+        return 0.0
+    return known * 2 + len(labels) + values - place * 0.5 - _DOUBLE * _twice(_labels(lines))
+
+
+def _is_heading(text: str) -> bool:
+    """Whether a text reads as a heading, and not as a sentence or a value."""
+    reading = reading_of(text)
+    return bool(reading.concepts) and len(text) < _TITLE and len(reading.unknown) <= _STRANGE and not _is_value(text)
+
+
+def _columns(rows: _Rows) -> list[list[str]]:
+    width = max(len(cells) for _, cells in rows)
+    return [
+        [cells[place].strip() and cells[place] for _, cells in rows if place < len(cells)] for place in range(width)
+    ]
+
+
+def _is_repeated(cells: Sequence[str], below: _Rows) -> bool:
+    """Whether the cells of a row occur again in their columns, as values do and headings do not."""
+    filled = [place for place, cell in enumerate(cells) if cell.strip()]
+    again = sum(any(place < len(row) and row[place] == cells[place] for _, row in below) for place in filled)
+    return again * 3 >= len(filled)
 
 
 def _twice(labels: Sequence[str]) -> int:
@@ -258,87 +259,232 @@ def _begins(text: str, word: str) -> bool:
 # ---- the table of a file ----
 
 
-def observe(paths: Sequence[Path], settings: Settings) -> list[Sheet]:
-    """Every table in these files. Raises FileRefused for a file that cannot be read, or has no table."""
-    raw = [found for path in paths for found in _tables(path, settings)]
-    if not raw:
-        raise FileRefused(Problem("R202", Where(paths[0].name), hint="no row looks like headings above a table"))
+def observe(paths: Sequence[Path], settings: Settings, progress: Progress | None = None) -> list[Sheet]:
+    """Every table in these files, in an order that does not depend on that of `paths`. Raises FileRefused for a file that cannot be read, or
+    has no table.
+    """
+    raw = [
+        found for path in sorted(paths, key=lambda path: (path.name, str(path))) for found in _tables_of(path, settings)
+    ]
     habits = Habits()
     for found in raw:
         for label in found.headings.labels:
-            habits.languages.update(vocabulary().read(label).languages)
-    habits.locale, habits.locale_evidence = locale_by(
-        [(found.headings.labels, found.endings.rows) for found in raw], habits.language
-    )
-    return [_sheet(found, habits) for found in raw]
+            habits.languages.update(reading_of(label).languages)
+    _find_locale(raw, habits)
+    total = sum(len(found.columns) for found in raw)
+    done = 0
+    sheets = []
+    for found in raw:
+        sheets.append(_sheet(found, habits))
+        done += len(found.columns)
+        if progress is not None:
+            progress(done, total)
+    return sheets
 
 
 class _Raw(NamedTuple):
-    """A table as read: the file, its first rows, the headings, and the rows below them."""
+    """A table as read: the file, its first rows, the headings, the words of rows outside it, the numbers of its rows, the cells of its
+    columns by position, and whether there are further rows.
+    """
 
     path: Path
     top: Top
     headings: _Headings
-    endings: _Endings
+    totals: tuple[str, ...]
+    footer: tuple[str, ...]
+    rows: tuple[int, ...]
+    columns: dict[int, Cells]
+    is_cut: bool
 
 
-def _tables(path: Path, settings: Settings) -> Iterator[_Raw]:
-    for top in read_tops(path, path.name, bounds_of(settings)):
-        headings = _find_headings(top)
-        if headings is None:
-            continue
-        # a duplicate heading cannot be requested
-        once = [label for label in headings.labels if fold(label) and fold(label) not in headings.doubles]
-        wanted = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once))
-        layout = Layout(
-            "rows", wanted, (top.sheet,) if top.sheet else (), headings.row,
-            (top.encoding or "utf-8-sig",), (top.delimiter or ",",), header_rows=headings.rows,
-        )  # fmt: skip
-        table = open_tables(path, path.name, [layout], settings)["rows"]
-        rows = list(islice(table.rows(), ROWS_READ))
-        damaged = {row.number for row in rows if row.problem is not None}
-        found = _endings([(row.number, row.cells) for row in rows], damaged)
-        if found.rows:
-            yield _Raw(path, top, headings, found)
+def _tables_of(path: Path, settings: Settings) -> list[_Raw]:
+    tops = read_tops(path, path.name, bounds_of(settings))
+    found = [raw for top in tops if (raw := _table(path, _in_its_encoding(top), settings)) is not None]
+    if not found:
+        values = {"reason": "no row looks like headings above a table"}
+        hint = "write one heading over each column; a form cannot be read"
+        raise FileRefused(Problem("R201", Where(path.name), "", values, hint))
+    return found
+
+
+def _in_its_encoding(top: Top) -> Top:
+    """The first rows of a text file in the encoding in which more words of its headings are known: that of Western or of Central Europe."""
+    if top.encoding != _WESTERN:
+        return top
+    try:
+        rows = tuple(
+            (number, tuple(cell.encode(_WESTERN).decode(_CENTRAL) for cell in cells)) for number, cells in top.rows
+        )
+    except UnicodeError:
+        return top
+    return max(top, top._replace(rows=rows, encoding=_CENTRAL), key=_known_words)
+
+
+def _known_words(top: Top) -> int:
+    readings = [
+        reading_of(cell)
+        for _, cells in top.rows
+        for cell in cells
+        if cell.strip() and not cell.isascii() and len(cell) < _TITLE
+    ]
+    return sum(bool(reading.concepts) - len(reading.unknown) for reading in readings)
+
+
+def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
+    headings = None if _is_form(top) else _find_headings(top)
+    if headings is None:
+        return None
+    # a duplicate heading cannot be requested
+    once = [label for label in headings.labels if fold(label) and fold(label) not in headings.doubles]
+    if not once:
+        return None
+    wanted = tuple(WantedColumn(str(place), (label,), required=False) for place, label in enumerate(once))
+    layout = Layout(
+        "rows", wanted, (top.sheet,) if top.sheet else (), headings.row,
+        (top.encoding or "utf-8-sig",), (top.delimiter or ",",), header_rows=headings.rows,
+    )  # fmt: skip
+    table = open_tables(path, path.name, [layout], settings)["rows"]
+    rows = list(islice((row for row in table.rows() if not row.ignored), ROWS_READ + 1))
+    damaged = {row.number for row in rows if row.problem is not None}
+    found = _endings([(row.number, row.cells) for row in rows[:ROWS_READ]], damaged)
+    if not found.rows:
+        return None
+    columns = {
+        place: cells_of(column)
+        for place, column in enumerate(zip(*(cells for _, cells in found.rows), strict=True))
+        if any(column)
+    }
+    numbers = tuple(number for number, _ in found.rows)
+    return _Raw(path, top, headings, found.totals, found.footer, numbers, columns, len(rows) > ROWS_READ)
+
+
+def _is_form(top: Top) -> bool:
+    """Whether the rows are the fields of a form, a heading beside each value."""
+    texts = [[cell.strip() for cell in cells if cell.strip()] for _, cells in top.rows]
+    narrow = [row for row in texts if len(row) <= _WIDE]
+    first = [row[0] for row in narrow if row]
+    if len(first) < _FORM_ROWS or len(narrow) * 5 < len(texts) * 4 or len(set(first)) < len(first):
+        return False
+    return sum(_is_heading(text) or text.endswith(":") for text in first) * 5 > len(first) * 3
+
+
+def _find_locale(raw: Sequence[_Raw], habits: Habits) -> None:
+    numbers: Counter[str] = Counter()
+    countries: Counter[str] = Counter()
+    for found in raw:
+        for place, cells in found.columns.items():
+            numbers.update(shapes_of_numbers(cells.texts))
+            label = found.headings.labels[place] if place < len(found.headings.labels) else ""
+            if "country" in reading_of(label).concepts:
+                countries.update(cells.shown)
+    own = vocabulary().habits[habits.language]["locale"]
+    known = [own, *(language["locale"] for language in vocabulary().habits.values())]
+    named = {locale: countries_read(countries, locale) for locale in dict.fromkeys(known)} if countries else {}
+    habits.locale, habits.locale_evidence = locale_of(numbers, known, named)
 
 
 def _sheet(raw: _Raw, habits: Habits) -> Sheet:
-    columns = []
-    doubles = raw.headings.doubles
-    for position, label in enumerate(raw.headings.labels):
+    doubles, labels = raw.headings.doubles, raw.headings.labels
+    columns, unnamed = [], []
+    for position, cells in _all_columns(raw):
+        label = labels[position] if position < len(labels) else ""
         again = doubles.get(fold(label), [])
-        if fold(label) and position < len(raw.endings.rows[0][1]) and position not in again[1:]:
-            cells = tuple(cells[position] for _, cells in raw.endings.rows)
-            reading, unit = _understood(label)
-            guess = guess_type(cells, reading, unit, habits.locale)
-            if again:
-                there = " and ".join(map(column_letters, again))
-                guess = guess._replace(
-                    evidence=f"{guess.evidence}; {CHECK}: columns {there} have this heading, the first is used"
-                )
-            columns.append(Column(label, position, cells, reading, guess))
-    numbers = tuple(number for number, _ in raw.endings.rows)
-    top = raw.top
+        if not fold(label):
+            unnamed.append(column_letters(position))
+            continue
+        reading, unit = _understood(label)
+        guess = guess_type(cells, reading, unit, habits.locale)
+        reading = _with_side(reading, is_moment=guess.type in MOMENTS)
+        if again:
+            reading, remark = _one_of_several(reading, again, position)
+            guess = guess._replace(evidence=f"{guess.evidence}; {CHECK}: {remark}")
+        occurrence = again.index(position) + 1 if again else 0
+        columns.append(Column(label, position, reading, unit, cells, guess, occurrence))
+    twice = tuple(labels[positions[0]] for positions in doubles.values())
     return Sheet(
-        raw.path, top.sheet, top.encoding, top.delimiter, raw.headings.rows, numbers, tuple(columns), habits,
-        tuple(raw.headings.labels[positions[0]] for positions in doubles.values()), raw.endings.totals,
-        raw.endings.footer,
+        raw.path, raw.top.sheet, raw.top.encoding, raw.top.delimiter, raw.headings.rows, raw.rows,
+        tuple(_with_order(columns, habits)), habits, twice, raw.totals, raw.footer, tuple(unnamed), raw.is_cut,
     )  # fmt: skip
 
 
+def _one_of_several(reading: Reading, positions: Sequence[int], own: int) -> tuple[Reading, str]:
+    """The reading of one of several columns with the same heading, and a remark. Of two addresses, the first is taken for the pickup."""
+    there = " and ".join(map(column_letters, positions))
+    remark = f"columns {there} have this heading"
+    if len(positions) != 2 or reading.concepts & SIDES or not reading.concepts & _OF_PLACES:
+        return reading, remark
+    side = "pickup" if own == positions[0] else "delivery"
+    return replace(reading, concepts=reading.concepts | {side}), f"{remark}; taken for the {side}"
+
+
+def _with_side(reading: Reading, *, is_moment: bool) -> Reading:
+    """The reading of a heading whose words depend on the cells. `Shipping` is over dates of pickups and over places of deliveries, `Deliver
+    to` over the end of a window or over a name.
+    """
+    concepts = reading.concepts
+    if "shipping" in concepts:
+        side = "pickup" if is_moment or "moment" in concepts else "delivery"
+        concepts = concepts - {"shipping"} | (frozenset[str]() if concepts & SIDES else {side})
+    if is_moment or "moment" in concepts:
+        return replace(reading, concepts=concepts)
+    if (
+        not concepts & SIDES and not reading.unknown and len(concepts & {"early", "late"}) == 1
+    ):  # `From` and `To` over places
+        concepts |= {"pickup" if "early" in concepts else "delivery"}
+    return replace(reading, concepts=concepts - {"early", "late"})
+
+
+def _with_order(columns: Sequence[Column], habits: Habits) -> Iterator[Column]:
+    """The columns; what some prove of the order of day and month holds for the others."""
+    proved = {column.guess.order for column in columns} & {"day", "month"}
+    order = proved.pop() if len(proved) == 1 else ""
+    for column in columns:
+        if order and column.guess.order == "open":
+            guess = guess_type(column.cells, column.reading, column.unit, habits.locale, order)
+            yield replace(column, guess=guess)
+        else:
+            yield column
+
+
+def _all_columns(raw: _Raw) -> Iterator[tuple[int, Cells]]:
+    """The columns with a heading or a value, by position. A column without a value has blank cells."""
+    blank = cells_of("" for _ in raw.rows)
+    for position in range(max(len(raw.headings.labels), max(raw.columns, default=0) + 1)):
+        label = raw.headings.labels[position] if position < len(raw.headings.labels) else ""
+        if position in raw.columns or fold(label):
+            yield position, raw.columns.get(position, blank)
+
+
+@lru_cache(maxsize=1024)
 def _understood(label: str) -> tuple[Reading, str]:
+    """What a heading means, and its unit by pint's name. Of a heading over several rows, the lowest says what it is."""
+    *upper, lowest = label.split(BETWEEN)
+    own, unit = _without_unit(lowest)
+    if not upper:
+        return own, unit
+    above = reading_of(BETWEEN.join(upper))
+    concepts = above.concepts - (_OF_LINES if own.concepts - _NO_SUBJECT else frozenset())
+    unknown = above.unknown + own.unknown if not own.concepts else own.unknown
+    return Reading(own.concepts | concepts, unknown, own.languages, own.number), unit
+
+
+def _without_unit(label: str) -> tuple[Reading, str]:
     """A heading without its unit, and that unit by pint's name: `Gross wt (kg)`, `GrossLb`, `L (in)`."""
-    unit, bare = "", label
+    unit, bare = "", _YES_OR_NO.sub("", label)
     for inner in _BRACKETS.findall(label):
         word = inner.replace(" ", "").replace(".", "")
         if word.casefold() in ALIASES:
             unit, bare = ALIASES[word.casefold()], label.replace(f"({inner})", "").replace(f"[{inner}]", "")
     words = words_of(bare)
-    reading = vocabulary().read(bare)
+    reading = reading_of(bare)
+    if not unit and len(words) == 2 and words[0] in _LETTERS and words[1] in ALIASES:  # `W cm`
+        return Reading(frozenset({_LETTERS[words[0]]}), (), reading.languages), ALIASES[words[1]]
     measured = bool(MEASURES.keys() & reading.concepts)
     if not unit and measured and len(words) > 1 and words[-1] in ALIASES:
         unit, bare = ALIASES[words[-1]], " ".join(words[:-1])
-        reading = vocabulary().read(bare)
+        reading = reading_of(bare)
+        if not MEASURES.keys() & reading.concepts:  # `Total kg`: the unit is the measure
+            reading = reading_of(label)
     elif not unit and measured:
         unit = ALIASES.get("".join(words), "")
     if unit and len(words_of(bare)) == 1 and (side := _LETTERS.get(words_of(bare)[0])):

@@ -1,53 +1,33 @@
-"""A draft of a mapping from a sheet: tables, columns, key, grouping, and the payload as far as possible.
+"""A draft of a mapping from sheets: the target, the tables, the key, the groups, and the columns with their keys.
 
-Owns: every decision of `suggest`, and the two marks. The author must complete each `FILL IN` before the draft loads. `CHECK` marks a
-guess that the sheet does not prove. Knows no file layout: `yaml_writer.py` turns the draft into text.
+Owns: the shape of the draft, and the two marks. The author must complete each `FILL IN` before the draft loads. `CHECK` marks a guess that
+the sheet does not prove. `suggest_payload.py` fills the payload, `yaml_writer.py` turns the draft into text.
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loadsheet.contract import BY_NAME, WRITES, Action, Operation
-from loadsheet.mapping_tools.column_types import CHECK, vocabulary, words_of
-from loadsheet.mapping_tools.field_matching import Filled, Match, Sets, best_operation, in_sets, match
-from loadsheet.mapping_tools.sheet_profiles import Column, Sheet
+from loadsheet.contract import BY_NAME, Kind, Operation
+from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
+from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
+from loadsheet.mapping_tools.field_matching import Filled, Match, match
+from loadsheet.mapping_tools.folder_values import FolderValues
+from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, identifies, record_rows
+from loadsheet.mapping_tools.relations import Tables, belongs, common, padding, related
+from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, ranked
+from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
 FILL_IN = "FILL IN"
 
-_AGREES = 0.9  # share of groups with one value, for a column of the whole record
-_BELONGS = 0.5  # share of common keys for two tables to be joined
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
+_OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
+_KEY_PLACES = 3  # columns at the left that may be the key without saying so
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
-_ACTIONS_MOST = 8  # different codes
-_ACTION_LETTERS = {"c": Action.CREATE, "n": Action.CREATE, "a": Action.CREATE, "i": Action.CREATE, "u": Action.UPDATE, "m": Action.UPDATE,
-            "d": Action.DELETE, "x": Action.DELETE}  # fmt: skip
-_ACTION_WORDS = {
-    Action.CREATE: "create created new neu neuanlage add added insert nouveau nuevo nieuw ny",
-    Action.UPDATE: "update updated change changed modify modified amend amended anderung geandert modification cambio wijziging andrad",
-    Action.DELETE: "delete deleted cancel cancelled canceled storno storniert loschen geloscht annule annulation anulado geannuleerd",
-}
-_ACTION_BY_WORD = _ACTION_LETTERS | {word: action for action, words in _ACTION_WORDS.items() for word in words.split()}
-_ACTION_HEADINGS = {
-    "action", "aktion", "operation", "op", "change", "changetype", "anderung", "anderungsart", "kennzeichen", "kz", "satzart",
-    "vorgang", "accion", "mutatie", "atgard", "transaction", "function", "funktion", "verb", "record",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Chooser:
-    """The column that chooses the operation, and the operation of each of its codes."""
-
-    column: Column
-    codes: dict[str, str]
-
-    @property
-    def operation(self) -> str:
-        """The operation whose payload covers all codes: create, if a code means it."""
-        return min(self.codes.values(), key=_rank)
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +44,9 @@ class DraftColumn:
 
 @dataclass(slots=True, eq=False)
 class DraftTable:
-    """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets."""
+    """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets. `source` is the table
+    whose rows have the sets.
+    """
 
     name: str
     sheet: Sheet
@@ -72,6 +54,7 @@ class DraftTable:
     join: str = ""
     ignore: str = ""
     sets: Sets | None = None
+    source: "DraftTable | None" = None
 
     def named(self, column: Column) -> DraftColumn:
         """The draft's column for a column of the sheet."""
@@ -81,20 +64,22 @@ class DraftTable:
 @dataclass(slots=True)
 class Draft:
     """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
-    reasons why a path may be filled wrongly. `chooser` is the column with the operation of each row, `chosen_by` that column if the draft
-    uses it.
+    reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason. `chooser` is the column with the
+    operation of each row, `chosen_by` that column if the draft uses it.
     """
 
     name: str
     operation: Operation
-    likely: tuple[tuple[str, float], ...]
+    why: str
     tables: list[DraftTable]
     filled: dict[str, DraftColumn]
     unused: list[DraftColumn]
+    folder: FolderValues
     doubts: dict[str, str] = field(default_factory=dict)
     group: list[str] = field(default_factory=list)
     one_value: list[str] = field(default_factory=list)
-    left_out: list[Sheet] = field(default_factory=list)
+    of_group: set[str] = field(default_factory=set)
+    left_out: list[tuple[Sheet, str]] = field(default_factory=list)
     chooser: Chooser | None = None
     chosen_by: DraftColumn | None = None
     evidence: list[str] = field(default_factory=list)
@@ -117,177 +102,182 @@ class Draft:
         """Mark columns as used."""
         self.unused = [drafted for drafted in self.unused if drafted not in used]
 
+    def varies(self, drafted: DraftColumn) -> bool:
+        """Whether a column may have several values in one record."""
+        return drafted.table is not self.main or (bool(self.group) and drafted.name not in self.of_group)
+
     def of_record(self) -> Iterator[DraftColumn]:
         """The unused columns with one value for the whole record."""
-        for drafted in self.unused:
-            whole = drafted.table is self.main and (not self.group or drafted.name in self.one_value)
-            if whole and drafted.column.filled:
-                yield drafted
+        return (drafted for drafted in self.unused if not self.varies(drafted) and drafted.column.filled)
 
 
-def draft(sheets: Sequence[Sheet], target: str | None) -> Draft:
-    """The draft for these sheets. The operation is `target` or, by default, the most likely one."""
-    ranked = best_operation(sheets)
-    found = match(sheets, BY_NAME[target]) if target else ranked[0]
-    choosing = chooser(sheets[_related(sheets, found)[0]], found.operation.subject)
-    if choosing is not None and target is None:
-        found = match(sheets, BY_NAME[choosing.operation])
-    main, joined = _related(sheets, found)
-    found, own, sets = in_sets(found, sheets, main)
-    sheets = [own if number == main else sheet for number, sheet in enumerate(sheets)]
-    tables = [
-        DraftTable(_table_name(sheets[number], sheets, is_main=number == main), sheets[number])
-        for number in (main, *joined)
-    ]
-    tables[0].sets = sets
-    places = {number: tables[place] for place, number in enumerate((main, *joined))}
-    found = _by_table(found, places, main)
-    key = found.filled.get(found.operation.record.key[0])
+def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | None = None) -> Draft:
+    """The draft for these sheets. The operation is `target` or, by default, the most likely one. `folder` are values that other mappings
+    have in common.
+    """
+    with_sets = [with_items(sheet) for sheet in sheets]
+    sheets = [sheet for sheet, _ in with_sets]
+    first, candidates = _most_telling(sheets)
+    found = match([sheets[first]], BY_NAME[target]) if target else candidates[0].match
+    tables, key = _tables(sheets, found, first)
+    choosing = chooser(sheets[tables.main], found.operation.subject)
+    operation = BY_NAME[choosing.operation] if choosing is not None and target is None else found.operation
+    sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main][1])
+    found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
+    found, own, sets = in_sets(found, sheets, tables.main)
+    sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
+    numbers = [tables.main, *([tables.lines] if tables.lines >= 0 else [])]
     made = Draft(
-        name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[main].path.stem))) or "draft", "-"),
-        operation=found.operation,
-        likely=tuple((match_.operation.name, match_.total) for match_ in ranked[:3]),
-        tables=tables,
+        name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))) or "draft", "-"),
+        operation=operation,
+        why=_why(operation, candidates, target),
+        tables=[
+            DraftTable(_table_name(sheets[number], sheets, number == tables.main), sheets[number]) for number in numbers
+        ],
         filled={},
         unused=[],
+        folder=folder or FolderValues(),
         doubts={path: filled.doubt for path, filled in found.filled.items() if filled.doubt},
-        left_out=[sheet for number, sheet in enumerate(sheets) if number not in places],
+        left_out=_left_out(sheets, tables),
     )
-    _name_columns(made, found, places, key)
+    made.main.sets = sets
+    if of_items is not None:
+        made.tables[1].name, made.tables[1].sets, made.tables[1].source = (
+            _unique("items", {made.main.name}),
+            of_items,
+            made.main,
+        )
+    _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
     if choosing is not None:
         _choose(made, choosing, by_it=target is None)
-    if made.is_joined and key is not None:
-        _join(made, key.column)
-    if key is not None:
-        _group(made, key.column)
     return made
 
 
-# ---- a column that marks each row as new, changed or cancelled ----
+def _apart(sheets: Sequence[Sheet], tables: Tables, sets: Sets | None) -> tuple[Sequence[Sheet], Tables, Sets | None]:
+    """The sheets with the numbered items of the main one as a table of their own, unless another sheet has the lines."""
+    if sets is None or tables.lines >= 0:
+        return sheets, tables, None
+    main = sheets[tables.main]
+    own = replace(main, columns=tuple(column for column in main.columns if column not in sets.columns))
+    items = replace(main, columns=sets.columns, doubles=(), unnamed=(), is_cut=False)
+    changed = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
+    return [*changed, items], tables._replace(lines=len(sheets)), sets
 
 
-def _rank(name: str) -> int:
-    return list(_ACTION_WORDS).index(next(operation.action for operation in WRITES if operation.name == name))
+def _shape(made: Draft, found: Match, places: dict[int, DraftTable]) -> None:
+    """Name the columns, join the tables and group the rows."""
+    key = found.filled.get(found.operation.record.key[0])
+    more = [found.filled[name] for name in found.operation.record.key[1:] if name in found.filled]
+    keyed = record_rows(made.main.sheet, key.column, *(one.column for one in more)) if key is not None else None
+    _name_columns(made, found, places, keyed)
+    if made.is_joined and key is not None:
+        _join(made, key.column)
+    if key is not None and keyed is not None:
+        _group(made, [made.main.named(one.column) for one in (key, *more)], keyed)
 
 
-def chooser(sheet: Sheet, subject: str) -> Chooser | None:
-    """The column of a sheet that chooses the operation of each row, if any. `subject` is the subject of the rows, such as order."""
-    by_action = {operation.action: operation for operation in WRITES if operation.subject == subject}
-    found = (_action_codes(column, by_action) for column in sheet.columns)
-    return next((Chooser(column, codes) for column, codes in zip(sheet.columns, found, strict=True) if codes), None)
+def _why(operation: Operation, candidates: Sequence[Candidate], target: str | None) -> str:
+    """Why the draft is for this operation."""
+    others = ", ".join(f"{one.match.operation.name} {one.points:.0f}" for one in candidates[:3])
+    own = next((one for one in candidates if one.match.operation is operation), candidates[0])
+    reasons = "; ".join(own.reasons[:3])
+    if target is not None:
+        return f"as asked for; points: {others}"
+    close = candidates[1].points > candidates[0].points - 2 if len(candidates) > 1 else False
+    return f"{f'{CHECK}: ' if close else ''}{reasons}{'; ' if reasons else ''}points: {others}"
 
 
-def _action_codes(column: Column, by_action: dict[Action, Operation]) -> dict[str, str]:
-    cells = list(dict.fromkeys(cell.strip() for cell in column.filled))
-    actions = [_ACTION_BY_WORD.get(fold(cell)) for cell in cells]
-    meant = [by_action[action].name for action in actions if action in by_action]
-    named = bool(_ACTION_HEADINGS & set(words_of(column.label)))
-    letters = any(len(cell) == 1 for cell in cells)
-    if (
-        not cells
-        or len(cells) > _ACTIONS_MOST
-        or len(meant) < len(cells)
-        or (not named and (letters or column.concepts))
-    ):
-        return {}
-    return dict(zip(cells, meant, strict=True)) if named or len(set(meant)) > 1 else {}
+# ---- tables and the key ----
 
 
-# ---- tables ----
+def _most_telling(sheets: Sequence[Sheet]) -> tuple[int, list[Candidate]]:
+    """The number of the sheet that says most of the records, and its operations."""
+    by_sheet = [ranked([sheet]) for sheet in sheets]
+    first = max(range(len(sheets)), key=lambda number: (by_sheet[number][0].points, -number))
+    return first, by_sheet[first]
 
 
-def _related(sheets: Sequence[Sheet], found: Match) -> tuple[int, list[int]]:
-    """The sheet whose rows are the records, and the sheets that share its key."""
+def _tables(sheets: Sequence[Sheet], found: Match, first: int) -> tuple[Tables, Filled | None]:
+    """The tables, and the column that identifies the records: the one whose heading in the `first` sheet says so, else one at the left whose
+    values differ.
+    """
     key = found.filled.get(found.operation.record.key[0])
     if key is None:
-        return max(range(len(sheets)), key=lambda number: len(sheets[number].columns)), []
-    holders = {
-        number: column
-        for number, sheet in enumerate(sheets)
-        if (column := _same_label(sheet, key.column.label)) is not None
-    }
-    # in the main table each key occurs once
-    distinct = {number: len(set(column.filled)) / max(1, len(column.filled)) for number, column in holders.items()}
-    main = max(holders, key=lambda number: (distinct[number], -number))
-    others = [
-        number for number, column in holders.items() if number != main and _belongs(holders[main].filled, column.filled)
-    ]
-    return main, others[:1]  # a record has one list of packages
+        sheet, used = sheets[first], {id(filled.column) for filled in found.filled.values() if not filled.doubt}
+        doubt = f"no heading names the {found.operation.subject}, but the values identify rows"
+        key = next(
+            (
+                Filled(first, column, 0.4, doubt)
+                for column in sheet.columns[:_KEY_PLACES]
+                if id(column) not in used and identifies(sheet, column)
+            ),
+            None,
+        )
+    return related(sheets, key.column if key is not None else None, first), key
 
 
-def _belongs(keys: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two tables have enough common keys to be joined, with or without leading zeros."""
-    return _agree(keys, others) or padding(keys, others) > 0 or padding(others, keys) > 0
+def _with_key(found: Match, tables: Tables, key: Filled | None) -> Match:
+    """The match with the column of the main table that identifies the records."""
+    if key is None or tables.main_key is None:
+        return found
+    path = found.operation.record.key[0]
+    filled = {other: one for other, one in found.filled.items() if one.column is not tables.main_key and other != path}
+    return Match(found.operation, {path: Filled(tables.main, tables.main_key, key.score, key.doubt), **filled})
 
 
-def _agree(keys: Sequence[str], others: Sequence[str]) -> bool:
-    mine, theirs = ({cell.strip() for cell in cells} for cells in (keys, others))
-    return len(mine & theirs) >= _BELONGS * max(1, min(len(mine), len(theirs)))
-
-
-def padding(keys: Sequence[str], others: Sequence[str]) -> int:
-    """The length of keys that match `others` padded with leading zeros; 0 if padding does not make them match."""
-    lengths = {len(cell.strip()) for cell in keys}
-    zeros = any(cell.strip().startswith("0") for cell in keys)
-    if len(lengths) != 1 or not zeros or _agree(keys, others):
-        return 0
-    (length,) = lengths
-    return length if _agree(keys, [cell.strip().rjust(length, "0") for cell in others]) else 0
-
-
-def _bare(cells: Sequence[str]) -> set[str]:
-    return {cell.strip().lstrip("0") for cell in cells}
-
-
-def _same_label(sheet: Sheet, label: str) -> Column | None:
-    return next((column for column in sheet.columns if fold(column.label) == fold(label)), None)
-
-
-def _by_table(found: Match, places: dict[int, DraftTable], main: int) -> Match:
-    """The match without columns of other sheets. Lists are filled from the joined table, other fields from the main table or by sums."""
-    kept = {}
-    for path, filled in found.filled.items():
-        if filled.sheet not in places:
+def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]]:
+    """The sheets that are not read, each with the reason."""
+    main = sheets[tables.main].title or sheets[tables.main].path.stem
+    reasons = []
+    for number, sheet in enumerate(sheets):
+        if number in (tables.main, tables.lines) or (
+            sheet.path == sheets[tables.main].path and sheet.title == sheets[tables.main].title
+        ):
             continue
-        in_list = "[]" in path
-        summed = filled.column.guess.type in {"integer", "decimal", "quantity"}
-        if len(places) > 1 and not in_list and filled.sheet != main and not summed:
-            continue
-        if len(places) > 1 and in_list and filled.sheet == main:
-            continue
-        kept[path] = filled
-    if found.operation.record.key[0] in kept:
-        key = kept[found.operation.record.key[0]]
-        column = _same_label(places[main].sheet, key.column.label) or key.column
-        kept[found.operation.record.key[0]] = Filled(main, column, key.score)
-    return Match(found.operation, kept, found.total)
+        key = tables.main_key
+        other = sheet.column(key.label) if key is not None else None
+        why = f"it shares no key with {main}"
+        if key is not None and other is not None and belongs(key, other):
+            why = f"it shares {key.label} with {main}, but a record has one list of packages; join it by hand if it belongs in them"
+        elif other is not None:
+            why = f"both have {other.label}, but too few of its values match"
+        reasons.append((sheet, dict(tables.offers).get(number, why)))
+    return reasons
 
 
-def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
+def _table_name(sheet: Sheet, sheets: Sequence[Sheet], is_main: bool) -> str:  # noqa: FBT001
     if len(sheets) == 1:
         return "rows"
     several = len({other.path for other in sheets}) > 1
-    return _slug(sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem) or (
-        "main_rows" if is_main else "lines"
-    )
+    name = _slug(sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem)
+    return _unique(name, set()) if name else "records" if is_main else "lines"
 
 
 # ---- columns ----
 
 
-def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], key: Filled | None) -> None:
-    fields = {(filled.sheet, filled.column.position): path for path, filled in found.filled.items()}
+def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keyed: RecordRows | None) -> None:
+    fields = {(filled.sheet, id(filled.column)): path for path, filled in found.filled.items()}
+    kinds = dict(found.operation.record.walk())
     for number, table in places.items():
         taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
-        rows = _rows_in_use(table, key.column if key else None, made)
+        rows = set(range(len(table.sheet.rows)))
+        if table is made.main and keyed is not None:
+            rows -= _total_rows(made, table, keyed)
         for column in table.sheet.columns:
-            name = _unique(_slug(column.label) or f"c{column.position + 1}", taken)
-            path = fields.get((number, column.position), "")
-            drafted = DraftColumn(table, name, column)
-            if table.sets is not None and column in (table.sets.at, table.sets.event):
-                _describe_in_set(drafted, table.sets)
+            drafted = DraftColumn(table, _unique(_slug(column.label) or f"c{column.position + 1}", taken), column)
+            path = fields.get((number, id(column)), "")
+            field_ = kinds.get(path)
+            if table.sets is not None and column is table.sets.word:
+                drafted.keys, drafted.remark, drafted.nullable = (
+                    {"from_set": True, "type": "text"},
+                    column.guess.evidence,
+                    False,
+                )
             else:
                 _describe(drafted, path, found.operation, rows)
+                _guard(drafted, field_.kind if field_ is not None else None)
+                _fill_down(drafted, keyed if table is made.main else None, path)
             table.columns.append(drafted)
             if path:
                 made.filled[path] = drafted
@@ -297,39 +287,35 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], key:
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
 
 
-def _rows_in_use(table: DraftTable, key: Column | None, made: Draft) -> list[int]:
-    """The rows that are records. A total row below them becomes the rule for ignored rows."""
-    every = list(range(len(table.sheet.rows)))
-    own = _same_label(table.sheet, key.label) if key is not None else None
-    if own is None:
-        return every
-    for row in every:
-        if own.cells[row].strip():
-            continue
+def _total_rows(made: Draft, table: DraftTable, keyed: RecordRows) -> set[int]:
+    """The rows below the records that have no key but a word for totals. They become the rule for ignored rows."""
+    found = set()
+    for row in keyed.without_key:
         for column in table.sheet.columns:
-            word = column.cells[row].strip()
-            if fold(word) in SUM_WORDS:
-                table.ignore = f'{_slug(own.label)} == null and {_slug(column.label)} == "{word}"'
-                made.evidence.append(f"row {table.sheet.rows[row]} has no {own.label} and contains {word}: a total row")
-    return [row for row in every if own.cells[row].strip() or not table.ignore]
+            code = column.cells.codes[row]
+            word = column.cells.values[code].strip() if code >= 0 else ""
+            if fold(word) in SUM_WORDS and column is not keyed.key and word.replace(" ", "").isalpha():
+                rule = f'{_slug(column.label)} == "{word}"'
+                rule = rule if keyed.is_written_once else f"{_slug(keyed.key.label)} == null and {rule}"
+                if not table.ignore:
+                    table.ignore = rule
+                    made.evidence.append(
+                        f"row {table.sheet.rows[row]} has no {keyed.key.label} and contains {word}: a total row"
+                    )
+                if table.ignore == rule:
+                    found.add(row)
+    return found
 
 
-def _describe_in_set(drafted: DraftColumn, sets: Sets) -> None:
-    """Set the keys of one of the two columns that read the sets."""
-    column = drafted.column
-    drafted.keys = {"label": column.label, "type": "datetime", "required": True, **sets.at.guess.keys}
-    if column is sets.event:
-        drafted.keys = {"from_set": True, "type": "text"}
-    elif drafted.name == "set":
-        drafted.name = "at"
-    drafted.remark, drafted.nullable = column.guess.evidence, False
-
-
-def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: Sequence[int]) -> None:
+def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:
     """Set the keys and the comment of a column that fills the field at `path` (empty: none)."""
     column = drafted.column
-    keys = drafted.keys = {"label": column.label, "type": column.guess.type}
-    blank = sum(not column.cells[row].strip() for row in rows)
+    keys = drafted.keys = {**_where(column), "type": column.guess.type}
+    sets = drafted.table.sets
+    in_set = sets is not None and column in sets.columns
+    blank = sum(code < 0 and row in rows for row, code in enumerate(column.cells.codes))
+    if in_set and sets is not None:
+        blank = 0 if column.position in sets.always else 1
     drafted.remark = column.guess.evidence
     is_key = path in operation.record.key
     if is_key or (path and not blank):
@@ -338,24 +324,49 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: Seque
     if is_key:
         keys["key"] = True
     keys |= column.guess.keys
+    if "default" in keys:
+        keys.pop("required", None)
+        drafted.nullable = False
     known = next((field.known for where, field in operation.record.walk() if where == path), ())
     if known and column.guess.type == "text" and path:
         keys["one_of"], remark = _codes(column, known)
         drafted.remark += remark
-    if blank and path:
+    if blank and path and not in_set:
         drafted.remark += f"; {blank} of {len(rows)} are blank"
+
+
+def _where(column: Column) -> dict[str, Any]:
+    """The heading of a column, and which of several columns with that heading it is."""
+    return {"label": column.label, **({"occurrence": column.occurrence} if column.occurrence else {})}
+
+
+def _guard(drafted: DraftColumn, kind: Kind | None) -> None:
+    """Refuse negative amounts, unless some are negative and the author has to decide."""
+    concepts = MEASURES.keys() | {"quantity", "package"}
+    if kind is Kind.NUMERIC and drafted.column.concepts & concepts and "min" not in drafted.keys:
+        texts = drafted.column.cells.shown
+        if not any(text.startswith(("-", "\N{MINUS SIGN}")) for text in texts):
+            drafted.keys["min"] = 0
+
+
+def _fill_down(drafted: DraftColumn, keyed: RecordRows | None, path: str) -> None:
+    """Take the cell above where a record's values are written in its first row alone."""
+    if keyed is None or not keyed.is_written_once or not path:
+        return
+    if drafted.column is keyed.key or keyed.is_once(drafted.column):
+        drafted.keys |= {"required": True, "fill_down": True}
+        drafted.nullable = False
+        drafted.remark += "; written in the first row of a record alone"
 
 
 def _codes(column: Column, known: tuple[str, ...]) -> tuple[dict[str, str | None] | list[str], str]:
     """The codes of a column with the matching values of the interface; None for an unknown code."""
-    counts = Counter(cell.strip() for cell in column.filled)
+    counts = Counter(column.cells.shown)
     meant = {code: vocabulary().value_meant(code, known) or None for code in counts}
-    rare = [
-        code for code, value in meant.items() if value is None and counts[code] == 1 and len(column.filled) >= _RARE
-    ]
+    rare = [code for code, value in meant.items() if value is None and counts[code] == 1 and column.filled >= _RARE]
     for code in rare:
         del meant[code]
-    remark = f"; left out as a typing error: {', '.join(rare)}" if rare else ""
+    remark = f"; {CHECK}: left out as a typing error: {', '.join(rare)}" if rare else ""
     if any(value is None for value in meant.values()):
         remark += f"; {FILL_IN} the meaning of the codes: {', '.join(known)}"
     if meant and all(code == value for code, value in meant.items()):
@@ -381,60 +392,87 @@ def _unique(name: str, taken: set[str]) -> str:
 def _choose(made: Draft, choosing: Chooser, *, by_it: bool) -> None:
     """Let the column choose the operation, or only add a comment if the author named an operation."""
     made.chooser = choosing
-    drafted = next(
-        (candidate for candidate in made.main.columns if candidate.column.label == choosing.column.label), None
-    )
+    drafted = next((one for one in made.main.columns if one.column.label == choosing.column.label), None)
     if not by_it or drafted is None:
         return
     made.chosen_by = drafted
     made.filled = {path: found for path, found in made.filled.items() if found is not drafted}
     made.use(drafted)
-    drafted.keys = {"label": drafted.column.label, "type": "text", "required": True, "one_of": choosing.codes}
+    drafted.keys = {**_where(drafted.column), "type": "text", "required": True, "one_of": choosing.codes}
     drafted.nullable = False
     drafted.remark += f"; {CHECK} the meaning of each code"
 
 
-# ---- key, join, group ----
+# ---- join and group ----
 
 
 def _join(made: Draft, key: Column) -> None:
-    main = _same_label(made.main.sheet, key.label)
+    main = made.main.named(key)
     for table in made.tables[1:]:
-        other = _same_label(table.sheet, key.label)
-        if main is None or other is None:
+        if table.source is not None:
             continue
-        for short, long in ((other, main), (main, other)):
-            if length := padding(long.filled, short.filled):
-                table_of_it = table if short is other else made.main
-                table_of_it.named(short).keys["pad_left"] = {"to": length}
-                table_of_it.named(
-                    short
-                ).remark += f"; {CHECK} the leading zeros: with them the values match the other file"
-        common = len(_bare(main.filled) & _bare(other.filled))
-        made.evidence.append(
-            f"{table.name} is joined on {other.label}: {common} of {len(set(other.filled))} values also occur in {made.main.name}"
-        )
+        other = next((column for column in table.sheet.columns if fold(column.label) == fold(key.label)), None)
+        other = other or max(table.sheet.columns, key=lambda column: common(key, column))
         drafted = table.named(other)
+        for short, long in ((drafted, main), (main, drafted)):
+            if length := padding(long.column, short.column):
+                short.keys["pad_left"] = {"to": length}
+                short.keys["type"] = "text"
+                short.remark += f"; {CHECK} the leading zeros: with them the values match the other table"
+        made.evidence.append(
+            f"{table.name} is joined on {other.label}: {common(key, other)} of {len(other.cells.values)} values also occur in {made.main.name}"
+        )
         drafted.keys["required"], drafted.nullable = True, False
-        table.join = f"{drafted.name}: {made.main.named(main).name}"
+        if drafted.keys["type"] != main.keys["type"]:  # 00471 and 471 are compared as texts
+            for one in (drafted, main):
+                one.keys = {name: value for name, value in one.keys.items() if name not in one.column.guess.keys} | {
+                    "type": "text"
+                }
+        table.join = f"{drafted.name}: {main.name}"
+        made.filled = {path: one for path, one in made.filled.items() if one is not drafted}
         made.use(drafted)
 
 
-def _group(made: Draft, key: Column) -> None:
-    """Group the rows of a key into one record if the record has a list for them. Columns with one value for each group are recorded."""
-    groups: defaultdict[str, list[int]] = defaultdict(list)
-    for row, cell in enumerate(key.cells):
-        if cell.strip():
-            groups[cell.strip()].append(row)
-    several = [rows for rows in groups.values() if len(rows) > 1]
-    if made.is_joined or made.operation.repeatable or not several or not any("[]" in path for path in made.filled):
+def _group(made: Draft, keys: Sequence[DraftColumn], keyed: RecordRows) -> None:
+    """Group the rows of a key into one record. Columns with one value for each group are recorded."""
+    in_list = {drafted for path, drafted in made.filled.items() if "[]" in path}
+    names = " and ".join(drafted.column.label for drafted in keys)
+    often = keyed.several * _OFTEN > keyed.groups or (in_list and not made.is_joined)
+    if made.operation.repeatable or not (keyed.several and often):
+        if keyed.several and not made.operation.repeatable:
+            made.evidence.append(f"{CHECK}: {keyed.several} of {keyed.groups} values of {names} occur twice or more")
         return
-    made.group = [made.main.named(key).name]
-    made.evidence.append(
-        f"{len(several)} of {len(groups)} values of {key.label} occur in several rows, so rows are grouped"
-    )
+    made.group = [drafted.name for drafted in keys]
+    made.of_group |= set(made.group)
+    sets = made.main.sets.columns if made.main.sets is not None else ()
+    if keyed.several:
+        made.evidence.append(
+            f"{keyed.several} of {keyed.groups} values of {names} occur in several rows, so rows are grouped"
+        )
     for drafted in made.main.columns:
-        same = sum(len({drafted.column.cells[row] for row in rows}) == 1 for rows in several)
-        in_list = any("[]" in path for path, filled in made.filled.items() if filled is drafted)
-        if drafted.name not in made.group and not in_list and same >= _AGREES * len(several):
-            made.one_value.append(drafted.name)
+        if drafted in keys or drafted in in_list or drafted.column in sets:
+            continue
+        fits, is_same = agreeing(keyed, drafted.column)
+        if fits:
+            made.of_group.add(drafted.name)
+            if is_same or drafted.keys.get("fill_down"):
+                made.one_value.append(drafted.name)
+    _let_go(made)
+
+
+def _let_go(made: Draft) -> None:
+    """Texts that differ within a record fill none of its fields: they say something of a line."""
+    for path, drafted in list(made.filled.items()):
+        if (
+            "[]" in path
+            or not made.varies(drafted)
+            or drafted.column.guess.type not in {"text", "country", "currency", "yesno"}
+        ):
+            continue
+        if path in made.operation.record.key:
+            continue
+        del made.filled[path]
+        made.unused.append(drafted)
+        drafted.keys = {**_where(drafted.column), "type": drafted.column.guess.type, **drafted.column.guess.keys}
+        drafted.nullable = True
+        drafted.remark = f"{drafted.column.guess.evidence}; {CHECK}: its values differ within a record"

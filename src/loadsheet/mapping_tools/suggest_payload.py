@@ -7,10 +7,9 @@ identified by their meaning and kind in the contract. Knows no text of a column:
 from collections.abc import Iterator, Sequence
 
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
-from loadsheet.mapping.plans import CellProblem
-from loadsheet.mapping.words import currency_reader
-from loadsheet.mapping_tools.column_types import CHECK, vocabulary, words_of
+from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
+from loadsheet.mapping_tools.local_habits import habits_of
 from loadsheet.mapping_tools.payload_parts import (
     Line,
     Payload,
@@ -19,16 +18,21 @@ from loadsheet.mapping_tools.payload_parts import (
     join_clock,
     moment_in,
     parties,
-    scalar,
 )
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn
+from loadsheet.mapping_tools.vocabulary import SIDES
+from loadsheet.mapping_tools.yaml_values import flow
 
+UNDER_CONSTANTS = f"{FILL_IN} under constants"
+"""The comment at the use of a constant that is to be filled in."""
+
+_TRANSIT = "P1D"  # assumed time from pickup to delivery if the sheet has only one of them
 _WINDOW = "PT4H"  # assumed length of a window if the sheet has only one end
 _ROAD_FACTOR = 333  # kg per cubic metre in road freight
 _OFFSETS = (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES)
 _WIRE_UNITS = {"length": "CM", "width": "CM", "height": "CM"}
+_NO_REFERENCE = frozenset({"other", "unused", "moment", "status"})  # concepts of headings that are no references
 _KILOS = "KG"  # the unit of weights
-_NUMBERS = frozenset({"integer", "decimal", "quantity"})
 
 
 def fill(draft: Draft) -> Payload:
@@ -43,7 +47,7 @@ class _Filler:
         self._draft = draft
         self._made = Payload()
         self._clocks: dict[DraftColumn, DraftColumn] = {}  # by the column of dates
-        self._habits = self._local_habits()
+        self._habits = habits_of(draft)
         self._event = _missing_event(draft)
         self._lines = draft.tables[-1]  # the table whose rows are the packages
         self._by_concept: dict[str, DraftColumn] = {
@@ -89,14 +93,20 @@ class _Filler:
         return "; ".join(filter(None, (f"{CHECK}: {doubt}", remark))) if doubt else remark
 
     def _from_column(self, field_: Field, drafted: DraftColumn, *, needed: bool) -> tuple[str, str]:
-        varies = bool(self._draft.group) and drafted.name not in (*self._draft.group, *self._draft.one_value)
+        varies = self._draft.varies(drafted)
         name = self._draft.ref(drafted)
         if field_.kind in DATE_SHAPES and (clock := clock_of(self._draft, drafted)):
             join_clock(self._draft, drafted, clock)
             self._clocks[drafted] = clock
             return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
-        if field_.kind is Kind.NUMERIC and (varies or drafted.table is not self._draft.main):
-            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 2}}", ""
+        if field_.kind is Kind.NUMERIC and varies:
+            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 3}}", ""
+        if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
+            which = "latest" if "late" in meaning(field_) else "earliest"
+            return (
+                f"{{expr: '${which}([r.{drafted.name} for r in {drafted.table.name}])'}}",
+                f"{CHECK}: its dates differ within a record",
+            )
         if needed and drafted.nullable:
             return self._blank_or(field_, drafted, name)
         if drafted.nullable:
@@ -106,7 +116,9 @@ class _Filler:
     def _blank_or(self, field_: Field, drafted: DraftColumn, name: str) -> tuple[str, str]:
         """A needed field whose column has blank cells."""
         concepts = meaning(field_)
-        usual = self._usual(field_)
+        usual = self._usual(field_) if drafted.column.guess.type in {"text", "country", "currency"} else ""
+        if usual and self._draft.group:  # a default in the column would differ from the value in another row
+            return f"{{col: {name}, default: {usual}}}", f"{CHECK} the default for blank cells"
         if usual:
             codes = drafted.keys.get("one_of")
             own = [code for code, meant in codes.items() if meant == usual] if isinstance(codes, dict) else []
@@ -114,8 +126,11 @@ class _Filler:
             drafted.nullable = False
             drafted.remark += f"; {CHECK} the default for blank cells"
             return f"{{col: {name}}}", ""
-        if {"second", "province"} & concepts:
-            return f'{{col: {name}, default: ""}}', f"{CHECK}: sent empty for blank cells"
+        if {"second", "province", "postal"} & concepts:
+            return (
+                f'{{col: {name}, default: ""}}',
+                f"{CHECK}: sent empty for blank cells; without the default such records are refused",
+            )
         other = self._other_end(concepts) if field_.kind in DATE_SHAPES else None
         if other and not other.nullable:
             sign = "+" if "late" in concepts else "-"
@@ -141,20 +156,32 @@ class _Filler:
         if "unit" in concepts:
             return self._unit(field_, concepts)
         if field_.kind in DATE_SHAPES and (other := self._other_end(concepts)):
+            if "late" in concepts and (clock := clock_of(self._draft, other, late=True)):
+                return self._at_clock(other, clock), f"{CHECK}: {clock.column.label} as its time"
             sign = "+" if "late" in concepts else "-"
             return self._shifted(other, f' {sign} t"{_WINDOW}"'), f"{CHECK} the length; no column has it"
+        is_new = self._draft.operation.creates and self._draft.chosen_by is None
+        if field_.kind in DATE_SHAPES and is_new and (day := self._other_side(concepts)):
+            sign = "+" if "delivery" in concepts else "-"
+            return self._shifted(day, f' {sign} t"{_TRANSIT}"'), f"{CHECK}: no column has it; one day is assumed"
         return self._total(concepts) if field_.kind is Kind.NUMERIC else None
 
     def _assumed(self, field_: Field, concepts: frozenset[str]) -> tuple[str, str] | None:
-        """The usual value of a field without a column."""
+        """The usual value of a field without a column: that of the other mappings in the folder, else that of the language."""
+        value, count = self._draft.folder.fields.get(field_.name, ("", 0))
+        if value:
+            others = "the other mapping" if count == 1 else f"the other {count} mappings"
+            return f"{{value: {flow(value)}}}", f"{CHECK}: no column has it; as in {others}"
         if {"second", "province"} & concepts:
             return '{value: ""}', f"{CHECK}: no column; sent empty"
+        if {"volume"} == concepts - {"total"} or "value" in concepts:
+            return "{value: 0}", f"{CHECK}: no column has it; sent as 0"
         usual = self._usual(field_)
         return (f"{{value: {usual}}}", f"{CHECK}: no column has it") if usual else None
 
     def _constant(self, field_: Field) -> tuple[str, str]:
         self._made.constants[field_.name] = field_.meaning
-        return f"{{const: {field_.name}}}", f"{FILL_IN} under constants"
+        return f"{{const: {field_.name}}}", UNDER_CONSTANTS
 
     def _usual(self, field_: Field) -> str:
         """The value that the sheet's language or headings suggest for a field, if any."""
@@ -162,20 +189,8 @@ class _Filler:
         if "country" in concepts and "timezone" not in concepts:
             return self._habits.get("country", "")
         if "currency" in concepts:
-            return self._currency() or self._habits.get("currency", "")
+            return self._habits.get("currency", "")
         return field_.known[0] if "mode" in concepts else ""
-
-    def _currency(self) -> str:
-        """A currency code in a heading, such as `Value (INR)`."""
-        read = currency_reader()
-        words = {
-            word.upper()
-            for table in self._draft.tables
-            for drafted in table.columns
-            for word in drafted.column.reading.unknown
-            if len(word) == 3 and not isinstance(read(word), CellProblem)
-        }
-        return words.pop() if len(words) == 1 else ""
 
     def _total(self, concepts: frozenset[str]) -> tuple[str, str] | None:
         """A total over the rows of the record, times the quantity of each row if there is one."""
@@ -187,15 +202,28 @@ class _Filler:
                 else (f"{{expr: '$count({lines})'}}", "")
             )
         weight, volume = self._sum("weight"), self._sum("volume")
-        remark = f"{CHECK}: value per piece times quantity" if quantity else ""
+        times = any(" * r." in text for text in (weight, volume))
+        remark = f"{CHECK}: value per piece times quantity" if times else ""
         if "chargeable" in concepts and weight and volume:
             return (
                 f"{{expr: '$max([{weight}, {volume} * {_ROAD_FACTOR}])', round: 3}}",
                 f"{CHECK}: 1 cubic metre counts as {_ROAD_FACTOR} kg",
             )
+        if "chargeable" in concepts and (whole := self._whole_weight()):
+            return f"{{col: {self._draft.ref(whole)}}}", f"{CHECK}: no column has it; sent as the weight"
+        if "chargeable" in concepts and weight:
+            return f"{{expr: '{weight}', round: 3}}", f"{CHECK}: no column has it; sent as the weight"
         if "weight" in concepts and weight:
             return f"{{expr: '{weight}', round: 3}}", remark
         return (f"{{expr: '{volume}', round: 4}}", remark) if "volume" in concepts and volume else None
+
+    def _whole_weight(self) -> DraftColumn | None:
+        """The column with the weight of the record, if it is always filled."""
+        for field_ in self._draft.operation.record.fields:
+            drafted = self._draft.filled.get(field_.name)
+            if drafted is not None and {"total", "weight"} <= meaning(field_) and field_.kind is Kind.NUMERIC:
+                return None if drafted.nullable or self._draft.varies(drafted) else drafted
+        return None
 
     def _sum(self, concept: str) -> str:
         drafted, quantity = self._by_concept.get(concept), self._by_concept.get("quantity")
@@ -203,7 +231,8 @@ class _Filler:
         if drafted is None and not derived:
             return ""
         value = f"r.{self._or_zero(drafted)}" if drafted is not None else f"r.{concept}"
-        times = f" * r.{self._or_zero(quantity, '1')}" if quantity else ""
+        is_total = drafted is not None and "total" in drafted.column.concepts
+        times = f" * r.{self._or_zero(quantity, '1')}" if quantity and not is_total else ""
         return f"$sum([{value}{times} for r in {self._lines.name}])"
 
     @staticmethod
@@ -247,15 +276,37 @@ class _Filler:
                 return self._draft.filled[field_.name]
         return None
 
+    def _other_side(self, concepts: frozenset[str]) -> DraftColumn | None:
+        """The column with the moment of the pickup for one of the delivery, or the other way round."""
+        for field_ in self._draft.operation.record.fields:
+            theirs = meaning(field_)
+            sides = concepts & SIDES, theirs & SIDES
+            if (
+                field_.kind in DATE_SHAPES
+                and all(sides)
+                and not sides[0] & sides[1]
+                and field_.name in self._draft.filled
+            ):
+                return self._draft.filled[field_.name]
+        return None
+
     def _shifted(self, day: DraftColumn, by: str) -> str:
         """The leaf for the moment in a column, with its time of day from a separate column if there is one, shifted by a duration."""
-        clock = self._clocks.get(day)
+        return self._moment_at(day, self._clocks.get(day), by)
+
+    def _at_clock(self, day: DraftColumn, clock: DraftColumn) -> str:
+        """The leaf for the day of a column at the time in another."""
+        join_clock(self._draft, day, clock)
+        return self._moment_at(day, clock, "")
+
+    def _moment_at(self, day: DraftColumn, clock: DraftColumn | None, by: str) -> str:
         text, there = moment_in(self._draft, day, clock)
         return f"{{expr: '{text}{by}', when: '{there}'}}" if there else f"{{expr: '{text}{by}'}}"
 
     def _moment(self) -> DraftColumn | None:
-        moments = [found for found in self._draft.filled.values() if found.column.guess.type in {"datetime", "date"}]
-        return next((found for found in moments if not found.nullable), moments[0] if moments else None)
+        """A column with a moment of the record, if there is one: always filled and the same in all its rows, if possible."""
+        moments = [found for found in self._draft.filled.values() if found.column.guess.type in MOMENTS]
+        return min(moments, key=lambda found: (self._draft.varies(found), found.nullable), default=None)
 
     def _offset(self, field_: Field, *, needed: bool) -> tuple[str, str]:
         moment = self._moment()
@@ -268,17 +319,17 @@ class _Filler:
         made, main = self._made, self._draft.main
         column = next((drafted for drafted in main.columns if drafted.column.guess.type == "timezone"), None)
         if column is not None:
-            zones = [cell.strip() for cell in column.column.filled]
-            made.zone, made.zone_column = max(sorted(set(zones)), key=zones.count), column
+            zones = column.column.cells.shown
+            made.zone, made.zone_column = max(sorted(zones), key=lambda zone: zones[zone]), column
             made.zone_remark = f"each row has its own; {CHECK} the default for blank cells"
             column.keys.pop("required", None)
             column.nullable = True
             self._draft.use(column)
         elif self._moment() is not None:
-            made.zone = self._habits.get("zone", "")
-            made.zone_remark = (
-                f"{CHECK}: the sheet names no time zone" if made.zone else f"{FILL_IN} such as Europe/Berlin"
-            )
+            folder = self._draft.folder
+            made.zone = folder.zone or self._habits.get("zone", "")
+            why = "as in the other mappings" if folder.zone else "the sheet names no time zone"
+            made.zone_remark = f"{CHECK}: {why}" if made.zone else f"{FILL_IN} such as Europe/Berlin"
 
     def _zone_leaf(self, field_: Field) -> tuple[str, str]:
         made = self._made
@@ -288,12 +339,6 @@ class _Filler:
         if made.zone:
             return f"{{value: {made.zone}}}", f"{CHECK}, as source.timezone"
         return self._constant(field_) if is_needed(field_, self._draft.operation) else ("", "")
-
-    def _local_habits(self) -> dict[str, str]:
-        """The defaults for the sheet's locale or the language of its headings: country, currency, time zone."""
-        known, own = vocabulary().habits, self._draft.main.sheet.habits
-        by_locale = [dict(habits) for habits in known.values() if habits["locale"] == own.locale]
-        return by_locale[0] if by_locale else dict(known[own.language])
 
     # ---- lists and objects ----
 
@@ -367,7 +412,8 @@ class _Filler:
 
     def _volume_from_sides(self) -> None:
         sides = [self._by_concept.get(side) for side in ("length", "width", "height")]
-        if "volume" in self._by_concept or any(side is None for side in sides):
+        named = any(drafted.name == "volume" for drafted in self._lines.columns)
+        if "volume" in self._by_concept or named or any(side is None for side in sides):
             return
         factors = [f"({side.name} ?? 0)" if side.nullable else side.name for side in sides if side is not None]
         self._made.derived[self._lines.name] = {"volume": f"{' * '.join(factors)} / 1000000"}
@@ -377,8 +423,9 @@ class _Filler:
         priced = "service" in meaning(field_)
         entries: list[Line] = []
         for drafted in self._draft.of_record():
-            is_price = drafted.column.guess.type in _NUMBERS and drafted.column.guess.type != "integer"
-            if priced is is_price and not drafted.column.concepts - {"reference", "id", "service"}:
+            concepts, is_price = drafted.column.concepts, drafted.column.guess.type in ("decimal", "quantity")
+            fits = not concepts - {"service", "pickup", "delivery"} if priced else _is_reference(concepts)
+            if priced is is_price and fits:
                 entries += self._pair(record, drafted)
         if entries:
             remark = f"{CHECK}: columns that fill no other field"
@@ -388,7 +435,7 @@ class _Filler:
         name, value = record.fields
         ref = self._draft.ref(drafted)
         yield Line(3, f"- when: '{ref} != null'")
-        yield Line(4, f"{name.name}: {{value: {scalar(drafted.column.label)}}}")
+        yield Line(4, f"{name.name}: {{value: {flow(drafted.column.label)}}}")
         yield Line(4, f"{value.name}: {{col: {ref}}}")
         self._draft.use(drafted)
         if drafted.column.guess.type not in ("text", "decimal"):
@@ -402,7 +449,7 @@ class _Filler:
             drafted
             for drafted in self._draft.unused
             if drafted.table is self._draft.main and drafted.column.concepts == {"carrier"}
-            if words_of(drafted.column.label)[-1].isdigit() and drafted.keys["type"] == "text"
+            if drafted.column.reading.number and drafted.keys["type"] == "text"
         ]
         if not own:
             return
@@ -420,6 +467,13 @@ class _Filler:
 
     def _line(self, depth: int, name: str, leaf: str, remark: str) -> None:
         self._made.lines.append(Line(depth, f"{name}: {leaf}", remark))
+
+
+def _is_reference(concepts: frozenset[str]) -> bool:
+    """Whether a heading names a reference, or another number of an order or a tender."""
+    if concepts & _NO_REFERENCE:
+        return False
+    return "reference" in concepts or (bool(concepts & {"order", "tender"}) and concepts <= {"order", "tender", "id"})
 
 
 def _missing_event(draft: Draft) -> Field | None:

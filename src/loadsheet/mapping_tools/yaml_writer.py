@@ -6,15 +6,14 @@ Owns: order, spacing and comments of the file. Decides nothing.
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from loadsheet.mapping_tools.column_types import CHECK
-from loadsheet.mapping_tools.payload_parts import Payload, scalar
-from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.columns import CHECK
+from loadsheet.mapping_tools.notation_guesses import compatible
+from loadsheet.mapping_tools.payload_parts import Payload
 from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
-from loadsheet.mapping_tools.suggest_payload import fill
-from loadsheet.reading import fold
-
-_DAY_FIRST, _MONTH_FIRST = "%d/%m", "%m/%d"
+from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
+from loadsheet.mapping_tools.yaml_values import flow
 
 
 def write_draft(draft: Draft) -> str:
@@ -35,13 +34,52 @@ def write_draft(draft: Draft) -> str:
     return "\n".join([*_head(draft, body), *body]) + "\n"
 
 
+def marks_in(text: str) -> dict[str, int]:
+    """The number of lines of a draft with each mark, its head and the uses of constants aside."""
+    lines = [line for line in text.splitlines() if not line.startswith("# ") and not line.endswith(UNDER_CONSTANTS)]
+    return {mark: sum(mark in line for line in lines) for mark in (FILL_IN, CHECK)}
+
+
+def described(draft: Draft, text: str) -> dict[str, Any]:
+    """A draft that was written, as values for JSON: the operation, each column with its fields, the marks, and what is not read."""
+    fields: dict[DraftColumn, list[str]] = {}
+    for path, drafted in draft.filled.items():
+        fields.setdefault(drafted, []).append(path)
+    unused = set(draft.unused)
+    columns = [
+        {
+            "table": table.name,
+            "label": drafted.column.label,
+            "name": drafted.name,
+            "used": drafted not in unused or _is_ruling(drafted, table),
+            "fields": fields.get(drafted, []),
+            "keys": drafted.keys,
+            "is_key": "key" in drafted.keys,
+            "of_record": not draft.varies(drafted),
+            "doubt": next((draft.doubts[path] for path in fields.get(drafted, []) if path in draft.doubts), ""),
+            "evidence": drafted.remark,
+        }
+        for table in draft.tables
+        for drafted in table.columns
+    ]
+    return {
+        "mapping": draft.name,
+        "target": draft.operation.name,
+        "why": draft.why,
+        "group": draft.group,
+        "columns": columns,
+        "marks": marks_in(text),
+        "warnings": list(warnings(draft)),
+        "draft": text,
+    }
+
+
 def _head(draft: Draft, body: list[str]) -> Iterator[str]:
-    fill_in = sum(FILL_IN in line for line in body)
-    checks = sum(CHECK in line for line in body)
+    marks = marks_in("\n".join(body))
     files = ", ".join(dict.fromkeys(table.sheet.path.name for table in draft.tables))
     yield f"# A draft from {files}, made by `loadsheet mapping suggest`. Review every line before you use it."
-    yield f"# {FILL_IN} marks ({fill_in}): the draft does not load until they are filled in."
-    yield f"# {CHECK} marks ({checks}): guesses that the sheet does not prove."
+    yield f"# {FILL_IN} marks ({marks[FILL_IN]}): the draft does not load until they are filled in."
+    yield f"# {CHECK} marks ({marks[CHECK]}): guesses that the sheet does not prove."
     yield "# Then: loadsheet mapping lint, loadsheet mapping preview FILE, loadsheet check FILE"
     for remark in draft.evidence:
         yield f"# {remark}"
@@ -55,26 +93,19 @@ def _head(draft: Draft, body: list[str]) -> Iterator[str]:
 
 def warnings(draft: Draft) -> Iterator[str]:
     """Warnings for the user that are also printed."""
-    for sheet in draft.left_out:
-        yield f"left out: {sheet.title or sheet.path.name}, which shares no key with {draft.main.name}{_why(sheet, draft)}"
+    for sheet, why in draft.left_out:
+        yield f"not read: {sheet.title or sheet.path.name}: {why}"
     for table in draft.tables:
+        if table.sheet.unnamed:
+            letters = ", ".join(table.sheet.unnamed)
+            yield f"not read: column {letters} of {table.sheet.title or table.sheet.path.name} has values but no heading"
+        if table.sheet.is_cut:
+            yield f"only the first {len(table.sheet.rows):,} rows of {table.sheet.path.name} were looked at"
         for label in table.sheet.doubles:
-            yield (
-                f"{CHECK}: several columns have the heading {label}: a mapping that reads it refuses the file (R211) until the sender "
-                "renames all but one"
-            )
-
-
-def _why(sheet: Sheet, draft: Draft) -> str:
-    """Why a sheet is left out although it has the key's heading."""
-    key = draft.filled.get(draft.operation.record.key[0])
-    label = key.column.label if key is not None else ""
-    there = any(fold(column.label) == fold(label) for column in sheet.columns)
-    return f": both have {label}, but too few of its values match" if label and there else ""
+            yield f"{CHECK}: several columns have the heading {label}; their order tells them apart"
 
 
 def _target(draft: Draft) -> str:
-    others = ", ".join(f"{name} {total:.0f}" for name, total in draft.likely)
     choosing = draft.chooser
     if choosing is not None and draft.chosen_by is not None:
         return _commented(
@@ -85,26 +116,26 @@ def _target(draft: Draft) -> str:
         codes = ", ".join(choosing.codes)
         remark = f"{CHECK}: {choosing.column.label} ({codes}) marks new, changed and cancelled rows; without --target it chooses the operation"
         return _commented(f"target: {draft.operation.name}", remark)
-    return _commented(f"target: {draft.operation.name}", f"scores from the headings: {others}")
+    return _commented(f"target: {draft.operation.name}", draft.why)
 
 
 def _source(draft: Draft, payload: Payload) -> Iterator[str]:
     paths = list(dict.fromkeys(table.sheet.path for table in draft.tables))
     several = len(paths) > 1
     yield "source:"
-    yield _commented(f"  files: [{scalar(_pattern(paths[0], several=several))}]", f"{CHECK} the pattern")
+    yield _commented(f"  files: [{flow(_pattern(paths[0], several=several))}]", f"{CHECK} the pattern")
     if several:
         companions = {
             table.name: _pattern(table.sheet.path, several=True)
             for table in draft.tables[1:]
             if table.sheet.path != paths[0]
         }
-        yield f"  companions: {scalar(companions)}"
+        yield f"  companions: {flow(companions)}"
     sheet = draft.main.sheet
     encodings = {table.sheet.encoding for table in draft.tables if table.sheet.encoding}
     if encodings:
         known = ["utf-8-sig", *sorted(encodings - {"utf-8", "utf-8-sig"})]
-        yield f"  encoding: {scalar(known)}"
+        yield f"  encoding: {flow(known)}"
         delimiters = list(dict.fromkeys(table.sheet.delimiter for table in draft.tables))
         yield "  delimiter: [" + ", ".join('"\\t"' if one == "\t" else f'"{one}"' for one in delimiters) + "]"
     yield _commented(f"  locale: {sheet.habits.locale}", sheet.habits.locale_evidence)
@@ -121,16 +152,21 @@ def _source(draft: Draft, payload: Payload) -> Iterator[str]:
 def _rules(table: DraftTable) -> Iterator[str]:
     """The keys of a table on separate lines: its sets, and the rules for rows outside the table."""
     if table.sets is not None:
-        yield _commented(
-            f"      sets: {scalar(table.sets.codes)}", f"{CHECK}: each date becomes an event with this code"
+        what = (
+            "each date becomes an event with this code" if table.sets.word is not None else "each set becomes a package"
         )
-        yield f"      filled_by: [{table.named(table.sets.at).name}]"
+        codes = table.sets.codes
+        numbers = [str(number) for number in range(1, len(codes) + 1)]
+        yield _commented(f"      sets: {len(codes) if list(codes) == numbers else flow(codes)}", f"{CHECK}: {what}")
+        if table.sets.repeated:
+            yield "      repeated: true"
+        yield f"      filled_by: [{', '.join(table.named(column).name for column in table.sets.filled_by)}]"
     if table.ignore:
         yield _commented(f"      ignore_rows: '{table.ignore}'", f"{CHECK}: a total row")
     for key, words in (("totals", table.sheet.totals), ("footer", table.sheet.footer)):
         what = "total rows" if key == "totals" else "a note below the rows"
         if words:
-            yield _commented(f"      {key}: {{begins_with: {scalar(words)}}}", f"{CHECK}: {what}, not records")
+            yield _commented(f"      {key}: {{begins_with: {flow(words)}}}", f"{CHECK}: {what}, not records")
 
 
 def _zone(payload: Payload) -> Iterator[str]:
@@ -143,8 +179,10 @@ def _zone(payload: Payload) -> Iterator[str]:
 
 
 def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> str:
+    if table.source is not None:
+        return f"\n      from: {table.source.name}"
     parts = [f"file: {table.name}"] if several else []
-    parts += [f"sheet: [{scalar(table.sheet.title)}]"] if table.sheet.title else []
+    parts += [f"sheet: [{flow(table.sheet.title)}]"] if table.sheet.title else []
     if table.join:
         parts.append(f"join: {{to: {draft.main.name}, on: {{{table.join}}}}}")
     if table.sheet.header_rows > 1:
@@ -177,25 +215,27 @@ def _columns(draft: Draft) -> Iterator[str]:
 
 
 def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
-    """Whether a rule or a join needs a column that fills no field."""
+    """Whether a rule or a join needs a column that fills no field, or the columns with the same heading are counted."""
+    if drafted.column.occurrence:
+        return True
     words = set(re.findall(r"[a-z0-9_]+", f"{table.ignore} {table.join.split(':')[0]}"))
     return drafted.name in words
 
 
 def _column(drafted: DraftColumn, shared: list[str]) -> str:
     keys = {key: value for key, value in drafted.keys.items() if not (key == "formats" and set(value) <= set(shared))}
-    return scalar(keys)
+    return flow(keys)
 
 
 def _group(draft: Draft) -> Iterator[str]:
     if draft.group:
         yield ""
         yield "group:"
-        yield f"  by: {scalar(draft.group)}"
+        yield f"  by: {flow(draft.group)}"
         unused = set(draft.unused) - set(draft.filled.values())
         names = {drafted.name for drafted in draft.main.columns if drafted not in unused}
         yield _commented(
-            f"  one_value: {scalar([name for name in draft.one_value if name in names])}",
+            f"  one_value: {flow([name for name in draft.one_value if name in names])}",
             "the same in nearly every group",
         )
 
@@ -231,8 +271,8 @@ def _shared_formats(draft: Draft) -> list[str]:
             if drafted.keys.get("type") in {"datetime", "date"}:
                 counted |= dict.fromkeys(drafted.keys.get("formats", []))
     formats = list(counted)
-    both = any(_DAY_FIRST in format_ for format_ in formats) and any(_MONTH_FIRST in format_ for format_ in formats)
-    return [] if both else formats
+    locale = draft.main.sheet.habits.locale
+    return formats if compatible(formats, locale) == formats else []
 
 
 def _pattern(path: Path, *, several: bool) -> str:

@@ -1,0 +1,252 @@
+"""A column of a sheet: its heading and its distinct cells, what these look like, and the guess for them.
+
+A column is kept as the different values with their numbers, and for each row the place of its value. So nothing is tried on a cell twice,
+and rows are compared by small numbers.
+"""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from loadsheet.mapping_tools.vocabulary import Reading
+from loadsheet.reading import Native
+
+CHECK = "CHECK"  # marks a guess that the sheet does not prove
+TOLERATED = 10  # one value in ten may be unreadable, and at least one: real sheets have typing errors
+MEASURES = {"weight": "kg", "volume": "m**3", "length": "cm", "width": "cm", "height": "cm"}
+MOMENTS = frozenset({"datetime", "date"})
+NUMBERS = frozenset({"integer", "decimal", "quantity"})
+
+_TRIED_MAX = 500  # distinct values that a look is decided by
+_SHOWN_MAX = 3
+_MONTHS = [
+    "jan",
+    "feb",
+    "fev",
+    "fév",
+    "fëv",
+    "mar",
+    "mär",
+    "mrz",
+    "mrt",
+    "apr",
+    "avr",
+    "abr",
+    "kwi",
+    "may",
+    "mai",
+    "maj",
+    "mei",
+    "mag",
+    "jun",
+    "jui",
+    "juin",
+    "giu",
+    "cze",
+    "jul",
+    "lip",
+    "lug",
+    "aug",
+    "aou",
+    "aoû",
+    "ago",
+    "sie",
+    "sep",
+    "set",
+    "wrz",
+    "oct",
+    "okt",
+    "ott",
+    "out",
+    "paź",
+    "paz",
+    "nov",
+    "lis",
+    "dec",
+    "déc",
+    "dez",
+    "dic",
+    "gru",
+    "ene",
+    "gen",
+    "sty",
+    "lut",
+]  # the beginnings of the names of months
+DATED = re.compile(
+    rf"[0-9]{{1,4}}([./\-])[0-9]{{1,2}}\1[0-9]{{2,4}}(?![0-9])|(19|20)[0-9]{{2}}(0[1-9]|1[0-2])[0-3][0-9]$|[0-9]{{1,2}}[ \-/.]+({'|'.join(_MONTHS)})"
+    rf"|({'|'.join(_MONTHS)})[a-z]*\.?[ \-][0-9]{{1,2}}\b",
+    re.IGNORECASE,
+)
+A_TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?( ?[AaPp]\.?[Mm]\.?)?")
+
+_LOOKS: dict[str, re.Pattern[str]] = {
+    "email": re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}"),
+    "phone": re.compile(r"(?=(.*[0-9]){6})\+?[0-9 ()/.\-]{6,24}"),
+    "url": re.compile(r"(https?://|www\.)\S+"),
+    "postal": re.compile(
+        r"[0-9]{4,6}|[0-9]{3}[ \-][0-9]{2,4}|[0-9]{2}-[0-9]{3}|[0-9]{5}-[0-9]{3,4}|[0-9]{4} ?[A-Za-z]{2}"
+        r"|[A-Za-z]{1,2}[0-9][A-Za-z0-9]? ?[0-9][A-Za-z]{2}|[A-Za-z][0-9][A-Za-z] ?[0-9][A-Za-z][0-9]|[A-Za-z][0-9][0-9W] ?[A-Za-z0-9]{4}|[A-Z]{1,2}-[0-9]{4,5}|[0-9]{3}"
+    ),
+    "digits": re.compile(r"[0-9]+"),
+    "code": re.compile(r"(?=.*[0-9])[A-Za-z0-9#][A-Za-z0-9_./\-#]{1,39}"),
+    "short code": re.compile(r"[A-Z0-9]{1,6}"),
+    "words": re.compile(r"[^\W\d_].*[^\W\d_].*"),
+}
+"""What a text may look like. A look counts if nine of ten distinct values have it."""
+
+
+class Guess(NamedTuple):
+    """A guess for a column: a type of the mapping language, its keys, and the evidence in words. `order` is the order of day and month
+    that its dates prove (`day`, `month`), or `open` if they prove none.
+    """
+
+    type: str
+    keys: dict[str, Any]
+    evidence: str
+    order: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a column: the distinct ones that are not blank, the number of each, and for each row the place of its cell among them
+    (-1: blank).
+    """
+
+    values: tuple[str, ...]
+    counts: tuple[int, ...]
+    codes: array  # type: ignore[type-arg]  # of int
+
+    @property
+    def filled(self) -> int:
+        """The number of cells that are not blank."""
+        return sum(self.counts)
+
+    @cached_property
+    def texts(self) -> dict[str, int]:
+        """The distinct texts without typed cells, trimmed, with their numbers of cells."""
+        found: Counter[str] = Counter()
+        for value, count in zip(self.values, self.counts, strict=True):
+            if not isinstance(value, Native):
+                found[value.strip()] += count
+        return dict(found)
+
+    @cached_property
+    def shown(self) -> dict[str, int]:
+        """The distinct cells as their sender sees them, trimmed, with their numbers."""
+        found: Counter[str] = Counter()
+        for value, count in zip(self.values, self.counts, strict=True):
+            found[(value.shown if isinstance(value, Native) else value).strip()] += count
+        return dict(found)
+
+    @cached_property
+    def kinds(self) -> Counter[str]:
+        """The number of typed cells by kind."""
+        found: Counter[str] = Counter()
+        for value, count in zip(self.values, self.counts, strict=True):
+            if isinstance(value, Native):
+                found[value.kind] += count
+        return found
+
+    @cached_property
+    def has_digits(self) -> bool:
+        """Whether most distinct values have a digit."""
+        return sum(any(letter.isdigit() for letter in text) for text in self.shown) * 2 > len(self.shown)
+
+    @cached_property
+    def looks(self) -> frozenset[str]:
+        """What nine of ten distinct values look like, by `_LOOKS`."""
+        texts = sample(list(self.shown))
+        if not texts:
+            return frozenset()
+        return frozenset(
+            name
+            for name, pattern in _LOOKS.items()
+            if sum(pattern.fullmatch(text) is not None for text in texts) * 10 >= len(texts) * 9
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of the sheet: heading, position from 0, the meaning of the heading, its unit by pint's name (empty: none), cells, and the guess
+    for them. `occurrence`: which of several columns with this heading it is, from 1 (0: the heading stands once).
+    """
+
+    label: str
+    position: int
+    reading: Reading
+    unit: str
+    cells: Cells
+    guess: Guess
+    occurrence: int = 0
+
+    @property
+    def concepts(self) -> frozenset[str]:
+        """The concepts of the heading."""
+        return self.reading.concepts
+
+    @property
+    def filled(self) -> int:
+        """The number of cells that are not blank."""
+        return self.cells.filled
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.cells.codes)
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether no value occurs twice, and there are some."""
+        return bool(self.cells.values) and all(count == 1 for count in self.cells.counts)
+
+    @cached_property
+    def holds_moments(self) -> bool:
+        """Whether most of its cells are dates or times, even if no format reads them."""
+        if self.guess.type in {"datetime", "date", "time"}:
+            return True
+        texts = self.cells.texts
+        like = sum(count for text, count in texts.items() if DATED.match(text) or A_TIME.fullmatch(text))
+        like += sum(self.cells.kinds[kind] for kind in ("datetime", "date", "time"))
+        return like * 2 > self.filled
+
+    @property
+    def holds_numbers(self) -> bool:
+        """Whether its cells are numbers, or identifiers of digits only."""
+        return self.guess.type in NUMBERS or "digits" in self.cells.looks
+
+
+def cells_of(column: Iterable[str]) -> Cells:
+    """The distinct cells of a column. Typed cells differ from texts that look the same."""
+    places: dict[Any, int] = {}
+    values: list[str] = []
+    codes = array("i")
+    for cell in column:
+        key: Any = cell if type(cell) is str else (cell, getattr(cell, "kind", ""), getattr(cell, "shown", ""))
+        place = places.get(key)
+        if place is None:
+            place = places[key] = len(values) if cell.strip() else -1
+            if place >= 0:
+                values.append(cell)
+        codes.append(place)
+    counted = Counter(codes)
+    return Cells(tuple(values), tuple(counted[place] for place in range(len(values))), codes)
+
+
+def sample(values: Sequence[str], most: int = _TRIED_MAX) -> Sequence[str]:
+    """At most about this many of the values, from all over."""
+    return values if len(values) <= most else values[:: len(values) // most]
+
+
+def enough(read: int, of: int) -> bool:
+    """Whether enough values are readable for a guess."""
+    return read * 2 >= of and read > 0 and of - read <= max(1, of // TOLERATED)
+
+
+def some(texts: Iterable[str]) -> str:
+    """A few of the texts, for a comment."""
+    shown = [text if len(text) <= 40 else f"{text[:37]}..." for text in texts]
+    return ", ".join(shown[:_SHOWN_MAX]) + (" ..." if len(shown) > _SHOWN_MAX else "")

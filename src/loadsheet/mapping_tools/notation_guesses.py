@@ -1,0 +1,251 @@
+"""How a file writes dates and numbers: the formats of a column's dates, and the locale of the numbers.
+
+Distinct texts are gathered by shape (`99.99.9999 99:99`), so a format is tried on few texts of each shape and not on every cell. Formats are
+read by the readers of a mapping: what is guessed here reads the same in a run.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import NamedTuple
+
+from loadsheet.mapping.notations import format_reader, formats_reader, number_reader
+from loadsheet.mapping.plans import CellProblem
+
+_DIGITS = str.maketrans("0123456789", "9999999999")
+_TRIED_MAX = 400  # texts of one shape
+_SHAPES_MAX = 200
+_FORMATS_MAX = 4
+_RARE = 0.004  # share of a column's dates; a format for fewer is a typing error
+
+_CLOCK = re.compile(
+    r"(?P<between>[ ]+|T|, ?)(?P<hour>9{1,2}):99(?P<second>:99)?(?P<fraction>\.9{1,6})?(?P<half> ?[AaPp]\.?[Mm]\.?)?"
+    r"(?P<zone>Z|[+-]99:?99)?(?P<word> ?(?:Uhr|uhr|h))?$"
+)
+_DAY = re.compile(
+    r"(?P<numbers>(?P<one>9{1,4})(?P<sep>[./\- ])(?P<two>9{1,2})(?P=sep)(?P<three>9{4}|9{2}))\.?$"
+    r"|(?P<packed>9{8})$"
+    r"|(?P<named>9{1,2}(?P<dot>\.)?(?P<by>[ \-/.]*)(?P<month>[^\W\d_]{3,10})\.?(?P<then>[ \-/.,]+)(?P<year>9{4}|9{2}))$"
+    r"|(?P<leading>[^\W\d_]{3,10}\.?(?P<space>[ \-])9{1,2}(?P<comma>,)? ?(?P<last>9{4}))$"
+)
+_SPACES = re.compile(r"\s+")
+_A_MARK = re.compile(r"[.,'\u2019\s]")
+_A_DATE = re.compile(r"[0-9]{1,4}([./\- ])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])")
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,'\u2019\u00a0\u202f ]*")
+_AFTER = re.compile(r"[^\W\d_][\w.³*/]*$|[€$£%]$")
+_LOCALES = ("en_GB", "de_DE", "fr_FR", "sv_SE", "de_CH", "en_IN")
+
+
+class Formats(NamedTuple):
+    """The formats that read the dates of a column, best first, the number of cells that they read, and texts that none reads. `order` is what
+    the dates prove, `day` or `month` first; if they prove nothing, `ambiguous` is the format with day and month swapped.
+    """
+
+    formats: tuple[str, ...]
+    read: int
+    others: tuple[str, ...]
+    ambiguous: str = ""
+    order: str = ""
+
+
+class _Style(NamedTuple):
+    """A shape with its texts and the number of cells."""
+
+    shape: str
+    texts: list[str]
+    cells: int
+
+
+def formats_of(counts: Mapping[str, int], locale: str | None, order: str = "") -> Formats | None:
+    """The date formats of these trimmed texts (with their numbers of cells); None if most are no dates. `order` (day or month) is what other
+    columns of the file prove.
+    """
+    styles = list(_styles(counts))
+    found = [(*readings, style) for style in styles if (readings := _readings(style, locale))]
+    if not found:
+        return None
+    chosen, ambiguous, proved = _settled(found, locale, order)
+    kept: dict[str, int] = defaultdict(int)
+    for format_, style in zip(chosen, (style for _, _, style in found), strict=True):
+        kept[format_] += style.cells
+    total = sum(kept.values())
+    frequent = [one for one in sorted(kept, key=lambda one: -kept[one]) if kept[one] > _RARE * total or len(kept) == 1]
+    formats = tuple(compatible(frequent[:_FORMATS_MAX], locale))
+    read, others = 0, list[str]()
+    for style in styles:
+        texts = _some(style.texts)
+        missed = [text for text in texts if all(_reads(one, locale)(text) is None for one in formats)]
+        read += round(style.cells * (1 - len(missed) / len(texts)))
+        others += missed[:3]
+    return Formats(formats, read, tuple(others), ambiguous, proved) if read * 2 >= sum(counts.values()) else None
+
+
+def _styles(counts: Mapping[str, int]) -> Iterator[_Style]:
+    by_shape: dict[str, list[str]] = defaultdict(list)
+    cells: dict[str, int] = defaultdict(int)
+    for text, count in counts.items():
+        shape = _SPACES.sub(" ", text.translate(_DIGITS))
+        by_shape[shape].append(text)
+        cells[shape] += count
+    for shape in sorted(by_shape, key=lambda shape: -cells[shape])[:_SHAPES_MAX]:
+        yield _Style(shape, by_shape[shape], cells[shape])
+
+
+def _readings(style: _Style, locale: str | None) -> tuple[str, str] | None:
+    """The format that reads the most texts of a style, and another one that reads as many (empty: none). Day first comes first."""
+    texts = _some(style.texts)
+    counts = {
+        format_: sum(_reads(format_, locale)(text) is not None for text in texts)
+        for format_ in _candidates(style.shape)
+    }
+    most = max(counts.values(), default=0)
+    best = [format_ for format_, count in counts.items() if count == most]
+    return (best[0], best[1] if len(best) > 1 else "") if most and most * 2 >= len(texts) else None
+
+
+def _some(texts: Sequence[str]) -> Sequence[str]:
+    return texts if len(texts) <= _TRIED_MAX else texts[:: len(texts) // _TRIED_MAX]
+
+
+@cache
+def _candidates(shape: str) -> tuple[str, ...]:
+    """The formats that could have written texts of this shape."""
+    clock = _CLOCK.search(shape)
+    day = _DAY.match(shape[: clock.start()] if clock else shape)
+    if day is None:
+        return ()
+    tail = _clock_format(clock) if clock else ""
+    return tuple(f"{format_}{tail}" for format_ in _day_formats(day))
+
+
+def _day_formats(day: re.Match[str]) -> list[str]:
+    if day["packed"]:
+        return ["%Y%m%d", "%d%m%Y"]
+    if day["named"]:
+        year = "%Y" if len(day["year"]) == 4 else "%y"
+        return [f"%d{day['dot'] or ''}{day['by']}%b{'.' if _dotted(day) else ''}{day['then'].lstrip('.') or '.'}{year}"]
+    if day["leading"]:
+        return [f"%b{day['space']}%d{day['comma'] or ''} %Y"]
+    return _numbered(day["sep"], len(day["one"]), len(day["three"]))
+
+
+def _numbered(sep: str, first: int, last: int) -> list[str]:
+    """The formats of days written in numbers, by the digits of their first and last part. Dots stand between day and month."""
+    if first >= 3:
+        return [f"%Y{sep}%m{sep}%d"] if (first, last) == (4, 2) else []
+    year = "%Y" if last == 4 else "%y"
+    if sep == ".":
+        return [f"%d.%m.{year}"]
+    found = [f"%d{sep}%m{sep}{year}", f"%m{sep}%d{sep}{year}"]
+    return found if last == 4 else [*found, f"%y{sep}%m{sep}%d"]
+
+
+def _dotted(day: re.Match[str]) -> bool:
+    """Whether a dot ends the month's abbreviation: it is in the text between month and year."""
+    return day["then"].startswith(".") and len(day["then"]) > 1
+
+
+def _clock_format(clock: re.Match[str]) -> str:
+    half = clock["half"] or ""
+    parts = [
+        clock["between"], "%I" if half else "%H", ":%M", ":%S" if clock["second"] else "", ".%f" if clock["fraction"] else "",
+        f"{' ' if half.startswith(' ') else ''}%p" if half else "", "%z" if clock["zone"] else "", clock["word"] or "",
+    ]  # fmt: skip
+    return "".join(parts)
+
+
+@cache
+def _reads(format_: str, locale: str | None) -> Callable[[str], datetime | None]:
+    return format_reader(format_, locale)
+
+
+def _settled(found: Sequence[tuple[str, str, _Style]], locale: str | None, order: str) -> tuple[list[str], str, str]:
+    """The format of each style, the other reading if nothing decides between day and month first, and the order that the styles prove. What
+    some styles prove holds for the rest; else the order with the shorter span of time, as the dates of one file are mostly close together.
+    """
+    proved = {_order(format_) for format_, other, _ in found if not other and _order(format_)}
+    open_ = next(((format_, other) for format_, other, _ in found if other), None)
+    known = proved.pop() if len(proved) == 1 else ""
+    if open_ is None:
+        return [format_ for format_, _, _ in found], "", known
+    if known or order:
+        swap = (known or order) == "month"
+    else:
+        texts = [text for _, other, style in found if other for text in _some(style.texts)]
+        swap = _span(texts, open_[1], locale) < _span(texts, open_[0], locale)
+    chosen = [other if other and swap else format_ for format_, other, _ in found]
+    return chosen, "" if known or order else open_[0 if swap else 1], known
+
+
+def _order(format_: str) -> str:
+    """Whether the day or the month comes first; empty for formats that cannot be misread. Dots always separate day and month."""
+    if "%b" in format_ or "." in format_[:6] or format_.startswith(("%Y", "%y")):
+        return ""
+    return "day" if format_.startswith("%d") else "month"
+
+
+def _span(texts: Iterable[str], format_: str, locale: str | None) -> float:
+    moments = [moment.replace(tzinfo=None) for text in texts if (moment := _reads(format_, locale)(text)) is not None]
+    return float((max(moments) - min(moments)).total_seconds()) if moments else 0.0
+
+
+def compatible(formats: Iterable[str], locale: str | None) -> list[str]:
+    """The formats without those that a mapping refuses beside the earlier ones, as both read a text as different dates."""
+    kept: list[str] = []
+    for format_ in formats:
+        try:
+            formats_reader([*kept, format_], locale)
+        except ValueError:
+            continue
+        kept.append(format_)
+    return kept
+
+
+# ---- numbers ----
+
+
+def number_of(text: str) -> tuple[str, str] | None:
+    """The number and the unit in a text, such as `12,5` and `kg`; None if it is no number."""
+    bare = text.strip()
+    unit = _AFTER.search(bare)
+    digits = bare[: unit.start()].rstrip() if unit else bare
+    return (digits, unit[0] if unit else "") if _NUMBER.fullmatch(digits) else None
+
+
+def shapes_of_numbers(texts: Mapping[str, int]) -> dict[str, int]:
+    """One example for each shape of a number that has marks, with the number of cells of that shape."""
+    examples: dict[str, tuple[str, int]] = {}
+    for text, count in texts.items():
+        found = number_of(text)
+        if found is not None and _A_MARK.search(found[0]) and not _A_DATE.match(text):
+            shape = found[0].translate(_DIGITS)
+            example, cells = examples.get(shape, (found[0], 0))
+            examples[shape] = example, cells + count
+    return dict(examples.values())
+
+
+def locale_of(numbers: Mapping[str, int], locales: Sequence[str], countries: Mapping[str, int]) -> tuple[str, str]:
+    """The locale that reads most of these numbers (an example of each shape with its cells), and the evidence. Ties go to the locale that
+    reads more of the cells with countries (`countries`: the cells that each locale reads), then to the first of `locales`.
+    """
+    candidates = list(dict.fromkeys([*locales[:1], *_LOCALES, *locales[1:]]))
+    counted = {name: _readable(numbers, name) for name in candidates}
+    best = max(candidates, key=lambda name: (counted[name], countries.get(name, 0), -candidates.index(name)))
+    if numbers:
+        evidence = f"{counted[best]} of {sum(numbers.values())} numbers with a decimal mark are in {best} notation"
+    else:
+        evidence = "no number has a decimal mark; the language of the headings decides"
+    return best, evidence + (f"; {countries[best]} countries are in its language" if countries.get(best) else "")
+
+
+def _readable(numbers: Mapping[str, int], locale: str) -> int:
+    read = reader_of_numbers(locale)
+    return sum(count for text, count in numbers.items() if not isinstance(read(text), CellProblem))
+
+
+@cache
+def reader_of_numbers(locale: str) -> Callable[[str], object]:
+    """A reader of numbers, made once for each locale."""
+    return number_reader(locale)
