@@ -35,6 +35,7 @@ OUTCOMES = ("cells", "result", "expression", "console")
 """The kinds of blocks that say what comes out."""
 
 ARROW = " -> "
+_LINE = re.compile(r",? in line [0-9]+")  # of the mapping, which no page shows as a file
 BLANK = "(blank)"
 HIDDEN = "(hidden) "
 _WIDEST = 112  # characters of a record in one line
@@ -118,7 +119,8 @@ def outcome(example, folder):
 
 
 def _write(blocks, fragment, folder):
-    tables = {lookup["file"] for lookup in fragment.get("lookups", {}).values()}
+    beside = [one for section in ("lookups", "calendars") for one in fragment.get(section, {}).values()]
+    tables = {one.get("file") for one in beside}
     workbooks = {}
     for block in blocks:
         if block.kind not in {"yaml", "csv"} or (block.kind == "yaml" and not block.name):
@@ -226,6 +228,8 @@ def _cell(value, column):
         return f"{value:%Y-%m-%d}" if column.spec.type == "date" else f"{value:%Y-%m-%d %H:%M}"
     if isinstance(value, timedelta):
         return f"{datetime(2026, 1, 1) + value:%H:%M}"
+    if isinstance(value, Decimal):
+        return format(canonical(value), "f")
     return ", ".join(part or BLANK for part in value) if isinstance(value, tuple) else str(value)
 
 
@@ -358,7 +362,8 @@ def _evaluated(line):
     try:
         expression = compile_expression(text.strip(), given().scope)
     except ExpressionError as error:
-        return f"{text}{ARROW}refused: {error.text}{f' ({error.hint})' if error.hint else ''}"
+        hint = _LINE.sub("", f" ({error.hint})") if error.hint else ""
+        return f"{text}{ARROW}refused: {error.text}{hint}"
     try:
         return f"{text}{ARROW}{in_words(expression.evaluate(given().frame))}"
     except CALCULATION_ERRORS as error:
