@@ -35,6 +35,7 @@ OUTCOMES = ("cells", "result", "expression", "console")
 """The kinds of blocks that say what comes out."""
 
 ARROW = " -> "
+_LINE = re.compile(r",? in line [0-9]+")  # of the mapping, which no page shows as a file
 BLANK = "(blank)"
 HIDDEN = "(hidden) "
 _WIDEST = 112  # characters of a record in one line
@@ -118,9 +119,8 @@ def outcome(example, folder):
 
 
 def _write(blocks, fragment, folder):
-    tables = {
-        one["file"] for key in ("lookups", "calendars") for one in fragment.get(key, {}).values() if "file" in one
-    }
+    beside = [one for section in ("lookups", "calendars") for one in fragment.get(section, {}).values()]
+    tables = {one.get("file") for one in beside}
     workbooks = {}
     for block in blocks:
         if block.kind not in {"yaml", "csv"} or (block.kind == "yaml" and not block.name):
@@ -228,6 +228,8 @@ def _cell(value, column):
         return f"{value:%Y-%m-%d}" if column.spec.type == "date" else f"{value:%Y-%m-%d %H:%M}"
     if isinstance(value, timedelta):
         return f"{datetime(2026, 1, 1) + value:%H:%M}"
+    if isinstance(value, Decimal):
+        return format(canonical(value), "f")
     return ", ".join(part or BLANK for part in value) if isinstance(value, tuple) else str(value)
 
 
@@ -289,8 +291,7 @@ def _json(value, depth=0):
 _PROMPT = "$ "
 _DAY = "2026-03-04"
 _TODAY = re.compile(r"\b20[0-9]{2}-[0-9]{2}-[0-9]{2}(?=-[0-9]{2}\b)")  # in the name of a run
-
-_SECONDS = re.compile(r" · [0-9.]+ s(?= )")  # how long a run took
+_ELAPSED = re.compile(r"(?<=· )[0-9.]+ s\b")  # how long a run took
 
 
 def _consoles(example, folder):
@@ -320,7 +321,7 @@ def _printed(command, folder):
     words = shlex.split(command.removeprefix(_PROMPT))
     assert words[0] == "loadsheet", command
     done = loadsheet(folder, *words[1:], LOADSHEET_ARRIVAL__SETTLE_S="0")
-    text = _SECONDS.sub(" · 0.2 s", _TODAY.sub(_DAY, f"{done.stdout}{done.stderr}"))
+    text = _ELAPSED.sub("0.5 s", _TODAY.sub(_DAY, f"{done.stdout}{done.stderr}"))
     return [line.rstrip() for line in text.splitlines()]
 
 
@@ -362,7 +363,8 @@ def _evaluated(line):
     try:
         expression = compile_expression(text.strip(), given().scope)
     except ExpressionError as error:
-        return f"{text}{ARROW}refused: {error.text}{f' ({error.hint})' if error.hint else ''}"
+        hint = _LINE.sub("", f" ({error.hint})") if error.hint else ""
+        return f"{text}{ARROW}refused: {error.text}{hint}"
     try:
         return f"{text}{ARROW}{in_words(expression.evaluate(given().frame))}"
     except CALCULATION_ERRORS as error:
