@@ -49,8 +49,11 @@ def lint(files: tuple[Path, ...], *, mappings: Path | None, config: Path | None,
     for text in _shown(findings):
         click.echo(text)
     for loaded in sound:
-        for note in loaded.notes:
-            say(f"{loaded.path}: note: {note}")
+        shown = loaded.notes if len(sound) == 1 else loaded.notes[:1]
+        hidden = len(loaded.notes) - len(shown)
+        more = f"; and {counted(hidden, 'more note')} (lint this file alone)" if hidden else ""
+        for note in shown:
+            say(f"{loaded.path}: note: {note}{more}")
     say(f"{counted(len(paths), 'mapping file')}, {counted(len(findings), 'mistake')}")
     return MappingError.exit_code if findings else 0
 
