@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import click
@@ -82,6 +83,11 @@ def print_lines(lines: Sequence[str]) -> None:
             )
         else:
             click.echo(line)
+
+
+def local_time(moment: str) -> str:
+    """A moment (ISO 8601) on the clock of this machine, to the second."""
+    return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def counted(count: int, noun: str) -> str:

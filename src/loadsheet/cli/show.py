@@ -13,7 +13,7 @@ import msgspec
 
 from loadsheet.cli.access import ledger_to_read
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load_each, settings_or_raise, together, with_settings
-from loadsheet.cli.output import print_json, print_lines, print_table, say
+from loadsheet.cli.output import local_time, print_json, print_lines, print_table, say
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Ledger, Run, reported_by
 from loadsheet.ledger import Origin as LedgerOrigin
 from loadsheet.ledger.queries import LedgerQueries
@@ -104,7 +104,7 @@ def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
     lines += [f"  problem  {problem}" for problem in described["problems"]]
     lines += _listing_lines(ExceptionStatus(**described["exception"])) if described["exception"] else []
     lines += [
-        f"  {event.at}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
+        f"  {local_time(event.at)}  {event.before or 'planned'} -> {event.after}  {event.reason}".rstrip()
         for event in described["events"]
     ]
     lines += [
@@ -174,7 +174,7 @@ def runs(
         [
             *([name] if several else []),
             run.name,
-            f"{datetime.fromisoformat(run.started_at).astimezone():%Y-%m-%d %H:%M}",
+            local_time(run.started_at)[:16],
             _took(run, unfinished[name]),
             "" if run.exit_code is None else run.exit_code,
             _result(run.summary),
