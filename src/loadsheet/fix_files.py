@@ -13,7 +13,7 @@ from typing import NamedTuple
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, load, of_shipper
+from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, load, of_shipper, route
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import FIX_OF
 from loadsheet.mapping.yamlfile import write_source
@@ -100,6 +100,7 @@ def with_original_mappings(
     """The routes, with the original's mapping for each text fix file. Where that mapping changed and no copy was kept, the files are
     unmapped.
     """
+    routes = _with_absent_mappings(routes, texts, queries, mappings, settings)
     complete: list[Route] = []
     unmapped = dict(routes.unmapped)
     for chosen in routes.complete:
@@ -110,6 +111,28 @@ def with_original_mappings(
         else:
             complete.append(replace(chosen, mapping=without_totals(mapping)) if fix_of else chosen)
     return replace(routes, complete=tuple(complete), unmapped=unmapped)
+
+
+def _with_absent_mappings(
+    routes: Routes,
+    texts: Mapping[str, FixOf],
+    queries: LedgerQueries,
+    mappings: Sequence[CompiledMapping],
+    settings: Settings,
+) -> Routes:
+    """The routes, also of text fix files that none of these mappings takes: the original's mapping was removed or lies in another folder."""
+    complete, waiting, unmapped = list(routes.complete), dict(routes.waiting), dict(routes.unmapped)
+    for drop in sorted({texts[name].drop for name in unmapped if name in texts}):
+        names = [name for name in unmapped if name in texts and texts[name].drop == drop]
+        mapping = _mapping_of(queries.drop(drop), queries, mappings, settings)
+        if mapping is None:
+            unmapped |= {name: _mapping_changed(name, texts[name].mapping) for name in names}
+            continue
+        own = route(names, [mapping], texts)
+        complete += own.complete
+        waiting |= own.waiting
+        unmapped = {name: problem for name, problem in unmapped.items() if name not in names or name in own.unmapped}
+    return replace(routes, complete=tuple(complete), waiting=waiting, unmapped=unmapped)
 
 
 def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:
