@@ -222,6 +222,7 @@ def test_the_fix_workbook_comes_back_with_its_repeated_headings(tmp_path):
     assert [(one["item_name"], one["weight"]) for one in payload["packages"]] == [("Lamp", 1), ("Rug", 2)]
 
 
+@pytest.mark.journey
 def test_each_column_of_a_repeated_heading_keeps_its_own_description_in_the_fix_workbook(tmp_path):
     """The second column of a heading has other choices than the first; its corrected value lands in its field."""
     text = BY_OCCURRENCE.replace("occurrence: 1,", "occurrence: 1, one_of: [Lamp, Bed],")

@@ -12,6 +12,7 @@ import pytest
 from command_in_process import loadsheet as forked
 from hypothesis import given
 from hypothesis import strategies as st
+from workspace import Workspace
 
 from loadsheet import cli
 from loadsheet.cli.mapping import framed
@@ -345,6 +346,33 @@ def test_a_field_that_is_not_there_is_said_with_a_proposal(night):
     assert "did you mean delivery_pincode?" in done.stderr
     refused = loadsheet(night, "show", "A-4506", "--field", "order_id")
     assert "has no record: " in refused.stderr
+
+
+SMALL = """\
+mapping: small
+version: 1
+target: order.delete
+source: {files: "*.csv"}
+columns: {order: {label: Order, required: true}}
+payload:
+  order_id: {col: order}
+"""
+
+
+def test_a_value_is_explained_by_the_folder_of_mappings_that_its_run_was_given(tmp_path):
+    workspace = Workspace(tmp_path, mappings={"small": SMALL})
+    (workspace / "mappings").rename(workspace / "maps")
+    workspace.drop("in.csv", "Order\nA-1\n")
+    workspace.run("--exchange", "embedded", "--mappings", "maps")
+    shown = loadsheet(workspace, "show", "A-1", "--field", "order_id").stdout.splitlines()
+    assert shown[-2] == "    by       maps/small.yaml:7 {col: order}"
+    assert shown[-1].startswith("  mapping small version 1, hash "), "the mapping of the run is today's: there is no note"
+    workspace.edit("maps/small.yaml", "version: 1", "version: 2")
+    changed = loadsheet(workspace, "show", "A-1", "--field", "order_id").stdout
+    assert "this is the mapping of the run: maps/small.yaml has changed since (now version 2" in changed
+    (workspace / "other").mkdir()
+    other = loadsheet(workspace, "show", "A-1", "--field", "order_id", "--mappings", "other").stdout
+    assert "other has no mapping small today" in other, "a folder that is named counts"
 
 
 def test_after_the_mapping_changed_or_went_a_value_is_explained_by_the_mapping_of_its_run(night, tmp_path):
