@@ -298,7 +298,7 @@ def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin
     labels = {(source.table, source.column): [source.label] for found in origin.lineage.values() for source in found}
     if mapping is not None:
         for table in mapping.plan.tables:
-            labels |= {(table.name, column.name): [column.label, *column.spec.aliases] for column in table.columns}
+            labels |= {(table.name, column.name): [*column.labels] for column in table.columns}
     columns: dict[str, dict[str, int]] = {name: {} for name in origin.tables}
     for (name, column), own in labels.items():
         known = {fold(label) for label in own}

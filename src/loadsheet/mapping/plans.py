@@ -237,6 +237,11 @@ class ColumnPlan:
         return numbered(self.plain_label, self.spec.occurrence or 1)
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """The heading and its aliases, as the header of a table shows them."""
+        return (self.label, *(numbered(alias, self.spec.occurrence or 1) for alias in self.spec.aliases))
+
+    @property
     def plain_label(self) -> str:
         """The heading as the sheet has it."""
         return self.heading or self.spec.label or self.name

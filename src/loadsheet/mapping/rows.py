@@ -103,7 +103,7 @@ class View:
             or any(word != str(number) for number, (word, _) in enumerate(sets.words, start=1))
         ):
             return ()
-        labels = (label for column in sets.columns for label in (column.label, *column.spec.aliases))
+        labels = (label for column in sets.columns for label in column.labels)
         wanted = {fold(label.replace(SET, str(len(sets.words) + 1))) for label in labels if SET in label}
         used = set(table.columns.values())
         return tuple(place for place, head in enumerate(table.header) if fold(head) in wanted and place not in used)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.repeated_headings import check_repeats
-from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, place
+from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, numbered, place
 
 TOP_ROWS = 50
 """The last row in which a header is searched, unless the mapping gives its row."""
@@ -276,8 +276,8 @@ class _ColumnMatcher:
             if column.occurrence <= len(places):
                 position = places[column.occurrence - 1]
                 positions[column.name] = (position,)
-                if column.occurrence > 1:
-                    labels[position] = column.shown[0]
+                if column.occurrence > 1 and fold(labels[position]) not in map(fold, column.shown):
+                    labels[position] = numbered(labels[position].strip(), column.occurrence)
         return repeats
 
     def _find_columns(self, reading: _LabelReading) -> dict[str, tuple[int, ...]]:
