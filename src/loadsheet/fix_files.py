@@ -13,7 +13,7 @@ from typing import NamedTuple
 from loadsheet.inbox import Candidate
 from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, of_shipper
+from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, of_shipper, route
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.documents import COUNTED_IN, FIX_OF, part_of_table
 from loadsheet.mapping.shared_files import current, load_kept, main_path
@@ -102,6 +102,7 @@ def with_original_mappings(
     """The routes, with the original's mapping for each text fix file. Where that mapping changed and no copy was kept, the files are
     unmapped.
     """
+    routes = _with_absent_mappings(routes, texts, queries, mappings, settings)
     complete: list[Route] = []
     unmapped = dict(routes.unmapped)
     for chosen in routes.complete:
@@ -119,6 +120,28 @@ def _as_route(chosen: Route, mapping: CompiledMapping) -> Route:
     if mapping.companions:
         return replace(chosen, mapping=mapping)
     return replace(chosen, mapping=mapping, files={mapping.main_role: chosen.files[chosen.mapping.main_role]})
+
+
+def _with_absent_mappings(
+    routes: Routes,
+    texts: Mapping[str, FixOf],
+    queries: LedgerQueries,
+    mappings: Sequence[CompiledMapping],
+    settings: Settings,
+) -> Routes:
+    """The routes, also of text fix files that none of these mappings takes: the original's mapping was removed or lies in another folder."""
+    complete, waiting, unmapped = list(routes.complete), dict(routes.waiting), dict(routes.unmapped)
+    for drop in sorted({texts[name].drop for name in unmapped if name in texts}):
+        names = [name for name in unmapped if name in texts and texts[name].drop == drop]
+        mapping = _mapping_of(queries.drop(drop), queries, mappings, settings)
+        if mapping is None:
+            unmapped |= {name: _mapping_changed(name, texts[name].mapping) for name in names}
+            continue
+        own = route(names, [mapping], texts)
+        complete += own.complete
+        waiting |= own.waiting
+        unmapped = {name: problem for name, problem in unmapped.items() if name not in names or name in own.unmapped}
+    return replace(routes, complete=tuple(complete), waiting=waiting, unmapped=unmapped)
 
 
 def open_fix(fix: FixFile, path: Path, settings: Settings) -> dict[str, Table]:

@@ -34,6 +34,7 @@ def ingest_files(
     """Claim every finished file and plan its documents. Set aside files that cannot be used. A folder or disk error ends the
     ingest; already planned documents can still be delivered. Raises LedgerError.
     """
+    ledger.keep_mappings_folder(str(settings.mappings.absolute()))
     context = IngestContext(settings, mappings, ledger.queries, datetime.fromisoformat(this_run.started_at))
     left: tuple[Problem, ...] = ()
     with _claims(settings) as claims:

@@ -130,6 +130,10 @@ CATALOGUE: dict[str, Kind] = {
     "R241": Kind("Possibly misspelled heading", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
     "R242": Kind("Possible row of totals", 'a row begins with "{found}", like a row of totals ({rows})'),
     "R243": Kind("Repeated heading", 'the heading "{label}" is expected {expected}; it is in the columns {columns}'),
+    "R244": Kind(
+        "Repeated headings not in one order",
+        'in repetition {number} of the headings {order}, "{label}" belongs in column {at}; found "{found}"',
+    ),
     # conversion
     "C301": Kind("Value missing", "a value is missing"),
     "C302": Kind("Not a number", '"{found}" is not a number'),

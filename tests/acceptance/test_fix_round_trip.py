@@ -460,9 +460,13 @@ def test_fix_files_as_text_go_where_their_originals_went_under_any_name(house):
     assert {table.header[0] for drop in night.drops for table in drop.tables} == {"Order"}
 
 
-def test_half_a_fix_as_text_waits_for_the_other_half_and_is_read_with_the_mapping_as_it_was(house):
+@pytest.mark.parametrize("change", ["changed", "removed", "renamed"])
+def test_half_a_fix_as_text_waits_for_the_other_half_and_is_read_with_the_mapping_as_it_was(house, change):
     path = house.settings.mappings / "bench-join.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("min: 0.001", "min: 100"), encoding="utf-8")
+    text = path.read_text(encoding="utf-8").replace("min: 0.001", "min: 100")
+    path.unlink()
+    if change != "removed":
+        path.write_text(text if change == "changed" else text.replace("bench-join", "other-join"), encoding="utf-8")
     for table, waits in (("packages", True), ("orders", False)):
         with house.queries() as queries:
             fix_text(queries, queries.drop(house.broken.id), table, house.inbox / f"{table}.fix.csv")

@@ -184,7 +184,7 @@ HOMES = {  # each third-party library and the only places that import it
     "click": {"loadsheet.cli"},
     "filelock": {"loadsheet.run_archive.verify", "loadsheet.ledger", "loadsheet.operations.notifications.state"},
     "apprise": {"loadsheet.operations.notifications.notice_delivery"},
-    "watchdog": {"loadsheet.inbox_watch"},
+    "watchdog": {"loadsheet.inbox_watch", "loadsheet.cli.save_watch"},
     "httptools": {"loadsheet.dispatch", "loadsheet.exchange"},
     "alembic": {"loadsheet.exchange.migrations", "loadsheet.ledger.migrations"},
     "psycopg": {"loadsheet.exchange.database", "loadsheet.ledger.postgres"},

@@ -74,7 +74,7 @@ OPTIONS = {
 NEEDED = {"quantity": {"unit": "kg"}}
 NOT_PAIRED = {
     "label", "aliases", "type", "unit", "key", "example", "note",  # of no effect on a value
-    "from_set", "above", "place",  # say where the cell is, as `file` does
+    "from_set", "above", "place", "occurrence",  # say where the cell is, as `file` does
 }  # fmt: skip
 CELLS = {
     "text": ["", " ", "ab", "", "\N{ZERO WIDTH SPACE}", "-", "n/a", "\u00a0AB ", "a-1", "A-1", "7", "0007-4", "a-1 x", "abcdef", "q-", "Zoe\u0308", "ß-1"],

@@ -86,17 +86,74 @@ def test_headings_without_numbers_repeat_as_sets(checked, header, row, expected)
 
 
 @pytest.mark.parametrize(
-    ("header", "label", "columns"),
+    ("header", "number", "wanted", "found"),
     [
-        ("Order,Item,Kg,Kg,Item,Kg", "Kg", "C, D, F"),
-        ("Order,Item,Kg,Item,Item,Kg", "Kg", "C, F"),
-        ("Order,Item,Kg,Kg,Item", "Kg", "C, D"),
+        ("Order,Item,Kg,Kg,Item,Kg", 2, '"Item" belongs in column D', "Kg"),
+        ("Order,Item,Item,Kg,Item,Kg", 1, '"Kg" belongs in column C', "Item"),
+        ("Order,Item,Kg,Item,Item,Kg", 2, '"Kg" belongs in column E', "Item"),
+        ("Order,Item,Kg,Kg,Item", 2, '"Item" belongs in column D', "Kg"),
+        ("Order,Item,Kg,Item,Kg,Item,Note", 3, '"Kg" belongs in column G', "Note"),
+        ("Order,Item,Kg,Item", 2, '"Kg" belongs in column E', ""),
+        ("Order,Item,Kg,Item (2),Kg (2),Kg (3),Item (3)", 3, '"Item" belongs in column F', "Kg (3)"),
     ],
 )
-def test_a_column_inserted_into_or_missing_in_a_repetition_is_found_out(checked, header, label, columns):
+def test_a_column_inserted_into_or_missing_in_a_repetition_is_found_out(checked, header, number, wanted, found):
     code, payloads, said = checked(SETS, header, "A,Lamp,1,2,3,4")
     assert (code, payloads) == (65, [])
-    assert f'the heading "{label}" is expected in the order Item, Kg; it is in the columns {columns}' in said
+    assert f'in repetition {number} of the headings Item, Kg, {wanted}; found "{found}"' in said
+
+
+@pytest.mark.parametrize(
+    ("text", "header", "order"),
+    [
+        (SETS, "Order,Item (2),Kg,Item,Kg (2)", "Item, Item (2)"),
+        (BY_OCCURRENCE, "Order,Item (2),Item", "Item, Item (2)"),
+    ],
+)
+def test_a_numbered_heading_is_never_read_as_another_number(checked, text, header, order):
+    code, payloads, said = checked(text, header, "A,Lamp,1,2,3"[: 2 * header.count(",") + 4])
+    assert (code, payloads) == (65, [])
+    assert f'the heading "Item" is expected in the order {order}; it is in the columns B, ' in said
+
+
+def test_two_families_of_sets_repeat_beside_each_other(checked):
+    """The families are checked apart: the second one does not have to alternate with the first."""
+    text = SETS.replace("columns:\n", "    stops: {from: orders, sets: 2, repeated: true}\ncolumns:\n").replace(
+        "payload:\n", '  stops: {town: {label: "Town {set}"}, day: {label: "Day {set}"}}\npayload:\n'
+    )
+    city = """delivery_city: {expr: '(stops[1].town ?? "") + "/" + (stops[1].day ?? "")'}"""
+    text = text.replace("order_id: {col: order}", f"order_id: {{col: order}}\n  {city}")
+    header = "Order,Item,Kg,Item,Kg,Town,Day,Town,Day"
+    code, payloads, said = checked(text, header, "A,Lamp,1,Rug,2,Graz,Mon,Linz,Tue")
+    assert code == 0, said
+    assert [one["item_name"] for one in payloads[0]["packages"]] == ["Lamp", "Rug"]
+    assert payloads[0]["delivery_city"] == "Linz/Tue"
+
+
+def test_tables_of_one_sheet_share_the_count_of_a_heading(checked):
+    """Rows of two kinds lie under one header; one kind reads the first column of a heading, the other the second."""
+    text = """\
+mapping: pairs
+version: 1
+target: order.update
+source:
+  files: "*.csv"
+  tables:
+    heads: {kind: {label: Kind, is: H}}
+    lines: {kind: {label: Kind, is: L}, join: {to: heads, on: [order]}}
+columns:
+  heads: {order: {label: Order, required: true}, city: {label: Text, occurrence: 1}}
+  lines: {order: {label: Order, required: true}, item: {label: Text, occurrence: 2}}
+payload:
+  order_id: {col: heads.order}
+  sender_id: {value: A}
+  receiver_id: {value: B}
+  delivery_city: {col: heads.city}
+  packages: {each: lines, item: {package_type: {value: Box}, item_name: {col: lines.item}}}
+"""
+    code, payloads, said = checked(text, "Kind,Order,Text,Text", "H,A,Graz,", "L,A,,Lamp")
+    assert code == 0, said
+    assert (payloads[0]["delivery_city"], payloads[0]["packages"][0]["item_name"]) == ("Graz", "Lamp")
 
 
 def test_more_repetitions_than_the_mapping_reads_are_refused(checked):
@@ -120,6 +177,19 @@ def test_more_repetitions_than_the_mapping_reads_are_refused(checked):
             ", sets: 3, repeated: true",
             ", sets: 3, repeated: true}\n    more: {from: orders, repeated: true",
             "repeated needs sets",
+        ),
+        (
+            BY_OCCURRENCE,
+            "occurrence: 2}",
+            "occurrence: 2, file: stem}",
+            "occurrence and file cannot be combined: both locate",
+        ),
+        (SETS, 'label: "Kg {set}"', 'label: "Kg {set}", occurrence: 2', "a column of the sets has no occurrence"),
+        (
+            SETS,
+            "order: {label: Order, required: true}",
+            "order: {label: Order, required: true}, item: {label: Item}",
+            "Item repeats as a heading of the sets of items, and only they can read it",
         ),
     ],
 )
@@ -150,6 +220,32 @@ def test_the_fix_workbook_comes_back_with_its_repeated_headings(tmp_path):
     shown = json.loads(workspace.command("show", "A", "--payload", "--json").stdout)
     (payload,) = [one["payload"] for one in shown if one["payload"]]
     assert [(one["item_name"], one["weight"]) for one in payload["packages"]] == [("Lamp", 1), ("Rug", 2)]
+
+
+@pytest.mark.journey
+def test_each_column_of_a_repeated_heading_keeps_its_own_description_in_the_fix_workbook(tmp_path):
+    """The second column of a heading has other choices than the first; its corrected value lands in its field."""
+    text = BY_OCCURRENCE.replace("occurrence: 1,", "occurrence: 1, one_of: [Lamp, Bed],")
+    text = text.replace("occurrence: 2", "occurrence: 2, one_of: [Rug, Mat]")
+    workspace = Workspace(tmp_path, mappings={"pairs": text})
+    workspace.drop("pairs.csv", "Order,Item,Item\nA,Lamp,Bed\n")
+    workspace.run()
+    (fix,) = workspace.outbox.glob("*/pairs.fix.xlsx")
+    book = openpyxl.load_workbook(fix)
+    page = book["pairs"]
+    heads = {cell.value: cell.column for cell in page[1]}
+    assert {"Item", "Item (2)"} < heads.keys()
+    (cell,) = [cell for row in page.iter_rows(min_row=2) for cell in row if cell.value == "Bed"]
+    assert cell.column == heads["Item (2)"]
+    (formula,) = [one.formula1 for one in page.data_validations.dataValidation if cell.coordinate in one.sqref]
+    title, _, places = formula.partition("!")
+    assert [one.value for row in book[title][places] for one in row] == ["Rug", "Mat"]
+    cell.value = "Mat"
+    book.save(workspace.inbox / "pairs.fix.xlsx")
+    workspace.run()
+    shown = json.loads(workspace.command("show", "A", "--payload", "--json").stdout)
+    (payload,) = [one["payload"] for one in shown if one["payload"]]
+    assert payload["delivery_city"] == "Lamp/Mat"
 
 
 @pytest.mark.parametrize("text", [SETS, BY_OCCURRENCE])

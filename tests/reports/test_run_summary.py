@@ -211,6 +211,9 @@ def test_what_waits_is_sent_by_the_next_run(tmp_path):
     told = lines(tmp_path, (order(1),), sent=False)
     assert told[0].startswith("✗ 1 document waits to be sent · 0 accepted ")
     assert told[-2] == "→ Send them: loadsheet run"
+    (tmp_path / "other").mkdir()
+    told = lines(tmp_path / "other", (order(1),), sent=False, state=tmp_path, mappings=Path("my maps"))
+    assert told[-2] == f"→ Send them: loadsheet run --state {tmp_path} --mappings 'my maps'"
 
 
 def test_the_next_command_names_the_key_without_control_characters_and_the_ledger_in_an_unusual_place(tmp_path):

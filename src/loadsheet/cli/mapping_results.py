@@ -5,9 +5,7 @@ Files are translated with one mapping, independent of their names.
 
 import re
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -22,6 +20,7 @@ from loadsheet import exit_codes
 from loadsheet.checking import name_in_inbox
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together, with_settings
 from loadsheet.cli.output import counted, print_json, print_lines, say
+from loadsheet.cli.save_watch import show_at_each_save
 from loadsheet.inbox import Candidate
 from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
 from loadsheet.mapping import Mapping, Route, load_folder, route
@@ -42,15 +41,20 @@ from loadsheet.mapping_tools.comparison import (
 )
 from loadsheet.mapping_tools.explain import Cell, Explanation, Preview
 from loadsheet.mapping_tools.explain import preview as make_preview
-from loadsheet.problems import FileRefused, LoadsheetError, MappingError, Problem, Where
+from loadsheet.problems import FileRefused, MappingError, Problem, Where
 from loadsheet.settings import Settings
 
 
 def mapping_named(name: str, settings: Settings) -> Mapping:
     """The mapping file at this path, otherwise the mapping of this name in the folder. Raises MappingError, click.BadParameter."""
-    if Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file():
+    if is_mapping_file(name):
         return load_mapping(Path(name), settings.assumptions, home_of(Path(name), settings))
     return mapping_among(load_folder(settings.mappings, settings.assumptions), name, settings)
+
+
+def is_mapping_file(name: str) -> bool:
+    """Whether this is the path of a mapping file, not the name of a mapping."""
+    return Path(name).suffix in {".yaml", ".yml"} and Path(name).is_file()
 
 
 def mapping_among(loaded_mappings: LoadedMappings, name: str, settings: Settings) -> Mapping:
@@ -131,9 +135,6 @@ def named_by(patterns: Iterable[str], path: Path) -> bool:
 _SHORT = 48  # characters of a cell
 _SHOWN = 20  # documents shown one by one; --json has them all
 
-_CHANGES = frozenset({"created", "modified", "moved", "deleted"})
-_SETTLES_S = 0.2  # an editor writes a file in several steps
-
 _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -161,42 +162,8 @@ def preview(
     show = partial(_preview, files, name, settings, records, as_json=as_json)
     if not watching:
         return show()
-    return _at_each_change(show, [settings.mappings, *(path.parent for path in files)])
-
-
-def _at_each_change(show: Callable[[], int], folders: Iterable[Path]) -> int:
-    """Show now and after each change in these folders, until Ctrl-C. Errors of a mapping are shown, and the watch goes on."""
-    from watchdog.events import FileSystemEvent, FileSystemEventHandler
-    from watchdog.observers import Observer
-
-    changed = threading.Event()
-
-    class Handler(FileSystemEventHandler):
-        def on_any_event(self, event: FileSystemEvent) -> None:
-            if event.event_type in _CHANGES:
-                changed.set()
-
-    observer = Observer()
-    for folder in {path.resolve() for path in folders if path.is_dir()}:
-        observer.schedule(Handler(), str(folder), recursive=True)
-    observer.start()
-    try:
-        while True:
-            if sys.stdout.isatty():
-                click.clear()
-            try:
-                show()
-            except (LoadsheetError, click.ClickException) as error:
-                say(error.format_message() if isinstance(error, click.ClickException) else str(error))
-            sys.stdout.flush()
-            changed.wait()
-            time.sleep(_SETTLES_S)
-            changed.clear()
-    except KeyboardInterrupt:
-        return 0
-    finally:
-        observer.stop()
-        observer.join()
+    folders = [settings.mappings, *([Path(name).parent] if name and is_mapping_file(name) else [])]
+    return show_at_each_save(show, files, folders)
 
 
 def _preview(files: tuple[Path, ...], name: str | None, settings: Settings, records: int, *, as_json: bool) -> int:

@@ -278,7 +278,7 @@ def _field_text(details: dict[str, Any]) -> str:
 
 def _field_of_entry(ledger: Ledger, entry: Entry, field: str, settings: Settings) -> dict[str, Any]:
     drop, origin = ledger.queries.drop(entry.drop), ledger.queries.origin(entry.drop)
-    with _mapping(ledger, drop, settings) as (mapping, note, restored):
+    with _mapping(ledger, drop, _with_mappings_of_run(ledger, settings)) as (mapping, note, restored):
         return _field_by_mapping(entry, field, drop, origin, _UsedMapping(mapping, note, restored))
 
 
@@ -300,7 +300,7 @@ def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin
     if mapping is not None:
         mapping = part_reading(entry.rows[0].table, mapping)
         for table in mapping.plan.tables:
-            labels |= {(table.name, column.name): [column.label, *column.spec.aliases] for column in table.columns}
+            labels |= {(table.name, column.name): [*column.labels] for column in table.columns}
     columns: dict[str, dict[str, int]] = {name: {} for name in origin.tables}
     for (name, column), own in labels.items():
         known = {fold(label) for label in own}
@@ -346,6 +346,17 @@ def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin
             for found in values
         ],
     }
+
+
+def _with_mappings_of_run(ledger: Ledger, settings: Settings) -> Settings:
+    """The settings; if they name no folder of mappings, with the folder that the latest run used."""
+    recorded = ledger.queries.mappings_folder()
+    if settings.mappings != Settings.model_fields["mappings"].default or not recorded:
+        return settings
+    folder, here = Path(recorded), Path.cwd()
+    if folder == settings.mappings.absolute():
+        return settings
+    return settings.model_copy(update={"mappings": folder.relative_to(here) if folder.is_relative_to(here) else folder})
 
 
 @contextmanager

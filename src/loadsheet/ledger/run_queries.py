@@ -34,8 +34,8 @@ from loadsheet.ledger.ledger_tables import (
 from loadsheet.ledger.statements import Statement, at_one_moment, chunks, stored_value, streamed
 from loadsheet.ledger.states import Drop, IgnoredRow, Origin, Run
 
-SCHEDULES = "schedules"
-"""The name of the stored value of `RunQueries.schedules_done`."""
+SCHEDULES, MAPPINGS_FOLDER = "schedules", "mappings_folder"
+"""The names of the stored values of `RunQueries.schedules_done` and `RunQueries.mappings_folder`."""
 
 ALLOWANCE = timedelta(minutes=15)
 """A file up to this much older than the run that did not find it keeps its own time: it may have been too young or open."""
@@ -244,6 +244,11 @@ class RunQueries:
         """
         query = select(mappings.c.source).where(mappings.c.hash.startswith(digest, autoescape=True))
         return codec.decode_texts_by_name(self._value(query) or codec.NOTHING)
+
+    def mappings_folder(self) -> str:
+        """The absolute path of the folder whose mappings the latest run used. Empty before the first run."""
+        with self._engine.connect() as connection:
+            return stored_value(connection, MAPPINGS_FOLDER)
 
     def schedules_done(self) -> dict[str, str]:
         """The time (ISO 8601 UTC) up to which each schedule is done, by name, as `Ledger.keep_schedules_done` stored it."""

@@ -360,6 +360,12 @@ class Ledger:
         with self._writing() as connection:
             store_value(connection, run_queries.SCHEDULES, codec.encode(dict(sorted(done.items()))))
 
+    def keep_mappings_folder(self, folder: str) -> None:
+        """Store the absolute path of the folder whose mappings this run uses."""
+        if folder != self.queries.mappings_folder():
+            with self._writing() as connection:
+                store_value(connection, run_queries.MAPPINGS_FOLDER, folder)
+
     # maintenance
 
     def put_in(self, table: str, rows: "Iterator[Row]") -> None:

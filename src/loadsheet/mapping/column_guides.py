@@ -61,7 +61,7 @@ def column_guides_of(tables: Sequence[TablePlan], locale: str | None) -> dict[st
             if column is not None:
                 choices = column.choices if len(column.choices) <= CHOICES_MAX else ()
                 guide = ColumnGuide(expected(column, language), choices, column.spec.required)
-                own |= {label: guide for label in wanted.labels if label not in own}
+                own |= {label: guide for label in wanted.shown if label not in own}
     return found
 
 

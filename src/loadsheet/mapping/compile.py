@@ -26,7 +26,7 @@ from loadsheet.mapping.names import CheckPlan, Names, plan_checks
 from loadsheet.mapping.notations import is_locale, zone_names
 from loadsheet.mapping.payload import TargetPlan, Targets, plan_targets, read_target
 from loadsheet.mapping.plans import JoinPlan, TablePlan, Type
-from loadsheet.mapping.schema import SET, MappingSpec, ZoneSpec
+from loadsheet.mapping.schema import MappingSpec, ZoneSpec
 from loadsheet.mapping.schema import Source as FileSource
 from loadsheet.mapping.tables import plan_tables
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
@@ -435,7 +435,8 @@ def _lineage_of_sets(tables: tuple[TablePlan, ...]) -> Lineage:
     """The columns of tables made from column sets, with one source for each set."""
     return {
         f"{rows_of(table.name)}.{column.name}": tuple(
-            Source(table.name, column.name, column.label.replace(SET, word), "each") for word, _ in table.sets.words
+            Source(table.name, column.name, table.sets.heading(column.label, number), "each")
+            for number in range(len(table.sets.words))
         )
         for table in tables
         if table.sets is not None

@@ -121,10 +121,9 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
         file.refuse(where, error.text, error.hint)
         return None
-    for key in spec.whereabouts()[1:]:
-        file.refuse(
-            (*loc, key), f"{key} and {spec.whereabouts()[0]} cannot be combined: both locate the cells", at_key=True
-        )
+    first, *more = (*spec.whereabouts(), *(["occurrence"] if spec.occurrence else []), "")
+    for key in filter(None, more):
+        file.refuse((*loc, key), f"{key} and {first} cannot be combined: both locate the cells", at_key=True)
     default = _default(spec, parse, file, loc)
     convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None

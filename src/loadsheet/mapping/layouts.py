@@ -1,9 +1,9 @@
 """The layouts of a compiled mapping: which tables to read from which file, under which headings, in which notation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loadsheet.mapping.plans import TablePlan, in_every_set
-from loadsheet.mapping.schema import SET, Source, TableSpec
+from loadsheet.mapping.schema import Source, TableSpec
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import Layout, RowFilters, WantedColumn
 
@@ -14,9 +14,10 @@ KIND = "(kind)"
 def layouts_of(source: Source, tables: tuple[TablePlan, ...], main_role: str) -> dict[str, tuple[Layout, ...]]:
     """By role, the tables to read from that file, in the order of the mapping."""
     found: dict[str, list[Layout]] = {}
+    repeated = _repeated(tables)
     for name in dict.fromkeys(table.source for table in tables):
         spec = source.tables[name]
-        columns = [column for table in tables if table.source == name for column in wanted_columns(table)]
+        columns = [column for table in tables if table.source == name for column in wanted_columns(table, repeated)]
         base = Layout(name, tuple(columns))
         layout = Layout(
             base.name,
@@ -46,34 +47,58 @@ def marks_of(source: Source) -> tuple[str, str]:
     return "" if quote == "none" else quote, source.escape or ""
 
 
-def wanted_columns(plan: TablePlan) -> list[WantedColumn]:
-    """The headings that a compiled table needs in its file. A required column of the sets is required in the first set only."""
-    found, most = [], dict[str, int]()  # `most`: how often a repeated heading is read
-    for column in plan.columns:
-        most[fold(column.spec.label or "")] = max(
-            most.get(fold(column.spec.label or ""), 0), column.spec.occurrence or 0
-        )
+def wanted_columns(plan: TablePlan, repeated: Mapping[tuple[str, str], int] | None = None) -> list[WantedColumn]:
+    """The headings that a compiled table needs in its file. A required column of the sets is required in the first set only. `repeated`
+    says how often the tables of a sheet read each heading that repeats (see `_repeated`; default: only this table reads it).
+    """
+    found = []
+    repeated = _repeated([plan]) if repeated is None else repeated
     for column in plan.columns:
         if column.spec.whereabouts():
             continue
         name, required = f"{plan.prefix}{column.name}", column.spec.required
-        labels = (column.label, *column.spec.aliases)
+        labels = (column.plain_label, *column.spec.aliases)
         if plan.sets is None or not in_every_set(column):
-            number, count = column.spec.occurrence or 0, most[fold(column.spec.label or "")]
-            numbered = _numbered((column.spec.label or "", *column.spec.aliases), count)
-            found.append(WantedColumn(name, numbered if number else labels, required, number, count if number else 0))
+            occurrence = column.spec.occurrence or 0
+            count = repeated[plan.source, fold(column.plain_label)] if occurrence else 0
+            found.append(WantedColumn(name, labels, required, occurrence, count))
             continue
-        for number, (word, _) in enumerate(plan.sets.words):
-            own = tuple(label.replace(SET, "" if plan.sets.repeated else word).strip() for label in labels)
-            own = _numbered(own, len(plan.sets.words)) if plan.sets.repeated else own
-            occurrence = number + 1 if plan.sets.repeated else 0
-            most_sets = -len(plan.sets.words) if plan.sets.repeated else 0
-            found.append(WantedColumn(f"{name}#{number}", own, required and not number, occurrence, most_sets))
+        sets, count = plan.sets, len(plan.sets.words)
+        for number in range(count):
+            own = tuple(sets.heading(label, 0 if sets.repeated else number) for label in labels)
+            repeats = (number + 1, count, True) if sets.repeated else (0, 0, False)
+            found.append(WantedColumn(f"{name}#{number}", own, required and not number, *repeats))
     if plan.kind is not None and plan.kind.others is not None:
         found.append(WantedColumn(KIND, (plan.kind.label,)))
     return found
 
 
-def _numbered(labels: Sequence[str], count: int) -> tuple[str, ...]:
-    """Labels that repeat, with the numbers that a fix file gives them: Item, Item (2)."""
-    return (*labels, *(f"{label} ({number})" for label in labels for number in range(2, count + 1)))
+def heading_clashes(tables: Sequence[TablePlan]) -> Iterator[tuple[str, str, str]]:
+    """The columns that do not say which column of a repeated heading they read: table, column, and what is wrong."""
+    numbered = set(_repeated(tables))
+    in_sets = {
+        (table.source, fold(table.sets.heading(column.plain_label, 0))): table.name
+        for table in tables
+        if table.sets is not None and table.sets.repeated
+        for column in table.sets.columns
+    }
+    for table in tables:
+        for column in table.columns:
+            place = table.source, fold(column.plain_label)
+            if column.spec.whereabouts() or in_every_set(column):
+                continue
+            if place in in_sets:
+                text = f"repeats as a heading of the sets of {in_sets[place]}, and only they can read it"
+                yield table.name, column.name, f"{column.plain_label} {text}"
+            elif place in numbered and not column.spec.occurrence:
+                yield table.name, column.name, f"{column.plain_label} repeats: give this column its occurrence"
+
+
+def _repeated(tables: Iterable[TablePlan]) -> dict[tuple[str, str], int]:
+    """How often each heading with an occurrence is read, by the table whose sheet has it and the folded label."""
+    found: dict[tuple[str, str], int] = {}
+    for table in tables:
+        for column in (column for column in table.columns if column.spec.occurrence):
+            place = table.source, fold(column.plain_label)
+            found[place] = max(found.get(place, 0), column.spec.occurrence or 0)
+    return found

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from loadsheet.mapping.calendars import Calendar
 from loadsheet.mapping.schema import SET, Column
 from loadsheet.problems import Level
+from loadsheet.reading.tables import numbered
 
 Fold = Literal["error", "first", "second"]
 """Which of two moments with the same local time to use."""
@@ -232,9 +233,18 @@ class ColumnPlan:
 
     @property
     def label(self) -> str:
-        """The heading that the shipper sees."""
-        label = self.heading or self.spec.label or self.name
-        return f"{label} ({self.spec.occurrence})" if (self.spec.occurrence or 0) > 1 else label
+        """The heading that the shipper sees, with its number if it repeats."""
+        return numbered(self.plain_label, self.spec.occurrence or 1)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The heading and its aliases, as the header of a table shows them."""
+        return (self.label, *(numbered(alias, self.spec.occurrence or 1) for alias in self.spec.aliases))
+
+    @property
+    def plain_label(self) -> str:
+        """The heading as the sheet has it."""
+        return self.heading or self.spec.label or self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +280,12 @@ class SetsPlan:
     filled_by: tuple[int, ...]
     required: tuple[int, ...] = ()
     repeated: bool = False
+
+    def heading(self, label: str, number: int) -> str:
+        """The heading of a column of the sets in one of them, counted from 0. `label` holds the placeholder."""
+        if self.repeated:
+            return numbered(" ".join(label.replace(SET, " ").split()), number + 1)
+        return label.replace(SET, self.words[number][0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,13 @@ class View:
     def _places_of_further_set(self) -> tuple[int, ...]:
         """The columns of the numbered set after the last one: data there would be lost."""
         sets, table = self._plan.sets, self._table
-        if sets is None or any(word != str(number) for number, (word, _) in enumerate(sets.words, start=1)):
+        if (
+            sets is None
+            or sets.repeated
+            or any(word != str(number) for number, (word, _) in enumerate(sets.words, start=1))
+        ):
             return ()
-        labels = (label for column in sets.columns for label in (column.label, *column.spec.aliases))
+        labels = (label for column in sets.columns for label in column.labels)
         wanted = {fold(label.replace(SET, str(len(sets.words) + 1))) for label in labels if SET in label}
         used = set(table.columns.values())
         return tuple(place for place, head in enumerate(table.header) if fold(head) in wanted and place not in used)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from loadsheet.mapping.conversion import Conventions, bind_parts, plan_column
+from loadsheet.mapping.layouts import heading_clashes
 from loadsheet.mapping.names import compile_or_refuse
 from loadsheet.mapping.plans import (
     ColumnPlan,
@@ -39,7 +40,6 @@ from loadsheet.mapping.schema import (
 )
 from loadsheet.mapping.words import closest_or_known, did_you_mean, some
 from loadsheet.mapping.yamlfile import Loc, YamlFile, read_part
-from loadsheet.reading.header import fold
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan"})
@@ -56,8 +56,10 @@ def plan_tables(spec: MappingSpec, conventions: Conventions, file: YamlFile) -> 
     """The compiled tables without the keys of their rows, the main one first, or None with the findings."""
     planner = _Planner(spec, conventions, file)
     order = planner.table_order()
-    tables = [planner.table(name, position, order) for position, name in enumerate(order)]
-    return tuple(table for table in tables if table is not None) if order and None not in tables else None
+    plans = [planner.table(name, position, order) for position, name in enumerate(order)]
+    tables = tuple(table for table in plans if table is not None)
+    planner.check_headings(tables)
+    return tables if order and None not in plans else None
 
 
 _AROUND = frozenset(
@@ -333,11 +335,14 @@ class _Planner:
 
     def _check_columns(self, plan: TablePlan, spec: TableSpec, patterns: tuple[str, ...], loc: Loc) -> None:
         known = [*PARTS, *placeholders(patterns)]
-        repeated = {fold(column.spec.label or "") for column in plan.columns if column.spec.occurrence}
         for column in plan.columns:
             here = (*loc, column.name)
-            if fold(column.label) in repeated and not column.spec.occurrence and not column.spec.whereabouts():
-                self._file.refuse(here, f"{column.label} repeats: give this column its occurrence", at_key=True)
+            if column.spec.occurrence and in_every_set(column):
+                text, hint = (
+                    "a column of the sets has no occurrence",
+                    f"write repeated: true beside the sets of {plan.name}",
+                )
+                self._file.refuse((*here, "occurrence"), text, hint, at_key=True)
             if column.spec.file is not None and column.spec.file not in known:
                 hint = closest_or_known(column.spec.file, known)
                 self._file.refuse((*here, "file"), f'a file\'s name has no part "{column.spec.file}"', hint)
@@ -353,6 +358,11 @@ class _Planner:
                 self._file.refuse(
                     (*here, "fill_down"), "only cells of the file's own rows are filled from above", at_key=True
                 )
+
+    def check_headings(self, tables: Sequence[TablePlan]) -> None:
+        """Checks that all columns under a heading that repeats say which of its columns they read."""
+        for table, column, text in heading_clashes(tables):
+            self._file.refuse((*self._section(self._spec.columns, "columns", table)[1], column), text, at_key=True)
 
     # ---- sets ----
 
@@ -373,10 +383,7 @@ class _Planner:
             for place, column in enumerate(columns)
             if place not in by and column.spec.required and column.spec.default is None
         )
-        words = list((spec.sets or {}).items())
-        if spec.repeated:
-            words = [(f"({number})" if number > 1 else "", meaning) for number, (_, meaning) in enumerate(words, 1)]
-        return SetsPlan(tuple(words), columns, by, required, spec.repeated)
+        return SetsPlan(tuple((spec.sets or {}).items()), columns, by, required, spec.repeated)
 
     # ---- kinds ----
 

@@ -279,7 +279,7 @@ def _unused(mapping: CompiledMapping, document: Document, tables: Mapping[str, T
     used = {fold(source.label) for sources in lineage.values() for source in sources}
     for table in mapping.plan.tables:  # a column is the same under an alias
         for column in table.columns:
-            own = {fold(label) for label in (column.label, *column.spec.aliases)}
+            own = set(map(fold, column.labels))
             used |= own if own & used else set()
     found = []
     for name, source in tables.items():

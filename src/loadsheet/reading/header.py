@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
-from loadsheet.problems import FileRefused, Problem, Where, column_letters
-from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, place
+from loadsheet.problems import FileRefused, Problem, Where
+from loadsheet.reading.repeated_headings import check_repeats
+from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, numbered, place
 
 TOP_ROWS = 50
 """The last row in which a header is searched, unless the mapping gives its row."""
@@ -133,6 +133,8 @@ def check_header(header: Header, layout: Layout, where: Where, columns_max: int,
     and sheet, `looked_at` the sheets that were searched.
     """
     if not header.is_complete:
+        if header.positions and all(header.repeats.get(column.name) for column in header.missing):
+            _check_repeats(header, layout, where)
         raise FileRefused(_incomplete(header, layout, where, looked_at))
     if len(header.labels) > columns_max:
         reason = (
@@ -149,35 +151,10 @@ def check_header(header: Header, layout: Layout, where: Where, columns_max: int,
 
 
 def _check_repeats(header: Header, layout: Layout, where: Where) -> None:
-    """Raises FileRefused if a label does not appear as often as the mapping says, or if the labels of column sets do not repeat in one
-    order: a column was inserted or is missing, and values would be read as those of another set.
-    """
-    sets: dict[int, list[tuple[int, str]]] = {}
-    found: dict[str, tuple[int, ...]] = {}
-    for column in (column for column in layout.columns if column.occurrence):
-        places, label = header.repeats.get(column.name, ()), column.labels[0]
-        found[label] = places
-        if column.count > 0 and len(places) != column.count:
-            raise _misplaced(header, label, places, f"{column.count} times", where)
-        if column.count < 0 and len(places) > -column.count:
-            raise _misplaced(header, label, places, f"at most {-column.count} times", where)
-        if column.count < 0 and column.occurrence <= len(places):
-            sets.setdefault(column.occurrence, []).append((places[column.occurrence - 1], label))
-    orders = [sorted(sets[number]) for number in sorted(sets)]
-    for before, after in pairwise(orders):
-        if before[-1][0] > after[0][0] or [label for _, label in before] != [label for _, label in after]:
-            missing = {label for _, label in before} ^ {label for _, label in after}
-            label = min(missing) if missing else after[0][1]
-            raise _misplaced(
-                header, label, found[label], f"in the order {', '.join(one for _, one in orders[0])}", where
-            )
+    def at(position: int) -> Where:
+        return place(where.file, where.sheet, header.labels, header.row, position) if position >= 0 else where
 
-
-def _misplaced(header: Header, label: str, places: Sequence[int], expected: str, where: Where) -> FileRefused:
-    values = {"label": label, "expected": expected, "columns": ", ".join(map(column_letters, places)) or "none"}
-    cell = place(where.file, where.sheet, header.labels, header.row, places[-1]) if places else where
-    hint = "remove the column that was inserted, or restore the missing one"
-    return FileRefused(Problem("R243", cell, "", values, hint))
+    check_repeats(layout.columns, header.repeats, header.rows[-1], at)
 
 
 def _incomplete(header: Header, layout: Layout, where: Where, looked_at: Sequence[str]) -> Problem:
@@ -299,8 +276,8 @@ class _ColumnMatcher:
             if column.occurrence <= len(places):
                 position = places[column.occurrence - 1]
                 positions[column.name] = (position,)
-                if column.occurrence > 1:
-                    labels[position] = f"{column.labels[0]} ({column.occurrence})"
+                if column.occurrence > 1 and fold(labels[position]) not in map(fold, column.shown):
+                    labels[position] = numbered(labels[position].strip(), column.occurrence)
         return repeats
 
     def _find_columns(self, reading: _LabelReading) -> dict[str, tuple[int, ...]]:
@@ -324,7 +301,7 @@ def _by_label(layout: Layout, key: Callable[[str], str]) -> dict[str, list[str]]
     by_label: dict[str, list[str]] = {}
     for column in layout.columns:
         own = key(column.labels[0])
-        for label in {key(label) for label in column.labels}:
+        for label in {key(label) for label in column.accepted}:
             if label and (label == own or label not in first):
                 by_label.setdefault(label, []).append(column.name)
     return by_label

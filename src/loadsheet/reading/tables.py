@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class WantedColumn:
     """A column of the mapping: its name there, its possible labels (label, then aliases), and whether the header must have it.
     Labels are compared folded (see `header.fold`). For a label that repeats, `occurrence` says which of its columns is meant (from 1), and
-    `count` how many there must be (of a set, negative: at most so many).
+    `count` how many there must be (`in_set`, one of column sets: at most so many).
     """
 
     name: str
@@ -31,6 +31,25 @@ class WantedColumn:
     required: bool = True
     occurrence: int = 0
     count: int = 0
+    in_set: bool = False
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """The labels, and those with the numbers that a fix file gives to labels that repeat."""
+        return (
+            *self.labels,
+            *(numbered(label, number) for label in self.labels for number in range(2, self.count + 1)),
+        )
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The labels as the header of a table shows them."""
+        return tuple(numbered(label, self.occurrence) for label in self.labels)
+
+
+def numbered(label: str, occurrence: int) -> str:
+    """A label that repeats, with the number of its column from the second on: Item, Item (2)."""
+    return f"{label} ({occurrence})" if occurrence > 1 else label
 
 
 @dataclass(frozen=True, slots=True)

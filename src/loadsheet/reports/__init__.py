@@ -28,7 +28,7 @@ from loadsheet.problems import ReportsIncomplete
 from loadsheet.reconcile import Exceptions, Reconciliation
 from loadsheet.reports.acknowledgement import Acknowledgements, acknowledgement_schema
 from loadsheet.reports.fix_workbook import Fixes
-from loadsheet.reports.headline import terminal_lines, with_headline
+from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
 from loadsheet.reports.report_files import check_writable, placed, run_folders
@@ -69,14 +69,15 @@ _RUN = re.compile(r"\d{4}-\d\d-\d\d(-\d+)?", re.ASCII)
 class Written:
     """The reports of one run: their folder and summary.
 
-    `state` is the folder of the ledger. `shipper` is empty unless shippers are declared. `place` is where others
-    find the folder: the folder itself, or its address in an object store.
+    `state` is the folder of the ledger, `mappings` that of the mappings. `shipper` is empty unless shippers are declared. `place` is
+    where others find the folder: the folder itself, or its address in an object store.
     """
 
     folder: Path
     summary: RunSummary
     place: Path
     state: Path
+    mappings: Path
     shipper: str
 
     @property
@@ -86,7 +87,9 @@ class Written:
 
     def lines(self, *, verbose: bool = False) -> list[str]:
         """The summary for the terminal, line by line; `verbose` lists every file and every kind of problem."""
-        return terminal_lines(self.summary, self.place, self.state, shipper=self.shipper, verbose=verbose)
+        return terminal_lines(
+            self.summary, RunPlaces(self.place, self.state, self.mappings, self.shipper), verbose=verbose
+        )
 
     @property
     def in_ledger(self) -> dict[str, Any]:
@@ -189,7 +192,7 @@ def missing_reports(run: Run) -> str:
 def _written(settings: Settings, summary: RunSummary) -> Written:
     shipper = settings.shipper if settings.shippers else ""
     folder, place = settings.outbox_here / summary.run, settings.outbox / summary.run
-    return Written(folder, summary, place, settings.state, shipper)
+    return Written(folder, summary, place, settings.state, settings.mappings, shipper)
 
 
 _CAUSES, _FIXES, _ACKNOWLEDGEMENTS, _WORKBOOK, _PAGE, _INDEX = (

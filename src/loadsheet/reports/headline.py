@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import State
@@ -39,6 +40,7 @@ _TODO = {
     Verdict.LISTED_TWICE: "twice at the exchange",
 }
 _CHECKED = frozenset({"agrees", *RED})
+_DEFAULTS: dict[str, Path] = {name: Settings.model_fields[name].default for name in ("state", "mappings")}
 
 
 def with_headline(summary: RunSummary) -> RunSummary:
@@ -69,12 +71,26 @@ def balance_sentence(summary: RunSummary) -> str:
     return f"The rows do not balance: {'; '.join(balance.faults)} ({balance.read:,} read, {parts})"
 
 
-def terminal_lines(
-    summary: RunSummary, folder: Path, state: Path, *, shipper: str = "", verbose: bool = False
-) -> list[str]:
-    """The run for the terminal, without control characters. `folder` holds its reports, `state` its ledger; `shipper` is set if several
-    are declared. `verbose` lists every file with all outcomes, and every kind of problem.
-    """
+class RunPlaces(NamedTuple):
+    """Where a run is found again: the folders of its reports, its ledger and its mappings, and the shipper if several are declared."""
+
+    folder: Path
+    state: Path
+    mappings: Path = _DEFAULTS["mappings"]
+    shipper: str = ""
+
+    def options(self, *names: str) -> str:
+        """The options of a command that needs these folders (`state`, `mappings`): none that has its default value."""
+        if self.shipper:
+            return f" --shipper {shlex.quote(self.shipper)}"
+        given = {name: getattr(self, name) for name in names}
+        return "".join(
+            f" --{name} {shlex.quote(str(place))}" for name, place in given.items() if place != _DEFAULTS[name]
+        )
+
+
+def terminal_lines(summary: RunSummary, places: RunPlaces, *, verbose: bool = False) -> list[str]:
+    """The run for the terminal, without control characters. `verbose` lists every file with all outcomes, and every kind of problem."""
     what = "day" if summary.run.count("-") == _DASHES_OF_A_DAY else "run"
     verdict = summary.headline
     mark = "!" if verdict.tone == NOTE and not any(_open_points(summary)) else _MARKS[verdict.tone]
@@ -86,7 +102,7 @@ def terminal_lines(
     parts = (
         _files(summary, verbose=verbose),
         _reasons(summary, verbose=verbose),
-        _steps(summary, folder, state, shipper),
+        _steps(summary, places),
     )
     for part in parts:
         if some := list(part):
@@ -257,18 +273,17 @@ def _problem_line(problem: ProblemSummary, example: CauseSummary | None) -> str:
     return text
 
 
-def _steps(summary: RunSummary, folder: Path, state: Path, shipper: str) -> Iterator[str]:
+def _steps(summary: RunSummary, places: RunPlaces) -> Iterator[str]:
     """What to do next, and where the reports are."""
+    folder = places.folder
     fixes = [name for drop in summary.drops for name in drop.fix]
     if len(fixes) == 1:
         yield f"→ Send back: {shown(folder / fixes[0])}"
     elif fixes:
         yield f"→ Send back: {len(fixes)} fix files in {shown(folder)}/"
-    standard = state == Settings.model_fields["state"].default
-    elsewhere = f" --shipper {shipper}" if shipper else "" if standard else f" --state {shlex.quote(str(state))}"
     if summary.needs_someone.first:
-        yield f"→ Look into: loadsheet show {shlex.quote(summary.needs_someone.first)}{elsewhere}"
+        yield f"→ Look into: loadsheet show {shlex.quote(summary.needs_someone.first)}{places.options('state')}"
     elif summary.verdicts.get(Verdict.WAITING, 0):
-        yield f"→ Send them: loadsheet run{elsewhere}"
+        yield f"→ Send them: loadsheet run{places.options('state', 'mappings')}"
     page = PAGE if PAGE in summary.reports else ""
     yield f"→ Reports:   {shown(folder)}/{page}"

@@ -46,6 +46,7 @@ _PROBLEMS = {
     "R240": "{what} steht im Blatt {sheet} mehrmals; welcher Wert gilt, ist nicht zu erkennen",
     "R241": "die Spalte „{heading}“ ({cell}) wird nicht gelesen. Ist „{meant}“ gemeint?",
     "R243": "die Überschrift „{label}“ kommt nicht so oft oder nicht in der Reihenfolge vor wie vereinbart; sie steht in den Spalten {columns}",
+    "R244": "in Wiederholung {number} der Überschriften {order} gehört „{label}“ in Spalte {at}; dort steht „{found}“",
     "R242": "eine Zeile beginnt wie eine Summenzeile mit „{found}“ ({rows})",
     "C301": "der Wert fehlt",
     "C302": "„{found}“ ist keine Zahl",
