@@ -6,7 +6,7 @@ Owns: the unused columns about package contents and parties, and the time column
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from loadsheet.contract import Field, Record
 from loadsheet.mapping_tools.field_matching import best_columns, meaning
