@@ -6,7 +6,7 @@ import time
 
 import pytest
 from command_in_process import loadsheet
-from test_suggest import drafted_columns, line_of, mistakes, suggested
+from test_suggest import drafted_columns, line_of, mapping_of, mistakes, suggested, translated
 
 from loadsheet.mapping_tools.folder_values import values_of
 from loadsheet.mapping_tools.sheet_profiles import observe
@@ -103,6 +103,20 @@ def test_a_heading_of_one_side_is_over_a_company_or_a_town_by_its_cells(tmp_path
 def test_a_weak_guess_is_marked(tmp_path):
     text = suggested(tmp_path, orders("Wt zzyx", ["12,5", "7"]))
     assert re.search(r'total_weight: .*# CHECK: what is "zzyx" in the heading\?', text)
+
+
+def test_values_that_share_a_cell_are_split(tmp_path):
+    lines = "".join(
+        f"A-{at};{cell}\n" for at, cell in enumerate(["01067 Dresden", "80331 München", "9711 LM Groningen"])
+    )
+    text = suggested(tmp_path, f"Order no;PLZ/Ort\n{lines}", "order.update")
+    assert 'split: "(?P<plz_ort_postal>' in drafted_columns(text)["PLZ/Ort"]
+    assert (line_of(text, "delivery_pincode"), line_of(text, "delivery_city")) == (
+        "delivery_pincode: {col: plz_ort_postal}", "delivery_city: {col: plz_ort_city}",
+    )  # fmt: skip
+    assert mistakes(tmp_path, text) == []
+    (first, *_) = translated(mapping_of(tmp_path, text, "order.update"), [tmp_path / "sheet.csv"])
+    assert b'"delivery_city":"Dresden"' in first.payload
 
 
 # ---- the target, the key and the groups ----

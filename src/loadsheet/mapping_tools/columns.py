@@ -248,6 +248,15 @@ def cells_of(column: Iterable[str]) -> Cells:
     return Cells(tuple(values), tuple(counted[place] for place in range(len(values))), codes)
 
 
+def renamed(cells: Cells, values: Sequence[str]) -> Cells:
+    """The cells with other texts in place of their distinct values, some of which may be equal or blank."""
+    places: dict[str, int] = {}
+    new = [places.setdefault(value, len(places)) if value else -1 for value in values]
+    codes = array("i", [new[code] if code >= 0 else -1 for code in cells.codes])
+    counted = Counter(codes)
+    return Cells(tuple(places), tuple(counted[place] for place in range(len(places))), codes)
+
+
 def sample(values: Sequence[str], most: int = _TRIED_MAX) -> Sequence[str]:
     """At most about this many of the values, from all over."""
     return values if len(values) <= most else values[:: len(values) // most]

@@ -6,13 +6,15 @@ the sheet does not prove. `suggest_payload.py` fills the payload, `yaml_writer.p
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
+from loadsheet.mapping_tools.cell_parts import Parts, with_parts
 from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
+from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.folder_values import FolderValues
 from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, identifies, record_rows
@@ -22,100 +24,18 @@ from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, r
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
-FILL_IN = "FILL IN"
-
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
 _KEY_PLACES = 3  # columns at the left that may be the key without saying so
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
 
 
-@dataclass(slots=True, eq=False)
-class DraftColumn:
-    """A column of the draft: its table and name, the sheet's column, its keys, and its comment."""
-
-    table: "DraftTable"
-    name: str
-    column: Column
-    keys: dict[str, Any] = field(default_factory=dict)
-    remark: str = ""
-    nullable: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class DraftTable:
-    """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets. `source` is the table
-    whose rows have the sets.
-    """
-
-    name: str
-    sheet: Sheet
-    columns: list[DraftColumn] = field(default_factory=list)
-    join: str = ""
-    ignore: str = ""
-    sets: Sets | None = None
-    source: "DraftTable | None" = None
-
-    def named(self, column: Column) -> DraftColumn:
-        """The draft's column for a column of the sheet."""
-        return next(found for found in self.columns if found.column is column)
-
-
-@dataclass(slots=True)
-class Draft:
-    """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
-    reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason. `chooser` is the column with the
-    operation of each row, `chosen_by` that column if the draft uses it.
-    """
-
-    name: str
-    operation: Operation
-    why: str
-    tables: list[DraftTable]
-    filled: dict[str, DraftColumn]
-    unused: list[DraftColumn]
-    folder: FolderValues
-    doubts: dict[str, str] = field(default_factory=dict)
-    group: list[str] = field(default_factory=list)
-    one_value: list[str] = field(default_factory=list)
-    of_group: set[str] = field(default_factory=set)
-    left_out: list[tuple[Sheet, str]] = field(default_factory=list)
-    chooser: Chooser | None = None
-    chosen_by: DraftColumn | None = None
-    evidence: list[str] = field(default_factory=list)
-
-    @property
-    def main(self) -> DraftTable:
-        """The table whose rows (or groups of rows) are the records."""
-        return self.tables[0]
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether there are several tables, so that names need a table prefix."""
-        return len(self.tables) > 1
-
-    def ref(self, drafted: DraftColumn) -> str:
-        """The name of a column in expressions."""
-        return f"{drafted.table.name}.{drafted.name}" if self.is_joined else drafted.name
-
-    def use(self, *used: DraftColumn) -> None:
-        """Mark columns as used."""
-        self.unused = [drafted for drafted in self.unused if drafted not in used]
-
-    def varies(self, drafted: DraftColumn) -> bool:
-        """Whether a column may have several values in one record."""
-        return drafted.table is not self.main or (bool(self.group) and drafted.name not in self.of_group)
-
-    def of_record(self) -> Iterator[DraftColumn]:
-        """The unused columns with one value for the whole record."""
-        return (drafted for drafted in self.unused if not self.varies(drafted) and drafted.column.filled)
-
-
 def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | None = None) -> Draft:
     """The draft for these sheets. The operation is `target` or, by default, the most likely one. `folder` are values that other mappings
     have in common.
     """
-    with_sets = [with_items(sheet) for sheet in sheets]
+    split = [with_parts(sheet) for sheet in sheets]
+    with_sets = [with_items(sheet) for sheet, _ in split]
     sheets = [sheet for sheet, _ in with_sets]
     first, candidates = _most_telling(sheets)
     found = match([sheets[first]], BY_NAME[target]) if target else candidates[0].match
@@ -148,6 +68,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
             made.main,
         )
     _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
+    _name_parts(made, [parts for _, found_parts in split for parts in found_parts])
     if choosing is not None:
         _choose(made, choosing, by_it=target is None)
     return made
@@ -285,6 +206,30 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 made.unused.append(drafted)
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
+
+
+def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
+    """Let the columns of parts that fill a field read them from the whole cell, and leave the others out."""
+    filled = set(made.filled.values())
+    for table in made.tables:
+        by_column = {id(drafted.column): drafted for drafted in table.columns}
+        for one in parts:
+            whole = by_column.get(id(one.whole))
+            if whole is None:
+                continue
+            own = {concept: by_column[id(column)] for concept, column in one.columns.items()}
+            used = {concept: drafted for concept, drafted in own.items() if drafted in filled}
+            for drafted in own.values():
+                if drafted not in used.values():
+                    table.columns.remove(drafted)
+                    made.use(drafted)
+            if not used:
+                continue
+            made.use(whole)
+            whole.keys |= {"split": one.split({concept: drafted.name for concept, drafted in used.items()})}
+            for drafted in used.values():
+                drafted.keys.pop("label")
+                drafted.keys = {"part_of": whole.name, **drafted.keys}
 
 
 def _total_rows(made: Draft, table: DraftTable, keyed: RecordRows) -> set[int]:
