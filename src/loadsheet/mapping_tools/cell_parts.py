@@ -79,7 +79,7 @@ def _columns(
         yield (
             concept,
             Column(
-                column.label,
+                f"{column.label} {concept}",
                 column.position,
                 reading,
                 "",
