@@ -52,7 +52,8 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         operation=operation,
         why=_why(operation, candidates, target),
         tables=[
-            DraftTable(_table_name(sheets[number], sheets, number == tables.main), sheets[number]) for number in numbers
+            DraftTable(_table_name(sheets[number], sheets, is_main=number == tables.main), sheets[number])
+            for number in numbers
         ],
         filled={},
         unused=[],
@@ -62,11 +63,8 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     )
     made.main.sets = sets
     if of_items is not None:
-        made.tables[1].name, made.tables[1].sets, made.tables[1].source = (
-            _unique("items", {made.main.name}),
-            of_items,
-            made.main,
-        )
+        items = made.tables[1]
+        items.name, items.sets, items.source = _unique("items", {made.main.name}), of_items, made.main
     _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
     _name_parts(made, [parts for _, found_parts in split for parts in found_parts])
     if choosing is not None:
@@ -166,7 +164,7 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
     return reasons
 
 
-def _table_name(sheet: Sheet, sheets: Sequence[Sheet], is_main: bool) -> str:  # noqa: FBT001
+def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
     if len(sheets) == 1:
         return "rows"
     several = len({other.path for other in sheets}) > 1
@@ -180,21 +178,17 @@ def _table_name(sheet: Sheet, sheets: Sequence[Sheet], is_main: bool) -> str:  #
 def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keyed: RecordRows | None) -> None:
     fields = {(filled.sheet, id(filled.column)): path for path, filled in found.filled.items()}
     kinds = dict(found.operation.record.walk())
+    summed, word, totals = _total_rows(made.main.sheet, keyed) if keyed is not None else (None, "", set[int]())
     for number, table in places.items():
         taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
-        rows = set(range(len(table.sheet.rows)))
-        if table is made.main and keyed is not None:
-            rows -= _total_rows(made, table, keyed)
+        rows = set(range(len(table.sheet.rows))) - (totals if table is made.main else set())
         for column in table.sheet.columns:
             drafted = DraftColumn(table, _unique(_slug(column.label) or f"c{column.position + 1}", taken), column)
             path = fields.get((number, id(column)), "")
             field_ = kinds.get(path)
             if table.sets is not None and column is table.sets.word:
-                drafted.keys, drafted.remark, drafted.nullable = (
-                    {"from_set": True, "type": "text"},
-                    column.guess.evidence,
-                    False,
-                )
+                drafted.keys, drafted.remark = {"from_set": True, "type": "text"}, column.guess.evidence
+                drafted.nullable = False
             else:
                 _describe(drafted, path, found.operation, rows)
                 _guard(drafted, field_.kind if field_ is not None else None)
@@ -204,6 +198,8 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 made.filled[path] = drafted
             else:
                 made.unused.append(drafted)
+    if summed is not None and keyed is not None:
+        _ignore_totals(made, (summed, word), keyed, min(totals))
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
 
@@ -232,24 +228,30 @@ def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
                 drafted.keys = {"part_of": whole.name, **drafted.keys}
 
 
-def _total_rows(made: Draft, table: DraftTable, keyed: RecordRows) -> set[int]:
-    """The rows below the records that have no key but a word for totals. They become the rule for ignored rows."""
-    found = set()
-    for row in keyed.without_key:
-        for column in table.sheet.columns:
-            code = column.cells.codes[row]
-            word = column.cells.values[code].strip() if code >= 0 else ""
-            if fold(word) in SUM_WORDS and column is not keyed.key and word.replace(" ", "").isalpha():
-                rule = f'{_slug(column.label)} == "{word}"'
-                rule = rule if keyed.is_written_once else f"{_slug(keyed.key.label)} == null and {rule}"
-                if not table.ignore:
-                    table.ignore = rule
-                    made.evidence.append(
-                        f"row {table.sheet.rows[row]} has no {keyed.key.label} and contains {word}: a total row"
-                    )
-                if table.ignore == rule:
-                    found.add(row)
-    return found
+def _total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, set[int]]:
+    """The rows below the records that have no key but a word for totals: the column with that word (None: there is none), the word, and the
+    rows.
+    """
+    for column in sheet.columns:
+        if column is keyed.key or column.guess.type != "text":
+            continue
+        for word in column.cells.values:
+            text = word.strip()
+            if fold(text) in SUM_WORDS and text.replace(" ", "").isalpha():
+                code = column.cells.values.index(word)
+                if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
+                    return column, text, rows
+    return None, "", set()
+
+
+def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row: int) -> None:
+    """Ignore the rows with a word for totals."""
+    table, (column, text) = made.main, word
+    rule = f'{table.named(column).name} == "{text}"'
+    if not keyed.is_written_once:
+        rule = f"{table.named(keyed.key).name} == null and {rule}"
+    table.ignore = rule
+    made.evidence.append(f"row {table.sheet.rows[row]} has no {keyed.key.label} and contains {text}: a total row")
 
 
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:
