@@ -16,9 +16,10 @@ from loadsheet.cli.mapping_results import translate_files
 from loadsheet.contract import BY_NAME, WRITES, Assumptions, example_record
 from loadsheet.mapping import lint, load
 from loadsheet.mapping.yamlfile import read_yaml
+from loadsheet.mapping_tools.drafts import FILL_IN
 from loadsheet.mapping_tools.explain import pattern
 from loadsheet.mapping_tools.sheet_profiles import observe
-from loadsheet.mapping_tools.suggest import FILL_IN, draft
+from loadsheet.mapping_tools.suggest import draft
 from loadsheet.mapping_tools.yaml_writer import write_draft
 from loadsheet.problems import FileRefused
 from loadsheet.settings import Settings

@@ -99,6 +99,13 @@ _LOOKS: dict[str, re.Pattern[str]] = {
 """What a text may look like. A look counts if nine of ten distinct values have it."""
 
 
+_COMPANY = re.compile(
+    r"\b(gmbh|ag|kg|ohg|ug|e\.? ?k|ltd|limited|plc|llc|inc|corp|co|sarl|sas?|srl|s\.?r\.?l|s\.?p\.?a|spa|sl|s\.?l|bv|b\.v|nv|ab|as|a/s|oy|lda"
+    r"|sp\. ?z ?o\. ?o|s\.?a)\.?$|\b(gmbh|limited|holding|group)\b",
+    re.IGNORECASE,
+)
+
+
 class Guess(NamedTuple):
     """A guess for a column: a type of the mapping language, its keys, and the evidence in words. `order` is the order of day and month
     that its dates prove (`day`, `month`), or `open` if they prove none.
@@ -150,6 +157,11 @@ class Cells:
             if isinstance(value, Native):
                 found[value.kind] += count
         return found
+
+    @cached_property
+    def names_companies(self) -> bool:
+        """Whether some values end like the name of a company."""
+        return sum(_COMPANY.search(text) is not None for text in self.shown) * 5 >= len(self.shown) > 0
 
     @cached_property
     def has_digits(self) -> bool:
@@ -234,6 +246,15 @@ def cells_of(column: Iterable[str]) -> Cells:
         codes.append(place)
     counted = Counter(codes)
     return Cells(tuple(values), tuple(counted[place] for place in range(len(values))), codes)
+
+
+def renamed(cells: Cells, values: Sequence[str]) -> Cells:
+    """The cells with other texts in place of their distinct values, some of which may be equal or blank."""
+    places: dict[str, int] = {}
+    new = [places.setdefault(value, len(places)) if value else -1 for value in values]
+    codes = array("i", [new[code] if code >= 0 else -1 for code in cells.codes])
+    counted = Counter(codes)
+    return Cells(tuple(places), tuple(counted[place] for place in range(len(places))), codes)
 
 
 def sample(values: Sequence[str], most: int = _TRIED_MAX) -> Sequence[str]:

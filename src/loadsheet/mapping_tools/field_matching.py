@@ -24,22 +24,9 @@ _EXACT = frozenset(
 _PLANNED = frozenset({"estimated"})  # the only moments, where a record has no others
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
 _FREE = frozenset(
-    {
-        "code",
-        "current",
-        "customer",
-        "sender",
-        "receiver",
-        "id",
-        "reference",
-        "first",
-        "moment",
-        "early",
-        "count",
-        "milestone",
-        "package",
-    }
-)
+    ("code", "current", "customer", "sender", "receiver", "name", "place", "id", "reference", "first", "moment", "early", "count",
+     "milestone", "package")
+)  # fmt: skip
 """Concepts that a heading may add without meaning something else."""
 
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
@@ -226,7 +213,7 @@ def _score(column: Column, target: Target) -> float:
         target.side == "pickup" and not own and label not in (_MOMENT, _PROBABLY["pickup"])
     ):
         return 0.0
-    likeness = _likeness(label, target, recognised=evidence)
+    likeness = _likeness(column, target, recognised=evidence)
     if not likeness:
         return 0.0
     extra = _extra(column, target)
@@ -237,8 +224,9 @@ def _score(column: Column, target: Target) -> float:
     return max(score, 0.0)
 
 
-def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> float:
+def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     """How much of the field the heading names, 0 to 1."""
+    label = column.concepts
     if label == _MOMENT and target.field.kind in DATE_SHAPES:
         return _of_a_bare_date(target)
     if not target.what:  # a moment of one side
@@ -248,7 +236,7 @@ def _likeness(label: frozenset[str], target: Target, *, recognised: float) -> fl
     named = label & target.what
     if named == target.what:
         return 1.0
-    return 0.7 if named - _FREE else _implied(label, target, recognised=recognised)
+    return 0.7 if named - _FREE else _implied(column, target, recognised=recognised)
 
 
 def _of_a_bare_date(target: Target) -> float:
@@ -266,15 +254,23 @@ def _of_pieces(label: frozenset[str], target: Target) -> float:
     return 0.7 if target.what == {"quantity"} and "package" in label and not label & {"quantity", "type"} else 0.0
 
 
-def _implied(label: frozenset[str], target: Target, *, recognised: float) -> float:
+def _implied(column: Column, target: Target, *, recognised: float) -> float:
     """How much of a field is meant by a heading that does not name it."""
+    label = column.concepts
     others = label - SIDES - _TIMES - _FREE - {"company", "location"}
+    is_bare = bool(target.side) and target.side in label and not others and "moment" not in label
+    if target.what == {"city"}:  # `Destination` over towns
+        return 0.8 if is_bare and "place" in label and not column.cells.names_companies else 0.0
     if target.what != {"company"}:
         return 0.6 if recognised > 0.8 and target.field.known and not others else 0.0
     if label and label == _PROBABLY.get(target.side):
         return 0.7
-    is_name = target.side in label and not others and "moment" not in label  # `Consignee` alone is the name
-    return 0.95 if target.side and is_name else 0.0
+    return (0.95 if _names_company(column) else 0.7) if is_bare else 0.0
+
+
+def _names_company(column: Column) -> bool:
+    """Whether a heading of one side alone is over names: `Consignee` is, `Pickup` is if the cells are companies."""
+    return "name" in column.concepts or column.cells.names_companies
 
 
 def _extra(column: Column, target: Target) -> frozenset[str]:
@@ -474,6 +470,12 @@ def _doubt(column: Column, target: Target, columns: Sequence[tuple[int, Column]]
             f"the {' and '.join(column.concepts)} may not be the company of the {target.side}",
         ),
         (not column.filled, "all its cells are blank"),
+        (
+            target.what == {"company"}
+            and not column.concepts & {"company", "customer", "supplier"}
+            and not _names_company(column),
+            "the values may be places",
+        ),
         (column.concepts == _MOMENT, "the heading does not say which date"),
         (
             target.side and not column.concepts & SIDES and _is_sided(target, columns),

@@ -6,7 +6,7 @@ Owns: which of these counts first. Every value from here is marked CHECK.
 from collections import Counter
 
 from loadsheet.mapping_tools.column_types import country_code, currency_code
-from loadsheet.mapping_tools.suggest import Draft
+from loadsheet.mapping_tools.drafts import Draft
 from loadsheet.mapping_tools.vocabulary import vocabulary
 
 

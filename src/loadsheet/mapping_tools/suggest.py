@@ -6,13 +6,15 @@ the sheet does not prove. `suggest_payload.py` fills the payload, `yaml_writer.p
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
+from loadsheet.mapping_tools.cell_parts import Parts, with_parts
 from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
+from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
 from loadsheet.mapping_tools.folder_values import FolderValues
 from loadsheet.mapping_tools.record_groups import RecordRows, agreeing, identifies, record_rows
@@ -22,100 +24,18 @@ from loadsheet.mapping_tools.target_choice import Candidate, Chooser, chooser, r
 from loadsheet.mapping_tools.vocabulary import vocabulary, words_of
 from loadsheet.reading import SUM_WORDS, fold
 
-FILL_IN = "FILL IN"
-
 _RARE = 20  # a code that occurs once in this many cells is probably a typing error
 _OFTEN = 10  # one key in this many has several rows, if rows are to be grouped
 _KEY_PLACES = 3  # columns at the left that may be the key without saying so
 _RESERVED = frozenset({"and", "or", "not", "in", "for", "if", "null", "true", "false", "inf", "nan", "rows", "main"})
 
 
-@dataclass(slots=True, eq=False)
-class DraftColumn:
-    """A column of the draft: its table and name, the sheet's column, its keys, and its comment."""
-
-    table: "DraftTable"
-    name: str
-    column: Column
-    keys: dict[str, Any] = field(default_factory=dict)
-    remark: str = ""
-    nullable: bool = True
-
-
-@dataclass(slots=True, eq=False)
-class DraftTable:
-    """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets. `source` is the table
-    whose rows have the sets.
-    """
-
-    name: str
-    sheet: Sheet
-    columns: list[DraftColumn] = field(default_factory=list)
-    join: str = ""
-    ignore: str = ""
-    sets: Sets | None = None
-    source: "DraftTable | None" = None
-
-    def named(self, column: Column) -> DraftColumn:
-        """The draft's column for a column of the sheet."""
-        return next(found for found in self.columns if found.column is column)
-
-
-@dataclass(slots=True)
-class Draft:
-    """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
-    reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason. `chooser` is the column with the
-    operation of each row, `chosen_by` that column if the draft uses it.
-    """
-
-    name: str
-    operation: Operation
-    why: str
-    tables: list[DraftTable]
-    filled: dict[str, DraftColumn]
-    unused: list[DraftColumn]
-    folder: FolderValues
-    doubts: dict[str, str] = field(default_factory=dict)
-    group: list[str] = field(default_factory=list)
-    one_value: list[str] = field(default_factory=list)
-    of_group: set[str] = field(default_factory=set)
-    left_out: list[tuple[Sheet, str]] = field(default_factory=list)
-    chooser: Chooser | None = None
-    chosen_by: DraftColumn | None = None
-    evidence: list[str] = field(default_factory=list)
-
-    @property
-    def main(self) -> DraftTable:
-        """The table whose rows (or groups of rows) are the records."""
-        return self.tables[0]
-
-    @property
-    def is_joined(self) -> bool:
-        """Whether there are several tables, so that names need a table prefix."""
-        return len(self.tables) > 1
-
-    def ref(self, drafted: DraftColumn) -> str:
-        """The name of a column in expressions."""
-        return f"{drafted.table.name}.{drafted.name}" if self.is_joined else drafted.name
-
-    def use(self, *used: DraftColumn) -> None:
-        """Mark columns as used."""
-        self.unused = [drafted for drafted in self.unused if drafted not in used]
-
-    def varies(self, drafted: DraftColumn) -> bool:
-        """Whether a column may have several values in one record."""
-        return drafted.table is not self.main or (bool(self.group) and drafted.name not in self.of_group)
-
-    def of_record(self) -> Iterator[DraftColumn]:
-        """The unused columns with one value for the whole record."""
-        return (drafted for drafted in self.unused if not self.varies(drafted) and drafted.column.filled)
-
-
 def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | None = None) -> Draft:
     """The draft for these sheets. The operation is `target` or, by default, the most likely one. `folder` are values that other mappings
     have in common.
     """
-    with_sets = [with_items(sheet) for sheet in sheets]
+    split = [with_parts(sheet) for sheet in sheets]
+    with_sets = [with_items(sheet) for sheet, _ in split]
     sheets = [sheet for sheet, _ in with_sets]
     first, candidates = _most_telling(sheets)
     found = match([sheets[first]], BY_NAME[target]) if target else candidates[0].match
@@ -132,7 +52,8 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         operation=operation,
         why=_why(operation, candidates, target),
         tables=[
-            DraftTable(_table_name(sheets[number], sheets, number == tables.main), sheets[number]) for number in numbers
+            DraftTable(_table_name(sheets[number], sheets, is_main=number == tables.main), sheets[number])
+            for number in numbers
         ],
         filled={},
         unused=[],
@@ -142,12 +63,10 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     )
     made.main.sets = sets
     if of_items is not None:
-        made.tables[1].name, made.tables[1].sets, made.tables[1].source = (
-            _unique("items", {made.main.name}),
-            of_items,
-            made.main,
-        )
+        items = made.tables[1]
+        items.name, items.sets, items.source = _unique("items", {made.main.name}), of_items, made.main
     _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
+    _name_parts(made, [parts for _, found_parts in split for parts in found_parts])
     if choosing is not None:
         _choose(made, choosing, by_it=target is None)
     return made
@@ -245,7 +164,7 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
     return reasons
 
 
-def _table_name(sheet: Sheet, sheets: Sequence[Sheet], is_main: bool) -> str:  # noqa: FBT001
+def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
     if len(sheets) == 1:
         return "rows"
     several = len({other.path for other in sheets}) > 1
@@ -259,21 +178,17 @@ def _table_name(sheet: Sheet, sheets: Sequence[Sheet], is_main: bool) -> str:  #
 def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keyed: RecordRows | None) -> None:
     fields = {(filled.sheet, id(filled.column)): path for path, filled in found.filled.items()}
     kinds = dict(found.operation.record.walk())
+    summed, word, totals = _total_rows(made.main.sheet, keyed) if keyed is not None else (None, "", set[int]())
     for number, table in places.items():
         taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
-        rows = set(range(len(table.sheet.rows)))
-        if table is made.main and keyed is not None:
-            rows -= _total_rows(made, table, keyed)
+        rows = set(range(len(table.sheet.rows))) - (totals if table is made.main else set())
         for column in table.sheet.columns:
             drafted = DraftColumn(table, _unique(_slug(column.label) or f"c{column.position + 1}", taken), column)
             path = fields.get((number, id(column)), "")
             field_ = kinds.get(path)
             if table.sets is not None and column is table.sets.word:
-                drafted.keys, drafted.remark, drafted.nullable = (
-                    {"from_set": True, "type": "text"},
-                    column.guess.evidence,
-                    False,
-                )
+                drafted.keys, drafted.remark = {"from_set": True, "type": "text"}, column.guess.evidence
+                drafted.nullable = False
             else:
                 _describe(drafted, path, found.operation, rows)
                 _guard(drafted, field_.kind if field_ is not None else None)
@@ -283,28 +198,60 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
                 made.filled[path] = drafted
             else:
                 made.unused.append(drafted)
+    if summed is not None and keyed is not None:
+        _ignore_totals(made, (summed, word), keyed, min(totals))
     order = list(found.filled)
     made.filled = {path: made.filled[path] for path in sorted(made.filled, key=order.index)}
 
 
-def _total_rows(made: Draft, table: DraftTable, keyed: RecordRows) -> set[int]:
-    """The rows below the records that have no key but a word for totals. They become the rule for ignored rows."""
-    found = set()
-    for row in keyed.without_key:
-        for column in table.sheet.columns:
-            code = column.cells.codes[row]
-            word = column.cells.values[code].strip() if code >= 0 else ""
-            if fold(word) in SUM_WORDS and column is not keyed.key and word.replace(" ", "").isalpha():
-                rule = f'{_slug(column.label)} == "{word}"'
-                rule = rule if keyed.is_written_once else f"{_slug(keyed.key.label)} == null and {rule}"
-                if not table.ignore:
-                    table.ignore = rule
-                    made.evidence.append(
-                        f"row {table.sheet.rows[row]} has no {keyed.key.label} and contains {word}: a total row"
-                    )
-                if table.ignore == rule:
-                    found.add(row)
-    return found
+def _name_parts(made: Draft, parts: Sequence[Parts]) -> None:
+    """Let the columns of parts that fill a field read them from the whole cell, and leave the others out."""
+    filled = set(made.filled.values())
+    for table in made.tables:
+        by_column = {id(drafted.column): drafted for drafted in table.columns}
+        for one in parts:
+            whole = by_column.get(id(one.whole))
+            if whole is None:
+                continue
+            own = {concept: by_column[id(column)] for concept, column in one.columns.items()}
+            used = {concept: drafted for concept, drafted in own.items() if drafted in filled}
+            for drafted in own.values():
+                if drafted not in used.values():
+                    table.columns.remove(drafted)
+                    made.use(drafted)
+            if not used:
+                continue
+            made.use(whole)
+            whole.keys |= {"split": one.split({concept: drafted.name for concept, drafted in used.items()})}
+            for drafted in used.values():
+                drafted.keys.pop("label")
+                drafted.keys = {"part_of": whole.name, **drafted.keys}
+
+
+def _total_rows(sheet: Sheet, keyed: RecordRows) -> tuple[Column | None, str, set[int]]:
+    """The rows below the records that have no key but a word for totals: the column with that word (None: there is none), the word, and the
+    rows.
+    """
+    for column in sheet.columns:
+        if column is keyed.key or column.guess.type != "text":
+            continue
+        for word in column.cells.values:
+            text = word.strip()
+            if fold(text) in SUM_WORDS and text.replace(" ", "").isalpha():
+                code = column.cells.values.index(word)
+                if rows := {row for row in keyed.without_key if column.cells.codes[row] == code}:
+                    return column, text, rows
+    return None, "", set()
+
+
+def _ignore_totals(made: Draft, word: tuple[Column, str], keyed: RecordRows, row: int) -> None:
+    """Ignore the rows with a word for totals."""
+    table, (column, text) = made.main, word
+    rule = f'{table.named(column).name} == "{text}"'
+    if not keyed.is_written_once:
+        rule = f"{table.named(keyed.key).name} == null and {rule}"
+    table.ignore = rule
+    made.evidence.append(f"row {table.sheet.rows[row]} has no {keyed.key.label} and contains {text}: a total row")
 
 
 def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[int]) -> None:

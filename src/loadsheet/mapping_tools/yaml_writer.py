@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from loadsheet.mapping_tools.columns import CHECK
+from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.notation_guesses import compatible
 from loadsheet.mapping_tools.payload_parts import Payload
-from loadsheet.mapping_tools.suggest import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.suggest_payload import UNDER_CONSTANTS, fill
 from loadsheet.mapping_tools.yaml_values import flow
 

@@ -1,0 +1,95 @@
+"""The draft of a mapping as values: its tables and columns, and what fills which field. `suggest.py` makes it, `yaml_writer.py` writes it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from loadsheet.contract import Operation
+from loadsheet.mapping_tools.column_sets import Sets
+from loadsheet.mapping_tools.columns import Column
+from loadsheet.mapping_tools.folder_values import FolderValues
+from loadsheet.mapping_tools.sheet_profiles import Sheet
+from loadsheet.mapping_tools.target_choice import Chooser
+
+FILL_IN = "FILL IN"  # marks what the author must complete before the draft loads
+
+
+@dataclass(slots=True, eq=False)
+class DraftColumn:
+    """A column of the draft: its table and name, the sheet's column, its keys, and its comment."""
+
+    table: "DraftTable"
+    name: str
+    column: Column
+    keys: dict[str, Any] = field(default_factory=dict)
+    remark: str = ""
+    nullable: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class DraftTable:
+    """A table of the draft: its name, the sheet, its columns, its join, the rule for ignored rows, and the column sets. `source` is the table
+    whose rows have the sets.
+    """
+
+    name: str
+    sheet: Sheet
+    columns: list[DraftColumn] = field(default_factory=list)
+    join: str = ""
+    ignore: str = ""
+    sets: Sets | None = None
+    source: "DraftTable | None" = None
+
+    def named(self, column: Column) -> DraftColumn:
+        """The draft's column for a column of the sheet."""
+        return next(found for found in self.columns if found.column is column)
+
+
+@dataclass(slots=True)
+class Draft:
+    """The input of `yaml_writer.py`. `filled` has the columns by payload path, `unused` the columns without a field. `doubts` has the
+    reasons why a path may be filled wrongly. `left_out` are the sheets that are not read, with the reason. `chooser` is the column with the
+    operation of each row, `chosen_by` that column if the draft uses it.
+    """
+
+    name: str
+    operation: Operation
+    why: str
+    tables: list[DraftTable]
+    filled: dict[str, DraftColumn]
+    unused: list[DraftColumn]
+    folder: FolderValues
+    doubts: dict[str, str] = field(default_factory=dict)
+    group: list[str] = field(default_factory=list)
+    one_value: list[str] = field(default_factory=list)
+    of_group: set[str] = field(default_factory=set)
+    left_out: list[tuple[Sheet, str]] = field(default_factory=list)
+    chooser: Chooser | None = None
+    chosen_by: DraftColumn | None = None
+    evidence: list[str] = field(default_factory=list)
+
+    @property
+    def main(self) -> DraftTable:
+        """The table whose rows (or groups of rows) are the records."""
+        return self.tables[0]
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether there are several tables, so that names need a table prefix."""
+        return len(self.tables) > 1
+
+    def ref(self, drafted: DraftColumn) -> str:
+        """The name of a column in expressions."""
+        return f"{drafted.table.name}.{drafted.name}" if self.is_joined else drafted.name
+
+    def use(self, *used: DraftColumn) -> None:
+        """Mark columns as used."""
+        self.unused = [drafted for drafted in self.unused if drafted not in used]
+
+    def varies(self, drafted: DraftColumn) -> bool:
+        """Whether a column may have several values in one record."""
+        return drafted.table is not self.main or (bool(self.group) and drafted.name not in self.of_group)
+
+    def of_record(self) -> Iterator[DraftColumn]:
+        """The unused columns with one value for the whole record."""
+        return (drafted for drafted in self.unused if not self.varies(drafted) and drafted.column.filled)
