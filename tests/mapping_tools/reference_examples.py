@@ -296,17 +296,18 @@ _ELAPSED = re.compile(r"(?<=· )[0-9.]+ s\b")  # how long a run took
 
 def _consoles(example, folder):
     """What the commands print. The blocks of the entry before them are carried out in order, commands included."""
-    fragment = {}
+    fragment, files = {}, []
     for number, block in enumerate(example.entry.blocks):
         if block.kind == "yaml" and not block.name:
             fragment = yaml_values(block.text)
         elif block.kind == "console":
+            _write(files, fragment, folder)
             assert not isinstance(_loaded(fragment, folder), str)
-            found = _session(block.text, folder)
+            found, files = _session(block.text, folder), []
             if number == example.number:
                 return found
         else:
-            _write([block], fragment, folder)
+            files.append(block)
     raise AssertionError(example)
 
 

@@ -33,6 +33,9 @@ FORMS = {  # each form of an expression that the compiler knows, and the entries
     "ComprehensionExpression": "[for_in]", "FunctionCallExpression": "$sum", "ArrayExpression": "[a,_b]", "GetItemExpression": "[0]",
     "GetSliceExpression": "[0:2]",
 }  # fmt: skip
+COMMANDS = {"mapping": pytest.mark.journey}
+"""The pages with examples that run commands."""
+
 LITERALS = {"'text'", "12.5", "true", "null", "d'...'", "t'...'"}
 
 
@@ -65,7 +68,7 @@ def test_every_entry_says_what_it_is_and_has_an_example_that_uses_it():
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=COMMANDS.get(name, ())) for name in PAGES])
 def test_every_example_gives_the_result_that_the_page_states(tmp_path, name):
     examples = examples_of(name)
     found = [outcome(example, tmp_path / str(number)) for number, example in enumerate(examples)]
