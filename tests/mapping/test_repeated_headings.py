@@ -140,7 +140,7 @@ source:
   files: "*.csv"
   tables:
     heads: {kind: {label: Kind, is: H}}
-    lines: {kind: {label: Kind, is: L}, join: {to: heads, on: [order]}}
+    lines: {kind: {label: Kind, is: L}, join: {to: heads, on: {order: order}}}
 columns:
   heads: {order: {label: Order, required: true}, city: {label: Text, occurrence: 1}}
   lines: {order: {label: Order, required: true}, item: {label: Text, occurrence: 2}}

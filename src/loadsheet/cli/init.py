@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -146,8 +146,9 @@ def demo(folder: Path) -> int:
         _age(path)
     say(f"{counted(len(files), 'sample file')} and their mappings are in {folder}")
     places = {name: folder / name for name in ("inbox", "mappings", "outbox")} | {"state": folder / ".loadsheet"}
-    options = {"limit": None, "since": None, "dry_run": False, "quiet": False, "verbose": False, "as_json": False}
-    options |= {"exchange": EMBEDDED, "config": None, "settle_s": None, "exit_zero": True}
+    options: dict[str, Any] = {"exchange": EMBEDDED, "exit_zero": True}
+    options |= dict.fromkeys(("limit", "since", "config", "settle_s"))
+    options |= dict.fromkeys(("dry_run", "quiet", "verbose", "as_json"), False)
     code: int = click.get_current_context().invoke(run, **places, **options)
     return code
 

@@ -103,9 +103,10 @@ class Lookup:
 
     def find(self, *keys: Any) -> Codes | None:
         """The row of a key, or of several, or None. With a range, the last key is the converted value that the range is searched for."""
-        rows = self._rows_of(keys)
+        rows: Any = self._rows_of(keys)
         if rows is None or self.range is None:
-            return rows
+            codes: Codes | None = rows
+            return codes
         value = self.range.comparable(keys[-1])
         return None if value is None or value == "" else self.range.find(rows, value)
 

@@ -367,5 +367,5 @@ def _outliers(found: Sequence[float], values: Mapping[float, int]) -> str:
 
 def _round_up(value: float) -> int:
     """The next round number: 483 becomes 500."""
-    step = 10 ** max(len(str(int(abs(value)))) - 1, 0)
+    step: int = 10 ** max(len(str(int(abs(value)))) - 1, 0)
     return (int(value) // step + 1) * step
