@@ -55,8 +55,12 @@ def test_a_calendar_has_its_own_weekend(tmp_path):
 
 
 def test_calendars_are_for_conditions_and_checks_as_well(tmp_path):
-    text = MAPPING.replace("version: 1", "version: 1\nchecks: [{id: open, rule: '$is_working_day(day, \"DE\")', say: closed}]")
-    text = text.replace(", timezone", ", tables: {rows: {ignore_rows: '$working_days(day, d\"2026-12-31\") > 200'}}, timezone")
+    text = MAPPING.replace(
+        "version: 1", "version: 1\nchecks: [{id: open, rule: '$is_working_day(day, \"DE\")', say: closed}]"
+    )
+    text = text.replace(
+        ", timezone", ", tables: {rows: {ignore_rows: '$working_days(day, d\"2026-12-31\") > 200'}}, timezone"
+    )
     mapping = load_text(tmp_path, text, holidays=HOLIDAYS)
     found = documents(mapping, [["A", "03.04.2026", "1"], ["B", "02.04.2026", "1"], ["C", "02.01.2026", "1"]])
     assert [(document.key[0], [problem.values.get("say") for problem in document.problems]) for document in found] == [

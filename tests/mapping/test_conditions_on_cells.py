@@ -19,7 +19,7 @@ SLOTS = {
     "span": Slot(5, Type.SPAN, blank=True),
 }
 SHAPE = Shape("rows", SLOTS)
-FILLED = ["AB", Decimal(5), datetime(2026, 3, 1, tzinfo=UTC), True, ("N", ), None]
+FILLED = ["AB", Decimal(5), datetime(2026, 3, 1, tzinfo=UTC), True, ("N",), None]
 
 
 def holds(text, row):
@@ -86,7 +86,7 @@ def test_elsewhere_a_blank_still_needs_a_replacement():
         compile_expression("text.length == 2", Scope(SHAPE))
 
 
-TOTALS = ", totals: {where: 'order == \"\" and mark[0:3] == \"SUM\"', sum: weight}"
+TOTALS = ', totals: {where: \'order == "" and mark[0:3] == "SUM"\', sum: weight}'
 MAPPING = f"""\
 mapping: orders
 version: 1
@@ -130,8 +130,6 @@ def test_a_condition_that_fails_leaves_no_row_out(tmp_path):
 
 
 def test_a_condition_on_cells_has_types_all_the_same(tmp_path):
-    said = findings(tmp_path, MAPPING.replace("weight < 0", "note < 0"))
-    assert said == [
-        'm.yaml:7:61: "note" is text, "0" is a number; < compares values of one type '
-        "(write '0' for a text, or give the column note type: decimal, in line 10)"
-    ]
+    (said,) = findings(tmp_path, MAPPING.replace("weight < 0", "note < 0"))
+    assert said.startswith('m.yaml:7:61: "note" is text, "0" is a number; < compares values of one type')
+    assert said.endswith("(write '0' for a text, or give the column note type: decimal, in line 10)")

@@ -125,7 +125,9 @@ DATES = st.dates(date(2020, 1, 1), date(2030, 12, 31))
 )
 def test_counting_working_days_agrees_with_going_day_by_day(day, count, weekend, off):
     holidays = {day + timedelta(days=away) for away in off}
-    calendar = Calendar(frozenset(weekend), tuple(sorted(d.toordinal() for d in holidays if d.weekday() not in weekend)))
+    calendar = Calendar(
+        frozenset(weekend), tuple(sorted(d.toordinal() for d in holidays if d.weekday() not in weekend))
+    )
     place, left = day, abs(count)
     while left:
         place += timedelta(days=1 if count > 0 else -1)

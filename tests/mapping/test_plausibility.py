@@ -248,7 +248,10 @@ def postcode_warnings(folder, *rows, text=POSTCODES):
     check = PostcodeCheck.of(mapping.lineage, mapping.plan.tables)
     tables, found = of_file(mapping, csv_of(folder, "No,Site,Zip", *rows))
     return [
-        [(problem.code, problem.level, problem.where.column, problem.where.path, problem.found) for problem in document.problems]
+        [
+            (problem.code, problem.level, problem.where.column, problem.where.path, problem.found)
+            for problem in document.problems
+        ]
         for document in check.watch(found, mapping.lineage, tables)
     ]
 

@@ -142,9 +142,14 @@ def test_the_place_is_that_of_the_part_however_the_text_is_written(tmp_path, exp
 
 
 def test_the_place_in_a_folded_text_and_in_the_file_that_is_extended(tmp_path):
-    folded = MAPPING.format(expr="''").replace("  double: {type: decimal, expr: ''}", "  double:\n    expr: >-\n      1\n      + kg * 2")
+    folded = MAPPING.format(expr="''").replace(
+        "  double: {type: decimal, expr: ''}", "  double:\n    expr: >-\n      1\n      + kg * 2"
+    )
     (found,) = findings(tmp_path, folded)
     assert found.startswith('m.yaml:12:9: "kg" is text; * needs a number')
     (tmp_path / "base.yaml").write_text(MAPPING.format(expr="'1 + kg * 2'"), encoding="utf-8")
     (found,) = findings(tmp_path, "extends: base.yaml\nversion: 2\n")
-    assert found == 'base.yaml:9:38: "kg" is text; * needs a number (give the column kg type: decimal, in line 7 of base.yaml)'
+    assert (
+        found
+        == 'base.yaml:9:38: "kg" is text; * needs a number (give the column kg type: decimal, in line 7 of base.yaml)'
+    )

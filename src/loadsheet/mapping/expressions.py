@@ -237,7 +237,9 @@ class _Compiler:
         build = self._with_blanks if is_null else self.build
         one, other, compare = build(node.left), build(node.right), COMPARISONS[node.type]
         if node.type not in ("eq", "ne") and self._scope.of_cells:
-            return self._unless_blank(lambda left, right: compare(in_utc(left), in_utc(right)), (one, other), blank=False)
+            return self._unless_blank(
+                lambda left, right: compare(in_utc(left), in_utc(right)), (one, other), blank=False
+            )
         if Type.MOMENT in types:
             return lambda frame: compare(in_utc(one(frame)), in_utc(other(frame)))
         return lambda frame: compare(one(frame), other(frame))
@@ -389,7 +391,9 @@ class _Compiler:
             return next(iter(calendars.values()), USUAL)
         (part,) = named
         if not isinstance(part, ast.StringExpression):
-            raise self._words.refused(part, "the name of a calendar is a text in quotes", closest_or_known("", calendars))
+            raise self._words.refused(
+                part, "the name of a calendar is a text in quotes", closest_or_known("", calendars)
+            )
         if part.value not in calendars:
             hint = closest_or_known(part.value, calendars) if calendars else "declare it under calendars"
             raise self._words.refused(part, f'there is no calendar "{part.value}"', hint)

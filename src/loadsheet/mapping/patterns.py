@@ -57,7 +57,9 @@ def replacer(pattern: str, replacement: str) -> Callable[[str], str]:
     end = 0
     for found in _GROUP.finditer(replacement):
         if found[1] != "\\" and not found[1].isdecimal():
-            raise PatternError(f"in the replacement, a backslash is followed by a digit or a backslash, not by {found[1] or 'its end'}")
+            raise PatternError(
+                f"in the replacement, a backslash is followed by a digit or a backslash, not by {found[1] or 'its end'}"
+            )
         if found[1].isdecimal() and int(found[1]) > compiled.groups:
             raise PatternError(f"the replacement names group {found[1]}, but the pattern has {compiled.groups}")
         pieces += [replacement[end : found.start()], int(found[1]) if found[1].isdecimal() else "\\"]

@@ -207,12 +207,8 @@ def _moved(day: date, years: int) -> str:
 
 _POSTCODE = re.compile(r"(?:([^()]*)\.)?(\w*?)(?:pincode|postalcode)", re.IGNORECASE)
 _STEP = re.compile(r"(\w+)((?:\[[0-9]*\])?)\.?")
-_DIGITS = {
-    **dict.fromkeys("AU DK GE NO NZ PH ZA".split(), 4),
-    **dict.fromkeys("DE ES FI FR IT KR LT MX MY PL SK TR UA US".split(), 5),
-    **dict.fromkeys("CN KZ RO SG".split(), 6),
-    "JP": 7,
-}
+_COUNTRIES = {4: "AU DK GE NO NZ PH ZA", 5: "DE ES FI FR IT KR LT MX MY PL SK TR UA US", 6: "CN KZ RO SG", 7: "JP"}
+_DIGITS = {country: digits for digits, countries in _COUNTRIES.items() for country in countries.split()}
 """The digits of a postal code, for countries in which it may begin with zeros."""
 
 _MOST_LOST = 2  # zeros, as in 00601 of Puerto Rico

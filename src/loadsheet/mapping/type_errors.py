@@ -97,7 +97,9 @@ class TypeErrors:
     def needs_list(self, node: Any, member: Type, by: str) -> ExpressionError:
         """For an argument that is not the list that a function needs."""
         wanted = f"needs {_PLURALS[member]}" if member in _PLURALS else "needs a list"
-        wrong = next((part for part in members(node) if _is_typed(part) and type_of(part.result_type) is not member), None)
+        wrong = next(
+            (part for part in members(node) if _is_typed(part) and type_of(part.result_type) is not member), None
+        )
         if wrong is not None and member in _PLURALS:
             is_row = DataType.is_type(wrong.result_type, DataType.OBJECT)
             hint = f"such as {self.source(wrong)}.{_first(wrong)}" if is_row else self._remedy(wrong, member)
@@ -187,7 +189,9 @@ class TypeErrors:
             hint = self._remedy(number, Type.SPAN)
         elif (moment := self._of(Type.MOMENT, left, right)) is not None and by == "add":
             other = right if moment is left else left
-            hint = self._remedy(*((moment, Type.TEXT) if type_of(other.result_type) is Type.TEXT else (other, Type.SPAN)))
+            hint = self._remedy(
+                *((moment, Type.TEXT) if type_of(other.result_type) is Type.TEXT else (other, Type.SPAN))
+            )
         return self.refused(part, f"{self._pair(left, right)}; {_SIGNS[by]} takes {_ADDED[by]}", hint)
 
     def _product(self, part: Part, _error: Exception) -> ExpressionError | None:
@@ -236,7 +240,9 @@ class TypeErrors:
             return blank
         if DataType.is_type(container.result_type, DataType.OBJECT):
             text = f"{self.shown(container)} is {_words(container)}"
-            return self.refused(container, text, f"name one of its columns, such as {self.source(container)}.{_first(container)}")
+            return self.refused(
+                container, text, f"name one of its columns, such as {self.source(container)}.{_first(container)}"
+            )
         if type_of(container.result_type) is not Type.TEXT and not _is_list(container):
             text = f"{self.shown(container)} is {_words(container)}; [ ] takes a part of a text or a list"
             return self.refused(container, text, self._remedy(container, Type.TEXT))
@@ -266,7 +272,11 @@ class TypeErrors:
             if not DataType.is_compatible(argument.result_type, wanted):
                 ours = known.arguments[place] if known is not None else type_of(wanted)
                 by = name if known is not None else f".{name.rpartition('.')[2]}"
-                return self.needs_list(argument, ours.member, by) if isinstance(ours, ListOf) else self.needs(argument, ours, by)
+                return (
+                    self.needs_list(argument, ours.member, by)
+                    if isinstance(ours, ListOf)
+                    else self.needs(argument, ours, by)
+                )
             if _is_nullable(argument):
                 return self._blank(argument)
         return None

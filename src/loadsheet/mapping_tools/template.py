@@ -18,8 +18,8 @@ from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as
 
 from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping.conversion import MOMENT, Language, expected
-from loadsheet.mapping.plans import CellProblem, ColumnPlan
 from loadsheet.mapping.patterns import example_of
+from loadsheet.mapping.plans import CellProblem, ColumnPlan
 from loadsheet.problems import MappingError, column_letters
 from loadsheet.reading import Layout
 
