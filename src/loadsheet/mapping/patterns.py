@@ -49,8 +49,8 @@ _GROUP = re.compile(r"\\(.?)", re.DOTALL)  # in the text that replaces a match
 
 @lru_cache(maxsize=256)
 def replacer(pattern: str, replacement: str) -> Callable[[str], str]:
-    """A function that replaces every match of the pattern in a text. In the replacement, `\\1` is the text of the first group (empty if it
-    took no part) and `\\0` the whole match; a backslash is doubled. Raises PatternError.
+    r"""A function that replaces every match of the pattern in a text. In the replacement, `\1` is the text of the first group (empty if it
+    took no part) and `\0` the whole match; a backslash is doubled. Raises PatternError.
     """
     compiled = _compiled(pattern)
     pieces: list[str | int] = []
