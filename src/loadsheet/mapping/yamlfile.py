@@ -388,7 +388,7 @@ def read_part(model: type[P], file: YamlFile, value: object, loc: Loc) -> P | No
 
 
 def _explain(model: type[BaseModel], file: YamlFile, details: ErrorDetails, base: Loc, steps: Loc) -> None:
-    name, found = str(steps[-1]) if steps else "", details["input"]
+    found, name = details["input"], next((step for step in reversed(steps) if isinstance(step, str)), "")
     kind = details["type"]
     if kind == "extra_forbidden":
         options = _keys_of(model, steps[len(base) : -1])
