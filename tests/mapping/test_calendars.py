@@ -97,9 +97,9 @@ CALENDAR = '{holidays: [2026-04-03, "2026-04-06"], file: holidays.csv}'
         (CALENDAR, "{weekend: [monday, tuesday, wednesday, thursday, friday, saturday, sunday]}", "m.yaml:6:17: the calendar DE has no working day"),
         ("holidays.csv", "none.csv", "m.yaml:6:52: none.csv cannot be read: No such file or directory (the path is relative to the mapping)"),
         ("holidays.csv", "../../none.csv", "m.yaml:6:52: ../../none.csv is not in the folder of mappings (write a path relative to the mapping, to a file in the folder of mappings)"),
-        ("due, ", "due, 5, ", 'm.yaml:14:46: "5" is a number; $format needs text (write \'5\' for a text)'),
+        ("due, ", "days, ", 'm.yaml:14:43: "days" is a number; $format needs a date'),
         ("(day, days)", '(day, days, "US")', 'm.yaml:12:61: there is no calendar "US" (known: DE)'),
-        ("  DE:", "  US: {holidays: 2026-07-04}\n  DE:", "m.yaml:13:31: $add_working_days needs the name of a calendar, because the mapping has 2 (known: US, DE)"),
+        ("  DE:", "  US: {holidays: 2026-07-04}\n  DE:", "m.yaml:13:32: $add_working_days needs the name of a calendar, because the mapping has 2 (known: US, DE)"),
     ],
 )  # fmt: skip
 def test_a_wrong_calendar_is_refused_at_its_line(tmp_path, old, new, said):

@@ -178,7 +178,7 @@ def test_a_working_day_may_lack_the_time_of_day():
     ("text", "said", "hint"),
     [
         ("$add_working_days(at, 1)", "$add_working_days needs the name of a calendar, because the mapping has 2", "known: DE, US"),
-        ('$is_working_day(at, "ED")', 'there is no calendar "ED"', "did you mean DE?"),
+        ('$is_working_day(at, "DEE")', 'there is no calendar "DEE"', "did you mean DE?"),
         ("$is_working_day(at, name)", "the name of a calendar is a text in quotes", "known: DE, US"),
         ("$replace(name, '(', '')", "$replace: invalid pattern: missing ): (", ""),
         (r"$replace(name, r'(a)\1', '')", "$replace: look-around and back references are not supported", ""),
