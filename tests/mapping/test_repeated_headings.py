@@ -9,6 +9,10 @@ from command_in_process import loadsheet
 from sheets import findings
 from workspace import Workspace
 
+from loadsheet.problems import Where
+from loadsheet.reading import Layout, WantedColumn
+from loadsheet.reading.header import check_header, find_header
+
 BY_OCCURRENCE = """\
 mapping: pairs
 version: 1
@@ -114,6 +118,40 @@ def test_a_numbered_heading_is_never_read_as_another_number(checked, text, heade
     code, payloads, said = checked(text, header, "A,Lamp,1,2,3"[: 2 * header.count(",") + 4])
     assert (code, payloads) == (65, [])
     assert f'the heading "Item" is expected in the order {order}; it is in the columns B, ' in said
+
+
+ITEMS, KGS = (
+    [
+        WantedColumn(f"{name}#{number}", (label,), required=False, occurrence=number + 1, count=3, in_set=True)
+        for number in range(3)
+    ]
+    for name, label in (("item", "Item"), ("weight", "Kg"))
+)
+TWO_DATES = [WantedColumn(f"date{number}", ("Date",), required=True, occurrence=number, count=2) for number in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "found"),
+    [
+        (ITEMS + KGS, [",First,,Second,", "Order,Item,Kg,Item,Kg"], ["Item", "Kg", "Item (2)", "Kg (2)"]),
+        (ITEMS + KGS, [",,,More,", "Order,Item,Kg,Item,Kg"], ["Item", "Kg", "Item (2)", "Kg (2)"]),
+        (ITEMS + KGS, [",,,,,Total,", "Order,Item,Kg,Item,Kg,Kg,Cbm"], ["Item", "Kg", "Item (2)", "Kg (2)"]),
+        (TWO_DATES, [",Pickup,,Delivery", "Order,Date,Time,Date"], ["Date", "Date (2)"]),
+        (TWO_DATES, [",,,Delivery", "Order,Date,Time,Date"], ["Date", "Date (2)"]),
+        (TWO_DATES, [",,,Invoice", "Order,Date,Date,Date"], ["Date", "Date (2)"]),
+    ],
+)
+def test_headings_over_two_rows_repeat_by_the_reading_that_the_mapping_expects(columns, rows, found):
+    order = WantedColumn("order", ("Order",))
+    lines = [(number, row.split(",")) for number, row in enumerate(rows, 1)]
+    layout = Layout("rows", (order, *columns), header_rows=2)
+    header = find_header(lines, layout)
+    check_header(header, layout, Where("in.csv"), 100)
+    assert [
+        header.labels[place]
+        for name, (place,) in sorted(header.positions.items(), key=lambda one: one[1])
+        if name != "order"
+    ] == found
 
 
 def test_two_families_of_sets_repeat_beside_each_other(checked):

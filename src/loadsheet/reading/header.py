@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where
-from loadsheet.reading.repeated_headings import check_repeats
+from loadsheet.reading.repeated_headings import Repeats, best_readings, check_repeats
 from loadsheet.reading.tables import Layout, Native, Row, WantedColumn, is_blank, numbered, place
 
 TOP_ROWS = 50
@@ -251,9 +251,13 @@ class _ColumnMatcher:
         """These rows as a header. The strictest reading that finds a label decides the position of its column."""
         labels = [""] * max(len(line.cells) for line in lines)
         positions: dict[str, tuple[int, ...]] = {}
+        repeated: list[Repeats] = []
         for reading in _readings(lines):
             taken = {position for places in positions.values() for position in places}
-            for name, places in self._find_columns(reading).items():
+            found = self._find_columns(reading)
+            own = {column.name: found.pop(column.name, ()) for column in self._repeating}
+            repeated.append(Repeats(reading.labels, own))
+            for name, places in found.items():
                 if name not in positions and not taken.issuperset(places):
                     positions[name] = places
                     for position in places:
@@ -261,21 +265,23 @@ class _ColumnMatcher:
             labels = [label or other for label, other in zip(labels, reading.labels, strict=True)]
         while labels and not labels[-1].strip():
             labels.pop()
-        repeats = self._choose_occurrences(positions, labels)
+        repeats = self._choose_occurrences(repeated, positions, labels)
         missing = tuple(column for column in self._columns if column.required and column.name not in positions)
         cells = tuple(line.cells for line in lines)
         return Header(lines[-1].number, tuple(labels), positions, missing, lines[0].number, cells, repeats)
 
     def _choose_occurrences(
-        self, positions: dict[str, tuple[int, ...]], labels: list[str]
+        self, readings: Sequence[Repeats], positions: dict[str, tuple[int, ...]], labels: list[str]
     ) -> dict[str, tuple[int, ...]]:
-        """Keep the position that is meant of each column whose label repeats, and number its label: `Item (2)`. Returns all its positions."""
+        """Add the position that is meant of each column whose label repeats, and number its label: `Item (2)`. Returns all its positions."""
+        taken = {position for places in positions.values() for position in places}
         repeats: dict[str, tuple[int, ...]] = {}
-        for column in self._repeating:
-            places = repeats[column.name] = positions.pop(column.name, ())
+        for column, reading in best_readings(self._repeating, readings, taken):
+            places = repeats[column.name] = reading.places[column.name]
             if column.occurrence <= len(places):
                 position = places[column.occurrence - 1]
                 positions[column.name] = (position,)
+                labels[position] = reading.labels[position]
                 if column.occurrence > 1 and fold(labels[position]) not in map(fold, column.shown):
                     labels[position] = numbered(labels[position].strip(), column.occurrence)
         return repeats

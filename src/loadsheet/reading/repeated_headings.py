@@ -4,13 +4,47 @@ A column that was inserted or removed would shift values into the field of anoth
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
 from loadsheet.reading.tables import WantedColumn, numbered
 
 _NUMBER = re.compile(r"\(([0-9]+)\)\W*$")
 _HINT = "remove the column that was inserted, or restore the missing one"
+
+
+class Repeats(NamedTuple):
+    """One way to read the labels of a header: the labels by position, and all positions of the columns whose label repeats."""
+
+    labels: Sequence[str]
+    places: Mapping[str, tuple[int, ...]]
+
+
+def best_readings(
+    columns: Iterable[WantedColumn], readings: Iterable[Repeats], taken: Container[int]
+) -> Iterator[tuple[WantedColumn, Repeats]]:
+    """Each column whose label repeats, with the reading that finds it as often as the mapping expects, else the strictest that finds it.
+    `readings` begin with the strictest one; other columns have the positions in `taken`.
+    """
+    free = [Repeats(labels, _without(taken, places)) for labels, places in readings]
+    for column in columns:
+        found = [reading for reading in free if column.name in reading.places]
+        fitting = [reading for reading in found if _is_expected(column, reading.places)]
+        if found:
+            yield column, max(fitting or found[:1], key=lambda one: len(one.places[column.name]))
+
+
+def _without(taken: Container[int], places: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    free = {name: tuple(place for place in own if place not in taken) for name, own in places.items()}
+    return {name: own for name, own in free.items() if own}
+
+
+def _is_expected(column: WantedColumn, places: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether the label of a column repeats as often as the mapping says; that of a set as often as the others of its sets."""
+    if not column.in_set:
+        return len(places[column.name]) == column.count
+    return len({len(own) for name, own in places.items() if "#" in name and _table(name) == _table(column.name)}) == 1
 
 
 def check_repeats(
@@ -34,9 +68,14 @@ def check_repeats(
             order = ", ".join(numbered(label, place) for place in range(1, len(found) + 1))
             raise _refused(label, found, f"in the order {order}", at)
         if column.in_set and found:
-            sets.setdefault(column.name.rpartition(".")[0], {})[label] = found  # by the table of the sets
+            sets.setdefault(_table(column.name), {})[label] = found
     for labels in sets.values():
         _check_order(labels, texts, at)
+
+
+def _table(name: str) -> str:
+    """The table of a column of sets; empty if the layout has no other table."""
+    return name.rpartition(".")[0]
 
 
 def _check_order(labels: Mapping[str, tuple[int, ...]], texts: Sequence[str], at: Callable[[int], Where]) -> None:
