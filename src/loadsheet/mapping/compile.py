@@ -268,6 +268,7 @@ class _Compiler:
         tables = {
             name: read_lookup(spec, self._file, ("lookups", name), own_zone)
             for name, spec in self._spec.lookups.items()
+            if spec.table is None
         }
         if locale is not None and not is_locale(locale):
             self._file.refuse(("source", "locale"), f"locale {locale} is not known", "such as de_DE or en_GB")
