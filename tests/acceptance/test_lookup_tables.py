@@ -5,6 +5,7 @@ import json
 
 import openpyxl
 import pytest
+from faulty_exchange import misbehaving
 from workspace import Workspace
 
 MAPPING = """\
@@ -84,6 +85,7 @@ def test_rows_that_are_looked_up_balance_and_explain_their_values(dropped):
     assert weights(dropped, "A", "C") == [5, 10]
 
 
+@pytest.mark.journey
 def test_a_fix_file_corrects_the_row_that_is_looked_up_and_a_key(dropped):
     (fix,) = dropped.outbox.glob("*/*.fix.xlsx")
     book = openpyxl.load_workbook(fix)
@@ -102,6 +104,25 @@ def test_a_fix_file_corrects_the_row_that_is_looked_up_and_a_key(dropped):
     assert weights(dropped, "B", "D") == [7.5, 3]
 
 
+@pytest.mark.journey
+def test_a_fix_file_corrects_the_row_that_is_looked_up_after_the_exchange_refused_its_value(tmp_path):
+    workspace = Workspace(tmp_path / "work", mappings={"products": MAPPING})
+    long = "Bolzen, verzinkt, mit Unterlegscheibe und Mutter"
+    workspace.drop("orders_1.csv", as_csv(("Order", "SKU", "Count"), [ORDERS[0], ORDERS[2]]))
+    workspace.drop("products_1.csv", as_csv(("Artikel", "Name", "Gewicht"), [("P1", long, "2,5"), PRODUCTS[2]]))
+    with misbehaving(tmp_path, text_length_max=40) as served:
+        assert workspace.run("--exchange", served.exchange.url).returncode == 1
+        (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
+        book = openpyxl.load_workbook(fix)
+        (cell,) = [cell for row in book["products_1"].iter_rows() for cell in row if cell.value == long]
+        assert cell.comment is not None, "the value stands in the row of the product"
+        cell.value = "Bolzen"
+        book.save(workspace.inbox / fix.name)
+        assert workspace.run("--exchange", served.exchange.url).returncode == 0
+    assert weights(workspace, "A", "C") == [5, 10]
+
+
+@pytest.mark.journey
 def test_orders_and_products_are_sheets_of_one_workbook(tmp_path):
     text = MAPPING.replace('files: ["orders_{day}.csv"]', 'files: ["*.xlsx"]').replace(
         '  companions: {products: "products_{day}.csv"}\n', ""
