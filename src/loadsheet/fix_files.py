@@ -15,7 +15,7 @@ from loadsheet.ledger import Drop
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, FixOf, Ignored, Route, Routes, is_for, of_shipper, route
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.documents import COUNTED_IN, FIX_OF, part_of_table
+from loadsheet.mapping.documents import COUNTED_IN, FIX_OF, LOOKED_UP, part_of_table
 from loadsheet.mapping.shared_files import current, load_kept, main_path
 from loadsheet.mapping.yamlfile import write_source
 from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
@@ -212,7 +212,9 @@ def _with_fixed_entries(
         if isinstance(document, Ignored):
             yield document
             continue
-        entries = {entry_of(row.table, row.number) for row in document.rows} - {None}
+        looked_up = document.items.get(LOOKED_UP, ())  # these belong to other documents as well
+        rows = (row for index, row in enumerate(document.rows) if index not in looked_up)
+        entries = {entry_of(row.table, row.number) for row in rows} - {None}
         named = {FIX_OF: tuple(sorted(entry for entry in entries if entry is not None))} if entries else {}
         yield replace(document, items={**document.items, **named}) if named else document
 

@@ -157,6 +157,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "C318": Kind("Date far away", "the date {day} is {bound}"),
     "C320": Kind("In no range", "{value} is in no range of the table {table}; the nearest is {nearest}"),
+    "C321": Kind("Several rows fit", "{table} has different values for {key} in its rows {rows}"),
     "C319": Kind("Postal code too short", "the postal code {code} of {country} has {count} digits instead of {digits}"),
     # grouping, joining, checks
     "G401": Kind("Rows disagree", "the rows of {key} disagree: {values}"),

@@ -30,6 +30,11 @@ DROPS = {
     "records": {"main": "drops/records.csv"},
     "changes": {"main": "drops/changes.csv"},
     "override": {"main": "drops/override.csv"},
+    "rates": {
+        "main": "drops/rates/lines.csv",
+        "products": "drops/rates/products.csv",
+        "tariffs": "drops/rates/tariffs.csv",
+    },
     "nested": {"orders": "drops/orders.csv", "packages": "drops/packages.csv", "cargo": "drops/cargo.csv"},
 }
 

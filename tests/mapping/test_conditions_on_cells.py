@@ -8,14 +8,14 @@ from sheets import codes, documents, findings, load_text, run
 
 from loadsheet.mapping import Ignored
 from loadsheet.mapping.expressions import compile_expression
-from loadsheet.mapping.plans import ExpressionError, Frame, Scope, Shape, Slot, Type
+from loadsheet.mapping.plans import Code, ExpressionError, Frame, Scope, Shape, Slot, Type
 
 SLOTS = {
     "text": Slot(0, Type.TEXT, blank=True),
     "number": Slot(1, Type.NUMBER, blank=True),
     "moment": Slot(2, Type.MOMENT, blank=True),
     "flag": Slot(3, Type.FLAG, blank=True),
-    "code": Slot(4, Type.CODES, blank=True, codes=(("name", True),)),
+    "code": Slot(4, Type.CODES, blank=True, codes=(Code("name", blank=True),)),
     "span": Slot(5, Type.SPAN, blank=True),
 }
 SHAPE = Shape("rows", SLOTS)

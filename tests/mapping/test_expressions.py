@@ -13,7 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadsheet.mapping.expressions import compile_expression
-from loadsheet.mapping.plans import CALCULATION_ERRORS, ExpressionError, Frame, Scope, Shape, Slot, Type, Use, reason
+from loadsheet.mapping.plans import (
+    CALCULATION_ERRORS,
+    Code,
+    ExpressionError,
+    Frame,
+    Scope,
+    Shape,
+    Slot,
+    Type,
+    Use,
+    reason,
+)
 
 SLOTS = {
     "a": Slot(0, Type.NUMBER),
@@ -23,8 +34,8 @@ SLOTS = {
     "flag": Slot(4, Type.FLAG),
     "at": Slot(5, Type.MOMENT),
     "clock": Slot(6, Type.SPAN),
-    "code": Slot(7, Type.CODES, codes=(("name", False), ("colour", True))),
-    "other": Slot(8, Type.CODES, blank=True, codes=(("name", False),)),
+    "code": Slot(7, Type.CODES, codes=(Code("name", blank=False), Code("colour", blank=True))),
+    "other": Slot(8, Type.CODES, blank=True, codes=(Code("name", blank=False),)),
 }
 SHAPE = Shape("orders", SLOTS)
 SCOPE = Scope(SHAPE, SHAPE, {"rows": (0, SHAPE), "lines": (1, Shape("lines", SLOTS))})

@@ -46,7 +46,7 @@ def test_every_row_of_every_layout_is_counted_once(name):
 
 @settings(deadline=None, max_examples=30)
 @given(
-    st.sampled_from(["pairs", "milestones", "nested", "nordic-join", "carrier-status"]),
+    st.sampled_from(["pairs", "milestones", "nested", "nordic-join", "carrier-status", "rates"]),
     st.integers(0, 2**32),
     st.sampled_from([0, 4, 999]),
 )

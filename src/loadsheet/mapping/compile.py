@@ -242,7 +242,7 @@ class _Compiler:
     def _used(self, conventions: Conventions) -> dict[Path, bytes]:
         """The files of the mapping, itself first, with their bytes."""
         file, specs, lookups = self._file, self._spec.lookups, conventions.lookups
-        paths = {name: file.owner(("lookups", name, "file")).parent / specs[name].file for name in lookups}
+        paths = {name: file.owner(("lookups", name, "file")).parent / str(specs[name].file) for name in lookups}
         own = [file.path, *([file.base] if file.base is not None else [])]
         days = {days.path: days.content for days in conventions.calendars.values() if days.path is not None}
         return {path: path.read_bytes() for path in own} | {paths[name]: lookups[name].content for name in paths} | days
@@ -268,6 +268,7 @@ class _Compiler:
         tables = {
             name: read_lookup(spec, self._file, ("lookups", name), own_zone)
             for name, spec in self._spec.lookups.items()
+            if spec.table is None
         }
         if locale is not None and not is_locale(locale):
             self._file.refuse(("source", "locale"), f"locale {locale} is not known", "such as de_DE or en_GB")

@@ -27,6 +27,7 @@ from loadsheet.mapping.plans import (
     Fold,
     SettingError,
     Slot,
+    TableLookup,
     Type,
     ValueWithWarning,
 )
@@ -34,6 +35,7 @@ from loadsheet.mapping.schema import Column
 from loadsheet.mapping.texts import (
     bare,
     before_codes,
+    before_row,
     finish_by_row,
     part_reader,
     takes_any,
@@ -71,7 +73,7 @@ _CLOCK = re.compile("%-?[HIMScXT]")  # the time of day in a format
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How the cells of a file are written: the mapping's `source:`, resolved, its code tables and calendars. Without a `zone`, moments stay
+    """How the cells of a file are written: the mapping's `source:`, resolved, its code tables (files, and tables of the drop) and calendars. Without a `zone`, moments stay
     local times. `zone_column` names the column with the zone of each row. `blank` are texts that count as blank.
     """
 
@@ -84,6 +86,7 @@ class Conventions:
     blank: tuple[str, ...] = ()
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     calendars: Mapping[str, Calendar] = field(default_factory=dict)
+    table_lookups: Mapping[str, TableLookup] = field(default_factory=dict)
 
     @property
     def zone_of_days(self) -> ZoneInfo | None:
@@ -97,12 +100,12 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         spec = spec.model_copy(update={"blank": [*spec.blank, *conventions.blank]})
     for key in spec.misplaced():
         file.refuse((*loc, key), f"{key} does not apply to type {spec.type}", at_key=True)
-    lookup = _lookup(spec, conventions.lookups, file, loc)
+    lookup = _lookup(spec, {**conventions.lookups, **conventions.table_lookups}, file, loc)
     for clash in contradictions(spec, lookup):
         file.refuse((*loc, clash.key), clash.text, clash.hint, at_key=True)
     if spec.lookup_with and spec.lookup is None:
         file.refuse((*loc, "lookup_with"), "lookup_with needs a lookup", at_key=True)
-    if lookup is not None and spec.type != "text" and (lookup.keys or lookup.range is None):
+    if lookup is not None and spec.type != "text" and (lookup.more_keys or lookup.searched is None):
         message = f"{spec.lookup} has keys, and {spec.type} is searched in a range only"
         file.refuse((*loc, "lookup"), message, "use a column of type text with lookup_with")
         return None
@@ -112,11 +115,14 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
             (*loc, "lookup_with" if spec.lookup_with else "lookup"), message, "list their columns in lookup_with"
         )
         return None
+    table = lookup if isinstance(lookup, TableLookup) else None
+    codes = lookup if isinstance(lookup, Lookup) else None
     try:
-        parse = _parse(spec, conventions, lookup)
-        if lookup is not None and spec.type != "text":
-            parse = range_reader(parse, lookup)
-        finish = finish_by_row(spec, lookup) if spec.type == "text" else None
+        parse = _parse(spec, conventions, codes)
+        if codes is not None and spec.type != "text":
+            parse = range_reader(parse, codes)
+        finish = finish_by_row(spec, codes) if spec.type == "text" else None
+        finish = before_row(spec, table.searched) if table is not None else finish
     except SettingError as error:
         where = ("source", "dates") if error.key == "dates" else (*loc, error.key)
         file.refuse(where, error.text, error.hint)
@@ -125,7 +131,7 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     for key in filter(None, more):
         file.refuse((*loc, key), f"{key} and {first} cannot be combined: both locate the cells", at_key=True)
     default = _default(spec, parse, file, loc)
-    convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, lookup))
+    convert = _cell_reader(spec, parse, default, takes_any=spec.type == "text" and takes_any(spec, codes))
     zoned = conventions.zone_column is not None and spec.type in {"date", "datetime"} and lookup is None
     slot, choices = _slot(spec, index, lookup, default), _choices(spec, lookup)
     slot = replace(slot, place=file.place(loc), is_code=spec.lookup is not None or spec.one_of is not None)
@@ -133,11 +139,14 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
     writes = next((format_ for format_ in formats if spec.type != "date" or not _CLOCK.search(format_)), "")
     name, locale = str(loc[-1]), spec.locale or conventions.locale
     return ColumnPlan(
-        name, spec, slot, convert, zoned, finish, name, choices=choices, writes=writes, formats=formats, locale=locale
-    )
+        name, spec, slot, convert, zoned, finish, name,
+        choices=choices, writes=writes, formats=formats, locale=locale, reference=table,
+    )  # fmt: skip
 
 
-def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Loc) -> Lookup | None:
+def _lookup(
+    spec: Column, lookups: Mapping[str, Lookup | TableLookup], file: YamlFile, loc: Loc
+) -> Lookup | TableLookup | None:
     if spec.lookup is None or spec.lookup in lookups:
         return lookups.get(spec.lookup or "")
     known = file.values.get("lookups") or {}
@@ -147,7 +156,7 @@ def _lookup(spec: Column, lookups: Mapping[str, Lookup], file: YamlFile, loc: Lo
     return None
 
 
-def _choices(spec: Column, lookup: Lookup | None) -> tuple[str, ...]:
+def _choices(spec: Column, lookup: Lookup | TableLookup | None) -> tuple[str, ...]:
     if spec.one_of:
         return tuple(spec.one_of)
     if spec.type == "yesno":
@@ -155,7 +164,7 @@ def _choices(spec: Column, lookup: Lookup | None) -> tuple[str, ...]:
     return tuple(key for key in lookup.keys if key != "*") if lookup is not None else ()
 
 
-def _slot(spec: Column, index: int, lookup: Lookup | None, default: object) -> Slot:
+def _slot(spec: Column, index: int, lookup: Lookup | TableLookup | None, default: object) -> Slot:
     blank = not (spec.required or spec.from_set) and default is None
     if lookup is None:
         return Slot(index, _TYPES[spec.type], blank)
@@ -356,7 +365,7 @@ def _declared(
         raise SettingError(key, f"invalid date format: {error}") from None
 
 
-def contradictions(spec: Column, lookup: Lookup | None) -> Iterator[SettingError]:
+def contradictions(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
     """Settings of a column that contradict each other, with what to do."""
     if spec.type == "text":
         yield from _of_codes(spec)
@@ -400,7 +409,7 @@ def _unreachable(spec: Column) -> list[str]:
     ]
 
 
-def _of_a_split(spec: Column, lookup: Lookup | None) -> Iterator[SettingError]:
+def _of_a_split(spec: Column, lookup: Lookup | TableLookup | None) -> Iterator[SettingError]:
     if spec.split is None:
         return
     if lookup is not None and lookup.many:

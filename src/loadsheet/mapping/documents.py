@@ -52,7 +52,7 @@ class Document:
 
     @property
     def own_rows(self) -> tuple[SourceRow, ...]:
-        """Its source rows without those counted by an earlier document made from the same row."""
+        """Its source rows without those that are counted elsewhere (see `SHARED`)."""
         return own_rows(self.rows, self.items)
 
     @property
@@ -70,8 +70,14 @@ class Instead(NamedTuple):
 
 
 SHARED = "(shared)"
-"""The entry of `items` with the indexes of rows that an earlier document counts."""
+"""The entry of `items` with the indexes of rows that are counted elsewhere: by an earlier document, or as ignored rows that are looked up."""
 
+
+LOOKED_UP = "(looked up)"
+"""The entry of `items` with the indexes of rows that other rows of the document look up."""
+
+LOOKUP_RULE = "lookup: "
+"""The beginning of the rule by which rows are ignored that other rows look up."""
 
 FIX_OF = "(fix of)"
 """The entry of `items` with the ledger entries whose rows came back in a fix file."""
@@ -90,7 +96,9 @@ def part_of_table(table: str) -> str:
 
 
 def rows_of(table: str) -> str:
-    """The entry of `items` with, for each row of a table, the document's row it was made from."""
+    """The entry of `items` with, for each row of a table, the document's row it was made from. For a column that looks up rows (`rows.sku`):
+    for each row, which row of the other table it found, or -1.
+    """
     return f"({table})"
 
 
@@ -132,13 +140,15 @@ class Ignored(NamedTuple):
 
 class Source(NamedTuple):
     """Where a payload value comes from: a column of a table (its name in the mapping and its label), and over which rows of
-    the document: the `first` row of that table, `each` row with its own list item, the row of the list `around`, or `all` of them.
+    the document: the `first` row of that table, `each` row with its own list item, the row of the list `around`, or `all` of them. `via` is
+    the column of another table that looks the row up (`rows.sku`); then `rows` are those of that other table.
     """
 
     table: str
     column: str
     label: str
     rows: Literal["first", "each", "around", "all"]
+    via: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,12 +258,15 @@ def _traces(
     own = items.get(rows_of(source.table))
     if own is None:
         own = tuple(index for index, row in enumerate(rows) if row.table == source.table)
-    nths = range(len(own))
+    through = items.get(rows_of(source.via), ()) if source.via else None
+    nths: Sequence[int] = range(len(own) if through is None else len(through))
     if source.rows == "first":
         nths = nths[:1]
     elif source.rows != "all" and indexes:
         wanted = indexes[-1] if source.rows == "each" else indexes[-2 if len(indexes) > 1 else -1]
         nths = nths[wanted : wanted + 1]
+    if through is not None:
+        nths = [through[nth] for nth in nths if through[nth] >= 0]
     return [Trace(source, nth, own[nth], _label(lineage, source, items, nth)) for nth in nths]
 
 

@@ -26,7 +26,18 @@ from loadsheet.mapping.calculation import (
 )
 from loadsheet.mapping.calendars import USUAL, Calendar
 from loadsheet.mapping.expression_parser import DataType, Misfit, ast, may_be_blank, parse, type_of
-from loadsheet.mapping.plans import DEEPEST, Evaluate, Expression, ExpressionError, Frame, Scope, Shape, Type, Use
+from loadsheet.mapping.plans import (
+    DEEPEST,
+    Code,
+    Evaluate,
+    Expression,
+    ExpressionError,
+    Frame,
+    Scope,
+    Shape,
+    Type,
+    Use,
+)
 from loadsheet.mapping.type_errors import TypeErrors, members
 from loadsheet.mapping.words import closest_or_known, did_you_mean
 
@@ -179,25 +190,27 @@ class _Compiler:
             get = row.get
             return lambda frame: get(frame)[index]
         value = self.build(node.object)
-        codes = self._codes(node.object)
-        if codes:
-            index = codes.index(node.name)
-            return self._filled(lambda frame: None if (found := value(frame)) is None else found[index], Type.TEXT)
+        use, codes = self._codes(node.object)
+        if use is not None:
+            index = [code.name for code in codes].index(node.name)
+            self.uses.add(use._replace(part=node.name))
+            return self._filled(
+                lambda frame: None if (found := value(frame)) is None else found[index], codes[index].type
+            )
         function = ATTRIBUTES.get(node.name)
         if function is None:
             hint = did_you_mean(node.name, [*ATTRIBUTES, *METHODS])
             raise self._words.refused(node, f'"{node.name}" is not available here', hint)
         return lambda frame: None if (found := value(frame)) is None else function(found)
 
-    def _codes(self, node: Any) -> list[str]:
-        """The columns of the code table row that a node evaluates to; empty for any other node."""
-        slot = None
+    def _codes(self, node: Any) -> tuple[Use | None, Sequence[Code]]:
+        """The columns of the code table row that a node evaluates to, and its use; None for any other node."""
+        slot, use = None, None
         if isinstance(node, ast.SymbolExpression):
-            slot = self._scope.here.slots.get(node.name)
-        elif isinstance(node, ast.GetAttributeExpression):
-            row = self._row(node.object)
-            slot = row.shape.slots.get(node.name) if row else None
-        return [code.name for code in slot.codes] if slot else []
+            slot, use = self._scope.here.slots.get(node.name), Use(self._scope.here.table, node.name, "here")
+        elif isinstance(node, ast.GetAttributeExpression) and (row := self._row(node.object)) is not None:
+            slot, use = row.shape.slots.get(node.name), Use(row.shape.table, node.name, row.rows)
+        return (use, slot.codes) if slot is not None and slot.codes else (None, ())
 
     def _arithmetic(self, node: Any) -> Evaluate:
         for operand in (node.left, node.right):

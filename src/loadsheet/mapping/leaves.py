@@ -310,7 +310,8 @@ def _is_a_code(leaf: Leaf, context: LeafContext, loc: Loc) -> bool:
     spec = next((plan.spec for plan in found[0].columns if plan.name == found[1]), None) if found is not None else None
     if spec is None or spec.lookup is None:
         return spec is not None and isinstance(spec.one_of, dict)
-    return bool(context.payload.names.file.values["lookups"][spec.lookup].get("missing") != "keep")
+    table = context.payload.names.file.values["lookups"][spec.lookup]
+    return "table" not in table and table.get("missing") != "keep"
 
 
 def _speller(found: Type, leaf: Leaf, context: LeafContext) -> Callable[[Any], Any]:
@@ -476,6 +477,9 @@ def check_units(leaves: Mapping[str, Any], item: int | None, context: PayloadCon
             continue
         found = context.names.column(leaf["col"], item, (*loc, name, "col"))
         column = found and next((plan for plan in found[0].columns if plan.name == found[1]), None)
+        if column and column.reference is not None and found:
+            there = context.names.tables[column.reference.position]
+            column = next((plan for plan in there.columns if plan.name == found[2]), None)
         if not column or column.spec.type != "quantity" or column.spec.unit is None:
             continue
         unit = column.spec.unit

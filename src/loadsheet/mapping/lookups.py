@@ -7,13 +7,13 @@ intervals of a number or a date, such as weight bands or periods of validity. Ov
 
 import csv
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from io import StringIO
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.plans import CellProblem, Code, Type
@@ -24,6 +24,8 @@ from loadsheet.mapping.yamlfile import Loc, YamlFile
 _TABLES = frozenset({".csv", ".tsv", ".txt"})
 Codes = tuple[Any, ...]
 """The values of a key, in the order of `Lookup.columns`; None for a blank."""
+
+Item = TypeVar("Item")
 
 Form = tuple[int | None, ...]
 """The compared length of each key: all of it (None), or the number of letters before its wildcard."""
@@ -41,7 +43,7 @@ _MISSED = "C320"
 
 
 class Interval(NamedTuple):
-    """A row of a table with a range: its line, its bounds (None: open) and its values."""
+    """A row of a table: its line, the bounds of its range (None: open) and its values."""
 
     line: int
     low: Any
@@ -111,13 +113,7 @@ class Lookup:
         return None if value is None or value == "" else self.range.find(rows, value)
 
     def _rows_of(self, keys: Sequence[Any]) -> Any:
-        plain = keys if self.range is None else keys[:-1]
-        parts = [folded(key, ignore_case=self.ignore_case) for key in plain]
-        for form, rows in self.by_form:
-            found = rows.get(tuple(part[:length] for part, length in zip(parts, form, strict=True)))
-            if found is not None:
-                return found
-        return None
+        return found_by(self.by_form, keys if self.range is None else keys[:-1], ignore_case=self.ignore_case)
 
     def missed(self, text: Any, others: Sequence[Any]) -> Any:
         """The result for a key without a row, by the rule `missing`: a problem, the text itself, or None."""
@@ -127,8 +123,7 @@ class Lookup:
         rows = self._rows_of(keys) if self.range is not None else None
         if rows is not None and self.range is not None and keys[-1] not in (None, ""):
             value = self.range.comparable(keys[-1])
-            nearest = min(rows, key=lambda row: _distance(row, value))
-            return CellProblem(_MISSED, {"value": str(value), "table": self.name, "nearest": str(nearest)})
+            return not_in(value, rows, self.name)
         return CellProblem("C306", {"expected": some(self.keys)}, self._why_missing(text, others))
 
     def _why_missing(self, text: str, others: Sequence[Any]) -> str:
@@ -145,6 +140,11 @@ class Lookup:
         }
 
     @property
+    def searched(self) -> Type | None:
+        """The type of the number or date that the range is searched for."""
+        return self.range.type if self.range is not None else None
+
+    @property
     def meanings(self) -> list[Codes]:
         """The values of all rows."""
         each = [row for _, rows in self.by_form for row in rows.values()]
@@ -157,10 +157,14 @@ class Lookup:
         return tuple(Code(*part) for part in zip(self.columns, blank, self.types, strict=True))
 
 
-def _distance(row: Interval, value: Any) -> float:
-    bounds = [bound for bound in (row.low, row.high) if bound is not None]
-    gaps = [abs(value - bound) for bound in bounds]
-    return min((gap.total_seconds() if isinstance(gap, timedelta) else float(gap) for gap in gaps), default=0.0)
+def not_in(value: Any, rows: Sequence[Interval], table: str) -> CellProblem:
+    """The problem of a comparable value that no row holds. It names the nearest row."""
+
+    def distance(row: Interval) -> float:
+        gaps = [abs(value - bound) for bound in (row.low, row.high) if bound is not None]
+        return min((gap.total_seconds() if isinstance(gap, timedelta) else float(gap) for gap in gaps), default=0.0)
+
+    return CellProblem(_MISSED, {"value": str(value), "table": table, "nearest": str(min(rows, key=distance))})
 
 
 def range_reader(parse: Callable[[str], Any], lookup: Lookup) -> Callable[[str], Any]:
@@ -184,10 +188,40 @@ def folded(text: str, *, ignore_case: bool) -> str:
     return plain.casefold() if ignore_case else plain
 
 
+def by_form(
+    rows: Iterable[tuple[Sequence[str], Item]], *, wildcards: bool, ignore_case: bool
+) -> tuple[tuple[Form, dict[tuple[str, ...], list[Item]]], ...]:
+    """The items by the form and the compared texts of their keys, the most specific form first."""
+    forms: dict[Form, dict[tuple[str, ...], list[Item]]] = {}
+    for keys, item in rows:
+        plain = [folded(key, ignore_case=ignore_case) for key in keys]
+        form = tuple(len(key) - 1 if wildcards and key.endswith("*") else None for key in plain)
+        compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
+        forms.setdefault(form, {}).setdefault(compared, []).append(item)
+    return tuple(sorted(forms.items(), key=lambda found: [_length(key) for key in found[0]], reverse=True))
+
+
+def found_by(
+    forms: Sequence[tuple[Form, Mapping[tuple[str, ...], Item]]], keys: Sequence[Any], *, ignore_case: bool
+) -> Item | None:
+    """What the most specific form has for these keys, or None."""
+    parts = [folded(key, ignore_case=ignore_case) for key in keys]
+    for form, items in forms:
+        found = items.get(tuple(part[:length] for part, length in zip(parts, form, strict=True)))
+        if found is not None:
+            return found
+    return None
+
+
+def _length(compared: int | None) -> int:
+    """The length of a compared key; all of it is longer than any part."""
+    return _LONGEST if compared is None else compared
+
+
 # ---- reading a code table ----
 
 
-class _Row(NamedTuple):
+class _Line(NamedTuple):
     """A line of the file: its number, the keys, the values and the bounds as written."""
 
     line: int
@@ -198,7 +232,11 @@ class _Row(NamedTuple):
 
 def read_lookup(spec: LookupSpec, file: YamlFile, loc: Loc, zone: ZoneInfo | None = None) -> Lookup | None:
     """Read a code table. If it is invalid, add findings to the mapping file and return None. Dates are in `zone`."""
-    path = file.beside(spec.file, (*loc, "file"))
+    path = file.beside(spec.file, (*loc, "file")) if spec.file is not None and spec.value else None
+    for key in ("file", "value"):
+        if not getattr(spec, key):
+            hint = "write file: or table:" if key == "file" else ""
+            file.refuse(loc, f'the key "{key}" is missing', hint, at_key=True)
     if path is None:
         return None
     names = [*spec.key, *_values_of(spec), *([spec.range.from_, spec.range.to] if spec.range else [])]
@@ -250,13 +288,16 @@ def _is_sound(spec: LookupSpec, file: YamlFile, loc: Loc) -> bool:
             hint = did_you_mean(name, _values_of(spec)) or f"value names {some(_values_of(spec))}"
             file.refuse((*loc, "types", name), f'"{name}" is not a value of this table', hint, at_key=True)
             sound = False
+    return has_keys(spec, file, loc) and sound
+
+
+def has_keys(spec: LookupSpec, file: YamlFile, loc: Loc) -> bool:
+    """Whether the rows of a code table can be found; a contradiction is a finding."""
     if not spec.key and spec.range is None:
         file.refuse(loc, "the code table has no key", "write key: COLUMN, or a range", at_key=True)
-        sound = False
     if spec.match != "only" and spec.range is None:
         file.refuse((*loc, "match"), "match needs a range", "without one, each key has one row", at_key=True)
-        sound = False
-    return sound
+    return spec.range is not None or bool(spec.key and spec.match == "only")
 
 
 def _rows(text: str, wanted: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -272,12 +313,12 @@ def _rows(text: str, wanted: list[str]) -> tuple[list[str], list[tuple[int, list
     return (best[0][1], best[1:]) if best else ([], [])
 
 
-def _cells(rows: list[tuple[int, list[str]]], header: list[str], names: list[str], spec: LookupSpec) -> Iterator[_Row]:
+def _cells(rows: list[tuple[int, list[str]]], header: list[str], names: list[str], spec: LookupSpec) -> Iterator[_Line]:
     places = [header.index(name) for name in names]
     keys, values = len(spec.key), len(_values_of(spec))
     for line, row in rows:
         cells = [unicodedata.normalize("NFC", row[place]) if place < len(row) else "" for place in places]
-        yield _Row(line, cells[:keys], cells[keys : keys + values], cells[keys + values :])
+        yield _Line(line, cells[:keys], cells[keys : keys + values], cells[keys + values :])
 
 
 class _Reader:
@@ -288,7 +329,7 @@ class _Reader:
         self._zone = zone or ZoneInfo("UTC")
         self._types: list[ValueType] = [spec.types.get(name, "text") for name in _values_of(spec)]
 
-    def lookup(self, content: bytes, rows: Iterator[_Row]) -> Lookup:
+    def lookup(self, content: bytes, rows: Iterator[_Line]) -> Lookup:
         """The table; after a finding it is not used."""
         spec, kept = self._spec, list(rows)
         search = None if spec.range is None else self._range(spec.range, kept)
@@ -311,7 +352,7 @@ class _Reader:
     def _refuse(self, text: str, hint: str = "") -> None:
         self._file.refuse(self._loc, f"{self._spec.file}{text}", hint)
 
-    def _codes(self, row: _Row) -> Codes:
+    def _codes(self, row: _Line) -> Codes:
         """The typed values of a row; a value that does not have its type is a finding."""
         found = []
         for name, type_, text in zip(_values_of(self._spec), self._types, row.values, strict=True):
@@ -322,29 +363,24 @@ class _Reader:
                 found.append(None)
         return tuple(found)
 
-    def _by_form(self, rows: list[_Row], search: Range | None) -> tuple[tuple[Form, dict[tuple[str, ...], Any]], ...]:
+    def _by_form(self, rows: list[_Line], search: Range | None) -> tuple[tuple[Form, dict[tuple[str, ...], Any]], ...]:
         """`Lookup.by_form`. A key with two meanings is a finding, and so is a wildcard that is not at the end."""
-        spec, forms = self._spec, dict[Form, dict[tuple[str, ...], list[Interval]]]()
+        spec, read = self._spec, list[tuple[Sequence[str], Interval]]()
         for row in rows:
             if spec.wildcards and any("*" in key[:-1] for key in row.keys):
                 self._refuse(f', line {row.line}: "{", ".join(row.keys)}" has a * that is not at the end')
-            plain = [folded(key, ignore_case=spec.ignore_case) for key in row.keys]
-            form = tuple(len(key) - 1 if spec.wildcards and key.endswith("*") else None for key in plain)
-            compared = tuple(key[:length] for key, length in zip(plain, form, strict=True))
             low, high = self._bounds(row, search) if search is not None else (None, None)
-            forms.setdefault(form, {}).setdefault(compared, []).append(Interval(row.line, low, high, self._codes(row)))
+            read.append((row.keys, Interval(row.line, low, high, self._codes(row))))
+        forms = by_form(read, wildcards=spec.wildcards, ignore_case=spec.ignore_case)
         by_line = {row.line: ", ".join(row.keys) for row in rows}
-        for intervals in (some_rows for found in forms.values() for some_rows in found.values()):
+        for intervals in (some_rows for _, found in forms for some_rows in found.values()):
             if search is None:
                 self._check_meanings(intervals, by_line)
             else:
                 self._check_intervals(intervals, by_line[intervals[0].line], search)
-        longest_first = sorted(
-            forms, key=lambda form: [_LONGEST if length is None else length for length in form], reverse=True
-        )
-        if search is None:
-            return tuple((form, {key: found[0].codes for key, found in forms[form].items()}) for form in longest_first)
-        return tuple((form, dict(forms[form])) for form in longest_first)
+        if search is not None:
+            return forms
+        return tuple((form, {key: rows[0].codes for key, rows in found.items()}) for form, found in forms)
 
     def _check_meanings(self, rows: list[Interval], by_line: Mapping[int, str]) -> None:
         """Refuse a key with two meanings."""
@@ -377,7 +413,7 @@ class _Reader:
             return high
         return high + timedelta(days=1) if search.of_days else high + 1 if search.type is Type.NUMBER else high
 
-    def _range(self, spec: RangeSpec, rows: list[_Row]) -> Range:
+    def _range(self, spec: RangeSpec, rows: list[_Line]) -> Range:
         texts = [text for row in rows for text in row.bounds if text]
         is_number = all(_is(_decimal, text) for text in texts)
         return Range(
@@ -387,7 +423,7 @@ class _Reader:
             self._spec.match,
         )
 
-    def _bounds(self, row: _Row, search: Range) -> tuple[Any, Any]:
+    def _bounds(self, row: _Line, search: Range) -> tuple[Any, Any]:
         read: Callable[[str], Any] = (
             _decimal if search.type is Type.NUMBER else date.fromisoformat if search.of_days else _local
         )

@@ -150,6 +150,7 @@ class Names:
         self.first: set[int] = set() if first is None else first
         self._outer = outer
         self._positions = {table.name: table.position for table in tables}
+        self._looked_up = {table.name for table in tables if table.lookups}
 
     def inside(self, outer: int) -> "Names":
         """The names in a list inside the list over the table at `outer`."""
@@ -157,11 +158,11 @@ class Names:
 
     def list_position(self, name: str) -> int | None:
         """The position of the table that `each: NAME` iterates over."""
-        return 0 if name == ROWS else self._positions.get(name)
+        return 0 if name == ROWS else self._positions.get(name) if name not in self._looked_up else None
 
     def list_names(self) -> list[str]:
         """The names that `each:` accepts."""
-        return list(dict.fromkeys([ROWS, *self._positions]))
+        return list(dict.fromkeys([ROWS, *(name for name in self._positions if name not in self._looked_up)]))
 
     def children(self, position: int) -> tuple[int, ...]:
         """The tables whose rows belong to single rows of this one."""
@@ -170,7 +171,7 @@ class Names:
     def scope(self, item: int | None) -> Scope:
         """The names that an expression may use at this place."""
         main = self.tables[0]
-        lists = {table.name: (table.position, table.shape) for table in self.tables[1:]}
+        lists = {table.name: (table.position, table.shape) for table in self.tables[1:] if not table.lookups}
         lists[ROWS] = (0, main.shape)
         return Scope(self.tables[item or 0].shape, None if main.name == ROWS else main.shape, lists)
 
@@ -207,7 +208,7 @@ class Names:
         rows: Literal["here", "first", "around"] = "around" if table.position == self._outer else "first"
         rows = "here" if table.position == (item or 0) else rows
         kind = slot.codes[place].type if place is not None else slot.type
-        uses = frozenset({Use(table.name, column, rows)})
+        uses = frozenset({Use(table.name, column, rows, code)})
         self._ask_first(uses, item)
         get, index = _getter(slot.index, place, rows), slot.index if rows == "here" and place is None else None
         return Reference(get, kind, self.needs(uses), self.sources(uses, item), index)
@@ -229,6 +230,10 @@ class Names:
             known = [*table.shape.slots, *(other.name for other in self.tables if len(self.tables) > 1)]
             hint = closest_or_known(column, known)
             self.file.refuse(loc, f'"{text}": {table.name} has no column "{column}"', hint)
+            return None
+        if table.lookups:
+            hint = f"name it through a column with this lookup, such as COLUMN.{column}"
+            self.file.refuse(loc, f"{table.name} is looked up: the row depends on the column", hint)
             return None
         if table.position not in (0, item, self._outer):
             hint = f"use each: {table.name}, or an expression over its rows"
@@ -254,11 +259,13 @@ class Names:
         """The columns behind these uses, derived values resolved, in the order of tables and columns."""
         found = {source for use in uses for source in self._sources(use, item)}
         places = {(table.name, name): slot.index for table in self.tables for name, slot in table.shape.slots.items()}
-        return tuple(
-            sorted(
-                found, key=lambda source: (self._positions[source.table], places.get((source.table, source.column), -1))
-            )
-        )
+
+        def order(source: Source) -> tuple[int, int, bool, int]:
+            place = places.get((source.table, source.column), -1)
+            table, column = source.via.split(".") if source.via else (source.table, source.column)
+            return self._positions[table], places.get((table, column), -1), not source.via, place
+
+        return tuple(sorted(found, key=order))
 
     def _sources(self, use: Use, item: int | None) -> list[Source]:
         table = self.tables[self._positions[use.table]]
@@ -267,7 +274,13 @@ class Names:
         derived = next((plan for plan in table.derived if plan.name == use.column), None)
         if derived is None:
             label = table.label(table.shape.slots[use.column].index) if use.column else ""
-            return [Source(table.name, use.column, label, rows)]
+            own = Source(table.name, use.column, label, rows)
+            column = next((plan for plan in table.columns if plan.name == use.column), None)
+            if not use.part or column is None or column.reference is None:
+                return [own]
+            there = self.tables[column.reference.position]
+            found = self._sources(Use(there.name, use.part, use.rows), item)
+            return [*(source._replace(via=f"{table.name}.{use.column}") for source in found), own]
         inner = [self._sources(deeper._replace(rows=use.rows), item) for deeper in derived.expression.uses]
         return [source for sources in inner for source in sources]
 

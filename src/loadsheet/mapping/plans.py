@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calendars import Calendar
-from loadsheet.mapping.schema import SET, Column
+from loadsheet.mapping.schema import SET, Column, LookupSpec
 from loadsheet.problems import Level
 from loadsheet.reading.tables import numbered
 
@@ -65,11 +65,12 @@ DEEPEST = 4
 
 
 class Code(NamedTuple):
-    """A column of a code table's row: its name, whether it may be blank, and its type."""
+    """A column of a code table's row: its name, whether it may be blank, and its type. `place` is where the mapping declares the type."""
 
     name: str
     blank: bool
     type: Type = Type.TEXT
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,13 @@ class Frame:
 
 class Use(NamedTuple):
     """A value that is read: of the current row, the main table's first row, the row of the surrounding list, or all rows of a table. An
-    empty column means the rows themselves, for example to count them.
+    empty column means the rows themselves, for example to count them. `part` is the column of a code table's row, if only that is read.
     """
 
     table: str
     column: str
     rows: Literal["here", "first", "around", "all"]
+    part: str = ""
 
 
 Evaluate = Callable[[Frame], Any]
@@ -207,6 +209,42 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
+class TableLookup:
+    """How columns find a row of a table of the drop: the lookup's name and settings, and the position of the table. There, `columns` has the
+    indexes of the keys and `bounds` those of a range. `codes` are the values of its rows, in their order. `searched` is the type of the number
+    or date that a range is searched for.
+    """
+
+    name: str
+    spec: LookupSpec
+    position: int
+    columns: tuple[int, ...]
+    bounds: tuple[int, int] | None
+    codes: tuple[Code, ...]
+    searched: Type | None = None
+    of_days: bool = False
+    many: bool = True
+    keys: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> Literal["error", "keep", "blank"]:
+        """The rule for a key without a row."""
+        return self.spec.missing
+
+    @property
+    def more_keys(self) -> int:
+        """How many columns `lookup_with` names."""
+        return len(self.columns) - 1 + (self.bounds is not None)
+
+
+class FoundRow(NamedTuple):
+    """What a row looks up in another table: the values of the row there, or None or a problem; and the rows there, as `rows.ReadRow`."""
+
+    value: Any
+    rows: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnPlan:
     """One compiled column. `convert` takes a cell (text, or a typed workbook cell) and returns a value, None for a blank, `CellProblem` for a
     refused cell, or `ValueWithWarning`.
@@ -214,6 +252,7 @@ class ColumnPlan:
     - `cells`: the column whose cells it reads (its own name, except for a part of a split column)
     - `zoned`: `convert` returns its moments without a zone
     - `choices`: the texts that a cell may hold, if the mapping lists them
+    - `reference`: the table in which the row of its value is found
     - `formats`: the declared formats of dates and times, with the `locale` of their month names
     - `writes`: the first of them (of a date: the first without a time of day)
     """
@@ -230,6 +269,7 @@ class ColumnPlan:
     writes: str = ""
     formats: tuple[str, ...] = ()
     locale: str | None = None
+    reference: TableLookup | None = None
 
     @property
     def label(self) -> str:
@@ -334,6 +374,7 @@ class TablePlan:
     - `source`: the table of the file its rows are read from; `prefix` is put before its column names there
     - `made_of`: the position of the table whose rows hold its column sets; `joined_to`: the position of the table it is joined to
     - `patterns`: the patterns of the file's name
+    - `lookups`: how its rows are found, if other tables look them up; its rows are no records
     """
 
     name: str
@@ -358,6 +399,7 @@ class TablePlan:
     totals: TotalsPlan | None = None
     made_of: int | None = None
     joined_to: int | None = None
+    lookups: tuple[TableLookup, ...] = ()
 
     def label(self, index: int) -> str:
         """The heading of a value, or the name of a derived one."""

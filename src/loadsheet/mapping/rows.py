@@ -25,6 +25,7 @@ from loadsheet.mapping.plans import (
     DerivedPlan,
     Expression,
     FinishPlan,
+    FoundRow,
     Frame,
     KindPlan,
     TablePlan,
@@ -253,15 +254,19 @@ _SPECIAL = frozenset({CellProblem, ValueWithWarning})
 
 
 class ReadRow(NamedTuple):
-    """A row and its values; `refused` are the problems of refused values by index (their values are None), `warnings` the warnings."""
+    """A row and its values; `refused` are the problems of refused values by index (their values are None), `warnings` the warnings. `found`
+    are the rows of other tables that the row looks up, by the index of the value; two if they contradict each other.
+    """
 
     row: Row
     values: list[Any]
     refused: dict[int, CellProblem]
     warnings: dict[int, CellProblem]
+    found: dict[int, tuple["ReadRow", ...]]
 
 
 _NOTHING: dict[int, CellProblem] = {}
+_NO_ROWS: dict[int, tuple[ReadRow, ...]] = {}
 
 
 class _Memory(dict[str, Any]):
@@ -300,11 +305,12 @@ class _Cell(NamedTuple):
 
 
 class RowReader:
-    """The compiled columns of a table, bound to their positions in one file."""
+    """The compiled columns of a table, bound to their positions in one file. `references` find rows of other tables, by the lookup's name."""
 
     def __init__(self, plan: TablePlan, table: Table, frame: Frame) -> None:
         self.plan = plan
         self.table = table
+        self.references: Mapping[str, Callable[[Sequence[Any]], FoundRow]] = {}
         self._frame = frame
         self.view = View(plan, table)
         self._cells = tuple(self._bind(column) for column in plan.columns)
@@ -323,9 +329,9 @@ class RowReader:
         """All values of a row. Problems of refused values are in `refused`; nothing is raised."""
         values, refused, warnings = self._convert(row.cells, self._cells)
         values += self._derived
-        found = ReadRow(row, values, refused, warnings)
+        found = ReadRow(row, values, refused, warnings, _NO_ROWS)
         if self.plan.finishes or self.plan.derived:
-            found = ReadRow(row, values, dict(refused), dict(warnings))
+            found = ReadRow(row, values, dict(refused), dict(warnings), {} if self.references else _NO_ROWS)
             for finish in self.plan.finishes:
                 self._finish(finish, found)
             for derived in self.plan.derived:
@@ -383,7 +389,7 @@ class RowReader:
         if refused.code in ("C314", "C315") and self.plan.zone is not None:
             return (self.plan.zone,)
         finish = next((step for step in self.plan.finishes if step.column.slot.index == index), None)
-        return finish.others if finish is not None and refused.code in ("C306", "C320") else ()
+        return finish.others if finish is not None and refused.code in ("C306", "C320", "C321") else ()
 
     def _convert(
         self, row: Sequence[str], cells: Sequence[_Cell]
@@ -430,7 +436,7 @@ class RowReader:
 
     def _finish(self, plan: FinishPlan, row: ReadRow) -> None:
         index, rule, values = plan.column.slot.index, plan.column.finish, row.values
-        text = values[index]
+        text, reference = values[index], plan.column.reference
         if text is None or rule is None:
             return
         if not row.refused.keys().isdisjoint(plan.others):
@@ -440,13 +446,18 @@ class RowReader:
         try:
             if plan.when is not None and plan.needs.isdisjoint(row.refused) and plan.when.evaluate(self._frame):
                 text = text.rjust(rule.to, rule.letter)
-            value = rule.finish(text, ["" if (key := values[other]) is None else key for other in plan.others])
+            others = ["" if (key := values[other]) is None else key for other in plan.others]
+            value = rule.finish(text, others)
         except CALCULATION_ERRORS as error:
             value = CellProblem("G407", {"target": f"pad_left.when of {plan.column.label}", "reason": reason(error)})
         if isinstance(value, CellProblem):
             row.refused[index], value = value, None
         elif isinstance(value, ValueWithWarning):
             value, row.warnings[index] = value
+        if reference is not None and value is not None:
+            value, row.found[index] = self.references[reference.name]((value, *others))
+            if isinstance(value, CellProblem):
+                row.refused[index], value = value, None
         values[index] = value
 
     def _derive(self, derived: DerivedPlan, row: ReadRow) -> None:

@@ -300,17 +300,19 @@ ValueType = Literal["text", "decimal", "integer", "date", "datetime", "yesno"]
 
 
 class LookupSpec(Part):
-    """A code table: a CSV file beside the mapping. `key` is the column with the codes, or a list of columns that must all
-    match. `value` is the column looked up, or a list of columns. With `wildcards`, `*` at the end of a key matches any text. The row with
-    the longest match wins; the first key counts before the second.
+    """A code table: a CSV file beside the mapping, or with `table` a table of `source.tables`, of which other tables find one row each. `key` is
+    the column with the codes, or a list of columns that must all match. With `wildcards`, `*` at the end of a key matches any text. The row
+    with the longest match wins; the first key counts before the second. With a `range`, the last column of `lookup_with` holds the number or
+    date that is searched. Overlapping rows are refused, unless `match` says which one counts.
 
-    `types` gives the types of values that are no texts; they are written like 1234.5, 2026-03-31 and yes. With a `range`, the last column
-    of `lookup_with` holds the number or date that is searched. Overlapping rows are refused, unless `match` says which one counts.
+    Of a file, `value` is the column looked up, or a list of columns. `types` gives the types of values that are no texts; they are written like
+    1234.5, 2026-03-31 and yes. Of a table, all columns under `columns` can be named: `sku.weight` is the weight in the row of that `sku`.
     """
 
-    file: str
+    file: str | None = None
+    table: str | None = None
     key: Names = []
-    value: str | list[str]
+    value: str | list[str] = []
     types: dict[str, ValueType] = {}
     range: RangeSpec | None = None
     match: Literal["only", "first", "last"] = "only"

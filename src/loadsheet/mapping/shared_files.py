@@ -99,7 +99,9 @@ def _as_part(mapping: Mapping) -> Mapping:
     own = f"{mapping.name}/"
     tables = tuple(replace(table, name=own + table.name, source=own + table.source) for table in mapping.plan.tables)
     lineage = {
-        _path(path, own): tuple(source._replace(table=own + source.table) for source in sources)
+        _path(path, own): tuple(
+            source._replace(table=own + source.table, via=source.via and own + source.via) for source in sources
+        )
         for path, sources in mapping.lineage.items()
     }
     return replace(

@@ -27,6 +27,7 @@ from loadsheet.mapping.plans import (
     Type,
     in_every_set,
 )
+from loadsheet.mapping.reference_tables import cells_of, check_looked_up, plan_lookups
 from loadsheet.mapping.schema import (
     PARTS,
     SET,
@@ -53,13 +54,16 @@ _DERIVED_TYPES = {
 
 
 def plan_tables(spec: MappingSpec, conventions: Conventions, file: YamlFile) -> tuple[TablePlan, ...] | None:
-    """The compiled tables without the keys of their rows, the main one first, or None with the findings."""
+    """The compiled tables without the keys of their rows, the main one first and those that others look up last, or None with the findings."""
     planner = _Planner(spec, conventions, file)
     order = planner.table_order()
-    plans = [planner.table(name, position, order) for position, name in enumerate(order)]
-    tables = tuple(table for table in plans if table is not None)
+    places = list(enumerate(order))
+    looked_up = [planner.table(name, place, order) for place, name in places if name in planner.looked_up]
+    references = planner.with_lookups([table for table in looked_up if table is not None])
+    others = [planner.table(name, place, order) for place, name in places if name not in planner.looked_up]
+    tables = (*(table for table in others if table is not None), *references)
     planner.check_headings(tables)
-    return tables if order and None not in plans else None
+    return tables if order and len(tables) == len(order) else None
 
 
 _AROUND = frozenset(
@@ -74,20 +78,33 @@ class _Planner:
     def __init__(self, spec: MappingSpec, conventions: Conventions, file: YamlFile) -> None:
         self._spec, self._conventions, self._file = spec, conventions, file
         self._source, self._tables = spec.source, spec.source.tables
+        named = {lookup.table for lookup in spec.lookups.values()}
+        self.looked_up = frozenset(name for name in self._tables if name in named)
+        self._references: set[int] = set()  # columns of the current table that find rows of another
 
     def table_order(self) -> list[str]:
         """The tables' names, the main one first; empty, with the findings, if the tables cannot be put together."""
         specs, loc = self._tables, ("source", "tables")
         for name in specs:
             self._check_name(name, (*loc, name))
-        mains = [name for name, spec in specs.items() if spec.join is None and spec.from_ is None]
+        if not check_looked_up(self._spec.lookups, specs, self._file):
+            return []
+        others = [name for name in specs if name not in self.looked_up]
+        mains = [name for name in others if specs[name].join is None and specs[name].from_ is None]
         if len(mains) != 1:
-            problem = "every table is joined to another" if not mains else f"{some(mains)} have no join"
+            problem = f"{some(mains)} have no join" if mains else "every table is joined to another"
+            problem += " or looked up" if self.looked_up and not mains else ""
             self._file.refuse(loc, f"exactly one table must be the main table, without a join; {problem}", at_key=True)
             return []
         if not self._check_sets() or not all(self._check_join(name, mains[0]) for name in specs):
             return []
-        return [*mains, *(name for name in specs if name != mains[0])]
+        return [*mains, *(name for name in others if name != mains[0]), *sorted(self.looked_up)]
+
+    def with_lookups(self, tables: Sequence[TablePlan]) -> list[TablePlan]:
+        """The tables that others look up, with their lookups. The columns of the tables planned from now on may use them."""
+        planned, found = plan_lookups(self._spec.lookups, tables, self._file)
+        self._conventions = replace(self._conventions, table_lookups=found)
+        return planned
 
     def _check_join(self, name: str, main: str) -> bool:
         """Whether a table is joined to the main table, or to one that is."""
@@ -117,6 +134,7 @@ class _Planner:
         if columns is None:
             return None
         columns = bind_parts(columns, self._file, loc)
+        self._references = {column.slot.index for column in columns if column.reference is not None}
         slots = {column.name: column.slot for column in columns}
         derived = self._derived(name, slots)
         shape = self._shape(name, slots)
@@ -200,8 +218,9 @@ class _Planner:
         return Shape(table, slots, said.fold, said.zone_of_days, said.calendars)
 
     def _condition(self, text: str, shape: Shape, loc: Loc) -> Expression | None:
-        """A compiled condition on the cells of a row, or None with the finding."""
-        return compile_or_refuse(text, Scope(shape, of_cells=True), self._file, loc)
+        """A compiled condition on the cells of a row, or None with the finding. No row of another table is known yet."""
+        scope = Scope(cells_of(shape, self._references), of_cells=True)
+        return compile_or_refuse(text, scope, self._file, loc)
 
     def _finishes(self, columns: Sequence[ColumnPlan], shape: Shape, loc: Loc) -> tuple[FinishPlan, ...]:
         found = []
@@ -210,7 +229,10 @@ class _Planner:
                 continue
             when, needs = None, frozenset[int]()
             if column.finish.when:
-                when = self._condition(column.finish.when, shape, (*loc, column.name, "pad_left", "when"))
+                later = self._references - {column.slot.index}  # their cells are not what they are any more
+                slots = {name: slot for name, slot in shape.slots.items() if slot.index not in later}
+                here = (*loc, column.name, "pad_left", "when")
+                when = self._condition(column.finish.when, replace(shape, slots=slots), here)
                 if when is None:
                     continue
                 needs = frozenset(shape.slots[use.column].index for use in when.uses)

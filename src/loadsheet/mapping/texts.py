@@ -11,7 +11,7 @@ from typing import Any
 
 from loadsheet.mapping.lookups import Lookup, folded
 from loadsheet.mapping.patterns import PatternError, describe_pattern, matcher
-from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Finish, SettingError, ValueWithWarning
+from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, Finish, SettingError, Type, ValueWithWarning
 from loadsheet.mapping.schema import Column
 from loadsheet.mapping.words import did_you_mean_value, some
 from loadsheet.reading.tables import Native
@@ -68,6 +68,21 @@ def finish_by_row(spec: Column, lookup: Lookup | None) -> Finish | None:
             return alone(text)
 
     searched = lookup.range.type if lookup is not None and lookup.range is not None else None
+    if pad is None or pad.when is None:
+        return Finish(finish, tuple(spec.lookup_with), searched=searched)
+    return Finish(finish, tuple(spec.lookup_with), pad.when, pad.to, pad.with_, searched)
+
+
+def before_row(spec: Column, searched: Type | None) -> Finish:
+    """The steps that are left when the whole row is read, before a row of another table is found for the value. Raises SettingError."""
+    pad = spec.pad_left
+    if spec.type != "text" or not (spec.lookup_with or (pad is not None and pad.when is not None)):
+        return Finish(lambda value, _: value, tuple(spec.lookup_with), searched=searched)
+    check, always = _in_turn(_checks(spec)), pad if pad is not None and pad.when is None else None
+
+    def finish(text: str, others: Sequence[Any]) -> Any:  # noqa: ARG001 (they are keys)
+        return check(text if always is None else text.rjust(always.to, always.with_))
+
     if pad is None or pad.when is None:
         return Finish(finish, tuple(spec.lookup_with), searched=searched)
     return Finish(finish, tuple(spec.lookup_with), pad.when, pad.to, pad.with_, searched)

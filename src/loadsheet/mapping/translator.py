@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 
 from loadsheet.mapping import compile as compiled
-from loadsheet.mapping.document_checks import DocumentProblems, GroupChecks, Rows, join_rows
-from loadsheet.mapping.documents import SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
+from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupChecks, Rows, join_rows
+from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
 from loadsheet.mapping.payload import Variant
-from loadsheet.mapping.plans import CONSEQUENCE, CellProblem
+from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, TableLookup
+from loadsheet.mapping.reference_tables import Unusable, read_references
 from loadsheet.mapping.rows import ReadRow, RowReader, is_first, is_invalid, set_number, with_set_number
 from loadsheet.problems import Where
 from loadsheet.reading.tables import OF_ONE_CELL, Row, Table
@@ -44,9 +45,9 @@ def translate(
 ) -> Iterator[Document | Ignored]:
     """The documents of one drop. `tables` are its tables by the mapping's names; `now` (aware) is what `$now` means in checks.
 
-    Every row of every table is in exactly one document or is ignored. A document that may not be sent carries its rows, its
-    problems and, if known, its key. See `gather` for `memory_rows` and `spill_folder`. Raises KeyError for a missing table, and
-    any error of the tables' `rows()`.
+    Every row of every table is in exactly one document or is ignored; rows that others look up are also in the documents that use
+    them. A document that may not be sent carries its rows, its problems and, if known, its key. See `gather` for `memory_rows` and
+    `spill_folder`. Raises KeyError for a missing table, and any error of the tables' `rows()`.
     """
     by_group = translate_by_group(mapping, tables, now=now, memory_rows=memory_rows, spill_folder=spill_folder)
     for results in by_group:
@@ -68,7 +69,9 @@ def translate_by_group(
     draft.clear()
     readers = [RowReader(plan, tables[plan.source], draft) for plan in mapping.plan.tables]
     builder = _DocumentBuilder(mapping, readers, draft)
-    gathered = [reader for reader in readers if reader.plan.made_of is None]
+    for left in read_references(readers):
+        yield (left,) if isinstance(left, Ignored) else builder.unusable(left)
+    gathered = [reader for reader in readers if reader.plan.made_of is None and not reader.plan.lookups]
     for item in gather(gathered, memory_rows=memory_rows, spill_folder=spill_folder):
         yield (item,) if isinstance(item, Ignored) else builder.build(item)
 
@@ -85,12 +88,19 @@ class _DocumentBuilder:
         )
         self._checks = GroupChecks(self._plan, self._problems, draft)
         self._is_plain = not any(reader.plan.is_view for reader in readers)
+        self._looks_up = any(reader.plan.lookups for reader in readers)
+        self._looking_up = [
+            (reader.plan.position, column.slot.index, column.reference, rows_of(f"{reader.plan.name}.{column.name}"))
+            for reader in readers
+            for column in reader.plan.columns
+            if column.reference is not None
+        ]
         self._ignores_extra = any(join.extra == "ignore" for _, join in self._plan.inner_joins)
 
     def build(self, group: Group) -> Iterator[Document | Ignored]:
         """The document of a group, and the rows that the mapping ignores because they have no partner."""
         nested: Nested = {}
-        if not self._is_plain:
+        if not self._is_plain or self._looks_up:
             rows, nested = self._with_sets(group.rows)
             group = Group(group.key, tuple(rows))
         source, items = self._source_rows(group.rows)
@@ -105,19 +115,37 @@ class _DocumentBuilder:
             source, items = self._source_rows(group.rows)
             left = set(everything) - set(source)
             yield from (Ignored(row, "extra: ignore (it has no partner)") for row in everything if row in left)
-        yield self._document(group, source, items, nested)
+        read = self._read(group)
+        if self._looks_up:
+            own = len(source)
+            group = self._with_looked_up(group, read)
+            source, items = self._source_rows(group.rows)
+            items |= self._looked_up(group, read)
+            if there := tuple(range(own, len(source))):
+                items |= {LOOKED_UP: there, SHARED: tuple(sorted({*items.get(SHARED, ()), *there}))}
+        self._draft.clear()
+        self._draft.nested = nested
+        yield self._document(group, source, items, read)
 
-    def _document(self, group: Group, source: tuple[SourceRow, ...], items: Items, nested: Nested) -> Document:
-        draft, problems, checks = self._draft, self._problems, self._checks
-        problems.begin(group, source)
-        draft.clear()
-        draft.items.update(items)
-        draft.nested = nested
-        self._report_refused_rows(group)
-        read = [
+    def unusable(self, left: Unusable) -> Iterator[Document]:
+        """The document of a row that others would look up, with the problem for which they cannot."""
+        group = Group(None, tuple((left.row,) if place == left.position else () for place in range(len(self._readers))))
+        source, items = self._source_rows(group.rows)
+        self._draft.clear()
+        yield self._document(group, source, items, self._read(group))
+
+    def _read(self, group: Group) -> list[list[ReadRow]]:
+        return [
             [reader.read(row) for row in rows if row.problem is None]
             for reader, rows in zip(self._readers, group.rows, strict=True)
         ]
+
+    def _document(self, group: Group, source: tuple[SourceRow, ...], items: Items, read: Rows) -> Document:
+        """The document of a group, whose rows were read. The caller has cleared the draft."""
+        draft, problems, checks = self._draft, self._problems, self._checks
+        problems.begin(group, source)
+        draft.items.update(items)
+        self._report_refused_rows(group)
         draft.lists = [[row.values for row in rows] for rows in read]
         if read[0]:
             draft.row = draft.main = read[0][0].values
@@ -211,7 +239,9 @@ class _DocumentBuilder:
                 for index, problem in sorted({**refused, **row.warnings}.items()):
                     if keyless and index in reader.plan.key and problem.code == "C301":
                         continue  # a missing key is reported below
-                    also = [(position, row.row, other) for other in reader.decided_by(index, problem)]
+                    also: list[Cell] = [(position, row.row, other) for other in reader.decided_by(index, problem)]
+                    if len(found := row.found.get(index, ())) > 1:
+                        also += self._keys_of(reader.plan.columns[index].reference, found)
                     self._problems.add((position, row.row, index), problem, also)
                 if keyless:
                     self._report_missing_key(position, row)
@@ -234,7 +264,9 @@ class _DocumentBuilder:
         each row of the other table.
         """
         left = iter(gathered)
-        found = [() if reader.plan.made_of is not None else next(left) for reader in self._readers]
+        found = [
+            () if reader.plan.made_of is not None or reader.plan.lookups else next(left) for reader in self._readers
+        ]
         nested: dict[int, list[list[int]]] = {}
         for position, reader in enumerate(self._readers):
             if (of := reader.plan.made_of) is None:
@@ -277,6 +309,40 @@ class _DocumentBuilder:
         if any(shared.values()):
             items[SHARED] = tuple(sorted(index for index, is_shared in shared.items() if is_shared))
         return tuple(found), items
+
+    # ---- rows that are looked up ----
+
+    def _with_looked_up(self, group: Group, read: list[list[ReadRow]]) -> Group:
+        """The group with the rows of other tables that its rows look up, each once. Adds them to the rows that were read."""
+        found: dict[int, dict[int, ReadRow]] = {
+            reader.plan.position: {} for reader in self._readers if reader.plan.lookups
+        }
+        for place, index, reference, _ in self._looking_up:
+            there = found[reference.position]
+            for row in read[place]:
+                there.update((id(other), other) for other in row.found.get(index, ()))
+        rows = list(group.rows)
+        for position, others in found.items():
+            read[position] = list(others.values())
+            rows[position] = [other.row for other in others.values()]
+        return Group(group.key, tuple(rows))
+
+    def _looked_up(self, group: Group, read: Rows) -> Items:
+        """By column, which row of the other table each row finds."""
+        items: Items = {}
+        for place, index, reference, name in self._looking_up:
+            numbers = {id(other): number for number, other in enumerate(read[reference.position])}
+            found = {id(row.row): numbers[id(row.found[index][0])] for row in read[place] if row.found.get(index)}
+            items[name] = tuple(found.get(id(row), -1) for row in group.rows[place])
+        return items
+
+    @staticmethod
+    def _keys_of(reference: TableLookup | None, found: Sequence[ReadRow]) -> list[Cell]:
+        """The cells by which rows of another table were found."""
+        if reference is None:
+            return []
+        indexes = (*reference.columns, *(reference.bounds or ()))
+        return [(reference.position, row.row, index) for row in found for index in indexes]
 
     # ---- rows without a partner ----
 

@@ -349,9 +349,15 @@ class TypeErrors:
             return (node.name, slot) if slot is not None else None
         if isinstance(node, ast.GetAttributeExpression):
             shape = self._shape_of(node.object.result_type)
-            slot = shape.slots.get(node.name) if shape is not None else None
+            slot = shape.slots.get(node.name) if shape is not None else self._looked_up(node)
             return (node.name, slot) if slot is not None else None
         return None
+
+    def _looked_up(self, node: Any) -> Slot | None:
+        """The column of another table behind a part of the row that is looked up there."""
+        row = self._column(node.object)
+        codes = [code for code in row[1].codes if code.name == node.name and code.place] if row is not None else []
+        return Slot(0, codes[0].type, place=codes[0].place) if codes else None
 
     def _shape_of(self, data_type: Any) -> Shape | None:
         """The shape of the rows of a type."""

@@ -185,10 +185,13 @@ def _code(column: ColumnPlan, text: str, file: YamlFile | None) -> str:
     if spec.lookup is None or file is None:
         return ""
     table = LookupSpec.model_validate(file.values["lookups"][spec.lookup])
+    bounds = [f"{table.range.from_} to {table.range.to}"] if table.range is not None else []
+    by = f"by {' and '.join([*table.key, *bounds])}"
+    if table.table is not None:
+        return f"{table.table}: {by}"
     lookup = read_lookup(table, file, ("lookups", spec.lookup))
     if lookup is not None and (lookup.more_keys or lookup.range is not None):
-        bounds = [f"{table.range.from_} to {table.range.to}"] if table.range is not None else []
-        return f"{table.file}: by {' and '.join([*table.key, *bounds])}"
+        return f"{table.file}: {by}"
     codes = lookup.find(text) if lookup is not None else None
     if lookup is None or codes is None:
         return f"{table.file}: no row for {text}"

@@ -21,7 +21,7 @@ from typing import TextIO
 from loadsheet.internal_errors import isolated
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.documents import SourceRow, own_rows
+from loadsheet.mapping.documents import LOOKED_UP, SourceRow, own_rows
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
 from loadsheet.reports.fix_workbook.wording import ENGLISH, word_problem
@@ -54,6 +54,7 @@ class DropResults:
     def __init__(self, drop: Drop, folder: Path, names: Mapping[Place, str], stack: ExitStack) -> None:
         """`names` are the file names in `folder` by source file and sheet; `stack` closes the spools."""
         self._drop = drop
+        self._looked_up: set[tuple[str, int, tuple[str, str, str]]] = set()
         self._tables = {table.name: table for table in drop.tables}
         self._titles = {table.name: table.sheet or table.file for table in drop.tables}
         self._files = {place: _ResultsFile(folder / names[place], stack) for place in places_of(drop)}
@@ -71,9 +72,11 @@ class DropResults:
     def add(self, entry: Entry, match: Match) -> None:
         """Write the rows of an entry."""
         tail = (entry.operation, entry.key, entry.receipt, match.verdict)
+        looked_up = frozenset(entry.items.get(LOOKED_UP, ()))
         if not entry.problems and entry.state not in NEEDS_SOMEONE:
-            for row in entry.rows:
-                self._write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
+            for position, row in enumerate(entry.rows):
+                write = self._write_looked_up if position in looked_up else self._write
+                write(row.table, row.number, (entry.state, "", ""), row.cells, tail)
             return
         by_row = _problems_by_row(entry, self._tables)
         cause = next(
@@ -86,7 +89,8 @@ class DropResults:
             todo = dict.fromkeys(self._todo(problem, entry) for problem in by_row[position])
             if not todo and cause is not None:
                 todo = {f"See row {entry.rows[cause].number}": None}
-            self._write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(todo)), row.cells, tail)
+            write = self._write_looked_up if position in looked_up else self._write
+            write(row.table, row.number, (entry.state, "; ".join(texts), "; ".join(todo)), row.cells, tail)
 
     def _todo(self, problem: Problem, entry: Entry | None = None) -> str:
         """What the sender of the file can do about a problem of an entry, or of the file."""
@@ -118,6 +122,14 @@ class DropResults:
         )
         word = State.HELD if entry.state is State.INVALID else entry.state
         return f"{word} with {place}row {other.number}"
+
+    def _write_looked_up(
+        self, table: str, number: int, leading: tuple[str, str, str], cells: Sequence[str], trailing: Sequence[str]
+    ) -> None:
+        """Write a row that many entries may look up: once for each outcome, without an entry."""
+        if (table, number, leading) not in self._looked_up:
+            self._looked_up.add((table, number, leading))
+            self._write(table, number, leading, cells, ("",) * len(trailing))
 
     def _write(
         self, table: str, number: int, leading: Sequence[str], cells: Sequence[str], trailing: Sequence[str]

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from heapq import merge
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
-from loadsheet.mapping.documents import part_of_table
+from loadsheet.mapping.documents import LOOKUP_RULE, part_of_table
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reports.fix_workbook.fix_sheets import (
     LISTS,
@@ -51,6 +52,7 @@ from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import PROPERTY, ROW_COLUMN, Mark, sheet_titles
 
+_LOOKED_UP_MAX = 50_000
 _DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|", "space": " "}
 
 
@@ -179,6 +181,7 @@ class _DropFix:
             return (name,)
         if not self._rows.count + self._over.count:
             return ()
+        self._add_looked_up()
         names = [name_of(self.drop.name, SUFFIX)] if self._feedback != "csv" else []
         texts = self._texts(folder, name_of) if self._feedback != "workbook" or self._over.count else []
         if names:
@@ -187,6 +190,17 @@ class _DropFix:
                 more += [self._words.counted(self._words.read_held, self._held)] if self._held else []
                 self._fill(book, more)
         return (*names, *texts)
+
+    def _add_looked_up(self) -> None:
+        """Add the rows that other rows look up, because a corrected key may need any of them. Only of text files: ignored rows do not keep the
+        types of a workbook's cells.
+        """
+        is_text = not any(table.sheet for table in self.drop.tables)
+        lineage = self._queries.origin(self.drop.id).lineage
+        if is_text and any(source.via for sources in lineage.values() for source in sources):
+            ignored = self._queries.ignored_of(self.drop.id)
+            rows = (row for row in ignored if row.rule.startswith(LOOKUP_RULE) and row.cells)
+            self._rows.add_looked_up(islice(rows, max((self._rows_max or _LOOKED_UP_MAX) - self._rows.count, 0)))
 
     def _is_over(self, entry: Entry) -> bool:
         """Whether an entry's rows go into text files, because the workbook is full or a cell cannot hold their text.

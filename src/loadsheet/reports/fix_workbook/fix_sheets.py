@@ -8,7 +8,7 @@ view. A cell reads back exactly as in the source: texts stay texts; numbers, dat
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time
@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 import msgspec
 from xlsxwriter.utility import quote_sheetname, xl_col_to_name  # type: ignore[import-untyped]  # has annotations but no py.typed
 
-from loadsheet.ledger import ColumnGuide, Drop, Entry, SourceTable
+from loadsheet.ledger import ColumnGuide, Drop, Entry, IgnoredRow, SourceTable
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Level, Problem
 from loadsheet.reports.fix_workbook.wording import Words, line_of, takes_of
@@ -97,15 +97,16 @@ class FixRows:
         """Add the new rows of an entry, and the remarks on any of its rows."""
         fresh = [row for row in dict.fromkeys(entry.rows) if not self._has(row)]
         for number, row in enumerate(fresh, start=1):
-            taken = self._taken[row.table]
-            if row.number >= len(taken):
-                taken.extend(bytes(row.number + 1 - len(taken) + len(taken) // 2))
-            taken[row.number] = 1
-            mark = str(RowMark(entry.id, number, len(fresh)))
-            self._spools[row.table].add(row.number, b"R" + _encode(_Record(row.cells, row.natives, mark, entry.key)))
-        self.count += len(fresh)
+            self._take(row, str(RowMark(entry.id, number, len(fresh))), entry.key)
         for place, remark in remarks:
             self._spools[place.row.table].add(place.row.number, b"S" + _encode(remark))
+
+    def add_looked_up(self, rows: Iterable[IgnoredRow]) -> None:
+        """Add rows of other tables that the corrected rows may need. They belong to no entry."""
+        for row in rows:
+            source = SourceRow(row.table, row.number, row.cells)
+            if not self._has(source):
+                self._take(source, "", "")
 
     def of(self, table: str) -> Iterator[FixRow]:
         """The rows of a table in source order."""
@@ -119,6 +120,14 @@ class FixRows:
         """The row numbers of a table, in order."""
         taken = self._taken[table]
         return [number for number, is_here in enumerate(taken) if is_here]
+
+    def _take(self, row: SourceRow, mark: str, key: str) -> None:
+        taken = self._taken[row.table]
+        if row.number >= len(taken):
+            taken.extend(bytes(row.number + 1 - len(taken) + len(taken) // 2))
+        taken[row.number] = 1
+        self._spools[row.table].add(row.number, b"R" + _encode(_Record(row.cells, row.natives, mark, key)))
+        self.count += 1
 
     def _has(self, row: SourceRow) -> bool:
         taken = self._taken[row.table]
@@ -195,7 +204,7 @@ def lines_of(row: FixRow, words: Words) -> list[str]:
         warning = f"{words.warning}: " if remark.level == "warning" else ""
         place = f"{', '.join(named)}: " if named else ""
         lines.append(f"{warning}{place}{line_of(remark.text, remark.todo)}")
-    return lines if row.is_wrong else [*lines, words.belongs.format(key=row.key)]
+    return lines if row.is_wrong or not row.key else [*lines, words.belongs.format(key=row.key)]
 
 
 @dataclass

@@ -117,8 +117,11 @@ class Changes:
     def _cells(self, entry: Entry, path: str) -> "_Cells":
         """The cells behind a path, each as row and position; none if one of its sources is not a cell."""
         sources = self._sources(entry, path)
+        keys = {one.source.via for one in sources}  # they name the row of the cell and are not its text
         found = []
         for one in sources:
+            if f"{one.source.table}.{one.source.column}" in keys:
+                continue
             header = self._origin.tables[entry.rows[one.row].table].header
             if one.label not in header:
                 return ()

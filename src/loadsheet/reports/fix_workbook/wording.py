@@ -253,6 +253,7 @@ ENGLISH = Words(
         "C316": "write {first} or {second}",
         "C318": "check the date; if it is right, leave it",
         "C320": "check the value",
+        "C321": "keep one of the rows of {table}",
         "C319": "check the code; if it is right, leave it",
         "C317": "move it to a row of its own",
         "G401": "enter the same value in all rows of {key}, or delete the rows that do not belong to it",
