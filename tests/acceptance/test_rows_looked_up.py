@@ -122,17 +122,46 @@ def test_a_fix_file_corrects_the_row_that_is_looked_up_after_the_exchange_refuse
     assert weights(workspace, "A", "C") == [5, 10]
 
 
-@pytest.mark.journey
-def test_orders_and_products_are_sheets_of_one_workbook(tmp_path):
-    text = MAPPING.replace('files: ["orders_{day}.csv"]', 'files: ["*.xlsx"]').replace(
-        '  companions: {products: "products_{day}.csv"}\n', ""
-    )
-    text = text.replace("orders: {}", "orders: {sheet: Orders}").replace("{file: products}", "{sheet: Products}")
-    workspace = Workspace(tmp_path, mappings={"products": text})
+SHEETS = (
+    MAPPING.replace('files: ["orders_{day}.csv"]', 'files: ["*.xlsx"]')
+    .replace('  companions: {products: "products_{day}.csv"}\n', "")
+    .replace("orders: {}", "orders: {sheet: Orders}")
+    .replace("{file: products}", "{sheet: Products}")
+)
+STATUS = """\
+mapping: status
+version: 1
+target: order.status
+source:
+  files: ["*.xlsx"]
+  shared: true
+  dates: ["%Y-%m-%d"]
+  locale: de_DE
+  timezone: Europe/Berlin
+  tables: {orders: {sheet: Orders}, products: {sheet: Products}}
+lookups:
+  product: {table: products, key: sku}
+columns:
+  orders: {order: {label: Order, required: true}, sku: {label: SKU, lookup: product, required: true}}
+  products: {sku: {label: Artikel, required: true}, name: {label: Name, required: true}}
+payload:
+  order_id: {col: order}
+  status_code: {col: sku.name}
+  status_datetime: {value: "2026-03-01T10:00:00"}
+"""
+
+
+def drop_workbook(workspace):
+    """Put a workbook with sheets of orders and products into the inbox."""
     book = openpyxl.Workbook()
     sheets = {
         "Orders": [("Order", "SKU", "Count"), *ORDERS],
-        "Products": [("Artikel", "Name", "Gewicht"), ("P1", "Bolzen", 2.5), ("P2", "Mutter", "schwer")],
+        "Products": [
+            ("Artikel", "Name", "Gewicht"),
+            ("P1", "Bolzen", 2.5),
+            ("P2", "Mutter", "schwer"),
+            ("P3", "Ring", 1),
+        ],
     }
     for name, rows in sheets.items():
         page = book.create_sheet(name)
@@ -140,6 +169,30 @@ def test_orders_and_products_are_sheets_of_one_workbook(tmp_path):
             page.append(row)
     del book["Sheet"]
     book.save(workspace.inbox / "drop.xlsx")
+
+
+@pytest.mark.journey
+def test_two_mappings_of_one_workbook_look_up_the_same_sheet(tmp_path):
+    workspace = Workspace(
+        tmp_path, mappings={"products": SHEETS.replace("  locale", "  shared: true\n  locale"), "status": STATUS}
+    )
+    drop_workbook(workspace)
+    assert workspace.run().returncode == 1
+    (path,) = workspace.outbox.glob("*/run.json")
+    balance = json.loads(path.read_bytes())["balance"]
+    assert (balance["balances"], balance["read"]) == (True, 7)
+    assert balance["rows"]["ignored"] == 1, "no mapping uses the product P3"
+    found = workspace.ask("select key, payload from entries where operation = 'order.status' order by key")
+    assert [json.loads(payload)["status_code"] for _, payload in found if payload] == ["Bolzen", "Mutter", "Bolzen"]
+    said = workspace.command("show", "A", "--field", "packages[0].item_name").stdout
+    assert "Products" in said
+    assert "B2" in said
+
+
+@pytest.mark.journey
+def test_orders_and_products_are_sheets_of_one_workbook(tmp_path):
+    workspace = Workspace(tmp_path, mappings={"products": SHEETS})
+    drop_workbook(workspace)
     assert workspace.run().returncode == 1
     assert weights(workspace, "A", "C") == [5, 10]
     said = workspace.command("show", "C", "--field", "packages[0].weight").stdout
