@@ -155,7 +155,7 @@ def lookup(tmp_path):
     def read(**keys):
         spec = LookupSpec.model_validate({"file": "codes.csv", "key": "code", **keys})
         file = YamlFile(tmp_path / "m.yaml")
-        found = read_lookup(spec, file, ())
+        found = read_lookup(spec, file, ("lookups", "codes"))
         assert file.findings == []
         return {"codes": found}
 

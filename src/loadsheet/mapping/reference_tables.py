@@ -53,7 +53,7 @@ def cells_of(shape: Shape, looking_up: Collection[int]) -> Shape:
 def check_looked_up(lookups: Mapping[str, LookupSpec], tables: Mapping[str, TableSpec], file: YamlFile) -> bool:
     """Whether every lookup in a table names one, and these tables have rows of their own."""
     before = len(file.findings)
-    named = {lookup.table for lookup in lookups.values()}
+    named = {lookup.table for lookup in lookups.values() if lookup.table is not None}
     for name, lookup in lookups.items():
         if lookup.table is not None and lookup.table not in tables:
             hint = closest_or_known(lookup.table, tables)
