@@ -53,7 +53,7 @@ def cells_of(shape: Shape, looking_up: Collection[int]) -> Shape:
 def check_looked_up(lookups: Mapping[str, LookupSpec], tables: Mapping[str, TableSpec], file: YamlFile) -> bool:
     """Whether every lookup in a table names one, and these tables have rows of their own."""
     before = len(file.findings)
-    named = {lookup.table for lookup in lookups.values()}
+    named = {lookup.table for lookup in lookups.values() if lookup.table is not None}
     for name, lookup in lookups.items():
         if lookup.table is not None and lookup.table not in tables:
             hint = closest_or_known(lookup.table, tables)
@@ -170,7 +170,7 @@ def read_references(readers: Sequence[RowReader]) -> Iterator[Ignored | Unusable
 
 def _rows(reader: RowReader, references: Sequence["ReferenceRows"]) -> Iterator[Ignored | Unusable]:
     needed = {index for each in references for index in (*each.lookup.columns, *(each.lookup.bounds or ()))}
-    rule = f"{LOOKUP_RULE}the rows of {reader.plan.name} are looked up by others"
+    rule = f"{LOOKUP_RULE}other tables look up the rows of {reader.plan.name}"
     last = 0
     for item in KeyedTable(reader):
         if isinstance(item, Ignored):
