@@ -249,7 +249,7 @@ def test_every_row_counts_once_and_documents_hold_the_rows_they_use(tmp_path):
         ("products", 4),
     ]
     rules = {item.rule for item in found if isinstance(item, Ignored)}
-    assert rules == {"lookup: the rows of products are looked up by others"}
+    assert rules == {"lookup: other tables look up the rows of products"}
     assert [
         [(row.table, row.number) for row in document.rows] for document in found if isinstance(document, Document)
     ] == [

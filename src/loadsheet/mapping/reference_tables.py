@@ -170,7 +170,7 @@ def read_references(readers: Sequence[RowReader]) -> Iterator[Ignored | Unusable
 
 def _rows(reader: RowReader, references: Sequence["ReferenceRows"]) -> Iterator[Ignored | Unusable]:
     needed = {index for each in references for index in (*each.lookup.columns, *(each.lookup.bounds or ()))}
-    rule = f"{LOOKUP_RULE}the rows of {reader.plan.name} are looked up by others"
+    rule = f"{LOOKUP_RULE}other tables look up the rows of {reader.plan.name}"
     last = 0
     for item in KeyedTable(reader):
         if isinstance(item, Ignored):
