@@ -89,7 +89,7 @@ def test_a_date_of_the_row_that_is_found_can_be_compared_and_sent(tmp_path):
         "goods_value: {expr: '$sum([r.count * r.sku.weight for r in rows])'}", "pickup_startdatetime: {col: sku.since}"
     )
     text += (
-        "checks: [{id: old, rule: 'sku.since == null or sku.since > d\"2026-01-15\"', say: too old, columns: [sku]}]\n"
+        'checks: [{id: old, rule: \'(sku.since ?? d"2026-12-31") > d"2026-01-15"\', say: too old, columns: [sku]}]\n'
     )
     new, old, blank = made(tmp_path, [["A", "P3", "1"], ["B", "P1", "1"], ["C", "P2", "1"]], text=text)
     assert decode(new.payload)["pickup_startdatetime"] == "2026-02-01 00:00:00"
@@ -218,7 +218,7 @@ def test_a_key_without_a_row_names_the_table(tmp_path):
 
 
 def test_two_rows_with_one_key_that_differ_are_named_by_the_records_that_need_them(tmp_path):
-    products = [["P1", "1", "a", ""], ["P2", "1", "", ""], ["P1", "1", "b", ""], ["P2", "1", "", ""]]
+    products = [["P1", "1", "a", ""], ["P2", "1", "c", ""], ["P1", "1", "b", ""], ["P2", "1", "c", ""]]
     wrong, right = made(tmp_path, [["A", "P1", "1"], ["B", "P2", "1"]], products)
     assert texts(wrong) == ["orders.csv:2 SKU: C321 error: products.csv has different values for P1 in its rows 2, 4"]
     assert [(where.file, where.row, where.column) for where in wrong.problems[0].also] == [
@@ -266,7 +266,7 @@ def test_a_row_that_cannot_be_found_is_refused_by_itself(tmp_path):
     found = run(mapping, [["A", "P1", "1"]], [*PRODUCTS, ["Q7", "1", "", ""], ["", "1", "", ""]])
     refused = [texts(item) for item in found if isinstance(item, Document) and not item.usable]
     assert [line for lines in refused for line in lines] == [
-        'products.csv:5 SKU: C313 error: "Q7" is not in the expected form (expected: a P, a digit)',
+        'products.csv:5 SKU: C313 error: "Q7" is not in the expected form (example: P1)',
         "products.csv:6 SKU: C301 error: a value is missing",
     ]
     assert fates(found) == [("orders", 2), *(("products", number) for number in range(2, 7))]
@@ -588,7 +588,7 @@ def test_rows_of_several_tables_find_rows_of_one_file(tmp_path):
         (
             "sku.weight * count",
             "sku.name * count",
-            '"sku.name" is text; * needs numbers (give the column name type: decimal, in line',
+            '"sku.name" is text; * needs a number (give the column name type: decimal, in line',
         ),
         ("label: Name}", "label: Name, lookup: product}", "name of products is itself looked up in a table"),
         ("orders: {}", "orders: {ignore_rows: 'sku.weight > 3'}", "sku"),
