@@ -579,7 +579,7 @@ def test_rows_of_several_tables_find_rows_of_one_file(tmp_path):
             "products is looked up: the row depends on the column (name it through a column with this lookup, such as COLUMN.name)",
         ),
         ("col: sku.name", "col: sku", "the code table gives several values; name one of sku, weight, name, since"),
-        ("each: rows", "each: products", "products"),
+        ("each: rows", "each: products", 'there is no table "products" (known: rows, orders)'),
         (
             "weight: {expr: 'sku.weight * count'}",
             "weight: {col: sku.weight}, weight_uom: {value: LB}",
@@ -591,7 +591,7 @@ def test_rows_of_several_tables_find_rows_of_one_file(tmp_path):
             '"sku.name" is text; * needs a number (give the column name type: decimal, in line',
         ),
         ("label: Name}", "label: Name, lookup: product}", "name of products is itself looked up in a table"),
-        ("orders: {}", "orders: {ignore_rows: 'sku.weight > 3'}", "sku"),
+        ("orders: {}", "orders: {ignore_rows: 'sku.weight > 3'}", '"sku" is text, which has no .weight'),
     ],
 )
 def test_what_does_not_fit_a_table_that_is_looked_up_is_refused_at_load(tmp_path, old, new, said):
