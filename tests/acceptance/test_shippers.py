@@ -79,7 +79,7 @@ def test_one_shipper_alone_is_told_as_if_there_were_no_other_and_who_needs_someo
     done = house.command("runs")
     assert "there is no ledger at .loadsheet/birch/ledger.db yet" in done.stderr
     heads, row = (line.split("\t") for line in done.stdout.splitlines())
-    assert (heads[:2], row[0], row[-1]) == (["Shipper", "Run"], "acme", "3 accepted")
+    assert (heads[:2], row[0], row[-1]) == (["Shipper", "Run"], "acme", "All 3 documents were accepted")
     write_orders(house.inbox / "acme", 3, first=20, wrong_every=3)
     for name in ("orders.csv", "brich/orders.csv"):
         house.drop(name, "x")
