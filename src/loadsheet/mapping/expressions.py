@@ -350,8 +350,10 @@ class _Compiler:
         """Checks what rule-engine lets through: a list whose members may be blank or have several types, and a choice between two types."""
         if wanted is not Type.ANY and not isinstance(wanted, ListOf):
             self._refuse_mixed(argument)
+        if not isinstance(wanted, ListOf):
+            return
         is_filtered = isinstance(argument, ast.ComprehensionExpression) and argument.condition is not None
-        for member in members(argument) if isinstance(wanted, ListOf) else ():
+        for member in members(argument):
             if wanted.member is not Type.ANY:
                 self._refuse_mixed(member)
                 if type_of(member.result_type) not in (wanted.member, Type.ANY):
