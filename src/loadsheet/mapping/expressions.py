@@ -182,7 +182,8 @@ class _Compiler:
         codes = self._codes(node.object)
         if codes:
             index = codes.index(node.name)
-            return self._filled(lambda frame: None if (found := value(frame)) is None else found[index], Type.TEXT)
+            kind = type_of(node.result_type)
+            return self._filled(lambda frame: None if (found := value(frame)) is None else found[index], kind)
         function = ATTRIBUTES.get(node.name)
         if function is None:
             hint = did_you_mean(node.name, [*ATTRIBUTES, *METHODS])
