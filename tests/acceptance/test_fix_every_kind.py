@@ -74,6 +74,8 @@ source:
   dates: ["%Y-%m-%d %H:%M"]
   timezone: Europe/Berlin
   tables: {rows: {}}
+lookups:
+  floors: {file: floors.csv, key: word, range: {from: from, to: to}, value: name}
 columns:
   id:      {label: Row, type: text}
   order:   {label: Order, type: text, required: true, key: true}
@@ -92,6 +94,8 @@ columns:
   fragile: {label: Fragile, type: yesno}
   zone:    {label: Zone, type: timezone}
   pack:    {label: Pack, type: text}
+  level:   {label: Level, type: integer}
+  floor:   {label: Floor, type: text, lookup: floors, lookup_with: [level]}
 group: {by: [order]}
 checks:
   - {id: window, rule: 'to > from', say: "To must be after From", columns: [to]}
@@ -103,6 +107,7 @@ payload:
   sender_id: {value: "S"}
   receiver_id: {value: "R"}
   delivery_city: {col: town}
+  delivery_address2: {col: floor}
   delivery_pincode: {col: zip}
   delivery_country: {col: country}
   transport_mode: {col: mode}
@@ -138,7 +143,10 @@ FINE = {
     "Fragile": "yes",
     "Zone": "Europe/Berlin",
     "Pack": "Box",
+    "Level": "1",
+    "Floor": "ground",
 }
+FLOORS = "word,from,to,name\nground,0,5,Ground floor\n"
 HEADS = ["Row", "Order", *FINE]
 WRONG = {  # what is wrong in an order of two rows: by row and heading
     "C301 required": {(0, "Kind"): ""},
@@ -157,6 +165,7 @@ WRONG = {  # what is wrong in an order of two rows: by row and heading
     "C314 no such time": {(0, "From"): "2026-03-29 02:30", (1, "From"): "2026-03-29 02:30"},
     "C315 a time twice": {(0, "From"): "2026-10-25 02:30", (1, "From"): "2026-10-25 02:30"},
     "C316 two readings": {(1, "Weight"): "1,5"},
+    "C320 in no range": {(0, "Level"): "7", (1, "Level"): "7"},
     "G401 the first row": {(0, "Town"): "Esen"},
     "G401 another row": {(1, "Town"): "Esen", (1, "Zip"): "45128"},
     "G406 end before start": {(0, "From"): "2026-03-26 08:00", (1, "From"): "2026-03-26 08:00"},
@@ -217,6 +226,7 @@ def house_of(folder, **mappings):
     (folder / "written").mkdir(parents=True)
     for name, text in mappings.items():
         (folder / "written" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    (folder / "written" / "floors.csv").write_text(FLOORS, encoding="utf-8")
     return House(folder / "house", folder / "written")
 
 
@@ -456,6 +466,7 @@ NOT_TO_MEND = {  # in the rows of a fix workbook, and why
     "of a fix file that came back, in test_fix_round_trip": "R236 R237 L601 L604",
     "waits for the exchange, another record or an operator, so it does not come back": "L602 L607 L609 L610 L611 L612 X702 X703",
     "two versions, of which somebody has to choose one": "L605",
+    "of rows that are looked up, in test_rows_looked_up": "C321",
     "of the run": "L606 L613 L614 L615",
 }
 

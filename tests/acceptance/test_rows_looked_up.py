@@ -122,6 +122,22 @@ def test_a_fix_file_corrects_the_row_that_is_looked_up_after_the_exchange_refuse
     assert weights(workspace, "A", "C") == [5, 10]
 
 
+@pytest.mark.journey
+def test_a_fix_file_makes_two_rows_of_one_key_equal(tmp_path):
+    workspace = Workspace(tmp_path, mappings={"products": MAPPING})
+    workspace.drop("orders_1.csv", as_csv(("Order", "SKU", "Count"), [ORDERS[0], ORDERS[2]]))
+    twice = [("P1", "Bolzen", "2,5"), ("P1", "Bolzen", "3,5")]
+    workspace.drop("products_1.csv", as_csv(("Artikel", "Name", "Gewicht"), twice))
+    assert workspace.run().returncode == 1
+    (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
+    book = openpyxl.load_workbook(fix)
+    (cell,) = [cell for row in book["products_1"].iter_rows() for cell in row if cell.value in ("3,5", 3.5)]
+    cell.value = "2,5"
+    book.save(workspace.inbox / fix.name)
+    assert workspace.run().returncode == 0
+    assert weights(workspace, "A", "C") == [5, 10]
+
+
 SHEETS = (
     MAPPING.replace('files: ["orders_{day}.csv"]', 'files: ["*.xlsx"]')
     .replace('  companions: {products: "products_{day}.csv"}\n', "")
