@@ -6,7 +6,7 @@ from killed_runs import SCENARIOS, effects_of, kill_once, prepare, try_all
 
 ALL = CHANGE | SYNC | NETWORK
 STEPS = {"sent again": 32, "tender with quotes": 16}  # runs of the one wait for each other, the other has most effects
-KILLED_AT = {"new orders": 7, "status batches": 5, "unknown outcomes": 13}
+KILLED_AT = {"new orders": 7, "status batches": 5, "unknown outcomes": 13, "one file for two mappings": 9}
 """Network effects in the middle of a night. The sweep tries all effects of all nights."""
 
 
