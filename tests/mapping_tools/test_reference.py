@@ -33,7 +33,7 @@ FORMS = {  # each form of an expression that the compiler knows, and the entries
     "ComprehensionExpression": "[for_in]", "FunctionCallExpression": "$sum", "ArrayExpression": "[a,_b]", "GetItemExpression": "[0]",
     "GetSliceExpression": "[0:2]",
 }  # fmt: skip
-COMMANDS = {"mapping": pytest.mark.journey}
+COMMANDS = dict.fromkeys(("mapping", "source"), pytest.mark.journey)
 """The pages with examples that run commands."""
 
 LITERALS = {"'text'", "12.5", "true", "null", "d'...'", "t'...'"}
