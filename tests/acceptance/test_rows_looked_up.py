@@ -128,7 +128,7 @@ def test_a_fix_file_makes_two_rows_of_one_key_equal(tmp_path):
     workspace.drop("orders_1.csv", as_csv(("Order", "SKU", "Count"), [ORDERS[0], ORDERS[2]]))
     twice = [("P1", "Bolzen", "2,5"), ("P1", "Bolzen", "3,5")]
     workspace.drop("products_1.csv", as_csv(("Artikel", "Name", "Gewicht"), twice))
-    assert workspace.run().returncode == 1
+    assert workspace.run().returncode == 65
     (fix,) = workspace.outbox.glob("*/*.fix.xlsx")
     book = openpyxl.load_workbook(fix)
     (cell,) = [cell for row in book["products_1"].iter_rows() for cell in row if cell.value in ("3,5", 3.5)]
