@@ -62,6 +62,7 @@ COLUMNS = {  # a heading and cells, and what the line of the draft has or (after
     "yes and no of the file's language": ("ADR", ["yes", "no"], ["type: yesno", '!"yes":']),
     "crosses": ("ADR", ["x", ""], ["type: yesno", '"yes": [x]', 'default: "no"', "CHECK their meaning"]),
     "a total of the order": ("Order total", ["12,50", "1.240,00"], ["type: decimal"]),
+    "a number of the row": ("Piece", [str(number) for number in range(1, 13)], ["# ", "fills no field"]),
     "a supplier may be the shipper": ("Supplier", ["Acme GmbH", "Beta AG"], ["type: text", "!fills no field"]),
 }  # fmt: skip
 

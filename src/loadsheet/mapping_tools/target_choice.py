@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.mapping_tools.column_sets import milestones
 from loadsheet.mapping_tools.columns import Column
-from loadsheet.mapping_tools.field_matching import Match, code_of_event, is_needed, match, meaning, says_event
+from loadsheet.mapping_tools.field_matching import Match, match
+from loadsheet.mapping_tools.field_targets import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, words_of
 from loadsheet.reading import fold
