@@ -48,7 +48,8 @@ class Target:
 def meaning(field: Field) -> frozenset[str]:
     """The concepts of a field, from the help text of the contract. The identification of a party belongs to no side."""
     concepts = reading_of(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
-    return concepts - SIDES if concepts & _PARTIES else concepts
+    concepts -= SIDES if concepts & _PARTIES else frozenset()
+    return concepts - {"late"} if "early" in concepts else concepts  # the early end of a window
 
 
 def is_needed(field: Field, operation: Operation) -> bool:
