@@ -47,14 +47,12 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     found, own, sets = in_sets(found, sheets, tables.main)
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
     numbers = [tables.main, *([tables.lines] if tables.lines >= 0 else [])]
+    taken: set[str] = set()
     made = Draft(
         name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))) or "draft", "-"),
         operation=operation,
         why=_why(operation, candidates, target),
-        tables=[
-            DraftTable(_table_name(sheets[number], sheets, is_main=number == tables.main), sheets[number])
-            for number in numbers
-        ],
+        tables=[DraftTable(_table_name(sheets, number, tables.main, taken), sheets[number]) for number in numbers],
         filled={},
         unused=[],
         folder=folder or FolderValues(),
@@ -64,7 +62,8 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     made.main.sets = sets
     if of_items is not None:
         items = made.tables[1]
-        items.name, items.sets, items.source = _unique("items", {made.main.name}), of_items, made.main
+        items.name, items.sets, items.source = "items", of_items, made.main
+        made.main.name = f"{operation.subject}s"
     _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
     _name_parts(made, [parts for _, found_parts in split for parts in found_parts])
     if choosing is not None:
@@ -164,12 +163,12 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
     return reasons
 
 
-def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
+def _table_name(sheets: Sequence[Sheet], number: int, main: int, taken: set[str]) -> str:
     if len(sheets) == 1:
         return "rows"
-    several = len({other.path for other in sheets}) > 1
-    name = _slug(sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem)
-    return _unique(name, set()) if name else "records" if is_main else "lines"
+    sheet, several = sheets[number], len({other.path for other in sheets}) > 1
+    text = sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem
+    return _unique(_slug(re.sub(r"[0-9]+", " ", text)) or ("records" if number == main else "lines"), taken)
 
 
 # ---- columns ----
@@ -279,7 +278,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         keys["one_of"], remark = _codes(column, known)
         drafted.remark += remark
     if blank and path and not in_set:
-        drafted.remark += f"; {blank} of {len(rows)} are blank"
+        drafted.remark += f"; {blank} of {len(rows)} cells blank"
 
 
 def _where(column: Column) -> dict[str, Any]:

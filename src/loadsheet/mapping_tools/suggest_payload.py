@@ -100,7 +100,10 @@ class _Filler:
             self._clocks[drafted] = clock
             return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
         if field_.kind is Kind.NUMERIC and varies:
-            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 3}}", ""
+            return (
+                f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: {2 if 'value' in meaning(field_) else 3}}}",
+                "",
+            )
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
             which = "latest" if "late" in meaning(field_) else "earliest"
             return (
