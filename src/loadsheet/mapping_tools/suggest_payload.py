@@ -262,7 +262,8 @@ class _Filler:
 
     def _counts(self, field_: Field) -> bool:
         """Whether a field can be counted from the rows without a column."""
-        return field_.kind is Kind.NUMERIC and self._total(meaning(field_)) is not None
+        has_lines = any("[]" in path for path in self._draft.filled)
+        return field_.kind is Kind.NUMERIC and has_lines and self._total(meaning(field_)) is not None
 
     def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
         """The column with the other end of the same window."""
