@@ -12,7 +12,7 @@ from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
 from loadsheet.mapping_tools.cell_parts import Parts, with_parts
-from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
+from loadsheet.mapping_tools.column_sets import SET, Sets, in_sets, with_items
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
@@ -182,7 +182,8 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
         taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
         rows = set(range(len(table.sheet.rows))) - (totals if table is made.main else set())
         for column in table.sheet.columns:
-            drafted = DraftColumn(table, _unique(_slug(column.label) or f"c{column.position + 1}", taken), column)
+            blank = "at" if column.label == SET else f"c{column.position + 1}"
+            drafted = DraftColumn(table, _unique(_slug(column.label.replace(SET, " ")) or blank, taken), column)
             path = fields.get((number, id(column)), "")
             field_ = kinds.get(path)
             if table.sets is not None and column is table.sets.word:
