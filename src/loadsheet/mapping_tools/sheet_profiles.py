@@ -361,6 +361,8 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
 def _is_form(top: Top) -> bool:
     """Whether the rows are the fields of a form, a heading beside each value."""
     texts = [[cell.strip() for cell in cells if cell.strip()] for _, cells in top.rows]
+    if any(len(row) > 1 and all(map(_is_heading, row)) for row in texts[:_FORM_ROWS]):
+        return False  # a row of headings
     narrow = [row for row in texts if len(row) <= _WIDE]
     first = [row[0] for row in narrow if row]
     if len(first) < _FORM_ROWS or len(narrow) * 5 < len(texts) * 4 or len(set(first)) < len(first):

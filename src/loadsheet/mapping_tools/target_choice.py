@@ -19,6 +19,7 @@ from loadsheet.reading import fold
 _EVENTS = 3  # milestones with dates in a tracking sheet
 _MANY = 8  # fields with a column in a sheet of whole records, not of changes
 _MISSING_MOST = 5.0  # points; many fields that a create needs can be computed
+_WITH_LINES = 3  # fields of the record in a sheet that has packages as well
 _FEW = 4  # columns in a sheet of cancellations
 _PLACES = 3  # fields of addresses in a sheet of whole records
 _VERBS = {
@@ -95,7 +96,9 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
     operation, filled = found.operation, found.filled
     columns = sum(len(sheet.columns) for sheet in sheets)
     places = _of_places(found)
-    many = len(filled) >= _MANY or places >= _PLACES or any("[]" in path for path in filled)
+    of_record = sum("[]" not in path for path in filled)
+    has_lines = len(filled) > of_record >= _WITH_LINES
+    many = len(filled) >= _MANY or places >= _PLACES or has_lines
     if operation.action is Action.CREATE:
         yield (8.0, f"{len(filled)} fields have a column, {places} of them for addresses") if many else (-2.0, "")
     elif operation.action is Action.UPDATE:
