@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from loadsheet.mapping.schema import SET
 from loadsheet.mapping.words import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of
@@ -391,7 +392,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     for position, cells in _all_columns(raw):
         label = labels[position] if position < len(labels) else ""
         again = doubles.get(fold(label), [])
-        if not fold(label):
+        if not fold(label) or SET in label:  # a mapping would take the latter for a set of columns
             unnamed.append(column_letters(position))
             continue
         reading, unit = _understood(label)

@@ -35,14 +35,14 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     have in common.
     """
     split = [with_parts(sheet) for sheet in sheets]
-    with_sets = [with_items(sheet) for sheet, _ in split]
-    sheets = [sheet for sheet, _ in with_sets]
-    first, candidates = _most_telling(sheets)
-    found = match([sheets[first]], BY_NAME[target]) if target else candidates[0].match
+    sheets = [sheet for sheet, _ in split]
+    with_sets = [with_items(sheet) for sheet in sheets]
+    first, candidates = _most_telling([sheet for sheet, _ in with_sets])
+    found = match([with_sets[first][0]], BY_NAME[target]) if target else candidates[0].match
     tables, key = _tables(sheets, found, first)
     choosing = chooser(sheets[tables.main], found.operation.subject)
     operation = BY_NAME[choosing.operation] if choosing is not None and target is None else found.operation
-    sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main][1])
+    sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main], operation)
     found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
     found, own, sets = in_sets(found, sheets, tables.main)
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
@@ -71,15 +71,22 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     return made
 
 
-def _apart(sheets: Sequence[Sheet], tables: Tables, sets: Sets | None) -> tuple[Sequence[Sheet], Tables, Sets | None]:
-    """The sheets with the numbered items of the main one as a table of their own, unless another sheet has the lines."""
+def _apart(
+    sheets: Sequence[Sheet], tables: Tables, combined: tuple[Sheet, Sets | None], operation: Operation
+) -> tuple[Sequence[Sheet], Tables, Sets | None]:
+    """The sheets with the repeated items of the main one (`combined`) as a table of their own, unless another sheet has the lines, or the record
+    has none.
+    """
+    main, sets = combined
     if sets is None or tables.lines >= 0:
         return sheets, tables, None
-    main = sheets[tables.main]
     own = replace(main, columns=tuple(column for column in main.columns if column not in sets.columns))
     items = replace(main, columns=sets.columns, doubles=(), unnamed=(), is_cut=False)
-    changed = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
-    return [*changed, items], tables._replace(lines=len(sheets)), sets
+    apart = [*(own if number == tables.main else sheet for number, sheet in enumerate(sheets)), items]
+    found = match(apart, operation, tables.main, len(sheets))
+    if not any("[]" in path for path in found.filled):
+        return sheets, tables, None
+    return apart, tables._replace(lines=len(sheets)), sets
 
 
 def _shape(made: Draft, found: Match, places: dict[int, DraftTable]) -> None:
