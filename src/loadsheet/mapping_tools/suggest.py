@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
+from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.cell_parts import Parts, with_parts
-from loadsheet.mapping_tools.column_sets import SET, Sets, in_sets, with_items
+from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn, DraftTable
 from loadsheet.mapping_tools.field_matching import Filled, Match, match
