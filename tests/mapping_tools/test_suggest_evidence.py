@@ -144,7 +144,7 @@ def test_near_unique_values_identify_the_records_where_no_heading_does(tmp_path)
 @pytest.mark.parametrize("merged", [False, True], ids=["on every row", "on the first row"])
 def test_rows_with_one_key_are_one_record(tmp_path, merged):
     keys = [f"A-{number // 3:03}" if not merged or number % 3 == 0 else "" for number in range(12)]
-    lines = [f"{key};{PLACES[at // 3 % 3] if key else ';;;;;;'};Item {at};{at + 1}" for at, key in enumerate(keys)]
+    lines = [f"{key};{PLACES[at // 3 % 3] if key else ';;;;;;'};Item {at};{at % 5 + 2}" for at, key in enumerate(keys)]
     text = suggested(tmp_path, "\n".join([f"{ORDER};Article;Qty", *lines]) + "\n")
     assert "4 of 4 values of Order no occur in several rows, so rows are grouped" in text
     assert "by: [order_no]" in text

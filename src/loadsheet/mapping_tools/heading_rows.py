@@ -144,7 +144,7 @@ def _labels(lines: _Lines) -> tuple[str, ...]:
 def is_form(top: Top) -> bool:
     """Whether the rows are the fields of a form, a heading beside each value."""
     texts = [[cell.strip() for cell in cells if cell.strip()] for _, cells in top.rows]
-    if any(len(row) > 1 and all(map(_is_heading, row)) for row in texts[:_FORM_ROWS]):
+    if any(len(row) > 1 and all(_is_heading(text) and not reading_of(text).unknown for text in row) for row in texts):
         return False  # a row of headings
     narrow = [row for row in texts if len(row) <= _WIDE]
     first = [row[0] for row in narrow if row]
