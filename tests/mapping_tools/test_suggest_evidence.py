@@ -200,6 +200,14 @@ def test_files_are_joined_by_their_values_and_a_code_table_is_offered(tmp_path):
     assert mistakes(tmp_path, text) == []
 
 
+def test_one_table_of_several_files_lints_as_well(tmp_path):
+    paths = files(tmp_path, orders=orders("Article", ["Pump"]), sites="Code;Class\nU;A\nB;B\n")
+    text = write_draft(draft(observe(paths, Settings()), "order.create"))
+    assert "# not read: sites.csv: it shares no key with orders" in text
+    assert "total_packages: {expr: '$count(rows)'}" in text
+    assert mistakes(tmp_path, text) == []
+
+
 def test_what_the_mappings_of_the_folder_have_in_common_is_taken_over(tmp_path):
     folder = tmp_path / "mappings"
     folder.mkdir()

@@ -53,7 +53,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
         name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))) or "draft", "-"),
         operation=operation,
         why=_why(operation, candidates, target),
-        tables=[DraftTable(_table_name(sheets, number, tables.main, taken), sheets[number]) for number in numbers],
+        tables=[DraftTable(_table_name(sheets, number, tables, taken), sheets[number]) for number in numbers],
         filled={},
         unused=[],
         folder=folder or FolderValues(),
@@ -171,12 +171,12 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
     return reasons
 
 
-def _table_name(sheets: Sequence[Sheet], number: int, main: int, taken: set[str]) -> str:
-    if len(sheets) == 1:
-        return "rows"
+def _table_name(sheets: Sequence[Sheet], number: int, tables: Tables, taken: set[str]) -> str:
+    if tables.lines < 0:
+        return "rows"  # its rows have this name in expressions
     sheet, several = sheets[number], len({other.path for other in sheets}) > 1
     text = sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem
-    return _unique(_slug(re.sub(r"[0-9]+", " ", text)) or ("records" if number == main else "lines"), taken)
+    return _unique(_slug(re.sub(r"[0-9]+", " ", text)) or ("records" if number == tables.main else "lines"), taken)
 
 
 # ---- columns ----
