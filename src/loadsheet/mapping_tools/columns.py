@@ -107,6 +107,33 @@ _COMPANY = re.compile(
 )
 
 
+_YES_OR_NO = frozenset(
+    [
+        "yes",
+        "no",
+        "y",
+        "n",
+        "true",
+        "false",
+        "ja",
+        "nein",
+        "oui",
+        "non",
+        "si",
+        "sí",
+        "no",
+        "nee",
+        "tak",
+        "nie",
+        "sim",
+        "não",
+        "sì",
+        "nej",
+        "x",
+    ]
+)
+
+
 class Guess(NamedTuple):
     """A guess for a column: a type of the mapping language, its keys, and the evidence in words. `order` is the order of day and month
     that its dates prove (`day`, `month`), or `open` if they prove none.
@@ -158,6 +185,11 @@ class Cells:
             if isinstance(value, Native):
                 found[value.kind] += count
         return found
+
+    @property
+    def is_yes_or_no(self) -> bool:
+        """Whether all values are words such as yes, even if there is only one."""
+        return all(text.casefold() in _YES_OR_NO for text in self.shown)
 
     @cached_property
     def names_companies(self) -> bool:

@@ -132,6 +132,10 @@ def _score(column: Column, target: Target) -> float:
     score = likeness - 0.25 * len(extra) - 0.12 * min(len(column.reading.unknown), 3)
     score *= _IMPLIED if target.side and not own else 1.0
     score += 0.2 * evidence + 0.04 * len(label & target.whole - target.what) + 0.05 * target.needed
+    score -= 0.15 * (
+        "id" in label and "id" not in target.whole and not target.is_key and not target.what & label & {"reference"}
+    )
+    score -= 0.15 * ("milestone" in label and "milestone" not in target.whole)
     score += 0.06 * (target.subject in label) + 0.1 * (target.is_key and "id" in label) - 0.05 * ("customer" in label)
     return max(score, 0.0)
 
@@ -143,11 +147,15 @@ def _likeness(column: Column, target: Target, *, recognised: float) -> float:
         return _of_a_bare_date(target)
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
-    if target.field.kind is Kind.NUMERIC and (share := _of_pieces(label, target)):
+    if target.field.kind is Kind.NUMERIC and column.guess.type == "integer" and (share := _of_pieces(label, target)):
         return share
     named = label & target.what
+    if target.field.kind is Kind.NUMERIC and target.what - {"total"} == PIECES and column.guess.type != "integer":
+        return 0.0
     if named == target.what:
         return 1.0
+    if "unit" in target.what:  # of which measure has to be said
+        return 0.0
     return 0.7 if named - FREE else _implied(column, target, recognised=recognised)
 
 
@@ -193,6 +201,8 @@ def _extra(column: Column, target: Target) -> frozenset[str]:
         allowed |= {"total"}
     if target.is_key:
         allowed -= {"package"}
+    if target.what == {"item"}:
+        allowed |= {"description"}
     if target.what == {"company"}:
         allowed |= _PROBABLY.get(target.side, frozenset())
     if allowed & _PLACES:
@@ -260,7 +270,7 @@ _LOOKED_AT: dict[str, Callable[[Column], float]] = {
 
 def _of_words(column: Column, concepts: frozenset[str]) -> float:
     """Whether the cells are names, places or other words, as these concepts need them."""
-    if column.guess.type in {"decimal", "yesno"}:
+    if column.guess.type in {"decimal", "yesno"} or column.cells.is_yes_or_no:
         return -1.0
     if "address" in concepts:
         return (

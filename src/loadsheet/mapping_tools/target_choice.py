@@ -19,6 +19,7 @@ from loadsheet.reading import fold
 _EVENTS = 3  # milestones with dates in a tracking sheet
 _MANY = 8  # fields with a column in a sheet of whole records, not of changes
 _MISSING_MOST = 5.0  # points; many fields that a create needs can be computed
+_SOME = 6  # fields with a column in a sheet of whole records with places on both sides
 _WITH_LINES = 3  # fields of the record in a sheet that has packages as well
 _FEW = 4  # columns in a sheet of cancellations
 _PLACES = 3  # fields of addresses in a sheet of whole records
@@ -98,7 +99,8 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
     places = _of_places(found)
     of_record = sum("[]" not in path for path in filled)
     has_lines = len(filled) > of_record >= _WITH_LINES
-    many = len(filled) >= _MANY or places >= _PLACES or has_lines
+    some = len(filled) >= _SOME and places >= _PLACES - 1
+    many = len(filled) >= _MANY or places >= _PLACES or has_lines or some
     if operation.action is Action.CREATE:
         yield (8.0, f"{len(filled)} fields have a column, {places} of them for addresses") if many else (-2.0, "")
     elif operation.action is Action.UPDATE:
@@ -113,6 +115,8 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
         moment = any(f.name in filled for f in fields if "status" in meaning(f) and f.kind in DATE_SHAPES)
         if code is not None and says_event(operation, filled) and moment:
             yield 3.0, "each row has an event and its time"
+        elif not moment and not events:
+            yield -4.0, ""
 
 
 def _of_places(found: Match) -> int:
