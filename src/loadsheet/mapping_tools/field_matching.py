@@ -150,13 +150,11 @@ def _likeness(column: Column, target: Target, *, recognised: float) -> float:
     if target.field.kind is Kind.NUMERIC and column.guess.type == "integer" and (share := _of_pieces(label, target)):
         return share
     named = label & target.what
-    if target.field.kind is Kind.NUMERIC and target.what - {"total"} == PIECES and column.guess.type != "integer":
-        return 0.0
     if named == target.what:
-        return 1.0
-    if "unit" in target.what:  # of which measure has to be said
-        return 0.0
-    return 0.7 if named - FREE else _implied(column, target, recognised=recognised)
+        counts = target.field.kind is Kind.NUMERIC and target.what - {"total"} == PIECES
+        return 0.0 if counts and column.guess.type != "integer" else 1.0
+    is_part = bool(named - FREE) and "unit" not in target.what  # of a unit, the measure has to be said
+    return 0.7 if is_part else _implied(column, target, recognised=recognised)
 
 
 def _of_a_bare_date(target: Target) -> float:
