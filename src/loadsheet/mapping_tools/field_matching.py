@@ -213,7 +213,7 @@ def _type_fits(column: Column, field: Field) -> bool:
     if kind is Kind.NUMERIC:
         return found in NUMBERS and (found == "quantity") <= bool(meaning(field) & column.concepts)
     if kind in DATE_SHAPES:
-        return found in MOMENTS or (kind is Kind.TIME and found == "time")
+        return found == "time" if kind is Kind.TIME else found in MOMENTS
     if kind is Kind.FLAG:
         return found == "yesno"
     if kind is Kind.TIMEZONE or "timezone" in meaning(field):

@@ -45,6 +45,8 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     operation = BY_NAME[choosing.operation] if choosing is not None and target is None else found.operation
     sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main], operation)
     found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
+    if tables.lines >= 0 and all(filled.sheet != tables.lines for filled in found.filled.values()):
+        tables = tables._replace(lines=-1)  # its columns fill nothing
     found, own, sets = in_sets(found, sheets, tables.main)
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
     numbers = [tables.main, *([tables.lines] if tables.lines >= 0 else [])]
