@@ -62,6 +62,7 @@ COLUMNS = {  # a heading and cells, and what the line of the draft has or (after
     "yes and no of the file's language": ("ADR", ["yes", "no"], ["type: yesno", '!"yes":']),
     "crosses": ("ADR", ["x", ""], ["type: yesno", '"yes": [x]', 'default: "no"', "CHECK their meaning"]),
     "a total of the order": ("Order total", ["12,50", "1.240,00"], ["type: decimal"]),
+    "a number of the row": ("Piece", [str(number) for number in range(1, 13)], ["# ", "fills no field"]),
     "a supplier may be the shipper": ("Supplier", ["Acme GmbH", "Beta AG"], ["type: text", "!fills no field"]),
 }  # fmt: skip
 
@@ -143,7 +144,7 @@ def test_near_unique_values_identify_the_records_where_no_heading_does(tmp_path)
 @pytest.mark.parametrize("merged", [False, True], ids=["on every row", "on the first row"])
 def test_rows_with_one_key_are_one_record(tmp_path, merged):
     keys = [f"A-{number // 3:03}" if not merged or number % 3 == 0 else "" for number in range(12)]
-    lines = [f"{key};{PLACES[at // 3 % 3] if key else ';;;;;;'};Item {at};{at + 1}" for at, key in enumerate(keys)]
+    lines = [f"{key};{PLACES[at // 3 % 3] if key else ';;;;;;'};Item {at};{at % 5 + 2}" for at, key in enumerate(keys)]
     text = suggested(tmp_path, "\n".join([f"{ORDER};Article;Qty", *lines]) + "\n")
     assert "4 of 4 values of Order no occur in several rows, so rows are grouped" in text
     assert "by: [order_no]" in text
@@ -188,14 +189,16 @@ def test_files_are_joined_by_their_values_and_a_code_table_is_offered(tmp_path):
     text = write_draft(draft(observe(paths, Settings()), None))
     assert "join: {to: orders, on: {shipment: order_no}}" in text
     assert "# lines is joined on Shipment: 3 of 3 values also occur in orders" in text
-    assert (
-        "# not read: products.csv: its column Code holds 2 of 2 values of Article: save it as lookups/products.csv"
-        in text
-    )
-    assert (
-        "lookups: {products: {file: lookups/products.csv, key: Code, value: [Class]}}, and lookup: products at Article"
-        in text
-    )
+    assert "# not read: products.csv: its column Code holds 2 of 2 values of Article: to look up its values" in text
+    assert "lookups: {products: {table: products, key: code}}, and lookup: products at Article" in text
+    assert mistakes(tmp_path, text) == []
+
+
+def test_one_table_of_several_files_lints_as_well(tmp_path):
+    paths = files(tmp_path, orders=orders("Article", ["Pump"]), sites="Code;Class\nU;A\nB;B\n")
+    text = write_draft(draft(observe(paths, Settings()), "order.create"))
+    assert "# not read: sites.csv: it shares no key with orders" in text
+    assert "total_packages: {expr: '$count(rows)'}" in text
     assert mistakes(tmp_path, text) == []
 
 

@@ -10,14 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from loadsheet.contract import DATE_SHAPES, Action
+from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.column_types import guess_type
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS, Cells, Column, Guess
-from loadsheet.mapping_tools.field_matching import Filled, Match, code_of_event, meaning, says_event
+from loadsheet.mapping_tools.field_matching import Filled, Match
+from loadsheet.mapping_tools.field_targets import code_of_event, meaning, says_event
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import Reading, words_of
-
-SET = "{set}"
-"""The placeholder in a heading for the word of each set."""
 
 _PLANNED = frozenset({"estimated", "early", "late"})  # headings of planned moments, not of events
 _LEAST = 2  # a single date is a moment of the record

@@ -88,7 +88,7 @@ def _is_identifier(cells: Cells, reading: Reading) -> bool:
 
 
 def _text(cells: Cells) -> Guess:
-    distinct = len(cells.values)
+    distinct = len(cells.shown)
     values = "value" if cells.filled == 1 else "values"
     return Guess("text", {}, f"{cells.filled} {values}, {distinct} different")
 
@@ -317,8 +317,11 @@ def _number(cells: Cells, locale: str, measure: str, unit: str) -> Guess | None:
             evidence += f", {sum(found.units.values())} of them with a unit ({some(found.units)})"
         if unit and unit != unit_named(measure, {}):
             keys["from_unit"] = next(alias for alias, known in ALIASES.items() if known == unit)
+        if strange := [word for word in found.units if word.casefold().replace(".", "") not in ALIASES]:
+            evidence += f"; {CHECK} the unit {some(strange)}: add it to source.units"
         if not unit:
-            evidence += f"; {CHECK} the unit {measure}: neither heading nor cells have one"
+            why = "cells without a unit" if found.units else "neither heading nor cells have one"
+            evidence += f"; {CHECK} the unit {measure}: {why}"
     per = factor(ALIASES[keys["from_unit"]], unit_named(measure, {})) if "from_unit" in keys else None
     guards, remark = _guards(found.values, float(per or 1))
     return Guess("quantity" if measure else "integer" if found.whole else "decimal", keys | guards, evidence + remark)
@@ -331,8 +334,10 @@ def _unit_of_cells(found: _Numbers, measure: str) -> str:
     """The unit of cells without one, by the most frequent unit of the others; empty if that is none or another measure."""
     if not found.units:
         return ""
-    word = found.units.most_common(1)[0][0].casefold().replace(".", "")
-    name = ALIASES.get(word, "")
+    word, count = found.units.most_common(1)[0]
+    if count * TOLERATED < sum(found.units.values()) * (TOLERATED - 1):
+        return ""  # several units: which one is meant without a unit is open
+    name = ALIASES.get(word.casefold().replace(".", ""), "")
     return name if name and factor(name, unit_named(measure, {})) is not None else ""
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from loadsheet.mapping_tools.vocabulary import Reading
@@ -106,6 +107,33 @@ _COMPANY = re.compile(
 )
 
 
+_YES_OR_NO = frozenset(
+    [
+        "yes",
+        "no",
+        "y",
+        "n",
+        "true",
+        "false",
+        "ja",
+        "nein",
+        "oui",
+        "non",
+        "si",
+        "sí",
+        "no",
+        "nee",
+        "tak",
+        "nie",
+        "sim",
+        "não",
+        "sì",
+        "nej",
+        "x",
+    ]
+)
+
+
 class Guess(NamedTuple):
     """A guess for a column: a type of the mapping language, its keys, and the evidence in words. `order` is the order of day and month
     that its dates prove (`day`, `month`), or `open` if they prove none.
@@ -157,6 +185,11 @@ class Cells:
             if isinstance(value, Native):
                 found[value.kind] += count
         return found
+
+    @property
+    def is_yes_or_no(self) -> bool:
+        """Whether all values are words such as yes, even if there is only one."""
+        return all(text.casefold() in _YES_OR_NO for text in self.shown)
 
     @cached_property
     def names_companies(self) -> bool:
@@ -214,6 +247,16 @@ class Column:
     def is_unique(self) -> bool:
         """Whether no value occurs twice, and there are some."""
         return bool(self.cells.values) and all(count == 1 for count in self.cells.counts)
+
+    @cached_property
+    def counts_rows(self) -> bool:
+        """Whether its cells only count rows: each number follows the one above, or begins again with 1."""
+        if self.guess.type != "integer" or len(self.cells.values) < _SHOWN_MAX or self.filled < self.rows:
+            return False
+        numbers = [int(value) if value.strip().isdecimal() else -1 for value in self.cells.values]
+        rows = [numbers[code] for code in self.cells.codes]
+        steps = sum(after == before + 1 for before, after in pairwise(rows))
+        return steps * 3 > len(rows) and all(after in (before + 1, 1) for before, after in pairwise(rows))
 
     @cached_property
     def holds_moments(self) -> bool:

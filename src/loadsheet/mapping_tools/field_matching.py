@@ -5,32 +5,19 @@ contains a field's word (`Weight class`, `Email consent`) is no match, and cells
 identified by meaning, kind and named values in the contract; this module contains no field names.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple
 
-from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record, When
+from loadsheet.contract import DATE_SHAPES, Field, Kind, Operation, Record
 from loadsheet.mapping_tools.column_types import currency_code
 from loadsheet.mapping_tools.columns import MOMENTS, NUMBERS, Column
+from loadsheet.mapping_tools.field_targets import FREE, PIECES, PLANNED, TIMES, Target, meaning, targets_of
 from loadsheet.mapping_tools.sheet_profiles import Sheet
-from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, vocabulary
+from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
 
-_PARTIES = frozenset({"sender", "receiver"})
-_TIMES = frozenset({"early", "late", "moment"})
-_EXACT = frozenset(
-    {"inner", "unit", "second", "late", "chargeable", "estimated", "offset", "payer", "contact", "email", "phone"}
-)  # a heading and a field have both or neither
-_PLANNED = frozenset({"estimated"})  # the only moments, where a record has no others
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
-_FREE = frozenset(
-    ("code", "current", "customer", "sender", "receiver", "name", "place", "id", "reference", "first", "moment", "early", "count",
-     "milestone", "package")
-)  # fmt: skip
-"""Concepts that a heading may add without meaning something else."""
-
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
-_PIECES = frozenset({"package"})  # of a number: of packages, which headings call quantity as well
 _PLACES = frozenset({"city", "location"})  # headings use the one for the other
 _MOMENT = frozenset({"moment"})
 _PROBABLY = {
@@ -42,25 +29,6 @@ _CODES_MOST = 25  # different codes
 _NO_PAIR = -9.0  # score of a column for a field that it cannot fill
 _LEAST = 0.4
 _CLOSE = 0.08  # scores of two columns that fit one field alike
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A field that a column may fill. `what` are the concepts of its own, `side` the pickup or delivery, `whole` all its concepts. `context` are
-    concepts that the headings of its list may add, `exact` those that a heading has only if the field has them.
-    """
-
-    path: str
-    field: Field
-    what: frozenset[str]
-    side: str
-    whole: frozenset[str]
-    context: frozenset[str]
-    needed: bool
-    in_list: bool
-    is_key: bool
-    subject: str
-    exact: frozenset[str]
 
 
 class Filled(NamedTuple):
@@ -85,18 +53,6 @@ class Match:
         return sum(found.score for found in self.filled.values())
 
 
-@cache
-def meaning(field: Field) -> frozenset[str]:
-    """The concepts of a field, from the help text of the contract. The identification of a party belongs to no side."""
-    concepts = reading_of(field.meaning.split("(")[0].split(";")[0].split(", zone")[0]).concepts
-    return concepts - SIDES if concepts & _PARTIES else concepts
-
-
-def is_needed(field: Field, operation: Operation) -> bool:
-    """Whether the field is required in every record of this operation."""
-    return field.when is When.ALWAYS or (operation.creates and field.when is When.ON_CREATE)
-
-
 def match(sheets: Sequence[Sheet], operation: Operation, main: int = -1, lines: int = -1) -> Match:
     """The columns that fill the fields of an operation, each column and each field once. With `main`, only the columns of that sheet fill
     the record, and if there is a sheet with `lines`, its columns fill the lists and add up to totals.
@@ -107,7 +63,7 @@ def match(sheets: Sequence[Sheet], operation: Operation, main: int = -1, lines: 
         for column in sheet.columns
         if main < 0 or number in (main, lines)
     ]
-    targets = list(_targets(operation.record, operation))
+    targets = list(targets_of(operation.record, operation))
     if lines < 0:
         return Match(operation, _assigned(columns, _wanted(targets, columns)))
     of_lines = [one for one in columns if one[0] == lines]
@@ -126,57 +82,8 @@ def best_columns(
     """The columns that fill the fields of one record within another, by the fields' names, each once. `context` are concepts that all of
     these columns may also have.
     """
-    targets = list(_targets(record, operation, context=context, in_list=True))
+    targets = list(targets_of(record, operation, context=context, in_list=True))
     return {path: found.column for path, found in _assigned([(0, column) for column in columns], targets).items()}
-
-
-def code_of_event(fields: Sequence[Field]) -> Field | None:
-    """The field with the event code, if the operation has one."""
-    return next((field for field in fields if {"status", "code"} <= meaning(field) and field.record is None), None)
-
-
-def says_event(operation: Operation, filled: Container[str]) -> bool:
-    """Whether one of the filled fields gives the event of each record."""
-    fields = operation.record.fields
-    return any(field.name in filled for field in fields if "status" in meaning(field) and field.kind not in DATE_SHAPES)
-
-
-# ---- targets ----
-
-
-def _targets(
-    record: Record,
-    operation: Operation,
-    path: str = "",
-    context: frozenset[str] = frozenset(),
-    *,
-    in_list: bool = False,
-) -> Iterator[Target]:
-    planned = frozenset[str]().union(*(meaning(field) for field in operation.record.fields))
-    for field in record.fields:
-        here = f"{path}.{field.name}" if path else field.name
-        concepts = meaning(field)
-        if field.record is not None:
-            is_list = field.kind is Kind.ARRAY
-            if not is_list or any(inner.when is When.ALWAYS for inner in field.record.fields):
-                yield from _targets(
-                    field.record,
-                    operation,
-                    f"{here}[]" if is_list else here,
-                    concepts | context,
-                    in_list=in_list or is_list,
-                )
-        elif field.when is not When.LISTED and field.kind not in (Kind.OFFSET_HOURS, Kind.OFFSET_MINUTES) and concepts:
-            is_key = not path and record.key[:1] == (field.name,)
-            whole = concepts if in_list else concepts | context
-            side = next(iter(whole & SIDES), "")
-            what = frozenset({operation.subject}) & concepts if is_key else frozenset[str]()
-            what = what or whole - SIDES - _TIMES - (_FREE - _PIECES) - {operation.subject, "total"}
-            if not what and not side:
-                what = whole - _TIMES - {"total"} or whole
-            needed = is_needed(field, operation)
-            exact = _EXACT if _PLANNED & planned else _EXACT - _PLANNED
-            yield Target(here, field, what, side, whole, context, needed, in_list, is_key, operation.subject, exact)
 
 
 def _wanted(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) -> list[Target]:
@@ -204,7 +111,12 @@ def _is_of_lines(target: Target, of_record: frozenset[str]) -> bool:
 def _score(column: Column, target: Target) -> float:
     """How well a column fits a field, 0 to about 1.5; 0 where its heading means something else or its cells cannot fill it."""
     label = column.concepts
-    if label & _NEVER or not _type_fits(column, target.field) or (evidence := _evidence(column, target)) < 0:
+    if (
+        label & _NEVER
+        or (column.counts_rows and not target.is_key)
+        or not _type_fits(column, target.field)
+        or (evidence := _evidence(column, target)) < 0
+    ):
         return 0.0
     if (label ^ target.whole) & target.exact & ((label | target.whole) - target.context):
         return 0.0
@@ -220,6 +132,10 @@ def _score(column: Column, target: Target) -> float:
     score = likeness - 0.25 * len(extra) - 0.12 * min(len(column.reading.unknown), 3)
     score *= _IMPLIED if target.side and not own else 1.0
     score += 0.2 * evidence + 0.04 * len(label & target.whole - target.what) + 0.05 * target.needed
+    score -= 0.15 * (
+        "id" in label and "id" not in target.whole and not target.is_key and not target.what & label & {"reference"}
+    )
+    score -= 0.15 * ("milestone" in label and "milestone" not in target.whole)
     score += 0.06 * (target.subject in label) + 0.1 * (target.is_key and "id" in label) - 0.05 * ("customer" in label)
     return max(score, 0.0)
 
@@ -231,12 +147,14 @@ def _likeness(column: Column, target: Target, *, recognised: float) -> float:
         return _of_a_bare_date(target)
     if not target.what:  # a moment of one side
         return 1.0 if target.side in label else 0.0
-    if target.field.kind is Kind.NUMERIC and (share := _of_pieces(label, target)):
+    if target.field.kind is Kind.NUMERIC and column.guess.type == "integer" and (share := _of_pieces(label, target)):
         return share
     named = label & target.what
     if named == target.what:
-        return 1.0
-    return 0.7 if named - _FREE else _implied(column, target, recognised=recognised)
+        counts = target.field.kind is Kind.NUMERIC and target.what - {"total"} == PIECES
+        return 0.0 if counts and column.guess.type != "integer" else 1.0
+    is_part = bool(named - FREE) and "unit" not in target.what  # of a unit, the measure has to be said
+    return 0.7 if is_part else _implied(column, target, recognised=recognised)
 
 
 def _of_a_bare_date(target: Target) -> float:
@@ -249,7 +167,7 @@ def _of_a_bare_date(target: Target) -> float:
 
 def _of_pieces(label: frozenset[str], target: Target) -> float:
     """Whether a number of packages or pieces is meant, where headings use each other's words."""
-    if target.what - {"total"} == _PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
+    if target.what - {"total"} == PIECES and label & {"quantity", "package"} and not label & {"item", "type"}:
         return 0.8
     return 0.7 if target.what == {"quantity"} and "package" in label and not label & {"quantity", "type"} else 0.0
 
@@ -257,7 +175,7 @@ def _of_pieces(label: frozenset[str], target: Target) -> float:
 def _implied(column: Column, target: Target, *, recognised: float) -> float:
     """How much of a field is meant by a heading that does not name it."""
     label = column.concepts
-    others = label - SIDES - _TIMES - _FREE - {"company", "location"}
+    others = label - SIDES - TIMES - FREE - {"company", "location"}
     is_bare = bool(target.side) and target.side in label and not others and "moment" not in label
     if target.what == {"city"}:  # `Destination` over towns
         return 0.8 if is_bare and "place" in label and not column.cells.names_companies else 0.0
@@ -276,11 +194,13 @@ def _names_company(column: Column) -> bool:
 def _extra(column: Column, target: Target) -> frozenset[str]:
     """The concepts of a heading that the field does not have."""
     lines = frozenset({"item", "package", "each"}) if target.in_list else frozenset[str]()
-    allowed = target.whole | target.context | _FREE | lines | {target.subject} | (_PLANNED - target.exact)
+    allowed = target.whole | target.context | FREE | lines | {target.subject} | (PLANNED - target.exact)
     if target.field.kind is Kind.NUMERIC:
         allowed |= {"total"}
     if target.is_key:
         allowed -= {"package"}
+    if target.what == {"item"}:
+        allowed |= {"description"}
     if target.what == {"company"}:
         allowed |= _PROBABLY.get(target.side, frozenset())
     if allowed & _PLACES:
@@ -293,7 +213,7 @@ def _type_fits(column: Column, field: Field) -> bool:
     if kind is Kind.NUMERIC:
         return found in NUMBERS and (found == "quantity") <= bool(meaning(field) & column.concepts)
     if kind in DATE_SHAPES:
-        return found in MOMENTS or (kind is Kind.TIME and found == "time")
+        return found == "time" if kind is Kind.TIME else found in MOMENTS
     if kind is Kind.FLAG:
         return found == "yesno"
     if kind is Kind.TIMEZONE or "timezone" in meaning(field):
@@ -348,7 +268,7 @@ _LOOKED_AT: dict[str, Callable[[Column], float]] = {
 
 def _of_words(column: Column, concepts: frozenset[str]) -> float:
     """Whether the cells are names, places or other words, as these concepts need them."""
-    if column.guess.type in {"decimal", "yesno"}:
+    if column.guess.type in {"decimal", "yesno"} or column.cells.is_yes_or_no:
         return -1.0
     if "address" in concepts:
         return (

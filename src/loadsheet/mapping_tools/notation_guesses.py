@@ -31,7 +31,7 @@ _DAY = re.compile(
     r"|(?P<leading>[^\W\d_]{3,10}\.?(?P<space>[ \-])9{1,2}(?P<comma>,)? ?(?P<last>9{4}))$"
 )
 _SPACES = re.compile(r"\s+")
-_A_MARK = re.compile(r"[.,'\u2019\s]")
+_A_MARK = re.compile(r"[0-9][.,'\u2019\u00a0\u202f][0-9]")
 _A_DATE = re.compile(r"[0-9]{1,4}([./\- ])[0-9]{1,2}\1[0-9]{2,4}(?![0-9])")
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,'\u2019\u00a0\u202f ]*")
 _AFTER = re.compile(r"[^\W\d_][\w.³*/]*$|[€$£%]$")

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from loadsheet.contract import Field, Record
 from loadsheet.mapping_tools.drafts import Draft, DraftColumn, DraftTable
-from loadsheet.mapping_tools.field_matching import best_columns, meaning
+from loadsheet.mapping_tools.field_matching import best_columns
+from loadsheet.mapping_tools.field_targets import meaning
 from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
 from loadsheet.reading import Native
 

@@ -130,10 +130,9 @@ def _code_table(sheet: Sheet, used: Sequence[Sheet]) -> str:
 
 def _offer(sheet: Sheet, key: Column, other: Column) -> str:
     """How to use a table as a code table for a column of another one."""
-    name = "_".join(words_of(sheet.title or sheet.path.stem))
-    values = [column.label for column in sheet.columns if column is not key and column.filled]
-    spec = {name: {"file": f"lookups/{name}.csv", "key": key.label, "value": values}}
+    name, column = ("_".join(words_of(text)) for text in (sheet.title or sheet.path.stem, key.label))
+    spec = {name: {"table": name, "key": column}}
     return (
-        f"its column {key.label} holds {common(other, key)} of {len(other.cells.values)} values of {other.label}: save it as"
-        f" lookups/{name}.csv, write lookups: {flow(spec)}, and lookup: {name} at {other.label}"
+        f"its column {key.label} holds {common(other, key)} of {len(other.cells.values)} values of {other.label}: to look up its values,"
+        f" add the table {name} with its columns, lookups: {flow(spec)}, and lookup: {name} at {other.label}"
     )

@@ -14,13 +14,15 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from loadsheet.mapping.schema import SET
 from loadsheet.mapping.words import ALIASES
 from loadsheet.mapping_tools.column_types import countries_read, guess_type
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, MOMENTS, Cells, Column, cells_of
+from loadsheet.mapping_tools.heading_rows import Headings, Rows, find_headings, is_form
 from loadsheet.mapping_tools.notation_guesses import locale_of, shapes_of_numbers
 from loadsheet.mapping_tools.vocabulary import SIDES, Reading, reading_of, vocabulary, words_of
 from loadsheet.problems import FileRefused, Problem, Where, column_letters
-from loadsheet.reading import SUM_WORDS, Layout, Native, Top, WantedColumn, fold, open_tables
+from loadsheet.reading import SUM_WORDS, Layout, Top, WantedColumn, fold, open_tables
 from loadsheet.reading.header import BETWEEN
 from loadsheet.reading.opening import read_tops
 from loadsheet.reading.tables import bounds_of
@@ -32,22 +34,14 @@ _YES_OR_NO = re.compile(
     r"[(\[ ]*\b([yjosts] ?/ ?n|yes ?/ ?no|ja ?/ ?ne[ei]n?|oui ?/ ?non|s[iíì] ?/ ?no)\b[)\]]*", re.IGNORECASE
 )
 _LETTERS = {"l": "length", "w": "width", "b": "width", "h": "height"}
-_HEADING_ROWS = (1, 2, 3)  # possible numbers of rows with labels
 _TITLE = 40  # characters; a longer text is a title
-_STRANGE = 2  # unknown words of a heading
-_DOUBLE = 3.0  # deduction from a row's score for a duplicate heading
 _NOTES = 5  # rows at the end that may be notes
 _WIDE = 3  # columns; in a narrower table a row with one cell is not a note
 _OF_LINES = frozenset({"item", "package"})
 _OF_PLACES = frozenset({"company", "address", "city", "postal", "country", "province", "second", "location", "moment"})
 _WESTERN, _CENTRAL = "cp1252", "cp1250"
 _NO_SUBJECT = frozenset({"id", "type", "moment", "company", "code", "first"})  # concepts that need to know of what
-_FORM_ROWS = 4  # rows of a form, at least
-_A_VALUE = re.compile(
-    r"[+-]?[0-9][0-9.,' /:\-]*([ T][0-9:]+.*)?|[^@\s]+@[^@\s]+\.\w+|[0-9]{1,2}[ -][^\W\d]{3,9}\.?[ -][0-9]{2,4}.*"
-)
 
-_Rows = Sequence[tuple[int, tuple[str, ...]]]
 Progress = Callable[[int, int], None]
 """Reports progress: the columns done, and the total."""
 
@@ -94,113 +88,6 @@ class Habits:
         return top[0][0] if top and top[0][1] > self.languages["en"] else "en"
 
 
-# ---- the headings of a table ----
-
-
-@dataclass(frozen=True, slots=True)
-class _Headings:
-    """The headings of a table: the number of their first row, the number of rows, the labels by position, and the duplicate labels."""
-
-    row: int
-    rows: int
-    labels: tuple[str, ...]
-
-    @property
-    def doubles(self) -> dict[str, list[int]]:
-        """Folded labels of several columns, with their positions."""
-        found: dict[str, list[int]] = {}
-        for position, label in enumerate(self.labels):
-            if fold(label):
-                found.setdefault(fold(label), []).append(position)
-        return {label: positions for label, positions in found.items() if len(positions) > 1}
-
-
-def _find_headings(top: Top) -> _Headings | None:
-    """The most probable headings: several texts, known words, and cells below them. Several rows are joined only if the lowest row has
-    duplicate labels. None if no row looks like headings.
-    """
-    scored = [(_score(lines, top.rows[place + 1 :], place), lines) for place, lines in _candidates(top)]
-    best, lines = max(scored, key=lambda found: (found[0], -len(found[1])), default=(0.0, []))
-    return _Headings(lines[0][0], len(lines), _labels(lines)) if best > 0 else None
-
-
-_Lines = Sequence[tuple[int, tuple[str, ...]]]
-
-
-def _candidates(top: Top) -> Iterator[tuple[int, _Lines]]:
-    """Possible heading rows, alone or with the rows directly above, with the place of the lowest row."""
-    for place in range(len(top.rows) - 1):
-        for size in _HEADING_ROWS[: place + 1]:
-            lines = top.rows[place + 1 - size : place + 1]
-            together = lines[-1][0] - lines[0][0] == size - 1
-            texts = not any(_is_value(cell) for _, cells in lines for cell in cells if cell.strip())
-            if together and texts and (size == 1 or _twice(lines[-1][1])):
-                yield place, lines
-
-
-def _is_value(cell: str) -> bool:
-    """Whether a cell is a number, a date or a mail address, and not a heading."""
-    return isinstance(cell, Native) or _A_VALUE.fullmatch(cell.strip()) is not None
-
-
-def _score(lines: _Lines, below: _Rows, place: int) -> float:
-    """How much these lines look like headings above the rows below them; 0 if they do not."""
-    labels = [cell for cell in lines[-1][1] if cell.strip()]
-    filled = len([cell for cell in below[0][1] if cell.strip()])
-    if not labels or filled > 2 * len(labels) or len(labels) > 2 * filled + 2 or _is_repeated(lines[-1][1], below):
-        return 0.0
-    known = sum(map(_is_heading, labels))
-    values = sum(any(_is_value(cell) for cell in column) for column in _columns(below) if any(column))
-    if known * 3 < len(labels) and (known < 2 or values < 2) and (len(labels) < _WIDE or values * 3 < len(labels)):
-        return 0.0
-    return known * 2 + len(labels) + values - place * 0.5 - _DOUBLE * _twice(_labels(lines))
-
-
-def _is_heading(text: str) -> bool:
-    """Whether a text reads as a heading, and not as a sentence or a value."""
-    reading = reading_of(text)
-    return bool(reading.concepts) and len(text) < _TITLE and len(reading.unknown) <= _STRANGE and not _is_value(text)
-
-
-def _columns(rows: _Rows) -> list[list[str]]:
-    width = max(len(cells) for _, cells in rows)
-    return [
-        [cells[place].strip() and cells[place] for _, cells in rows if place < len(cells)] for place in range(width)
-    ]
-
-
-def _is_repeated(cells: Sequence[str], below: _Rows) -> bool:
-    """Whether the cells of a row occur again in their columns, as values do and headings do not."""
-    filled = [place for place, cell in enumerate(cells) if cell.strip()]
-    again = sum(any(place < len(row) and row[place] == cells[place] for _, row in below) for place in filled)
-    return again * 3 >= len(filled)
-
-
-def _twice(labels: Sequence[str]) -> int:
-    """The number of duplicate labels."""
-    counts = Counter(fold(label) for label in labels if fold(label))
-    return sum(counts.values()) - len(counts)
-
-
-def _labels(lines: _Lines) -> tuple[str, ...]:
-    """The labels of these rows. A cell of an upper row also applies to the blank cells to its right, as in merged cells."""
-    width = max(len(cells) for _, cells in lines)
-    rows = [[*cells, *[""] * (width - len(cells))] for _, cells in lines]
-    parts: list[list[str]] = [[] for _ in range(width)]
-    above = [0] * width  # for each position, the start of the label above it
-    for row in rows[:-1]:
-        begin = list(range(width))
-        for position in range(1, width):
-            if not row[position].strip() and above[position] == above[position - 1]:
-                begin[position] = begin[position - 1]
-        above = begin
-        for position in range(width):
-            parts[position].append(row[begin[position]].strip() if rows[-1][position].strip() else "")
-    for position in range(width):
-        parts[position].append(rows[-1][position].strip())
-    return tuple(BETWEEN.join(dict.fromkeys(filter(None, labels))) for labels in parts)
-
-
 # ---- rows outside the table ----
 
 
@@ -212,7 +99,7 @@ class _Endings(NamedTuple):
     rows: list[tuple[int, tuple[str, ...]]]
 
 
-def _endings(rows: _Rows, damaged: Collection[int]) -> _Endings:
+def _endings(rows: Rows, damaged: Collection[int]) -> _Endings:
     """The rows of a table, and the first words that identify other rows. Words that also begin a proper row are not used. Rows with a
     `damaged` number count only as notes, which often have fewer cells.
     """
@@ -233,7 +120,7 @@ def _first(row: tuple[int, tuple[str, ...]]) -> str:
     return next((cell.strip() for cell in row[1] if cell.strip()), "")
 
 
-def _notes(rows: _Rows) -> list[tuple[int, tuple[str, ...]]]:
+def _notes(rows: Rows) -> list[tuple[int, tuple[str, ...]]]:
     """The rows at the end with only one cell, a sentence."""
     found: list[tuple[int, tuple[str, ...]]] = []
     for row in reversed(rows[-_NOTES:]):
@@ -289,7 +176,7 @@ class _Raw(NamedTuple):
 
     path: Path
     top: Top
-    headings: _Headings
+    headings: Headings
     totals: tuple[str, ...]
     footer: tuple[str, ...]
     rows: tuple[int, ...]
@@ -331,7 +218,7 @@ def _known_words(top: Top) -> int:
 
 
 def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
-    headings = None if _is_form(top) else _find_headings(top)
+    headings = None if is_form(top) else find_headings(top)
     if headings is None:
         return None
     # a duplicate heading cannot be requested
@@ -358,16 +245,6 @@ def _table(path: Path, top: Top, settings: Settings) -> _Raw | None:
     return _Raw(path, top, headings, found.totals, found.footer, numbers, columns, len(rows) > ROWS_READ)
 
 
-def _is_form(top: Top) -> bool:
-    """Whether the rows are the fields of a form, a heading beside each value."""
-    texts = [[cell.strip() for cell in cells if cell.strip()] for _, cells in top.rows]
-    narrow = [row for row in texts if len(row) <= _WIDE]
-    first = [row[0] for row in narrow if row]
-    if len(first) < _FORM_ROWS or len(narrow) * 5 < len(texts) * 4 or len(set(first)) < len(first):
-        return False
-    return sum(_is_heading(text) or text.endswith(":") for text in first) * 5 > len(first) * 3
-
-
 def _find_locale(raw: Sequence[_Raw], habits: Habits) -> None:
     numbers: Counter[str] = Counter()
     countries: Counter[str] = Counter()
@@ -389,7 +266,7 @@ def _sheet(raw: _Raw, habits: Habits) -> Sheet:
     for position, cells in _all_columns(raw):
         label = labels[position] if position < len(labels) else ""
         again = doubles.get(fold(label), [])
-        if not fold(label):
+        if not fold(label) or SET in label:  # a mapping would take the latter for a set of columns
             unnamed.append(column_letters(position))
             continue
         reading, unit = _understood(label)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from loadsheet.contract import BY_NAME, Kind, Operation
+from loadsheet.mapping.schema import SET
 from loadsheet.mapping_tools.cell_parts import Parts, with_parts
 from loadsheet.mapping_tools.column_sets import Sets, in_sets, with_items
 from loadsheet.mapping_tools.columns import CHECK, MEASURES, Column
@@ -35,26 +36,26 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     have in common.
     """
     split = [with_parts(sheet) for sheet in sheets]
-    with_sets = [with_items(sheet) for sheet, _ in split]
-    sheets = [sheet for sheet, _ in with_sets]
-    first, candidates = _most_telling(sheets)
-    found = match([sheets[first]], BY_NAME[target]) if target else candidates[0].match
+    sheets = [sheet for sheet, _ in split]
+    with_sets = [with_items(sheet) for sheet in sheets]
+    first, candidates = _most_telling([sheet for sheet, _ in with_sets])
+    found = match([with_sets[first][0]], BY_NAME[target]) if target else candidates[0].match
     tables, key = _tables(sheets, found, first)
     choosing = chooser(sheets[tables.main], found.operation.subject)
     operation = BY_NAME[choosing.operation] if choosing is not None and target is None else found.operation
-    sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main][1])
+    sheets, tables, of_items = _apart(sheets, tables, with_sets[tables.main], operation)
     found = _with_key(match(sheets, operation, tables.main, tables.lines), tables, key)
+    if tables.lines >= 0 and all(filled.sheet != tables.lines for filled in found.filled.values()):
+        tables = tables._replace(lines=-1)  # its columns fill nothing
     found, own, sets = in_sets(found, sheets, tables.main)
     sheets = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
     numbers = [tables.main, *([tables.lines] if tables.lines >= 0 else [])]
+    taken: set[str] = set()
     made = Draft(
         name=_slug("-".join(words_of(re.sub(r"[0-9]", " ", sheets[tables.main].path.stem))) or "draft", "-"),
         operation=operation,
         why=_why(operation, candidates, target),
-        tables=[
-            DraftTable(_table_name(sheets[number], sheets, is_main=number == tables.main), sheets[number])
-            for number in numbers
-        ],
+        tables=[DraftTable(_table_name(sheets, number, tables, taken), sheets[number]) for number in numbers],
         filled={},
         unused=[],
         folder=folder or FolderValues(),
@@ -64,7 +65,8 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     made.main.sets = sets
     if of_items is not None:
         items = made.tables[1]
-        items.name, items.sets, items.source = _unique("items", {made.main.name}), of_items, made.main
+        items.name, items.sets, items.source = "items", of_items, made.main
+        made.main.name = f"{operation.subject}s"
     _shape(made, found, dict(zip(numbers, made.tables, strict=True)))
     _name_parts(made, [parts for _, found_parts in split for parts in found_parts])
     if choosing is not None:
@@ -72,15 +74,22 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     return made
 
 
-def _apart(sheets: Sequence[Sheet], tables: Tables, sets: Sets | None) -> tuple[Sequence[Sheet], Tables, Sets | None]:
-    """The sheets with the numbered items of the main one as a table of their own, unless another sheet has the lines."""
+def _apart(
+    sheets: Sequence[Sheet], tables: Tables, combined: tuple[Sheet, Sets | None], operation: Operation
+) -> tuple[Sequence[Sheet], Tables, Sets | None]:
+    """The sheets with the repeated items of the main one (`combined`) as a table of their own, unless another sheet has the lines, or the record
+    has none.
+    """
+    main, sets = combined
     if sets is None or tables.lines >= 0:
         return sheets, tables, None
-    main = sheets[tables.main]
     own = replace(main, columns=tuple(column for column in main.columns if column not in sets.columns))
     items = replace(main, columns=sets.columns, doubles=(), unnamed=(), is_cut=False)
-    changed = [own if number == tables.main else sheet for number, sheet in enumerate(sheets)]
-    return [*changed, items], tables._replace(lines=len(sheets)), sets
+    apart = [*(own if number == tables.main else sheet for number, sheet in enumerate(sheets)), items]
+    found = match(apart, operation, tables.main, len(sheets))
+    if not any("[]" in path for path in found.filled):
+        return sheets, tables, None
+    return apart, tables._replace(lines=len(sheets)), sets
 
 
 def _shape(made: Draft, found: Match, places: dict[int, DraftTable]) -> None:
@@ -164,12 +173,12 @@ def _left_out(sheets: Sequence[Sheet], tables: Tables) -> list[tuple[Sheet, str]
     return reasons
 
 
-def _table_name(sheet: Sheet, sheets: Sequence[Sheet], *, is_main: bool) -> str:
-    if len(sheets) == 1:
-        return "rows"
-    several = len({other.path for other in sheets}) > 1
-    name = _slug(sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem)
-    return _unique(name, set()) if name else "records" if is_main else "lines"
+def _table_name(sheets: Sequence[Sheet], number: int, tables: Tables, taken: set[str]) -> str:
+    if tables.lines < 0:
+        return "rows"  # its rows have this name in expressions
+    sheet, several = sheets[number], len({other.path for other in sheets}) > 1
+    text = sheet.path.stem if several and not sheet.title else sheet.title or sheet.path.stem
+    return _unique(_slug(re.sub(r"[0-9]+", " ", text)) or ("records" if number == tables.main else "lines"), taken)
 
 
 # ---- columns ----
@@ -183,7 +192,8 @@ def _name_columns(made: Draft, found: Match, places: dict[int, DraftTable], keye
         taken = {other.name for other in made.tables}  # a column with a table's name would hide it in expressions
         rows = set(range(len(table.sheet.rows))) - (totals if table is made.main else set())
         for column in table.sheet.columns:
-            drafted = DraftColumn(table, _unique(_slug(column.label) or f"c{column.position + 1}", taken), column)
+            blank = "at" if column.label == SET else f"c{column.position + 1}"
+            drafted = DraftColumn(table, _unique(_slug(column.label.replace(SET, " ")) or blank, taken), column)
             path = fields.get((number, id(column)), "")
             field_ = kinds.get(path)
             if table.sets is not None and column is table.sets.word:
@@ -279,7 +289,7 @@ def _describe(drafted: DraftColumn, path: str, operation: Operation, rows: set[i
         keys["one_of"], remark = _codes(column, known)
         drafted.remark += remark
     if blank and path and not in_set:
-        drafted.remark += f"; {blank} of {len(rows)} are blank"
+        drafted.remark += f"; {blank} of {len(rows)} cells blank"
 
 
 def _where(column: Column) -> dict[str, Any]:

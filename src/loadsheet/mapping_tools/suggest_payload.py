@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from loadsheet.contract import DATE_SHAPES, Action, Field, Kind, Record, When
 from loadsheet.mapping_tools.columns import CHECK, MOMENTS
 from loadsheet.mapping_tools.drafts import FILL_IN, Draft, DraftColumn
-from loadsheet.mapping_tools.field_matching import code_of_event, is_needed, meaning, says_event
+from loadsheet.mapping_tools.field_targets import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.local_habits import habits_of
 from loadsheet.mapping_tools.payload_parts import (
     Line,
@@ -100,7 +100,10 @@ class _Filler:
             self._clocks[drafted] = clock
             return self._shifted(drafted, ""), f"{CHECK}: {clock.column.label} as its time"
         if field_.kind is Kind.NUMERIC and varies:
-            return f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: 3}}", ""
+            return (
+                f"{{expr: '$sum([r.{self._or_zero(drafted)} for r in {drafted.table.name}])', round: {2 if 'value' in meaning(field_) else 3}}}",
+                "",
+            )
         if field_.kind in DATE_SHAPES and varies and not drafted.nullable:
             which = "latest" if "late" in meaning(field_) else "earliest"
             return (
@@ -259,7 +262,8 @@ class _Filler:
 
     def _counts(self, field_: Field) -> bool:
         """Whether a field can be counted from the rows without a column."""
-        return field_.kind is Kind.NUMERIC and self._total(meaning(field_)) is not None
+        has_lines = any("[]" in path for path in self._draft.filled)
+        return field_.kind is Kind.NUMERIC and has_lines and self._total(meaning(field_)) is not None
 
     def _other_end(self, concepts: frozenset[str]) -> DraftColumn | None:
         """The column with the other end of the same window."""

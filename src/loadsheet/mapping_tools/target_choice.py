@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from loadsheet.contract import DATE_SHAPES, WRITES, Action, Operation
 from loadsheet.mapping_tools.column_sets import milestones
 from loadsheet.mapping_tools.columns import Column
-from loadsheet.mapping_tools.field_matching import Match, code_of_event, is_needed, match, meaning, says_event
+from loadsheet.mapping_tools.field_matching import Match, match
+from loadsheet.mapping_tools.field_targets import code_of_event, is_needed, meaning, says_event
 from loadsheet.mapping_tools.sheet_profiles import Sheet
 from loadsheet.mapping_tools.vocabulary import SIDES, reading_of, words_of
 from loadsheet.reading import fold
@@ -18,6 +19,8 @@ from loadsheet.reading import fold
 _EVENTS = 3  # milestones with dates in a tracking sheet
 _MANY = 8  # fields with a column in a sheet of whole records, not of changes
 _MISSING_MOST = 5.0  # points; many fields that a create needs can be computed
+_SOME = 6  # fields with a column in a sheet of whole records with places on both sides
+_WITH_LINES = 3  # fields of the record in a sheet that has packages as well
 _FEW = 4  # columns in a sheet of cancellations
 _PLACES = 3  # fields of addresses in a sheet of whole records
 _VERBS = {
@@ -94,7 +97,10 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
     operation, filled = found.operation, found.filled
     columns = sum(len(sheet.columns) for sheet in sheets)
     places = _of_places(found)
-    many = len(filled) >= _MANY or places >= _PLACES or any("[]" in path for path in filled)
+    of_record = sum("[]" not in path for path in filled)
+    has_lines = len(filled) > of_record >= _WITH_LINES
+    some = len(filled) >= _SOME and places >= _PLACES - 1
+    many = len(filled) >= _MANY or places >= _PLACES or has_lines or some
     if operation.action is Action.CREATE:
         yield (8.0, f"{len(filled)} fields have a column, {places} of them for addresses") if many else (-2.0, "")
     elif operation.action is Action.UPDATE:
@@ -109,6 +115,8 @@ def _of_action(found: Match, sheets: Sequence[Sheet]) -> Iterator[tuple[float, s
         moment = any(f.name in filled for f in fields if "status" in meaning(f) and f.kind in DATE_SHAPES)
         if code is not None and says_event(operation, filled) and moment:
             yield 3.0, "each row has an event and its time"
+        elif not moment and not events:
+            yield -4.0, ""
 
 
 def _of_places(found: Match) -> int:

@@ -4,7 +4,7 @@ Owns: order, spacing and comments of the file. Decides nothing.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def described(draft: Draft, text: str) -> dict[str, Any]:
             "table": table.name,
             "label": drafted.column.label,
             "name": drafted.name,
-            "used": drafted not in unused or _is_ruling(drafted, table),
+            "used": drafted in _in_use(table, unused),
             "fields": fields.get(drafted, []),
             "keys": drafted.keys,
             "is_key": "key" in drafted.keys,
@@ -195,12 +195,9 @@ def _table(table: DraftTable, draft: Draft, *, several: bool, alone: bool) -> st
 def _columns(draft: Draft) -> Iterator[str]:
     yield "# What the shipper sends. Comments give the evidence from this file."
     formats = _shared_formats(draft)
-    unused = set(draft.unused)
-    in_use = any(
-        drafted not in unused or _is_ruling(drafted, table) for table in draft.tables for drafted in table.columns
-    )
-    yield "columns:" if in_use else f"columns: {{}}   # {FILL_IN}: no heading is known"
+    yield "columns:"
     for table in draft.tables:
+        in_use = _in_use(table, set(draft.unused))
         pad = "  "
         if draft.is_joined:
             yield f"  {table.name}:"
@@ -208,10 +205,16 @@ def _columns(draft: Draft) -> Iterator[str]:
         width = max(len(drafted.name) for drafted in table.columns) + 1
         for drafted in table.columns:
             text = f"{pad}{f'{drafted.name}:':<{width}} {_column(drafted, formats)}"
-            if drafted in unused and not _is_ruling(drafted, table):
-                yield _commented(f"{pad}# {text.strip()}", f"fills no field; {drafted.remark}")
-            else:
+            if drafted in in_use:
                 yield _commented(text, drafted.remark)
+            else:
+                yield _commented(f"{pad}# {text.strip()}", f"fills no field; {drafted.remark}")
+
+
+def _in_use(table: DraftTable, unused: Collection[DraftColumn]) -> set[DraftColumn]:
+    """The columns that a mapping has to read: those that fill a field or that a rule needs, and at least one."""
+    found = {drafted for drafted in table.columns if drafted not in unused or _is_ruling(drafted, table)}
+    return found or set(table.columns[:1])
 
 
 def _is_ruling(drafted: DraftColumn, table: DraftTable) -> bool:
