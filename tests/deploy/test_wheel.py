@@ -28,6 +28,8 @@ def built(folder):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(SRC, source / "src" / "loadsheet", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("inbox_samples", "mappings"):
+        shutil.copytree(ROOT / name, source / name)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(source)
         patch.setenv("SOURCE_DATE_EPOCH", "1700000000")

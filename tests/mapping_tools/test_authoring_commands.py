@@ -400,6 +400,8 @@ def test_after_the_mapping_changed_or_went_a_value_is_explained_by_the_mapping_o
     told = [line.replace("mappings/acme-flat.yaml", "acme-flat.yaml") for line in before]
     assert done.stdout.splitlines()[:-1] == told
     shutil.rmtree(tmp_path / "later" / "mappings")
-    gone = loadsheet(tmp_path / "later", "show", "A-4501", "--field", "packages[0].package_type")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOADSHEET_MAPPINGS", str(tmp_path / "later" / "mappings"))
+        gone = loadsheet(tmp_path / "later", "show", "A-4501", "--field", "packages[0].package_type")
     assert gone.stdout.splitlines()[:-1] == told
     assert "there is no such folder" in gone.stdout

@@ -54,7 +54,7 @@ def test_the_page_tells_the_numbers_of_run_json(report):
     outcomes = dict(re.findall(r'data-choose="([^"]+)".*?class="number">([\d,]+)', html))
     assert {name: int(count.replace(",", "")) for name, count in outcomes.items()} == told["verdicts"]
     assert "Every row is accounted for: 16 read = " in html
-    assert "set aside" in html
+    assert "not read</span>" in html
     assert "1 of 3 orders" not in html
     assert "run.html" in told["reports"]
 

@@ -349,9 +349,10 @@ def _field_by_mapping(entry: Entry, field: str, drop: Drop, origin: LedgerOrigin
 
 
 def _with_mappings_of_run(ledger: Ledger, settings: Settings) -> Settings:
-    """The settings; if they name no folder of mappings, with the folder that the latest run used."""
+    """The settings; if they name no folder of mappings and there is none here, with the folder that the latest run used."""
     recorded = ledger.queries.mappings_folder()
-    if settings.mappings != Settings.model_fields["mappings"].default or not recorded:
+    is_default = settings.mappings == Settings.model_fields["mappings"].default
+    if not is_default or settings.mappings.is_dir() or not recorded:
         return settings
     folder, here = Path(recorded), Path.cwd()
     if folder == settings.mappings.absolute():
