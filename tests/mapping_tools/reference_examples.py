@@ -258,7 +258,7 @@ def _lines(item, mapping, fragment, *, several):
         if "extends" not in fragment:
             record = {name: value for name, value in record.items() if name in wanted}
         operation = f"{item.operation} " if len(mapping.operations) > 1 else ""
-        yield f"{operation}{as_json(record)}"
+        yield f"{operation}{_json(record)}"
         if item.instead:
             yield f"or {item.instead.operation}"
     for problem in item.problems:
@@ -270,16 +270,15 @@ def _lines(item, mapping, fragment, *, several):
         yield f"{problem.level}: {f'{place}: ' if place else ''}{problem.text}{hint}"
 
 
-def as_json(value, depth=0):
-    """A record as the pages write it: what fits stands on one line."""
+def _json(value, depth=0):
     line = json.dumps(value, ensure_ascii=False, default=float)
     if len(line) <= _WIDEST or not isinstance(value, dict | list) or not value:
         return line
     pad, end = "  " * (depth + 1), "  " * depth
     if isinstance(value, list):
-        inner = ",\n".join(pad + as_json(one, depth + 1) for one in value)
+        inner = ",\n".join(pad + _json(one, depth + 1) for one in value)
         return f"[\n{inner}\n{end}]"
-    inner = ",\n".join(f"{pad}{json.dumps(name)}: {as_json(one, depth + 1)}" for name, one in value.items())
+    inner = ",\n".join(f"{pad}{json.dumps(name)}: {_json(one, depth + 1)}" for name, one in value.items())
     return f"{{\n{inner}\n{end}}}"
 
 
@@ -300,7 +299,7 @@ def _consoles(example, folder):
             fragment = yaml_values(block.text)
         elif block.kind == "console":
             assert not isinstance(_loaded(fragment, folder), str)
-            found = session(block.text, folder)
+            found = _session(block.text, folder)
             if number == example.number:
                 return found
         else:
@@ -308,7 +307,7 @@ def _consoles(example, folder):
     raise AssertionError(example)
 
 
-def session(text, folder):
+def _session(text, folder):
     """The commands of a text, each with what it prints."""
     commands = [line for line in text.splitlines() if line.startswith(_PROMPT)]
     return "\n".join(line for command in commands for line in (command, *_printed(command, folder)))
@@ -410,7 +409,7 @@ def carried_out(text, folder):
     outcomes = []
     for block in parts_of(text):
         if isinstance(block, Block) and block.kind == "console":
-            outcomes.append(session(block.text, folder))
+            outcomes.append(_session(block.text, folder))
         elif isinstance(block, Block):
             path = folder / block.name
             path.parent.mkdir(parents=True, exist_ok=True)
