@@ -101,6 +101,14 @@ def test_a_heading_of_one_side_is_over_a_company_or_a_town_by_its_cells(tmp_path
     assert "CHECK" not in line_of(text, "delivery_company")
 
 
+def test_parts_of_two_addresses_are_marked(tmp_path):
+    sheet = "Order no;Order city;Customer street\n" + "".join(
+        f"A-{at};{city};Kade {at}\n" for at, city in enumerate(["Ulm", "Bonn", "Wien"])
+    )
+    text = suggested(tmp_path, sheet, "order.update")
+    assert "CHECK: it is the customer's, and other parts of the address are not" in line_of(text, "delivery_address1")
+
+
 def test_a_weak_guess_is_marked(tmp_path):
     text = suggested(tmp_path, orders("Wt zzyx", ["12,5", "7"]))
     assert re.search(r'total_weight: .*# CHECK: what is "zzyx" in the heading\?', text)

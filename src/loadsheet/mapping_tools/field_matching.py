@@ -18,6 +18,7 @@ from loadsheet.mapping_tools.vocabulary import SIDES, vocabulary
 
 _NEVER = frozenset({"other", "unused"})  # a heading with one of these has no field
 _NAMES = frozenset({"company", "contact", "city", "province", "location", "address"})
+_OF_ADDRESS = frozenset({"city", "postal", "country", "province", "address"})
 _PLACES = frozenset({"city", "location"})  # headings use the one for the other
 _MOMENT = frozenset({"moment"})
 _PROBABLY = {
@@ -332,6 +333,19 @@ def _assigned(columns: Sequence[tuple[int, Column]], targets: Sequence[Target]) 
         ]
         doubt = _doubt(column, targets[goal], columns) or _rival(rivals)
         found[targets[goal].path] = Filled(number, column, scores[place, goal], doubt)
+    return _with_one_address(found, {target.path: target for target in targets})
+
+
+def _with_one_address(found: dict[str, Filled], targets: Mapping[str, Target]) -> dict[str, Filled]:
+    """The same columns, with a doubt where those of one address are partly the customer's and partly not."""
+    for side in SIDES:
+        own = {
+            path: one for path, one in found.items() if targets[path].side == side and targets[path].what & _OF_ADDRESS
+        }
+        customers = {path: one for path, one in own.items() if "customer" in one.column.concepts}
+        if customers and len(customers) < len(own):
+            doubt = "it is the customer's, and other parts of the address are not"
+            found |= {path: one._replace(doubt=one.doubt or doubt) for path, one in customers.items()}
     return found
 
 

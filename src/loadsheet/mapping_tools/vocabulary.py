@@ -114,16 +114,21 @@ def vocabulary() -> Vocabulary:
     languages: dict[str, frozenset[str]] = {}
     for concept, by_language in data.values["concepts"].items():
         for language, words in by_language.items():
-            for word in words:
+            for word in words.split(", "):
                 phrase = " ".join(words_of(str(word)))
                 phrases[phrase] = phrases.get(phrase, frozenset()) | {concept}
                 languages[phrase] = languages.get(phrase, frozenset()) | {language}
     values: dict[str, tuple[str, ...]] = {}
     for meant, words in data.values["values"].items():
-        for word in words:
+        for word in words.split(", "):
             values[fold(str(word))] = (*values.get(fold(str(word)), ()), meant)
     return Vocabulary(
-        phrases, languages, values, data.values["habits"], data.values["countries"], frozenset(data.values["fillers"])
+        phrases,
+        languages,
+        values,
+        data.values["habits"],
+        data.values["countries"],
+        frozenset(data.values["fillers"].split(", ")),
     )
 
 
