@@ -1,0 +1,366 @@
+"""A labelled sheet: how its files are written, and what an expert says of each column.
+
+A column is one line: `heading | field | cells | more`.
+
+- `field` is a path of the interface without the positions of lists (`packages.weight`). `a/b` accepts both. `-` means that the column
+  fills no field. Other uses: `join` (the column joins two sheets), `kind` (record types) and `target` (the operation of the row).
+- `cells` says how the cells are made (see `_MAKERS`). The cells depend on the layout, the heading and the row, so every run makes the
+  same files.
+- `more` has words: `key` (the key of the record), `line` (one value for each row, not for each record), `type=T`, `unit=U`, `blank=N`
+  (percent), `dirt=VALUE@ROW`. The type follows from the cells and the field if it is not given. A unit is that of the cells; `cell` if the
+  cells have it; `?` if only the sender knows it.
+
+Labels were written before the first draft was read.
+"""
+
+import csv
+import io
+import random
+import zlib
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import groupby
+
+import openpyxl
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MEASURES = {"weight": "kg", "volume": "m3", "length": "cm", "width": "cm", "height": "cm"}
+BETWEEN = " / "  # between the rows of a heading
+
+
+@dataclass(frozen=True)
+class Col:
+    """One column of a sheet with its label."""
+
+    heading: str
+    fields: tuple[str, ...]
+    cells: str = ""
+    more: tuple[str, ...] = ()
+
+    def word(self, name):
+        """The value of a word `name=value`; empty if there is none."""
+        return next((word.partition("=")[2] for word in self.more if word.startswith(f"{name}=")), "")
+
+    @property
+    def is_key(self):
+        return "key" in self.more
+
+    @property
+    def is_line(self):
+        return "line" in self.more or self.fields[0].startswith(("packages", "additional_services"))
+
+    @property
+    def leaf(self):
+        return self.fields[0].rpartition(".")[2]
+
+    @property
+    def types(self):
+        """The accepted types; empty if any will do."""
+        if given := self.word("type"):
+            return tuple(given.split("/"))
+        kind = self.cells.partition(" ")[0]
+        if self.leaf in MEASURES:
+            return ("quantity", "decimal") if self.unit == MEASURES[self.leaf] else ("quantity",)
+        if kind in ("num", "int"):
+            return ("integer", "decimal") if self.leaf != "service_price" else ()
+        fixed = {"day": ("datetime", "date"), "clock": ("time",), "yes": ("yesno",), "country": ("country",)}
+        return fixed.get(kind, () if self.leaf in ("currency", "timezone") else ("text",))
+
+    @property
+    def unit(self):
+        return self.word("unit") or next((MEASURES[name] for name in MEASURES if name == self.leaf), "")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One table: its file, its sheet, its columns, and what surrounds them. `per` rows make a record. `raw` is the text of a file that is
+    written by hand; `first` is the number of its first data row and `rows` the number of its data rows.
+    """
+
+    file: str
+    columns: tuple[Col, ...]
+    rows: int = 24
+    per: int = 1
+    title: str = ""
+    above: tuple[tuple[str, ...], ...] = ()
+    units_row: tuple[str, ...] = ()
+    total: str = ""
+    footer: tuple[str, ...] = ()
+    fill_down: bool = False
+    encoding: str = "utf-8"
+    delimiter: str = ";"
+    lang: str = "en"
+    raw: str = ""
+    first: int = 2
+    unrelated: bool = False
+
+    @property
+    def data_rows(self):
+        """The numbers of the rows that belong to records."""
+        return range(self._first, self._first + self.rows)
+
+    @property
+    def _heads(self):
+        return 1 if self.raw else max(column.heading.count(BETWEEN) for column in self.columns) + 1
+
+    @property
+    def _first(self):
+        return self.first if self.raw else len(self.above) + self._heads + bool(self.units_row) + 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sheets that belong together, and what is right for them. `targets` is empty if `suggest` has to refuse the files (65). `group` has
+    the headings that group rows into records. `fill` and `codes` are what a person writes for `FILL IN`. `bad` records have cells that no
+    mapping can read.
+    """
+
+    name: str
+    targets: tuple[str, ...]
+    sheets: tuple[Sheet, ...]
+    group: tuple[str, ...] = ()
+    fill: dict = field(default_factory=dict)
+    codes: dict = field(default_factory=dict)
+    bad: int = 0
+    held_out: bool = False
+
+    @property
+    def files(self):
+        return list(dict.fromkeys(sheet.file for sheet in self.sheets))
+
+    def write(self, folder, *, backwards=False):
+        """Write the files; `backwards`: the sheets of each workbook in the opposite order. Returns their paths."""
+        paths = []
+        for file in self.files:
+            tables = [(sheet, self._cells(sheet)) for sheet in self.sheets if sheet.file == file]
+            path = folder / file
+            if file.endswith(".xlsx"):
+                _write_workbook(path, tables[::-1] if backwards else tables)
+            else:
+                sheet, cells = tables[0]
+                path.write_bytes((sheet.raw or _text(cells, sheet.delimiter)).encode(sheet.encoding))
+            paths.append(path)
+        return paths
+
+    def keys(self):
+        """The keys of the records, as texts; empty for files written by hand."""
+        sheet = self.sheets[0]
+        column = next((column for column in sheet.columns if column.is_key), None)
+        if column is None or sheet.raw:
+            return set()
+        return {str(self._cell(sheet, column, row)) for row in range(sheet.rows)} - {""}
+
+    def _cells(self, sheet):
+        if sheet.raw:
+            return []
+        width = len(sheet.columns)
+        lines = [[*line, *[""] * (width - len(line))] for line in sheet.above]
+        parts = [column.heading.split(BETWEEN) for column in sheet.columns]
+        for level in range(sheet._heads):
+            names = [part[level - sheet._heads] if len(part) >= sheet._heads - level else "" for part in parts]
+            if level < sheet._heads - 1:  # a merged cell has its text in the first column only
+                names = [
+                    "" if at and parts[at - 1][: level + 1] == parts[at][: level + 1] else name
+                    for at, name in enumerate(names)
+                ]
+            lines.append(names)
+        lines += [list(sheet.units_row)] if sheet.units_row else []
+        lines += [[self._shown(sheet, column, row) for column in sheet.columns] for row in range(sheet.rows)]
+        if sheet.total:
+            sums = ["9.999" if column.cells.startswith(("num", "int")) else "" for column in sheet.columns]
+            lines.append([sheet.total, *sums[1:]])
+        return lines + [[note, *[""] * (width - 1)] for note in sheet.footer]
+
+    def _shown(self, sheet, column, row):
+        if sheet.fill_down and row % sheet.per and not column.is_line:
+            return ""
+        return self._cell(sheet, column, row)
+
+    def _cell(self, sheet, column, row):
+        for word in column.more:
+            if word.startswith("dirt=") and word.endswith(f"@{row}"):
+                return word[5:].rpartition("@")[0].replace("_", " ")
+        number = row if column.is_line else row // sheet.per
+        rng = random.Random(f"{self.name}/{column.heading}/{number}")
+        if column.word("blank") and rng.random() * 100 < int(column.word("blank")):
+            return ""
+        kind, _, rest = column.cells.partition(" ")
+        return _MAKERS[kind](_Making(self.name, column, sheet.lang, number, rng), rest)
+
+
+# ---- cells ----
+
+
+@dataclass(frozen=True)
+class _Making:
+    """What a cell is made from: the layout's name, its column, the language, and the number of its record or row."""
+
+    layout: str
+    column: Col
+    lang: str
+    number: int
+    rng: random.Random
+
+    @property
+    def late(self):
+        """Hours after the pickup."""
+        name = self.column.fields[0]
+        side = 44 if any(word in name for word in ("deliver", "Deliver")) else 0
+        return side + (6 if "end" in name else 0)
+
+    @property
+    def site(self):
+        """The place of this row: city, postcode, street, province, company, country. The columns of one side agree."""
+        places = PLACES[self.lang]
+        side = self.column.word("side") or self.column.fields[0].partition("_")[0]
+        return places[zlib.crc32(f"{self.layout}/{side}/{self.number}".encode()) % len(places)]
+
+
+PLACES = {
+    "en": "Leeds,LS1 4DY,12 Kirkgate,Yorkshire,Harbour Foods Ltd,United Kingdom;Bristol,BS1 6QH,3 Quay Street,Avon,Avon Tools plc,United Kingdom;Cork,T12 X8P2,9 Grand Parade,Munster,Lee Paper Ltd,Ireland",
+    "us": "Boston,02110,25 Summer St,MA,Bay Hardware Inc,United States;Reno,89501,400 Court St,NV,Sierra Parts LLC,United States;Houston,77002,900 Main St,TX,Gulf Steel Inc,United States",
+    "de": "Dresden,01067,Prager Str. 1,Sachsen,Möbel Höffner GmbH,Deutschland;Köln,50667,Domkloster 4,NRW,Rhein Pumpen AG,Deutschland;Wien,1110,Simmeringer Hauptstr. 7,Wien,Donau Papier GmbH,Österreich",
+    "fr": "Lyon,69002,14 rue Mercière,Rhône,Papeterie du Rhône SA,France;Lille,59000,2 rue Faidherbe,Nord,Textiles du Nord SARL,France;Ajaccio,20000,8 cours Napoléon,Corse,Huiles Corse SARL,France",
+    "es": "Sevilla,41001,Calle Sierpes 10,Andalucía,Aceites del Sur SL,España;Bilbao,48001,Gran Vía 22,Vizcaya,Aceros Vascos SA,España;Lugo,27001,Rúa Nova 3,Galicia,Maderas Lugo SL,España",
+    "nl": "Groningen,9711 LM,Kade 8,Groningen,Noord Techniek BV,Nederland;Rotterdam,3011 AB,Blaak 31,Zuid-Holland,Maas Logistiek BV,Nederland;Gent,9000,Veldstraat 5,Oost-Vlaanderen,Leie Textiel NV,België",
+    "sv": "Malmö,211 22,Storgatan 4,Skåne,Öresund Verktyg AB,Sverige;Luleå,972 31,Kungsgatan 9,Norrbotten,Norr Trä AB,Sverige;Oslo,0150,Karl Johans gate 2,Oslo,Fjord Utstyr AS,Norge",
+    "it": "Milano,20121,Via Manzoni 5,MI,Meccanica Lombarda SpA,Italia;Bari,70121,Corso Cavour 8,BA,Oleificio Puglia Srl,Italia;Roma,00184,Via Nazionale 3,RM,Carta Romana Srl,Italia",
+    "pl": "Poznań,61-001,ul. Głogowska 14,wielkopolskie,Meble Warta Sp. z o.o.,Polska;Gdańsk,80-001,ul. Długa 3,pomorskie,Stocznia Parts SA,Polska;Łódź,90-001,ul. Piotrkowska 77,łódzkie,Tkaniny Łódź SA,Polska",
+    "pt": "Porto,4000-123,Rua das Flores 9,Porto,Cortiça do Norte Lda,Portugal;Faro,8000-076,Rua de Santo António 2,Algarve,Conservas Algarve SA,Portugal;Lisboa,1100-053,Rua Augusta 11,Lisboa,Papel Tejo Lda,Portugal",
+}  # fmt: skip
+PLACES = {lang: [place.split(",") for place in text.split(";")] for lang, text in PLACES.items()}
+_PLACE_OF = {"city": 0, "zip": 1, "street": 2, "province": 3, "company": 4}
+_ISO = {
+    "United Kingdom": "GB", "Ireland": "IE", "United States": "US", "Deutschland": "DE", "Österreich": "AT", "France": "FR", "España": "ES",
+    "Nederland": "NL", "België": "BE", "Sverige": "SE", "Norge": "NO", "Italia": "IT", "Polska": "PL", "Portugal": "PT",
+}  # fmt: skip
+_MARKS = {
+    "en": (",", "."),
+    "de": (".", ","),
+    "fr": ("\u202f", ","),
+    "ch": ("'", "."),
+    "plain": ("", "."),
+    "comma": ("", ","),
+}
+
+
+def number_text(value, places, marks):
+    """A number as a language writes it."""
+    group, decimal = _MARKS[marks]
+    return f"{value:,.{places}f}".replace(",", "G").replace(".", decimal).replace("G", group)
+
+
+def _num(making, rest):
+    low, high, places, marks, *unit = rest.split()
+    value = round(making.rng.uniform(float(low), float(high)), int(places))
+    if marks == "native":
+        return value
+    return " ".join(
+        [number_text(value, int(places), marks), *(making.rng.choice(unit[0].split(";")) for _ in unit[:1])]
+    )
+
+
+def _int(making, rest):
+    low, high, *native = rest.split()
+    value = making.rng.randint(int(low), int(high))
+    return value if native else str(value)
+
+
+def _day(making, rest):
+    """A date that rises with the records; the formats of a column alternate. `native` is a date cell of a workbook."""
+    hours = 24 * (making.number * 3 // 2 % 45) + making.rng.randint(6, 11) + making.late
+    moment = datetime(2026, 3, 2) + timedelta(hours=hours)
+    formats = rest.split(";")
+    chosen = formats[making.number % len(formats)]
+    if chosen == "native":
+        return moment
+    if chosen == "nativeday":
+        return moment.replace(hour=0)
+    return moment.strftime(chosen.replace("%b", MONTHS[moment.month - 1]))
+
+
+def _of(making, rest):
+    return making.rng.choice([word.strip() for word in rest.split(";")])
+
+
+_MAKERS = {
+    "seq": lambda making, rest: rest.format(471 + making.number),
+    "num": _num,
+    "int": _int,
+    "day": _day,
+    "clock": lambda making, rest: datetime(2026, 3, 2, making.rng.randint(6, 17), making.rng.choice((0, 30))).strftime(rest),
+    "of": _of,
+    "yes": lambda making, rest: making.rng.choice(rest.split("/")),
+    "same": lambda making, rest: rest,
+    "blank": lambda making, rest: "",
+    "rows": lambda making, rest: rest.split(";")[making.number % len(rest.split(";"))].strip(),
+    "country": lambda making, rest: _ISO[making.site[5]] if rest == "iso" else making.site[5],
+    "place": lambda making, rest: " ".join(making.site[_PLACE_OF[part]] for part in rest.split("+")),
+    "person": lambda making, rest: making.rng.choice(("A. Kern", "M. Rossi", "J. Smit", "P. Nowak", "L. Silva")),
+    "phone": lambda making, rest: f"+49 351 {making.rng.randint(10_000, 99_999)}",
+    "mail": lambda making, rest: f"{making.rng.choice(('dock', 'store', 'office'))}@example.org",
+}  # fmt: skip
+
+
+# ---- files ----
+
+
+def _text(cells, delimiter):
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(cells)
+    return out.getvalue()
+
+
+def _write_workbook(path, tables):
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for sheet, cells in tables:
+        page = book.create_sheet(sheet.title or "Sheet1")
+        for line in cells:
+            page.append([None if cell == "" else cell for cell in line])
+        for number, line in enumerate(cells[: sheet._heads - 1 + len(sheet.above)], 1):
+            if number > len(sheet.above):
+                _merge(page, number, line)
+    book.save(path)
+
+
+def _merge(page, number, line):
+    """Merge each filled cell of an upper heading row with the blank cells to its right."""
+    starts = [at for at, cell in enumerate(line) if cell != ""]
+    for start, end in zip(starts, [*starts[1:], len(line)], strict=True):
+        if end - start > 1:
+            page.merge_cells(start_row=number, end_row=number, start_column=start + 1, end_column=end)
+
+
+# ---- building ----
+
+
+def cols(text):
+    """Columns, one a line."""
+    found = []
+    for line in text.strip().splitlines():
+        heading, fields, *rest = (part.strip() for part in line.split("|"))
+        cells, more = (*rest, "", "")[:2]
+        found.append(Col(heading, tuple(fields.split("/")), cells, tuple(more.split())))
+    return tuple(found)
+
+
+def sheet(file, text, **more):
+    """A sheet from the text of its columns."""
+    return Sheet(file, cols(text), **more)
+
+
+def layout(name, targets, *sheets, **more):
+    """A layout. `targets` are the accepted operations, separated by blanks."""
+    return Layout(name, tuple(targets.split()), sheets, **more)
+
+
+def hidden(layouts):
+    """The layouts marked as held out."""
+    return [replace(one, held_out=True) for one in layouts]
+
+
+def repeated(columns):
+    """The folded headings that stand on several columns."""
+    names = sorted(column.heading.casefold() for column in columns)
+    return {name for name, same in groupby(names) if len(list(same)) > 1}
