@@ -21,6 +21,7 @@ class DraftedColumn:
     keys: dict
     marked: bool = False
     labels: tuple = ()
+    line: str = ""
     fills: dict = field(default_factory=dict)
 
 
@@ -66,7 +67,8 @@ class Draft:
             keys = _plain(spec)
             labels = [keys.get("label"), *(keys.get("aliases") or [])]
             shown = [str(label).replace("{set}", word) for label in labels if label for word in (words or [""])]
-            yield DraftedColumn(table, name.value, keys, self._marked(name, spec), tuple(dict.fromkeys(shown)))
+            line = self._lines[name.start_mark.line]
+            yield DraftedColumn(table, name.value, keys, self._marked(name, spec), tuple(dict.fromkeys(shown)), line)
 
     def _derivations(self):
         for name, inner in _pairs(_child(self._root, "derived")):

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 
 from command_in_process import loadsheet
 from process_memory import memory_mb
+from ruamel.yaml.error import YAMLError
 
 from .draft_reading import Draft, filled_in
 from .sheet_layouts import repeated
@@ -48,7 +49,7 @@ _BESIDE = {  # what may follow from a column besides its own field
     "item_name": {"packages.description"}, "description": {"packages.item_name"}, "status_code": {"status_name"},
     "status_name": {"status_code", "status_description"}, "status_description": {"status_name"}, "timezone": {"timeoffset"},
     "party_name": {"involved_parties.party_company"}, "party_company": {"involved_parties.party_name"},
-    "status_datetime": {"timeoffset", "current_location_datetime"}, "value": {"tender_references.value"},
+    "status_datetime": {"current_location_datetime"}, "value": {"tender_references.value"},
     "carrier_id": {"involved_carriers.carrier_company"}, "total_weight": _TOTALS, "total_volume": _TOTALS, "total_packages": _TOTALS,
 }  # fmt: skip
 _UNITS = {
@@ -73,6 +74,7 @@ class Score:
     exit_code: int
     refusal: bool = False
     columns: dict = field(default_factory=dict)
+    outliers: dict = field(default_factory=dict)
     target: str = ""
     target_right: bool = True
     key_right: bool = True
@@ -106,7 +108,12 @@ def score(layout, folder):
         _all_lost(found, layout)
         return found
     (folder / "draft.yaml").write_text(done.stdout, encoding="utf-8")
-    draft = Draft(done.stdout)
+    try:
+        draft = Draft(done.stdout)
+    except YAMLError as error:
+        found.error, found.lints = str(error)[-400:], False
+        _all_lost(found, layout)
+        return found
     _score_draft(found, layout, draft)
     _score_use(found, layout, folder, draft, paths)
     if len(layout.sheets) > 1:
@@ -148,6 +155,8 @@ def _score_draft(found, layout, draft):
                 f" ({position + 1})" if column.heading.casefold() in twice else ""
             )
             found.columns[name] = _verdict(column, own), {path: mark for one in own for path, mark in one.fills.items()}
+            if outlier := column.word("outlier").rpartition("@")[0]:
+                found.outliers[name] = any(_is_shown(one, outlier) for one in own)
     keys = [column.heading for column in layout.sheets[0].columns if column.is_key]
     field_ = "tender_id" if draft.target.startswith("tender") else "order_id"
     used = [label for one in draft.columns if field_ in one.fills for label in one.labels]
@@ -167,6 +176,11 @@ def _score_draft(found, layout, draft):
         for part in label.split(" / ")
     }
     found.data_in_heading = bool(parts & cells - {""})
+
+
+def _is_shown(drafted, outlier):
+    """Whether a drafted column shows an outlier or has a limit that refuses it."""
+    return bool({"min", "max"} & drafted.keys.keys()) or outlier.partition("_")[0] in drafted.line
 
 
 def _fold(text):
@@ -214,6 +228,8 @@ def _verdict(column, own):
         return MARKED if all(wrong.values()) else UNMARKED
     if not fills:
         return RIGHT if "-" in column.fields else MISSING
+    if not set(column.fields) & fills.keys():
+        return MARKED if all(fills.values()) else UNMARKED
     if all(_is_read_right(column, one) for one in own if one.fills):
         return RIGHT
     return MARKED if all(one.marked for one in own if one.fills) else UNMARKED
@@ -227,8 +243,9 @@ def _accepted(column):
         side, leaf = wanted.partition("_")[0], wanted.rpartition(".")[2]
         found |= {wanted} | _BESIDE.get(leaf, set())
         found |= {*_TOTALS, "packages.volume"} if leaf in _MEASURED else set()
+        found |= {"timeoffset"} if "datetime" in wanted or wanted == "createdon" else set()
         if wanted.endswith(("_startdatetime", "_enddatetime")):
-            found |= {f"{side}_startdatetime", f"{side}_enddatetime", "timeoffset"}
+            found |= {f"{side}_startdatetime", f"{side}_enddatetime"}
         if wanted in ("pickup_company", "delivery_company"):
             found |= {"involved_parties.party_company", "involved_parties.party_name"}
     return found
@@ -266,15 +283,20 @@ def _score_use(found, layout, folder, draft, paths):
         return
     records = json.loads(made.stdout)["records"]
     errors = [[problem for problem in record["problems"] if problem.get("level") == "error"] for record in records]
-    found.problems = sorted({f"{one.get('code')} {one.get('text')}" for several in errors for one in several})[:8]
-    wrong_keys = (
-        bool(layout.keys())
-        and found.key_right
-        and {record["key"].partition("/")[0] for record in records} != layout.keys()
-    )
+    found.problems = sorted({_problem(one) for several in errors for one in several})[:8]
+    keys = layout.keys()
+    made_keys = [record["key"] if record["key"] in keys else record["key"].partition("/")[0] for record in records]
+    several = draft.target == "order.status"  # events
+    wrong_keys = bool(keys) and (set(made_keys) != keys or (len(made_keys) > len(keys) and not several))
     found.rows_lost = len(set(layout.sheets[0].data_rows) - _main_rows(draft, layout, records))
     invalid = sum(bool(several) for several in errors)
-    found.translates = invalid <= layout.bad and not wrong_keys and not found.rows_lost and bool(records)
+    found.translates = (
+        invalid <= layout.bad + len(found.outliers) and not wrong_keys and not found.rows_lost and bool(records)
+    )
+
+
+def _problem(problem):
+    return " ".join(filter(None, (problem["code"], problem["where"].get("column"), problem["found"], problem["hint"])))
 
 
 def _main_rows(draft, layout, records):

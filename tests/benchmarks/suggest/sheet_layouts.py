@@ -1,13 +1,15 @@
 """A labelled sheet: how its files are written, and what an expert says of each column.
 
-A column is one line: `heading | field | cells | more`.
+A column is written as `heading | field | cells | more`.
 
 - `field` is a path of the interface without the positions of lists (`packages.weight`). `a/b` accepts both. `-` means that the column
   fills no field. Other uses: `join` (the column joins two sheets), `kind` (record types) and `target` (the operation of the row).
 - `cells` says how the cells are made (see `_MAKERS`). The cells depend on the layout, the heading and the row, so every run makes the
   same files.
-- `more` has words: `key` (the key of the record), `line` (one value for each row, not for each record), `type=T`, `unit=U`, `blank=N`
-  (percent), `dirt=VALUE@ROW`. The type follows from the cells and the field if it is not given. A unit is that of the cells; `cell` if the
+- `more` has words: `key` (the key of the record), `line` (one value for each row, not for each record), `always` (not blank in merged
+  rows), `set` (a milestone), `side=S` (another place), `with=W` (blank
+  together), `type=T`, `unit=U`, `blank=N` (percent), `dirt=VALUE@ROW` (`_` is a blank) and
+  `outlier=VALUE@ROW`, which the draft should show. The type follows from the cells and the field if it is not given. A unit is that of the cells; `cell` if the
   cells have it; `?` if only the sender knows it.
 
 Labels were written before the first draft was read.
@@ -63,7 +65,13 @@ class Col:
             return ("quantity", "decimal") if self.unit == MEASURES[self.leaf] else ("quantity",)
         if kind in ("num", "int"):
             return ("integer", "decimal") if self.leaf != "service_price" else ()
-        fixed = {"day": ("datetime", "date"), "clock": ("time",), "yes": ("yesno",), "country": ("country",)}
+        iso = self.cells == "country iso"
+        fixed = {
+            "day": ("datetime", "date"),
+            "clock": ("time",),
+            "yes": ("yesno",),
+            "country": ("country", "text")[: 1 + iso],
+        }
         return fixed.get(kind, () if self.leaf in ("currency", "timezone") else ("text",))
 
     @property
@@ -172,18 +180,20 @@ class Layout:
         return lines + [[note, *[""] * (width - 1)] for note in sheet.footer]
 
     def _shown(self, sheet, column, row):
-        if sheet.fill_down and row % sheet.per and not column.is_line:
+        if sheet.fill_down and row % sheet.per and not column.is_line and "always" not in column.more:
             return ""
         return self._cell(sheet, column, row)
 
     def _cell(self, sheet, column, row):
         for word in column.more:
-            if word.startswith("dirt=") and word.endswith(f"@{row}"):
-                return word[5:].rpartition("@")[0].replace("_", " ")
+            name, _, value = word.partition("=")
+            if name in ("dirt", "outlier") and value.endswith(f"@{row}"):
+                return value.rpartition("@")[0].replace("_", " ")
         number = row if column.is_line else row // sheet.per
-        rng = random.Random(f"{self.name}/{column.heading}/{number}")
-        if column.word("blank") and rng.random() * 100 < int(column.word("blank")):
+        blank = random.Random(f"{self.name}/{column.word('with') or column.heading}/{number}/blank").random()
+        if column.word("blank") and blank * 100 < int(column.word("blank")):
             return ""
+        rng = random.Random(f"{self.name}/{column.heading}/{number}")
         kind, _, rest = column.cells.partition(" ")
         return _MAKERS[kind](_Making(self.name, column, sheet.lang, number, rng), rest)
 
@@ -292,6 +302,7 @@ _MAKERS = {
     "of": _of,
     "yes": lambda making, rest: making.rng.choice(rest.split("/")),
     "same": lambda making, rest: rest,
+    "": lambda making, rest: "",
     "blank": lambda making, rest: "",
     "rows": lambda making, rest: rest.split(";")[making.number % len(rest.split(";"))].strip(),
     "country": lambda making, rest: _ISO[making.site[5]] if rest == "iso" else making.site[5],
@@ -336,9 +347,9 @@ def _merge(page, number, line):
 
 
 def cols(text):
-    """Columns, one a line."""
+    """Columns, one a line or several with `;;` between them."""
     found = []
-    for line in text.strip().splitlines():
+    for line in text.strip().replace(" ;; ", "\n").splitlines():
         heading, fields, *rest = (part.strip() for part in line.split("|"))
         cells, more = (*rest, "", "")[:2]
         found.append(Col(heading, tuple(fields.split("/")), cells, tuple(more.split())))

@@ -3,10 +3,12 @@
 from collections import Counter
 
 from .draft_scores import MARKED, MISSING, RIGHT, UNMARKED
+from .files_layouts import FILES
+from .held_out_layouts import HELD_OUT
 from .made_layouts import MADE
 from .orders_layouts import ORDERS
 
-LAYOUTS = [*MADE, *ORDERS]
+LAYOUTS = [*MADE, *ORDERS, *FILES, *HELD_OUT]
 
 
 def _share(part, whole):
@@ -38,6 +40,7 @@ def _totals(scores):
             f"{name} right %": _share(sum(getattr(found, f"{name}_right") for found in drafts), len(drafts))
             for name in ("target", "key", "group")
         },
+        "outliers shown %": _share(*_outliers(drafts)),
         "translate all rows %": _share(sum(found.translates for found in drafts), len(drafts)),
         "fill-ins a draft": round(sum(found.fill_ins for found in drafts) / max(1, len(drafts)), 1),
         "no draft": sum(bool(found.exit_code) for found in drafts),
@@ -47,6 +50,11 @@ def _totals(scores):
         "order matters": sum(not found.same_in_any_order for found in drafts),
         "forms not refused": sum(found.refusal and not found.target_right for found in scores),
     }
+
+
+def _outliers(drafts):
+    shown = [is_shown for found in drafts for is_shown in found.outliers.values()]
+    return sum(shown), len(shown)
 
 
 def table(scores):
