@@ -114,7 +114,7 @@ def score(layout, folder):
         found.error, found.lints = str(error)[-400:], False
         _all_lost(found, layout)
         return found
-    _score_draft(found, layout, draft)
+    score_draft(found, layout, draft)
     _score_use(found, layout, folder, draft, paths)
     if len(layout.sheets) > 1:
         other = folder / "backwards"
@@ -136,7 +136,7 @@ def _all_lost(found, layout):
 # ---- the draft against its labels ----
 
 
-def _score_draft(found, layout, draft):
+def score_draft(found, layout, draft):
     found.target = draft.target
     found.target_right = draft.target in layout.targets
     homes = {table: _home(draft, table, layout.sheets) for table in draft.tables}
