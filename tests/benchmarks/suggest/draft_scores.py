@@ -147,10 +147,7 @@ def score_draft(found, layout, draft):
         for position, column in enumerate(sheet.columns):
             if not column.heading:
                 continue
-            own = [
-                one for one in draft.columns
-                if homes.get(one.table) is sheet and _is_meant(one, column, position, sheet, twice)
-            ]  # fmt: skip
+            own = _read_by(column, position, sheet, [one for one in draft.columns if homes.get(one.table) is sheet])
             name = f"{sheet.title or sheet.file}: {column.heading}" + (
                 f" ({position + 1})" if column.heading.casefold() in twice else ""
             )
@@ -198,17 +195,18 @@ def _home(draft, table, sheets):
     return named[0] if named else best
 
 
-def _is_meant(drafted, column, position, sheet, twice):
-    """Whether a drafted column reads this column of the sheet. A place counts from 1; a heading that stands twice is the first, unless
-    the draft says the place.
+def _read_by(column, position, sheet, drafted):
+    """The drafted columns that read this column of the sheet. A place counts from 1. Of columns with the same heading, a draft reads the
+    first, unless it repeats the heading or reads sets of columns.
     """
-    place = drafted.keys.get("place")
-    if place:
-        return int(place) == position + 1
-    if _fold(column.heading) not in {_fold(label) for label in drafted.labels}:
-        return False
-    first = next(at for at, other in enumerate(sheet.columns) if _fold(other.heading) == _fold(column.heading))
-    return column.heading.casefold() not in twice or position == first or sheet.columns[first].fields == column.fields
+    placed = [one for one in drafted if one.keys.get("place") == str(position + 1)]
+    named = [one for one in drafted if not one.keys.get("place") and _fold(column.heading) in map(_fold, one.labels)]
+    before = sum(_fold(other.heading) == _fold(column.heading) for other in sheet.columns[:position])
+    if len(named) > 1 and column.heading.casefold() in repeated(sheet.columns):
+        named = named[before : before + 1]
+    elif before:
+        named = [one for one in named if one.in_sets]
+    return placed + named
 
 
 def _first_cells(layout, sheet):
