@@ -136,6 +136,28 @@ Date;12/03/2026;
 Please describe the goods in your own words;;
 Signature:;;
 """
+NO_HEADING = """\
+4711;Acme Ltd;Leeds;2026-03-02;12.5
+4712;Beta plc;Bristol;2026-03-03;7
+4713;Acme Ltd;Leeds;2026-03-04;9.25
+"""
+DISPO = """\
+Dispoliste Montag;;;;;;;;
+;;;;;;;;
+Tour;Auftr.-Nr.;Kunde;PLZ/Ort;;Abholung;Anlief.;Pal.;kg
+1;00471;Möbel Höffner GmbH;01067 Dresden;;24.03.26;25.03.26;4;1.240,5
+1;00472;Rhein Pumpen AG;50667 Köln;;24.03.26;25.03.26;2;612
+2;00473;Donau Papier GmbH;1110 Wien;;24.03.26;26.03.26;12;7.800
+2;00474;Rhein Pumpen AG;50667 Köln;;25.03.26;27.03.26;1;95,5
+3;00475;Möbel Höffner GmbH;01067 Dresden;;25.03.26;n. V.;3;801
+;;;;;;;;
+;Summe;;;;;;22;10.549
+Stand 23.03.26, Änderungen vorbehalten
+"""
+DISPO_COLUMNS = """
+Tour | - ;; Auftr.-Nr. | order_id | | key ;; Kunde | delivery_company ;; PLZ/Ort | delivery_pincode/delivery_city ;; | - ;; Abholung | pickup_startdatetime | day
+Anlief. | delivery_startdatetime/delivery_enddatetime | day ;; Pal. | packages.quantity/total_packages | int ;; kg | packages.weight/total_weight | num
+"""
 LETTER = """\
 Dear colleagues
 please find below the rules for orders in March.
@@ -147,6 +169,7 @@ Kind regards, the transport desk
 FILES = [
     layout("shop_join", NEW, sheet("orders.csv", SHOP_ORDERS, lang="sv", rows=20), sheet("packages.csv", SHOP_PACKAGES, rows=40, per=2, lang="sv")),
     layout("join_other_names", NEW, sheet("heads.csv", SHOP_ORDERS, lang="en", rows=20), sheet("pieces.csv", OTHER_NAMES, rows=40, per=2)),
+    layout("join_lost_zeros", NEW, sheet("orders.csv", SHOP_ORDERS, lang="nl", rows=20), sheet("packages.csv", SHOP_PACKAGES.replace("{:05}", "{}"), rows=40, per=2)),
     layout("book_of_sheets", NEW, sheet("booking.xlsx", BOOK_ORDERS, rows=14, title="Orders"), sheet("booking.xlsx", BOOK_LINES, rows=28, per=2, title="Packages"), sheet("booking.xlsx", PRICES, rows=4, title="Price list", unrelated=True)),
     layout("orders_and_products", NEW, sheet("bestellungen.csv", SALES, lang="de"), sheet("artikel.csv", PRODUCTS, lang="de", rows=5)),
     layout("shipments_and_sites", NEW, sheet("shipments.csv", SHIPMENTS, delimiter=","), sheet("sites.csv", SITES, rows=4, delimiter=",")),
@@ -160,6 +183,8 @@ FILES = [
     layout("events", "order.status", sheet("Sendungsstatus.csv", EVENTS, lang="de")),
     layout("tracking_sheet", "order.status", sheet("tracking week 12.xlsx", MILESTONES, rows=18, title="Open shipments")),
     layout("cancellations", "order.delete", sheet("cancelled orders.csv", CANCELS, delimiter=",")),
+    layout("dispatch_list", NEW + " order.update", sheet("Dispo Montag.csv", DISPO_COLUMNS, raw=DISPO, first=4, rows=5, lang="de", encoding="cp1252"), bad=1),
+    layout("no_heading", "", sheet("data.csv", "4711 | -", raw=NO_HEADING)),
     layout("request_form", "", sheet("form.csv", "Requested by | -", raw=FORM)),
     layout("letter", "", sheet("letter.csv", "Dear colleagues | -", raw=LETTER)),
     layout("empty_sheet", "", sheet("empty.xlsx", "| -", rows=0, title="Sheet1")),

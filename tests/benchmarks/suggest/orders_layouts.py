@@ -57,7 +57,7 @@ ERNAM | - | of MUELLERK;BATCH
 """
 WMS = """
 Wave | - | of W11;W12 ;; Pick ticket | order_references.value/- | seq PT{:07} ;; Order | order_id | seq SO-{:06} | key
-Ship-to name | delivery_company | place company ;; Ship-to addr 1 | delivery_address1 | place street ;; Ship-to city | delivery_city | place city
+| - ;; Ship-to name | delivery_company | place company ;; Ship-to addr 1 | delivery_address1 | place street ;; Ship-to city | delivery_city | place city
 Ship-to ST | delivery_province | place province ;; Ship-to ZIP | delivery_pincode | place zip ;; Carrier code | - | of UPSN;FDXG;RDWY
 Req ship dt | pickup_startdatetime | day %m/%d/%y ;; Req dlvy dt | delivery_startdatetime/delivery_enddatetime | day %m/%d/%y
 LPN | order_references.value/packages.description/- | seq 0037{:012} | line ;; Pkg type | packages.package_type | of PLT;plt;CTN;ctn
@@ -69,7 +69,7 @@ Zone | - | of A;B;FRZ
 MANIFEST = """
 Consignment | order_id | seq 4100{:06} | key ;; Date | pickup_startdatetime | day %d-%b-%y ;; Sender | pickup_company | place company
 Sender postcode | pickup_pincode | place zip ;; Receiver | delivery_company | place company ;; Receiver address | delivery_address1 | place street
-Receiver town | delivery_city | place city ;; Receiver postcode | delivery_pincode | place zip ;; Items | total_packages/packages.quantity | int 1 9
+Receiver town | delivery_city | place city ;; Receiver postcode | delivery_pincode | place zip ;; | - ;; Items | total_packages/packages.quantity | int 1 9
 Kilos | packages.weight/total_weight | num 1 900 1 plain ;; Service | - | of NDD;48H ;; Insured value GBP | goods_value | num 50 9000 2 plain
 Special instructions | packages.description/order_references.value/- | of tail lift;book in | blank=60
 """
@@ -89,7 +89,7 @@ Auftrag | order_id | seq {:05} | key ;; Ladedatum | pickup_startdatetime | day %
 Ladezeit | pickup_startdatetime | clock %H:%M ;; Lieferdatum | delivery_startdatetime/delivery_enddatetime | day %d.%m.%Y | type=date/datetime
 Lieferzeit bis | delivery_enddatetime/delivery_startdatetime | clock %H:%M ;; Empfänger | delivery_company | place company
 Straße | delivery_address1 | place street ;; LKZ | delivery_country | country iso ;; PLZ | delivery_pincode | place zip
-Ort | delivery_city | place city ;; Lademittel | packages.package_type | of EUP;KRT;DRM ;; Stück | packages.quantity/total_packages | int 1 33
+Ort | delivery_city | place city ;; | - ;; Lademittel | packages.package_type | of EUP;KRT;DRM ;; Stück | packages.quantity/total_packages | int 1 33
 Gewicht (t) | packages.weight/total_weight | num 0.1 24 3 de | unit=t ;; Lademeter | - | num 0.4 13 1 de
 Frachtzahler | involved_parties.party_company/involved_parties.party_name | of Muster AG;Probe KG ;; Kommission | order_references.value | seq K{:04}
 Tourhinweis intern | - | of Rampe 3;Tor 9 | blank=50
