@@ -221,6 +221,10 @@ def _verdict(column, own):
     for one in own:
         for path, marked in one.fills.items():
             fills[path] = fills.get(path, True) and marked
+    assumed = {
+        path for path, marked in fills.items() if marked and path.endswith("datetime")
+    }  # of a moment without a column
+    accepted |= assumed if set(column.fields) & fills.keys() else set()
     wrong = {path: marked for path, marked in fills.items() if path not in accepted}
     if wrong:
         return MARKED if all(wrong.values()) else UNMARKED
