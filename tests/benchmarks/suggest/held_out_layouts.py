@@ -4,7 +4,7 @@ from .orders_layouts import NEW
 from .sheet_layouts import hidden, layout, sheet
 
 JOBS = """
-Opdracht | order_id | seq TR-{:05} | key ;; Opdrachtgever | - | of Bakker BV;De Wit NV ;; Laadadres naam | pickup_company | place company
+Opdracht | order_id | seq TR-{:05} | key ;; Opdrachtgever | -/involved_parties.party_company | of Bakker BV;De Wit NV ;; Laadadres naam | pickup_company | place company
 Laadadres straat | pickup_address1 | place street ;; Laadadres pc | pickup_pincode | place zip ;; Laadadres plaats | pickup_city | place city
 Laden vanaf | pickup_startdatetime | day native ;; Laden tot | pickup_enddatetime | day native ;; Losadres naam | delivery_company | place company
 Losadres straat | delivery_address1 | place street ;; Losadres pc | delivery_pincode | place zip ;; Losadres plaats | delivery_city | place city

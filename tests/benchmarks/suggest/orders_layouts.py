@@ -6,7 +6,7 @@ NEW = "order.create order.upsert"
 
 RETAIL = """
 Type | - | of DEBIT;TRANSFER;CASH;PAYMENT ;; Days for shipping (real) | - | int 2 6 ;; Days for shipment (scheduled) | - | int 2 4
-Benefit per order | - | num -60 90 2 plain ;; Sales per customer | - | num 20 400 2 plain
+Benefit per order | - | num -60 90 2 plain ;; Sales per customer | goods_value/- | num 20 400 2 plain
 Delivery Status | - | of Advance shipping;Late delivery;Shipping on time ;; Late_delivery_risk | - | of 0;1 ;; Category Id | - | int 9 76
 Category Name | - | of Sporting Goods;Cleats;Men's Footwear ;; Customer City | - | of Caguas;San Jose;Los Angeles
 Customer Email | - | same XXXXXXXXX ;; Customer Fname | - | of Cally;Irene;Gillian ;; Customer Id | - | int 18000 21000
@@ -14,7 +14,7 @@ Customer Segment | - | of Consumer;Home Office;Corporate ;; Department Name | - 
 Longitude | - | num -120 -66 5 plain ;; Market | - | of Pacific Asia;Europe;LATAM ;; Order City | delivery_city | place city
 Order Country | delivery_country | country ;; order date (DateOrders) | createdon | day %m/%d/%Y %H:%M ;; Order Id | order_id | seq {:05} | key
 Order Item Discount | - | num 0 50 2 plain | line ;; Order Item Quantity | packages.quantity/total_packages | int 1 5
-Order Item Total | goods_value | num 20 400 2 plain | line ;; Order Region | - | of Southeast Asia;South Asia;Oceania
+Order Item Total | goods_value/- | num 20 400 2 plain | line ;; Order Region | - | of Southeast Asia;South Asia;Oceania
 Order State | delivery_province | place province ;; Order Zipcode | delivery_pincode | place zip | blank=10
 Product Name | packages.item_name/packages.description | of Smart watch;Perfect Fitness Rip Deck;Nike Cleat
 shipping date (DateOrders) | pickup_startdatetime | day %m/%d/%Y %H:%M ;; Shipping Mode | - | of Standard Class;First Class;Second Class
