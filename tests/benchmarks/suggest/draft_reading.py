@@ -68,6 +68,8 @@ class Draft:
     def _table(self, table, node):
         sets = (self.tables.get(table) or {}).get("sets") or {}
         words = [str(one) for one in (range(1, sets + 1) if isinstance(sets, int) else sets)]
+        if (self.tables.get(table) or {}).get("repeated"):
+            words = [""]  # the headings of the sets have no word of their own
         for name, spec in _pairs(node):
             keys = _plain(spec)
             labels = [keys.get("label"), *(keys.get("aliases") or [])]
