@@ -215,7 +215,7 @@ class _Making:
     def late(self):
         """Hours after the pickup."""
         name = self.column.fields[0]
-        side = 44 if any(word in name for word in ("deliver", "Deliver")) else 0
+        side = 50 if any(word in name for word in ("deliver", "Deliver")) else 0
         return side + (6 if "end" in name else 0)
 
     @property
