@@ -81,7 +81,9 @@ def parties(draft: Draft, record: Record) -> list[tuple[int, str]]:
         named = next((known for known in role.known if concept in vocabulary().read(known).concepts), "")
         found = _matched(own, record, frozenset({concept}), draft) if named else []
         if concept == "payer":  # a heading with only the payer concept has names
-            rest = [drafted for drafted in own if drafted.column.concepts == {"payer"}]
+            rest = [
+                drafted for drafted in own if drafted.column.concepts == {"payer"} and drafted.keys["type"] == "text"
+            ]
             name = next((field_ for field_ in record.fields if meaning(field_) == {"company"}), None)
             found += [(name, rest[0])] if rest and name is not None and named else []
         if not found:
