@@ -242,7 +242,7 @@ class _Compiler:
     def _used(self, conventions: Conventions) -> dict[Path, bytes]:
         """The files of the mapping, itself first, with their bytes."""
         file, specs, lookups = self._file, self._spec.lookups, conventions.lookups
-        paths = {name: file.owner(("lookups", name, "file")).parent / str(specs[name].file) for name in lookups}
+        paths = {name: file.owner(("lookups", name, "file")).parent / (specs[name].file or "") for name in lookups}
         own = [file.path, *([file.base] if file.base is not None else [])]
         days = {days.path: days.content for days in conventions.calendars.values() if days.path is not None}
         return {path: path.read_bytes() for path in own} | {paths[name]: lookups[name].content for name in paths} | days
