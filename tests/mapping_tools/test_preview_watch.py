@@ -82,6 +82,25 @@ def test_saves_of_code_tables_and_of_the_file_count_and_no_others(tmp_path):
         assert line().startswith("B-1\torder_id")
 
 
+def test_a_folder_of_mappings_that_is_replaced_is_watched_again(tmp_path):
+    """As when another branch is checked out. Each save is made once the one before was shown."""
+    folder, shown = tmp_path / "mappings", []
+    folder.mkdir()
+    saves = [folder.rmdir, folder.mkdir, (folder / "small.yaml").touch]
+
+    def show():
+        shown.append(folder.is_dir())
+        if len(shown) > len(saves):
+            raise KeyboardInterrupt
+        saves[len(shown) - 1]()
+
+    guard = threading.Timer(20, signal.raise_signal, [signal.SIGINT])
+    guard.start()
+    assert show_at_each_save(show, [], [folder]) == 0
+    guard.cancel()
+    assert shown == [True, False, True, True]
+
+
 class Terminal(io.StringIO):
     """A stdout that says it is a terminal."""
 
