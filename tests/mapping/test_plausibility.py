@@ -280,9 +280,23 @@ def test_a_postal_code_in_a_list_has_its_place_too(tmp_path):
     assert found == [("C319", "warning", "Site", "involved_carriers[1].pincode", "A")]
 
 
-def test_check_warns_of_postal_codes_from_a_code_table(tmp_path, capfd):
+EVENTS = """
+mapping: events
+version: 1
+target: order.status
+source: {files: "*.csv", locale: en_GB, timezone: Europe/Berlin, shared: true}
+columns: {no: {label: No}}
+payload: {order_id: {col: no}, status_code: {value: DEP}, status_datetime: {value: "2026-03-01T10:00:00"}}
+"""
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_check_warns_of_postal_codes_from_a_code_table(tmp_path, capfd, is_shared):
     (tmp_path / "mappings").mkdir()
-    (tmp_path / "mappings" / "sites.yaml").write_text(POSTCODES, encoding="utf-8")
+    text = POSTCODES.replace("locale: en_GB}", "locale: en_GB, shared: true}") if is_shared else POSTCODES
+    (tmp_path / "mappings" / "sites.yaml").write_text(text, encoding="utf-8")
+    if is_shared:
+        (tmp_path / "mappings" / "events.yaml").write_text(EVENTS, encoding="utf-8")
     (tmp_path / "mappings" / "sites.csv").write_text(SITES, encoding="utf-8")
     path = csv_of(tmp_path, "No,Site,Zip", "T1,A,01067", "T2,B,01067")
     assert invoke(["check", str(path), "--mappings", str(tmp_path / "mappings")]) == 0

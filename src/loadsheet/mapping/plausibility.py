@@ -219,8 +219,11 @@ _MOST_LOST = 2  # zeros, as in 00601 of Puerto Rico
 
 
 class _PostcodeField(NamedTuple):
-    """A field with a postal code: the path pattern of its record (`parties[]`; empty: the document), its name and that of its country."""
+    """A field with a postal code: what its tables and paths begin with (empty, or of several mappings that share a file the name of its own
+    and a slash), the path pattern of its record (`parties[]`; empty: the document), its name and that of its country.
+    """
 
+    own: str
     record: str
     name: str
     country: str
@@ -239,12 +242,15 @@ class PostcodeCheck:
         filled = {path for path, sources in lineage.items() if any(source[:2] in looked_up for source in sources)}
         found = []
         for path in lineage:
-            if (match := _POSTCODE.fullmatch(path)) is None:
+            part, slash, bare = path.rpartition(
+                "/"
+            )  # of several mappings that share a file, each path begins with the name of its own
+            if (match := _POSTCODE.fullmatch(bare)) is None:
                 continue
-            record, prefix = match[1] or "", match[2]
+            record, prefix, own = match[1] or "", match[2], part + slash
             country = f"{prefix}country"
-            if not filled.isdisjoint((path, f"{record}.{country}".lstrip("."))):
-                found.append(_PostcodeField(record, path.rpartition(".")[2], country))
+            if not filled.isdisjoint((path, own + f"{record}.{country}".lstrip("."))):
+                found.append(_PostcodeField(own, record, bare.rpartition(".")[2], country))
         return cls(tuple(found))
 
     def watch(
@@ -263,11 +269,13 @@ class PostcodeCheck:
     def _warnings(self, document: Document, lineage: Lineage, tables: Mapping[str, Table]) -> Iterator[Problem]:
         payload, seen = msgspec.json.decode(document.payload), set[str]()
         for field in self.fields:
+            if not document.rows[0].table.startswith(field.own):
+                continue
             for path, record in _records(payload, field.record):
                 code, country = str(record.get(field.name, "")), _country_code(str(record.get(field.country, "")))
                 digits, at = _DIGITS.get(country, 0), f"{path}.{field.name}".lstrip(".")
                 if at not in seen and code.isdecimal() and digits - _MOST_LOST <= len(code) < digits:
-                    where, found = _place(document, at, lineage, tables)
+                    where, found = _place(document, field.own + at, lineage, tables)
                     values = {"code": code, "country": country, "count": len(code), "digits": digits}
                     yield Problem("C319", where, found or code, values, _POSTCODE_HINT, "warning")
                 seen.add(at)
