@@ -17,7 +17,7 @@ from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, ingest, rout
 from loadsheet.ledger import State
 from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
-from loadsheet.mapping.documents import TableNotes
+from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, TableNotes
 from loadsheet.mapping.shared_files import part_reading
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
@@ -219,14 +219,21 @@ class CheckSink(FilesInPlace):
         self._sendable = 0
         tables, left_out = dict(drop.tables), self.result.left_out
         fates: Counter[State] = Counter()
+        looked_up: dict[tuple[str, int], Ignored] = {}  # what no row of another table uses at the end is left out
         for found in drop.documents():
-            if isinstance(found, Ignored):
-                table = tables[found.row.table]
-                left_out.add(found, table.file, table.sheet)
+            if isinstance(found, Ignored) and found.rule.startswith(LOOKUP_RULE):
+                looked_up[found.row.table, found.row.number] = found
+            elif isinstance(found, Ignored):
+                left_out.add(found, tables[found.row.table].file, tables[found.row.table].sheet)
             else:
+                for index in found.items.get(LOOKED_UP, ()):
+                    looked_up.pop((found.rows[index].table, found.rows[index].number), None)
                 fates[State.READY if found.usable else State.INVALID] += 1
                 self._sendable = fates[State.READY]
                 self.report(Checked(found, tables, part_reading(found.rows[0].table, drop.mapping)))
+        for unused in looked_up.values():
+            rule = f"{LOOKUP_RULE}not used by any row"
+            left_out.add(unused._replace(rule=rule), tables[unused.row.table].file, tables[unused.row.table].sheet)
         for name, notes in drop.translated.notes().items():
             left_out.note(tables[name], notes)
             for problem in notes.problems:
