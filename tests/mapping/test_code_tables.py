@@ -110,7 +110,7 @@ payload: {order_id: {col: order}, sender_id: {value: A}, receiver_id: {value: B}
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (", lookup_with: [land, mode]", "", "zones has 3 keys: the text of this column and 2 more (list their columns in lookup_with)"),
+        (", lookup_with: [land, mode]", "", "zones is searched by 3 values: this column and 2 more (list their columns in lookup_with)"),
         ("[land, mode]", "[land]", "zones has 3 keys"),
         ("[land, mode]", "[land, mood]", 'there is no other column "mood" here (did you mean mode?)'),
         ("[land, mode]", "[land, zip]", 'there is no other column "zip" here'),

@@ -562,7 +562,7 @@ def test_rows_of_several_tables_find_rows_of_one_file(tmp_path):
             "key: sku, range: {from: weight, to: weight, gaps: allow}}",
             "gaps is for the file of a code table",
         ),
-        ("key: sku}", "key: [sku, name]}", "product has 2 keys: the text of this column and 1 more"),
+        ("key: sku}", "key: [sku, name]}", "product is searched by 2 values: this column and 1 more"),
         (
             "products: {sheet: Products}",
             "products: {join: {to: orders, on: {sku: sku}}}",

@@ -110,7 +110,10 @@ def plan_column(spec: Column, index: int, conventions: Conventions, file: YamlFi
         file.refuse((*loc, "lookup"), message, "use a column of type text with lookup_with")
         return None
     if lookup is not None and spec.type == "text" and len(spec.lookup_with) != lookup.more_keys:
-        message = f"{spec.lookup} has {lookup.more_keys + 1} keys: the text of this column and {lookup.more_keys} more"
+        last = ", the last for the range" if lookup.searched is not None else ""
+        message = (
+            f"{spec.lookup} is searched by {lookup.more_keys + 1} values: this column and {lookup.more_keys} more{last}"
+        )
         file.refuse(
             (*loc, "lookup_with" if spec.lookup_with else "lookup"), message, "list their columns in lookup_with"
         )
