@@ -111,7 +111,7 @@ payload: {order_id: {col: order}, sender_id: {value: A}, receiver_id: {value: B}
     ("old", "new", "said"),
     [
         (", lookup_with: [land, mode]", "", "zones is searched by 3 values: this column and 2 more (list their columns in lookup_with)"),
-        ("[land, mode]", "[land]", "zones has 3 keys"),
+        ("[land, mode]", "[land]", "zones is searched by 3 values"),
         ("[land, mode]", "[land, mood]", 'there is no other column "mood" here (did you mean mode?)'),
         ("[land, mode]", "[land, zip]", 'there is no other column "zip" here'),
         ("Mode, one_of: {Road: ROAD, Air: AIR}", "Mode, type: integer", "mode is a number; a key of a code table is a text"),
