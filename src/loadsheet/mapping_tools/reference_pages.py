@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from pydantic_core import PydanticUndefined
 
-from loadsheet.contract import BY_NAME, EXPECTED, WRITES, Field
+from loadsheet.contract import BY_NAME, EXPECTED, WRITES, Field, When
 from loadsheet.mapping.schema import Column, ColumnType
 from loadsheet.mapping_tools.json_schema import Json, mapping_schema
 from loadsheet.mapping_tools.reference import FIELDS, PAGES, Block, Entry, entries, keys, page_source, parts_of
@@ -122,8 +122,16 @@ def fields_table(target: str) -> list[str]:
     if creation is not None and creation is not operation and creation.record is operation.record:
         required = [f"`{field.name}`" for field in operation.record.fields if field.is_required(creates=False)]
         return [f"It has the fields of `{creation.name}`. Required: {_either(required, 'and')}."]
-    rows = [_field_row(path, field, creates=operation.creates) for path, field in operation.record.walk()]
-    return ["| Field | Holds | Required | Meaning |", "|---|---|---|---|", *rows]
+    fields = list(operation.record.walk())
+    rows = [
+        _field_row(path, field, creates=operation.creates) for path, field in fields if field.when is not When.LISTED
+    ]
+    listed = [f"`{path}`" for path, field in fields if field.when is When.LISTED]
+    others = ["", f"{_ONLY_LISTED}: {', '.join(listed)}."] if listed else []
+    return ["| Field | Holds | Required | Meaning |", "|---|---|---|---|", *rows, *others]
+
+
+_ONLY_LISTED = "In listings only, unless the setting `assumptions.listing_only_fields` is `accept`"
 
 
 def _field_row(path: str, field: Field, *, creates: bool) -> str:
@@ -148,7 +156,8 @@ def fields_named(name: str) -> list[Json]:
 
 
 def _meaning(field: Field) -> str:
-    return f"{field.meaning}{_known(field)}. It holds {EXPECTED[field.kind]}."
+    text = f"{field.meaning}{_known(field)}. It holds {EXPECTED[field.kind]}."
+    return text if field.when is not When.LISTED else f"{text} {_ONLY_LISTED}."
 
 
 def shown_field(found: Json) -> str:
