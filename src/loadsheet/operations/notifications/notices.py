@@ -182,7 +182,9 @@ def _title(change: Change, outcome: RunOutcome) -> str:
         word = {"again": "still fails", "changed": "fails for another reason"}.get(change.kind, "a run failed")
         if change.kind == "opened" and condition.runs > 1:
             word = f"{condition.runs} runs failed"
-        verdict = outcome.summary.headline.text if outcome.summary else ""
+        verdict = (
+            outcome.summary.headline.text.partition(" (")[0] if outcome.summary else ""
+        )  # the details are in the body
         return f"{word}: {shorten(verdict)}" if verdict else f"{word} (exit code {condition.cause})"
     if change.name == UNKNOWN:
         return "no more unknown outcomes" if change.kind == "closed" else shorten(change.text)
