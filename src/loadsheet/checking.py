@@ -234,7 +234,7 @@ class CheckSink(FilesInPlace):
         for unused in looked_up.values():
             rule = f"{LOOKUP_RULE}not used by any row"
             left_out.add(unused._replace(rule=rule), tables[unused.row.table].file, tables[unused.row.table].sheet)
-        for name, notes in drop.translated.notes().items():
+        for name, notes in drop.notes().items():
             left_out.note(tables[name], notes)
             for problem in notes.problems:
                 self.report(problem)

@@ -108,7 +108,7 @@ class ForecastSink(FilesInPlace):
             states[WAITING if verdict.waits is Waits.PARENT else verdict.state.value] += 1
             for problem in (*document.problems, *([verdict.problem] if verdict.problem else [])):
                 causes.add(problem, document.key)
-        for notes in drop.translated.notes().values():
+        for notes in drop.notes().values():
             for problem in notes.problems:
                 causes.add(problem)
                 self.forecast.not_examined |= problem.code == NOT_EXAMINED

@@ -10,7 +10,8 @@ and `mapping test`, `diff` and `preview` keep the documents (`mapping_tools.comp
 Owns: the order of drops (parents before children), how a drop is opened, and the checks during translation. Uses no network.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple, Protocol
@@ -31,10 +32,11 @@ from loadsheet.inbox import Candidate, InboxFile
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping import Document, Ignored, Route, Routes, route
 from loadsheet.mapping import Mapping as CompiledMapping
+from loadsheet.mapping.documents import TableNotes
 from loadsheet.mapping.plausibility import DateRangeCheck, NotationCheck, PostcodeCheck
 from loadsheet.mapping.routing import broken_mappings
 from loadsheet.problems import FileRefused, LoadsheetError, Problem
-from loadsheet.reading import Table, open_tables
+from loadsheet.reading import Table, begins_like_totals, open_tables
 from loadsheet.settings import Settings
 
 
@@ -96,6 +98,7 @@ class ReadDrop:
     context: IngestContext
     translated: translation.OneProcess | translation.PartProcesses
     _notation_check: NotationCheck = field(init=False, default_factory=NotationCheck)
+    _totals_left_out: Counter[str] = field(init=False, default_factory=Counter)
 
     @property
     def mapping(self) -> CompiledMapping:
@@ -128,7 +131,25 @@ class ReadDrop:
                 self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
             )
             documents = date_check.watch(documents, mapping.lineage, self.tables)
-        return self.opened.with_fixed_entries(self._notation_check.watch(documents))
+        return self.opened.with_fixed_entries(self._notation_check.watch(self._noting_totals(documents)))
+
+    def notes(self) -> Mapping[str, TableNotes]:
+        """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping left it out."""
+        return {
+            name: notes._replace(problems=tuple(each for each in notes.problems if not self._is_left_out(name, each)))
+            for name, notes in self.translated.notes().items()
+        }
+
+    def _noting_totals(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+        self._totals_left_out.clear()
+        for found in documents:
+            if isinstance(found, Ignored) and found.rule.startswith(("totals:", "ignore_rows:")):
+                places = self.tables[found.row.table].columns.values()
+                self._totals_left_out[found.row.table] += begins_like_totals(found.row.cells[min(places, default=0)])
+            yield found
+
+    def _is_left_out(self, table: str, problem: Problem) -> bool:
+        return problem.code == "R242" and problem.values["count"] <= self._totals_left_out[table]
 
     def doubts(self) -> Sequence[Problem]:
         """The problems that concern all documents: columns read in the wrong notation. A fix workbook has none (see `error_share_max`)."""

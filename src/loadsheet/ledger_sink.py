@@ -191,7 +191,7 @@ def _items(drop: ReadDrop) -> Iterator[Document | Ignored | ReadTotals]:
     for file in drop.files:
         if not inbox.is_unchanged(file):
             raise FileRefused(Problem("A106", Where(file.name), file.name))
-    yield ReadTotals(drop.translated.rows(), drop.translated.notes(), drop.doubts())
+    yield ReadTotals(drop.translated.rows(), drop.notes(), drop.doubts())
 
 
 def _day(run: str) -> date:

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import pytest
 from workspace import SAMPLES
 
 from loadsheet.inbox import Candidate
@@ -27,3 +28,28 @@ def test_files_of_one_name_in_several_folders_are_all_checked(workspace):
 
 def test_a_file_that_is_gone_before_it_is_read_is_not_taken(tmp_path):
     assert FilesInPlace().claim(Candidate("gone.csv", tmp_path / "gone.csv")) is None
+
+
+TOTALS = """
+mapping: loads
+version: 1
+target: order.delete
+source: {files: "*.csv", locale: en_GB, tables: {rows: {RULE}}}
+columns: {order: {label: Order, required: true}, kg: {label: Kg, type: decimal}}
+payload: {order_id: {col: order}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "suspects"),
+    [
+        ("totals: {where: 'order == \"Total\"', sum: [kg]}", []),
+        ("ignore_rows: 'order == \"Total\"'", []),
+        ("ignore_rows: 'order == \"A1\"'", ["R242"]),
+    ],
+)
+def test_a_row_of_totals_that_a_rule_leaves_out_is_not_suspected_to_be_a_record(workspace, rule, suspects):
+    workspace.use({"loads": TOTALS.replace("RULE", rule)})
+    (workspace / "loads.csv").write_text("Order,Kg\nA1,2\nA2,3\nTotal,5\n", encoding="utf-8")
+    said = json.loads(workspace.command("check", "--json", "loads.csv").stdout)
+    assert [problem["code"] for problem in said["problems"]] == suspects

@@ -8,7 +8,7 @@ not part of it. `damage_checks` warns of values that a spreadsheet program chang
 file. `opening.read_tops` shows the first rows of a sample to the author of a mapping, in our own process. No network, no clock.
 """
 
-from loadsheet.reading.damage_checks import DamageChecks
+from loadsheet.reading.damage_checks import DamageChecks, begins_like_totals
 from loadsheet.reading.header import SUM_WORDS, fold
 from loadsheet.reading.sandbox import open_tables, start_fork_server
 from loadsheet.reading.tables import Layout, Native, NativeKind, Row, Table, Top, WantedColumn
@@ -23,6 +23,7 @@ __all__ = [
     "Table",
     "Top",
     "WantedColumn",
+    "begins_like_totals",
     "fold",
     "open_tables",
     "start_fork_server",

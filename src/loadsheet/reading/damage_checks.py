@@ -176,6 +176,11 @@ class _LostZeros(NamedTuple):
     pads_to: int
 
 
+def begins_like_totals(cell: str) -> bool:
+    """Whether a row with this text in its first column looks like a row of totals."""
+    return cell.strip(" :*.").casefold() in SUM_WORDS
+
+
 class DamageChecks:
     """Collects signs of damage in the rows of one table while they are read."""
 
@@ -262,7 +267,7 @@ class DamageChecks:
     def _note_sums(self, batch: Sequence[Row], columns: Sequence[Sequence[str]]) -> None:
         """Record rows whose first mapped column holds a word for a sum."""
         first = columns[self._places[0]] if self._places else ()
-        sums = {cell for cell in set(first) if cell.strip(" :*.").casefold() in SUM_WORDS}
+        sums = {cell for cell in set(first) if begins_like_totals(cell)}
         for row, cell in zip(batch, first, strict=True) if sums else ():
             if cell in sums:
                 self._sums.example = self._sums.example or cell.strip()
