@@ -131,7 +131,7 @@ class ReadDrop:
                 self.context.now, years_back=reading.dates_years_back, years_ahead=reading.dates_years_ahead
             )
             documents = date_check.watch(documents, mapping.lineage, self.tables)
-        return self.opened.with_fixed_entries(self._notation_check.watch(self._noting_totals(documents)))
+        return self.opened.with_fixed_entries(self._notation_check.watch(self._counting_totals(documents)))
 
     def notes(self) -> Mapping[str, TableNotes]:
         """The notes on each table, known after the last document. No row of totals is suspected if a rule of the mapping left it out."""
@@ -140,7 +140,7 @@ class ReadDrop:
             for name, notes in self.translated.notes().items()
         }
 
-    def _noting_totals(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
+    def _counting_totals(self, documents: Iterable[Document | Ignored]) -> Iterator[Document | Ignored]:
         self._totals_left_out.clear()
         for found in documents:
             if isinstance(found, Ignored) and found.rule.startswith(("totals:", "ignore_rows:")):
