@@ -161,6 +161,10 @@ def test_every_status_has_a_meaning_and_most_are_unknown():
 
 def test_the_documented_401_and_405_are_no_refusals():
     assert judged(CREATE, 401, UNAUTHORISED).kind is NOT_AUTHORISED
+    said = 'the exchange refused the token: status 401, "You are not authorised to access this resource."'
+    assert judged(CREATE, 401, UNAUTHORISED).reason == said, "the message without the shape around it"
+    assert judged(CREATE, 401, b'{"error": {"message": ""}}').reason.endswith(', "{"error": {"message": ""}}"')
+    assert judged(CREATE, 401, b'{"error": {"message": "no \\ud800"}}').reason.endswith('"no ?"')
     outcome = judged(CREATE, 405, UNKNOWN_METHOD)
     assert (outcome.kind, outcome.halts) == (NOT_SENT, True)
     assert "Unknown method" in outcome.reason

@@ -175,12 +175,23 @@ def classify(
     meaning = STATUSES.get(reply.status, _UNNAMED)
     reason = f"{meaning.reason}: status {reply.status}"
     if meaning is not _BUSY and reply.status != PROXY_LOGIN_REFUSED and reply.body:  # a proxy may repeat the password
-        reason += f', "{excerpt(reply.body)}"'
+        reason += f', "{excerpt(_message_of(reply.body))}"'
     asks = meaning is _BUSY or reply.status == _UNAVAILABLE
     wait_s = min(_retry_after(reply), wait_max_s) if asks else 0.0
     return Outcome(
         meaning.kind, reason, reply.status, wait_s=wait_s, halts=meaning.halts, duration_ms=reply.duration_ms
     )
+
+
+def _message_of(body: bytes) -> bytes:
+    """The message of an error in the shape of the interface; the whole body if it has another shape."""
+    try:
+        found = decode(body)
+    except UndocumentedAnswer:
+        return body
+    error = found.get("error") if isinstance(found, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return message.encode("utf-8", "replace") if isinstance(message, str) and message else body
 
 
 def _of_failure(failure: Failure, duration_ms: int) -> Outcome:
