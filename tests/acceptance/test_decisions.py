@@ -172,7 +172,7 @@ def test_what_stays_unknown_says_which_rule_was_not_met(doubt):
     assert "quiesce_s" in (house.reports()[0] / "run.json").read_text(encoding="utf-8"), "in the operator's"
     again = house.run(*where)
     assert again.returncode == 1
-    assert "1 unknown" in again.stdout, "every night names its doubts"
+    assert "1 with an unknown outcome" in again.stdout, "every night names its doubts"
 
 
 def test_resolve_shows_what_is_unknown_with_its_evidence(doubt):

@@ -65,7 +65,8 @@ def test_run_and_show_tell_what_is_missing_and_what_to_do(workspace, tmp_path):
         workspace.write_orders(3, first=1)
         done = workspace.run("--exchange", served.exchange.url)
     assert done.returncode == 1
-    assert f"1 x missing at exchange, first {order_id(2)}: ask the exchange who removed it" in done.stdout
+    assert "  1 missing at the exchange\n" in done.stdout
+    assert f"→ Look into: loadsheet show {order_id(2)}\n" in done.stdout
     shown = workspace.command("show", order_id(2))
     assert "listed   missing at exchange since run " in shown.stdout
     assert "ask the exchange who removed it" in shown.stdout
@@ -84,7 +85,7 @@ def version(home, count, *, first=1):
 
 
 def said(result):
-    return [line for line in result.reports.lines() if "missing from the new file" in line]
+    return [line.strip() for line in result.reports.lines() if "missing from the new file" in line]
 
 
 def missing_in_workbook(result):

@@ -153,6 +153,7 @@ def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
 _REASON_OF = {
     Verdict.INVALID: "shipper data",
     Verdict.HELD: "waiting",
+    Verdict.WAITING: "waiting",
     Verdict.REFUSED: "exchange refused",
     Verdict.UNKNOWN: "unknown outcome",
     Verdict.VALUE_DIFFERENCE: "exchange changed it",
@@ -160,7 +161,7 @@ _REASON_OF = {
     Verdict.STILL_LISTED: "exchange changed it",
     Verdict.LISTED_TWICE: "exchange changed it",
 }
-"""The reason of an exception until the analyst enters another one."""
+"""The reason of an exception until the analyst enters another one; that of all other outcomes is timing: the next run closes it."""
 
 
 class Amount(NamedTuple):
@@ -209,7 +210,7 @@ class WorkList:
         for exception, entry, remarks in self._with_remarks(open_ones):
             values = {name: remarks[name].value if name in remarks else "" for name in HEADS}
             values["status"] = values["status"] or OPEN
-            values["reason"] = values["reason"] or _REASON_OF[Verdict(exception.verdict)]
+            values["reason"] = values["reason"] or _REASON_OF.get(Verdict(exception.verdict), "timing")
             days, figures = self._ages.days(exception.opened_at), _figures(entry)
             bucket = bucket_of(days)
             reason = values["reason"] if values["reason"] in REASONS else NO_REASON
