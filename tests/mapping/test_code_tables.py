@@ -63,6 +63,16 @@ def test_m28_without_wildcards_a_star_is_a_star_and_each_key_must_agree(tmp_path
     assert codes(unknown) == ["C306"]
 
 
+def test_a_miss_in_a_table_of_wildcards_names_them_or_the_other_key(tmp_path):
+    rates = "zip,country,mode,zone,days\n5*,DE,*,West,1\n0*,DE,*,East,2\n"
+    other_country, no_zip = made(tmp_path, ["A", "FR", "Road", "50667"], ["B", "DE", "Road", "80331"], rates=rates)
+    assert [problem.hint for problem in other_country.problems] == [
+        "the table has no row for this value with FR and ROAD"
+    ]
+    (problem,) = no_zip.problems
+    assert problem.text == '"80331" is not in the list: 5*, 0*'
+
+
 def test_m28_a_miss_follows_the_rule(tmp_path):
     text = MAPPING.replace(", wildcards: true", ", missing: blank")
     (document,) = made(tmp_path, ["A", "DE", "Road", "7"], text=text)

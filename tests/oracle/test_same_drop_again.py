@@ -43,7 +43,9 @@ def test_samples_dropped_twice_send_nothing_the_second_time_and_need_as_much(nam
     }
     assert second["needs_someone"] == first["needs_someone"], said
     entries = second["entries"]
-    assert said[0].startswith(f"✗ {first['needs_someone']['entries']} of {sum(entries.values())} documents need attention"), said
+    assert said[0].startswith(
+        f"✗ {first['needs_someone']['entries']} of {sum(entries.values())} documents need attention"
+    ), said
 
 
 @pytest.mark.parametrize(

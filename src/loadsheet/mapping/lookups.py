@@ -124,7 +124,7 @@ class Lookup:
         if rows is not None and self.range is not None and keys[-1] not in (None, ""):
             value = self.range.comparable(keys[-1])
             return not_in(value, rows, self.name)
-        return CellProblem("C306", {"expected": some(self.keys)}, self._why_missing(text, others))
+        return CellProblem("C306", {"expected": some(self.keys or self._wildcards())}, self._why_missing(text, others))
 
     def _why_missing(self, text: str, others: Sequence[Any]) -> str:
         if others and self.knows(text):
@@ -134,10 +134,14 @@ class Lookup:
         return did_you_mean_value(text, self.keys)
 
     def knows(self, key: str) -> bool:
-        """Whether any row has this first key, written out."""
-        return folded(key, ignore_case=self.ignore_case) in {
-            folded(known, ignore_case=self.ignore_case) for known in self.keys
-        }
+        """Whether any row has this first key, written out or by its wildcard."""
+        plain = folded(key, ignore_case=self.ignore_case)
+        return any(keys[0] == plain[: form[0]] for form, rows in self.by_form for keys in rows if keys)
+
+    def _wildcards(self) -> list[str]:
+        """The first keys that end in a wildcard."""
+        found = (f"{keys[0]}*" for form, rows in self.by_form for keys in rows if keys and form[0] is not None)
+        return list(dict.fromkeys(found))
 
     @property
     def searched(self) -> Type | None:
