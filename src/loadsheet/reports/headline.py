@@ -23,7 +23,7 @@ from loadsheet.settings import Settings
 from loadsheet.settings.places import shown
 
 GOOD, NOTE, BAD, PLAIN = "good", "note", "bad", "plain"
-_MARKS = {GOOD: "✓", NOTE: "✗", BAD: "✗", PLAIN: "·"}
+_MARKS = {GOOD: "✓", NOTE: "✗", BAD: "✗", PLAIN: "·", "": "✗"}  # no tone: an internal error left no verdict
 _FILES_SHOWN, _PROBLEMS_SHOWN, _KEYS_SHOWN = 5, 5, 5
 _NAME_MAX = 44  # characters of a file's name on the terminal
 _VALUE_MAX = 30  # characters of an example
