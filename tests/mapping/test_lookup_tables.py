@@ -442,7 +442,7 @@ def test_keys_wildcards_and_a_range_choose_one_row(tmp_path, zone, service, weig
             "16",
             "C321 error: rates.csv has different values for UK, STD, 16 in its rows 6 (0 to 20), 7 (15 to 30)",
         ),
-        ("UK", "", 'C306 error: "UK" is not in the list: EU, UK (fill in what the ranges are searched for)'),
+        ("UK", "", 'C306 error: "UK" is not in the list: EU, UK (fill in the value that the range is searched for)'),
     ],
 )
 def test_a_value_in_no_range_or_in_two_is_a_problem_of_its_record(tmp_path, zone, weight, said):

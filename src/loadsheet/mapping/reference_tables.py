@@ -246,7 +246,7 @@ class ReferenceRows:
                     CellProblem(
                         "C306",
                         {"expected": some(self._known) or "no values"},
-                        "fill in what the ranges are searched for",
+                        "fill in the value that the range is searched for",
                     )
                 )
         if not held:

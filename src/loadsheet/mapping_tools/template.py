@@ -1,6 +1,6 @@
 """The workbook that a shipper fills in: headings, lists of choices, notes, an example and a guide, all from the mapping.
 
-Owns: the layout, and the fixed texts in English and German (`mapping.conversion` describes the columns). Text columns are formatted
+Owns: the layout, and the fixed texts in English and German (`mapping.column_guides` describes the columns). Text columns are formatted
 as text to keep leading zeros. Lists are on a hidden sheet, because a list inside a cell is limited to 255 characters. The example is
 on a separate sheet, so that it is never sent.
 """

@@ -175,17 +175,8 @@ def run_summary(outcome: RunOutcome) -> str:
 
 
 def _title(change: Change, outcome: RunOutcome) -> str:
-    condition = change.condition
     if change.name == RUN:
-        if change.kind == "closed":
-            return f"works again after {_count_of(condition.runs, 'failed run')}"
-        word = {"again": "still fails", "changed": "fails for another reason"}.get(change.kind, "a run failed")
-        if change.kind == "opened" and condition.runs > 1:
-            word = f"{condition.runs} runs failed"
-        verdict = (
-            outcome.summary.headline.text.partition(" (")[0] if outcome.summary else ""
-        )  # the details are in the body
-        return f"{word}: {shorten(verdict)}" if verdict else f"{word} (exit code {condition.cause})"
+        return _title_of_runs(change, outcome)
     if change.name == UNKNOWN:
         return "no more unknown outcomes" if change.kind == "closed" else shorten(change.text)
     if change.name.startswith(LATE):
@@ -195,6 +186,19 @@ def _title(change: Change, outcome: RunOutcome) -> str:
         what = change.name.removeprefix(WAITS)
         return f"{what} no longer waits" if change.kind == "closed" else f"{what} waits for its companion"
     return "a run did not happen"
+
+
+def _title_of_runs(change: Change, outcome: RunOutcome) -> str:
+    condition = change.condition
+    if change.kind == "closed":
+        return f"works again after {_count_of(condition.runs, 'failed run')}"
+    word = {"again": "still fails", "changed": "fails for another reason"}.get(change.kind, "a run failed")
+    if change.kind == "opened" and condition.runs > 1:
+        word = f"{condition.runs} runs failed"
+    if outcome.summary is None or not outcome.summary.headline.text:
+        return f"{word} (exit code {condition.cause})"
+    verdict, _, _ = outcome.summary.headline.text.partition(" (")  # the body has the details
+    return f"{word}: {shorten(verdict)}"
 
 
 def _line(change: Change) -> str:
