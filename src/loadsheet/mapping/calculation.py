@@ -179,93 +179,60 @@ def _at(day: datetime, time: timedelta, fold: Fold = "error") -> datetime:
 
 
 def _days(number: Decimal) -> timedelta:
-    """A duration of this many calendar days: the time on the clock stays the same. A fraction of a day is hours.
-
-    Example: order_date + $days(transit_days)
-    """
+    """A duration of this many calendar days: the time on the clock stays the same. A fraction of a day is hours."""
     whole = int(number)
     rest = _hours((number - whole) * 24)
     return Days(whole, rest) if whole else rest
 
 
 def _hours(number: Decimal) -> timedelta:
-    """A duration of this many hours.
-
-    Example: loaded_at + $hours(driving_hours)
-    """
+    """A duration of this many hours."""
     return timedelta(microseconds=int((number * 3_600_000_000).to_integral_value()))
 
 
 def _minutes(number: Decimal) -> timedelta:
-    """A duration of this many minutes.
-
-    Example: arrival + $minutes(45)
-    """
+    """A duration of this many minutes."""
     return _hours(number / 60)
 
 
 def _in_hours(span: timedelta) -> Decimal:
-    """A duration, or a time of day, as a number of hours.
-
-    Example: $in_hours(delivery - pickup)
-    """
+    """A duration, or a time of day, as a number of hours."""
     return Decimal(span // timedelta(microseconds=1)) / 3_600_000_000
 
 
 def _hours_between(first: datetime, last: datetime) -> Decimal:
-    """The hours from one moment to another; negative if the second is earlier.
-
-    Example: $hours_between(pickup, delivery)
-    """
+    """The hours from one moment to another; negative if the second is earlier."""
     return _in_hours(in_utc(last) - in_utc(first))
 
 
 def _days_between(first: datetime, last: datetime) -> Decimal:
-    """The calendar days from one date to another, whatever the times of day; negative if the second is earlier.
-
-    Example: $days_between(order_date, delivery)
-    """
+    """The calendar days from one date to another, whatever the times of day; negative if the second is earlier."""
     return Decimal((last.date() - first.date()).days)
 
 
 def _add_working_days(moment: datetime, count: Decimal, calendar: Calendar, fold: Fold = "error") -> datetime:
-    """The moment this many working days later (earlier, if negative), at the same time of day. 0 gives the moment itself, even on a day off.
-
-    Example: $add_working_days(order_date, 3, "DE")
-    """
+    """The moment this many working days later (earlier, if negative), at the same time of day. 0 gives the moment itself, even on a day off."""
     day = calendar.after(moment.date(), _whole(count, "a number of working days"))
     return _shown(datetime.combine(day, moment.time()), moment.tzinfo, fold) if day != moment.date() else moment
 
 
 def _working_days(first: datetime, last: datetime, calendar: Calendar) -> Decimal:
-    """The working days after the first date, up to and including the last; negative if the last is earlier.
-
-    Example: $working_days(order_date, delivery) <= 5
-    """
+    """The working days after the first date, up to and including the last; negative if the last is earlier."""
     return Decimal(calendar.between(first.date(), last.date()))
 
 
 def _is_working_day(moment: datetime, calendar: Calendar) -> bool:
-    """Whether the date is a working day.
-
-    Example: $is_working_day(pickup)
-    """
+    """Whether the date is a working day."""
     return calendar.is_working_day(moment.date())
 
 
 def _weekday(moment: datetime) -> Decimal:
-    """The day of the week as a number: 1 is Monday, 7 is Sunday.
-
-    Example: $weekday(pickup) == 5
-    """
+    """The day of the week as a number: 1 is Monday, 7 is Sunday."""
     return Decimal(moment.isoweekday())
 
 
 def _date(year: Decimal, month: Decimal, day: Decimal, zone: ZoneInfo) -> datetime:
-    """The date of a year, a month and a day, at midnight in the time zone of the file.
-
-    Example: $date(year, month, 1)
-    """
+    """The date of a year, a month and a day, at midnight in the time zone of the file."""
     numbers = [_whole(number, "a year, a month or a day") for number in (year, month, day)]
     try:
         return _midnight(date(*numbers), zone)
@@ -274,10 +241,7 @@ def _date(year: Decimal, month: Decimal, day: Decimal, zone: ZoneInfo) -> dateti
 
 
 def _date_of_week(year: Decimal, week: Decimal, weekday: Decimal = Decimal(1), *, zone: ZoneInfo) -> datetime:
-    """The date of a calendar week (ISO 8601) and a day in it (1, the Monday, unless given), at midnight in the time zone of the file.
-
-    Example: $date_of_week(year, week, 5)
-    """
+    """The date of a calendar week (ISO 8601) and a day in it (1, the Monday, unless given), at midnight in the time zone of the file."""
     numbers = [_whole(number, "a year, a week or a weekday") for number in (year, week, weekday)]
     try:
         return _midnight(date.fromisocalendar(*numbers), zone)
@@ -290,10 +254,7 @@ def _midnight(day: date, zone: ZoneInfo) -> datetime:
 
 
 def _format(moment: datetime, format_: str) -> str:
-    """A date or time as text, in the directives that `formats:` takes.
-
-    Example: order_id + "-" + $format(pickup, "%Y%m%d")
-    """
+    """A date or time as text, in the directives that `formats:` takes."""
     return moment.strftime(format_)
 
 
@@ -310,10 +271,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 
 
 def _replace(text: str, pattern: str, replacement: str) -> str:
-    r"""A text in which each match of a pattern (RE2) is replaced. In the replacement, \1 is the text of the first group.
-
-    Example: $replace(phone, r"[^0-9+]", "")
-    """
+    r"""A text in which each match of a pattern (RE2) is replaced. In the replacement, \1 is the text of the first group."""
     return replacer(pattern, replacement)(text)
 
 
@@ -323,10 +281,7 @@ def _check_replace(_text: None, pattern: str | None, replacement: str | None) ->
 
 
 def _matches(text: str, pattern: str) -> bool:
-    """Whether the whole text matches a pattern (RE2).
-
-    Example: $matches(article, r"[A-Z]{2}-[0-9]+")
-    """
+    """Whether the whole text matches a pattern (RE2)."""
     return matcher(pattern)(text) is not None
 
 
@@ -336,10 +291,7 @@ def _check_matches(_text: None, pattern: str | None) -> None:
 
 
 def _to_number(text: str) -> Decimal:
-    """The number that a text says, written like 1234.5. Any other text is an error.
-
-    Example: $to_number($replace(size, r"[^0-9]", ""))
-    """
+    """The number that a text says, written like 1234.5. Any other text is an error."""
     plain = text.strip()
     if _NUMBER.fullmatch(plain) is None:
         raise Incalculable(f'"{text}" is not a number such as 1234.5')
@@ -347,20 +299,14 @@ def _to_number(text: str) -> Decimal:
 
 
 def _pad_left(text: str, length: Decimal, letter: str = "0") -> str:
-    """A text with zeros (or another character) put before it, up to this length.
-
-    Example: "P" + $pad_left(line.to_str, 4)
-    """
+    """A text with zeros (or another character) put before it, up to this length."""
     if len(letter) != 1 or length > _LONGEST_PADDED:
         raise Incalculable(f"$pad_left takes one character, and a length of at most {_LONGEST_PADDED}")
     return text.rjust(_whole(length, "a length"), letter)
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    """The values of a list, each once, without blanks.
-
-    Example: $count($distinct([r.pallet for r in rows]))
-    """
+    """The values of a list, each once, without blanks."""
     return list(dict.fromkeys(value for value in values if value is not None))
 
 

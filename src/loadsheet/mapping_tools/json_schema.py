@@ -1,8 +1,8 @@
 """The JSON Schema of the mapping format (draft 2020-12), made from the models that read a mapping and from the contract.
 
-Owns: the combination of both into one schema for editors: keys, types and words of `mapping/schema.py`, and under
-`payload:` the fields of the record that `target` names. The texts and examples come from `reference.py`. The schema is as strict as possible. Checks across sections (does this column
-exist?) need `lint`.
+Owns: the combination of both into one schema for editors: keys, types and words of `mapping/schema.py`, and under `payload:` the fields of
+the record that `target` names. The texts and examples come from `reference.py`. The schema is as strict as possible. Checks across
+sections (does this column exist?) need `lint`.
 """
 
 from typing import Any
