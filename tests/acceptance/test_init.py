@@ -38,6 +38,16 @@ def test_an_exchange_is_written_into_the_settings_and_the_token_is_the_next_step
     assert "https://exchange.example" in shown.stdout
 
 
+def test_an_exchange_that_is_no_address_is_refused_before_a_file_is_written(tmp_path):
+    for wrong in ("not a url", "https://ada:secret@exchange.example"):
+        refused = loadsheet(tmp_path, "init", "new", "--exchange", wrong)
+        assert (refused.returncode, "Error: exchange: " in refused.stderr) == (2, True), refused.stderr
+        assert "secret" not in refused.stderr
+        assert not (tmp_path / "new").exists()
+    loadsheet(tmp_path, "init", "--exchange", 'https://exchange.example/a"b')
+    assert 'https://exchange.example/a"b' in loadsheet(tmp_path, "config", "--json").stdout.replace('\\"', '"')
+
+
 def test_a_mapping_is_drafted_from_a_sheet(tmp_path):
     row = "EX-{0},M. Ansah,Park Row {0},Leeds,LS1 5HD,GB,14/12/2026 09:00,16/12/2026 08:00,Lamp,{0}.5,{0}9.90\n"
     sheet = tmp_path / "our orders.csv"

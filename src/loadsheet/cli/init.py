@@ -3,6 +3,7 @@
 An existing file is never changed: it is kept, and the command says so.
 """
 
+import json
 import os
 import shlex
 import shutil
@@ -20,7 +21,8 @@ import click
 from loadsheet.cli.mapping import suggest
 from loadsheet.cli.output import counted, print_lines, say
 from loadsheet.cli.run import run
-from loadsheet.problems import FolderError
+from loadsheet.dispatch.client import checked_url
+from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED
 
 _STARTER = resources.files("loadsheet") / "starter"
@@ -61,7 +63,7 @@ def init(folder: Path, *, exchange: str | None, sheet: Path | None) -> None:
 
     Then `loadsheet run` works there at once. Existing files are kept.
     """
-    chosen = exchange or _asked()
+    chosen = _checked(exchange or _asked())
     for name in ("inbox", "outbox", "mappings"):
         _write(folder / name, lambda path: path.mkdir(parents=True, exist_ok=True))
     made = [_place(folder, one, chosen) for one in (_SETTINGS, _IGNORED, *(() if sheet else _EXAMPLE))]
@@ -80,6 +82,16 @@ def _asked() -> str:
     return answer
 
 
+def _checked(exchange: str) -> str:
+    """The exchange, if its address is a base URL."""
+    if exchange == EMBEDDED:
+        return exchange
+    try:
+        return checked_url(exchange, allow_insecure=True)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
+
+
 def _place(folder: Path, one: _Starter, exchange: str) -> str:
     """Write a file unless it exists; returns what happened as a line."""
     path = folder / one.place
@@ -87,7 +99,7 @@ def _place(folder: Path, one: _Starter, exchange: str) -> str:
         return f"  kept     {path}"
     text = (_STARTER / one.template).read_text(encoding="utf-8")
     if one is _SETTINGS:
-        text = text.replace(f'exchange = "{EMBEDDED}"', f'exchange = "{exchange}"')
+        text = text.replace(f'exchange = "{EMBEDDED}"', f"exchange = {json.dumps(exchange)}")
     if path.suffix == ".csv" and path.parent.name == "inbox":
         days = [f"{date.today() + timedelta(days=ahead):%d/%m/%Y}" for ahead in (1, 2)]  # noqa: DTZ011 (days as people count them)
         text = text.format(collect=f"{days[0]} 09:00", deliver=f"{days[1]} 10:00")

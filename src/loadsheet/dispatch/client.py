@@ -49,7 +49,7 @@ class Client:
     def __init__(
         self, base_url: str, token: str, settings: Settings, *, renew: Callable[[str], str | None] | None = None
     ) -> None:
-        self.base_url = _checked_url(base_url, allow_insecure=settings.dispatch.allow_insecure)
+        self.base_url = checked_url(base_url, allow_insecure=settings.dispatch.allow_insecure)
         self._mask = TokenMask()
         self._token = self._checked_token(token)
         self._renew = renew
@@ -247,7 +247,8 @@ class Client:
         return token
 
 
-def _checked_url(base_url: str, *, allow_insecure: bool) -> str:
+def checked_url(base_url: str, *, allow_insecure: bool) -> str:
+    """The base URL of an exchange without a slash at its end. Raises SettingsError."""
     try:
         parts = urlsplit(base_url)
         host, _ = parts.hostname, parts.port
