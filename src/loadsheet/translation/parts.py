@@ -331,9 +331,9 @@ class PartProcesses(MergedParts):
                 if kind != BATCH:
                     raise PartsLost("part {} failed: {}: {}".format(part + 1, *decode(body, tuple[str, str])))
                 yield unpack(body)
-        except EOFError as error:
+        except (EOFError, OSError) as error:  # OSError: it ended in the middle of a message
             raise PartsLost(f"the process of part {part + 1} ended early") from error
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise PartsLost(f"part {part + 1} sent invalid data: {error}") from error
 
 
