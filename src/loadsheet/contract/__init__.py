@@ -96,7 +96,7 @@ from loadsheet.contract.operations import (
     update_of,
 )
 from loadsheet.contract.overview import Moment, Overview, moment, offer, overview_of, shown
-from loadsheet.contract.records import Field, Record, When
+from loadsheet.contract.records import Field, Record, When, country_field
 from loadsheet.contract.validation import (
     Checker,
     body_checker,
@@ -148,6 +148,7 @@ __all__ = [
     "carrier_of",
     "checker",
     "components",
+    "country_field",
     "different_fields",
     "exactly",
     "example_answer",

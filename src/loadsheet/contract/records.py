@@ -129,6 +129,14 @@ def _sizes() -> tuple[Field, ...]:
     )
 
 
+_POSTCODE = "pincode"
+
+
+def country_field(postcode: str) -> str:
+    """The field with the country of the address whose postal code this field holds; empty if it holds none."""
+    return f"{postcode.removesuffix(_POSTCODE)}country" if postcode.endswith(_POSTCODE) else ""
+
+
 def _address() -> tuple[Field, ...]:
     return (
         _text("email", "Mail address"),

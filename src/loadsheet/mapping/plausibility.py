@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from loadsheet.contract import country_field
 from loadsheet.mapping.documents import Document, Ignored, Lineage, locate
 from loadsheet.mapping.notations import decimal_mark
 from loadsheet.mapping.plans import TablePlan
@@ -205,7 +206,6 @@ def _moved(day: date, years: int) -> str:
     return f"{year:04}-{day.month:02}-{day.day:02}"
 
 
-_POSTCODE = re.compile(r"(?:([^()]*)\.)?(\w*?)(?:pincode|postalcode)", re.IGNORECASE)
 _STEP = re.compile(r"(\w+)((?:\[[0-9]*\])?)\.?")
 _DIGITS = {
     **dict.fromkeys(["AU", "DK", "GE", "NO", "NZ", "PH", "ZA"], 4),
@@ -241,16 +241,12 @@ class PostcodeCheck:
         looked_up = {(table.name, column.name) for table in tables for column in table.columns if column.spec.lookup}
         filled = {path for path, sources in lineage.items() if any(source[:2] in looked_up for source in sources)}
         found = []
-        for path in lineage:
-            part, slash, bare = path.rpartition(
-                "/"
-            )  # of several mappings that share a file, each path begins with the name of its own
-            if (match := _POSTCODE.fullmatch(bare)) is None:
-                continue
-            record, prefix, own = match[1] or "", match[2], part + slash
-            country = f"{prefix}country"
-            if not filled.isdisjoint((path, own + f"{record}.{country}".lstrip("."))):
-                found.append(_PostcodeField(own, record, bare.rpartition(".")[2], country))
+        for path in (path for path in lineage if not path.startswith("(")):
+            part, slash, field = path.rpartition("/")  # the name of its mapping, if several share the file
+            record, _, name = field.rpartition(".")
+            country, own = country_field(name), part + slash
+            if country and not filled.isdisjoint((path, own + f"{record}.{country}".lstrip("."))):
+                found.append(_PostcodeField(own, record, name, country))
         return cls(tuple(found))
 
     def watch(
