@@ -92,8 +92,8 @@ def _wanted(targets: Sequence[Target], columns: Sequence[tuple[int, Column]]) ->
     columns are of packages alone, such as their length. Where there are packages, a total has to be called one.
     """
     totals = frozenset[str]().union(*(target.whole for target in targets if not target.in_list))
-    telling = [target for target in targets if target.in_list and (target.needed or _is_of_lines(target, totals))]
-    if not any(_score(column, target) >= _LEAST for _, column in columns for target in telling):
+    decisive = [target for target in targets if target.in_list and (target.needed or _is_of_lines(target, totals))]
+    if not any(_score(column, target) >= _LEAST for _, column in columns for target in decisive):
         return [target for target in targets if not target.in_list]
     return [
         replace(target, what=target.what | {"total"}) if "total" in target.whole and not target.in_list else target

@@ -38,7 +38,7 @@ def draft(sheets: Sequence[Sheet], target: str | None, folder: FolderValues | No
     split = [with_parts(sheet) for sheet in sheets]
     sheets = [sheet for sheet, _ in split]
     with_sets = [with_items(sheet) for sheet in sheets]
-    first, candidates = _most_telling([sheet for sheet, _ in with_sets])
+    first, candidates = _main_sheet([sheet for sheet, _ in with_sets])
     found = match([with_sets[first][0]], BY_NAME[target]) if target else candidates[0].match
     tables, key = _tables(sheets, found, first)
     choosing = chooser(sheets[tables.main], found.operation.subject)
@@ -118,7 +118,7 @@ def _why(operation: Operation, candidates: Sequence[Candidate], target: str | No
 # ---- tables and the key ----
 
 
-def _most_telling(sheets: Sequence[Sheet]) -> tuple[int, list[Candidate]]:
+def _main_sheet(sheets: Sequence[Sheet]) -> tuple[int, list[Candidate]]:
     """The number of the sheet that says most of the records, and its operations."""
     by_sheet = [ranked([sheet]) for sheet in sheets]
     first = max(range(len(sheets)), key=lambda number: (by_sheet[number][0].points, -number))
