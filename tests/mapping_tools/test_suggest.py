@@ -20,7 +20,7 @@ from loadsheet.mapping_tools.drafts import FILL_IN
 from loadsheet.mapping_tools.explain import pattern
 from loadsheet.mapping_tools.sheet_profiles import observe
 from loadsheet.mapping_tools.suggest import draft
-from loadsheet.mapping_tools.yaml_writer import write_draft
+from loadsheet.mapping_tools.yaml_writer import marks_in, write_draft
 from loadsheet.problems import FileRefused
 from loadsheet.settings import Settings
 
@@ -108,6 +108,8 @@ def test_a_draft_is_for_the_operation_of_its_file_and_lint_finds_marked_places_a
     lines, findings = text.splitlines(), lint(path, ASSUMED)
     assert [str(finding) for finding in findings if FILL_IN not in lines[finding.line - 1]] == []
     said = {number for number, line in enumerate(lines, 1) if "{const:" in line and FILL_IN in line}
+    heads = re.findall(r"^# (FILL IN|CHECK) marks \((\d+)\)", text, re.MULTILINE)
+    assert {mark: int(count) for mark, count in heads} == marks_in(text), "the head counts what the command says"
     # as long as a column is wrong, nothing is said of the payload
     assert "the meaning of the codes" in text or said <= {finding.line for finding in findings}
 

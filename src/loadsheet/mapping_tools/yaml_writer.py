@@ -75,7 +75,7 @@ def described(draft: Draft, text: str) -> dict[str, Any]:
 
 
 def _head(draft: Draft, body: list[str]) -> Iterator[str]:
-    marks = marks_in("\n".join(body))
+    marks = marks_in("\n".join([_target(draft), *body]))
     files = ", ".join(dict.fromkeys(table.sheet.path.name for table in draft.tables))
     yield f"# A draft from {files}, made by `loadsheet mapping suggest`. Review every line before you use it."
     yield f"# {FILL_IN} marks ({marks[FILL_IN]}): the draft does not load until they are filled in."
