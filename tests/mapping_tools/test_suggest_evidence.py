@@ -232,6 +232,7 @@ def test_what_the_mappings_of_the_folder_have_in_common_is_taken_over(tmp_path):
 
 NO_TABLES = {
     "a form": "Order no:;A-1\nConsignee:;Acme GmbH\nStreet:;Prager Str. 1\nCity:;Dresden\nCountry:;Deutschland\nWeight:;12\n",
+    "a form with two fields in a line": "Abholauftrag;;;\nName:;;Datum:;\n;;;\nGrund der Abholung;;;\nAbholadresse:;Ufer 3;;\nUnterschrift:;;;\n",
     "no headings": "\n".join(f"A-{number};{PLACES[number % 3]}" for number in range(6)) + "\n",
     "words without headings": "Acme;Dresden;Pump\nBeta;Ulm;Valve\nAcme;Ulm;Pump\n",
     "a letter": "Dear Sirs\nplease pick up three pallets tomorrow\nKind regards\n",
@@ -244,6 +245,11 @@ def test_a_sheet_without_a_table_is_refused(tmp_path, text):
     done = loadsheet(tmp_path, "mapping", "suggest", "sheet.csv")
     assert (done.returncode, done.stdout) == (65, "")
     assert "no row looks like headings above a table" in done.stderr
+
+
+def test_headings_with_colons_are_headings(tmp_path):
+    sheet = "Order no:;Delivery city:\nA-1;Ulm\nA-2;Bonn\nA-3;Kiel\nA-4;Ulm\nA-5;Bonn\n"
+    assert "delivery_city: {col: delivery_city}" in suggested(tmp_path, sheet, "order.update")
 
 
 def test_a_row_of_values_is_no_part_of_the_headings(tmp_path):

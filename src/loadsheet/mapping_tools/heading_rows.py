@@ -144,10 +144,15 @@ def _labels(lines: _Lines) -> tuple[str, ...]:
 def is_form(top: Top) -> bool:
     """Whether the rows are the fields of a form, a heading beside each value."""
     texts = [[cell.strip() for cell in cells if cell.strip()] for _, cells in top.rows]
-    if any(len(row) > 1 and all(_is_heading(text) and not reading_of(text).unknown for text in row) for row in texts):
+    if any(len(row) > 1 and all(map(_is_plain_heading, row)) for row in texts):
         return False  # a row of headings
     narrow = [row for row in texts if len(row) <= _WIDE]
     first = [row[0] for row in narrow if row]
     if len(first) < _FORM_ROWS or len(narrow) * 5 < len(texts) * 4 or len(set(first)) < len(first):
         return False
     return sum(_is_heading(text) or text.endswith(":") for text in first) * 5 > len(first) * 3
+
+
+def _is_plain_heading(text: str) -> bool:
+    """Whether a text is a heading of known words. One with a colon stands beside its value."""
+    return _is_heading(text) and not reading_of(text).unknown and not text.endswith(":")
