@@ -2,7 +2,8 @@
 
 40 columns of orders joined with 15 of packages, three packages an order; rows in the order of their keys, and shuffled. Every line
 is a process of its own, measured by the operating system with all its children. loadsheet's payloads are compared with the
-hand-written loop's, all of them. Compare the ratios, not the absolute figures of one machine.
+hand-written loop's, all of them. At the end, dirty files beside clean ones: every twentieth row has a problem, and dates come in five
+styles. Compare the ratios, not the absolute figures of one machine.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -79,6 +81,57 @@ def write(folder, count, shuffled):
             csv.writer(file).writerows([head, *rows])
 
 
+DATE_STYLES = ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%d-%b-%y %H:%M", "%Y%m%d %H:%M"]
+DIRTY_EVERY = 20  # a row in so many has a problem
+DIRTY_CELLS = {"Value": "1.2.3", "Currency": "EURO", "Mode": "Raod", "Dedicated": "maybe", "Delivery country": "Deutschlnd"}
+DIRTY_PACKAGE_CELLS = {"Kind": "PALETTE", "Weight": "12 stone", "Volume": "-", "Quantity": "2 1/2"}
+
+
+def write_dirty(folder):
+    """The files of `folder` made dirty in `folder/dirty`, with a mapping that takes all five date styles; returns both paths."""
+    target = folder / "dirty"
+    (target / "mappings").mkdir(parents=True)
+    mapping = (WIDE / "bench-wide.yaml").read_text(encoding="utf-8")
+    (target / "mappings" / "bench-wide.yaml").write_text(
+        mapping.replace('dates: ["%Y-%m-%d %H:%M"]', f"dates: {json.dumps(DATE_STYLES)}"), encoding="utf-8"
+    )
+    for name, wrong in (("orders", DIRTY_CELLS), ("packages", DIRTY_PACKAGE_CELLS)):
+        with (folder / f"{name}.csv").open(newline="", encoding="utf-8") as source:
+            rows = list(csv.DictReader(source))
+        for number, row in enumerate(rows):
+            for heading in ("Ready from", "Ready until", "Deliver from", "Deliver until"):
+                if heading in row:
+                    moment = datetime.strptime(row[heading], DATE_STYLES[0])
+                    row[heading] = moment.strftime(DATE_STYLES[number % len(DATE_STYLES)])
+            if number % DIRTY_EVERY == 0:
+                heading = list(wrong)[number // DIRTY_EVERY % len(wrong)]
+                row[heading] = wrong[heading]
+        with (target / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    return target, target / "mappings"
+
+
+def compare_dirty(count):
+    """Measure `check` on clean and on dirty files; prints a line each."""
+    folder = Path(tempfile.mkdtemp(prefix="loadsheet-bench-"))
+    try:
+        write(folder, count, shuffled=False)
+        dirty, mappings = write_dirty(folder)
+        print(f"\n{count:,} orders, `loadsheet check`")
+        check = [sys.executable, "-m", "loadsheet", "check", "--mappings"]
+        clean_cpu = 0.0
+        for title, place, read_by in (("clean", folder, WIDE), ("dirty", dirty, mappings)):
+            command = [*check, str(read_by), str(place / "orders.csv"), str(place / "packages.csv")]
+            cpu, peak = measured(command, folder / "said", status=int(title == "dirty"))
+            clean_cpu = clean_cpu or cpu
+            ratio = f"{cpu / clean_cpu:.2f} of the clean files' CPU (aim: at most 1.5)" if title == "dirty" else ""
+            print(f"{title:30}{cpu / count * 1e6:12.0f}{peak:10.0f}  {ratio}", flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def commands(folder, *, shuffled):
     """Who takes part: name, what is said of it, and its command; the output goes to OUT."""
     script = [sys.executable, "-m", "tests.benchmarks.translation_scripts"]
@@ -105,15 +158,15 @@ def commands(folder, *, shuffled):
         yield "miller", "Miller, which only joins", [miller, *words]
 
 
-def measured(command, out):
-    """CPU seconds of a command with all its children, and the largest of them in MB."""
+def measured(command, out, *, status=0):
+    """CPU seconds of a command with all its children, and the largest of them in MB. It must end with `status`."""
     with out.open("wb") as target:
         child = subprocess.Popen(command, stdout=target, stderr=subprocess.PIPE)
         said = child.stderr.read()
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+        _, ended, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(ended)
         child.stderr.close()
-    assert child.returncode == 0, said.decode()
+    assert child.returncode == status, said.decode()
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
@@ -158,6 +211,7 @@ def main():
     print(f"{'':30}{'us CPU/order':>12}{'peak MB':>10}")
     for rows in given.rows or ["sorted", "shuffled"]:
         compare(given.orders, shuffled=rows == "shuffled")
+    compare_dirty(given.orders)
 
 
 if __name__ == "__main__":

@@ -239,11 +239,13 @@ def main():
     parser.add_argument("--server", choices=list(SERVERS), action="append")
     parser.add_argument("--no-plain", action="store_true")
     parser.add_argument("--one", nargs=5, metavar=("FOLDER", "URL", "CONNECTIONS", "WINDOW", "ORDERS"))
+    parser.add_argument("--no-alone", action="store_true", help="with --one: do not measure reading alone first")
     given = parser.parse_args()
     if given.one:
         folder, url, connections, window, count = given.one
         settings = settings_for(Path(folder), int(connections), int(window), url)
-        print(json.dumps(measure(settings, int(count), alone=SERVERS["exchange"][1] == int(connections))))
+        alone = SERVERS["exchange"][1] == int(connections) and not given.no_alone
+        print(json.dumps(measure(settings, int(count), alone=alone)))
         return
     print(f"{given.orders} orders with 3 packages each (two CSV files)\n")
     print(f"{'':34}{'wall s':>9}{'CPU us/order':>15}{'orders/s':>11}")
