@@ -22,6 +22,7 @@ from loadsheet.mapping.shared_files import part_reading
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
 from loadsheet.reading import Table
+from loadsheet.reading.tables import NOT_READ
 from loadsheet.settings import Settings
 
 _SHOWN = 3  # rows for each rule
@@ -114,7 +115,7 @@ def _table_notes(table: dict[str, Any]) -> Iterator[str]:
     if blank := table["blank_rows"]:
         yield f"{blank:,} blank row{'' if blank == 1 else 's'} skipped"
     for name, text in table["found"].items():
-        if name.startswith("hidden") or "ignored" in text:
+        if name.startswith("hidden") or name == NOT_READ or "ignored" in text:
             yield f"{name}: {text}"
 
 

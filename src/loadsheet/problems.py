@@ -128,6 +128,7 @@ CATALOGUE: dict[str, Kind] = {
         "Cell or row twice", "{what} appears in the sheet {sheet} more than once; it is not clear which one counts"
     ),
     "R241": Kind("Possibly misspelled heading", 'column "{heading}" ({cell}) is not used. Did you mean "{meant}"?'),
+    "R245": Kind("Sheet not read", "the mapping does not read other sheets with the same columns: {sheets}"),
     "R242": Kind("Possible row of totals", 'a row begins with "{found}", like a row of totals ({rows})'),
     "R243": Kind("Repeated heading", 'the heading "{label}" is expected {expected}; it is in the columns {columns}'),
     "R244": Kind(
@@ -168,10 +169,7 @@ CATALOGUE: dict[str, Kind] = {
     "G406": Kind("Check failed", "{say}"),
     "G407": Kind("Calculation failed", "{target} cannot be calculated: {reason}"),
     "G408": Kind("Total does not agree", '{column} says "{found}", but the rows above add up to {sum}'),
-    "G409": Kind(
-        "Totals missing",
-        "there is no row with the totals; the end of the file may be cut off",
-    ),
+    "G409": Kind("Totals missing", "there is no row with the totals; the end of the file may be cut off"),
     # the contract's check of a finished record
     "K501": Kind("Not as the interface requires", "{path} {text}"),
     "K502": Kind("Value outside the named ones", '{path} is "{found}"; the interface names {expected}'),

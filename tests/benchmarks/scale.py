@@ -42,7 +42,10 @@ def measure(count):
 
 def table(rows):
     """The rows as Markdown."""
-    lines = ["| Orders | Rows | Minutes | CPU an order, µs | Peak memory, MB | Ledger, KB an order |", "|---:|---:|---:|---:|---:|---:|"]
+    lines = [
+        "| Orders | Rows | Minutes | CPU an order, µs | Peak memory, MB | Ledger, KB an order |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
     for count, (wall, cpu, peak, state) in rows.items():
         lines.append(f"| {count:,} | {count * 4:,} | {wall / 60:.1f} | {cpu:.0f} | {peak:.0f} | {state / 1000:.2f} |")
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
@@ -64,7 +67,10 @@ def main():
     rows = {}
     for count in given.orders:
         rows[count] = measure(count)
-        print(f"{count:>10,} orders {rows[count][0]:9.1f} s {rows[count][1]:7.0f} us/order {rows[count][2]:6.0f} MB {rows[count][3]:7.0f} B/order", flush=True)
+        print(
+            f"{count:>10,} orders {rows[count][0]:9.1f} s {rows[count][1]:7.0f} us/order {rows[count][2]:6.0f} MB {rows[count][3]:7.0f} B/order",
+            flush=True,
+        )
     if given.write:
         before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
         PAGE.write_text(before + BEGIN + table(rows) + END + rest.partition(END)[2], encoding="utf-8")

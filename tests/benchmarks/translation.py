@@ -83,7 +83,13 @@ def write(folder, count, shuffled):
 
 DATE_STYLES = ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%d-%b-%y %H:%M", "%Y%m%d %H:%M"]
 DIRTY_EVERY = 20  # a row in so many has a problem
-DIRTY_CELLS = {"Value": "1.2.3", "Currency": "EURO", "Mode": "Raod", "Dedicated": "maybe", "Delivery country": "Deutschlnd"}
+DIRTY_CELLS = {
+    "Value": "1.2.3",
+    "Currency": "EURO",
+    "Mode": "Raod",
+    "Dedicated": "maybe",
+    "Delivery country": "Deutschlnd",
+}
 DIRTY_PACKAGE_CELLS = {"Kind": "PALETTE", "Weight": "12 stone", "Volume": "-", "Quantity": "2 1/2"}
 
 

@@ -193,7 +193,7 @@ class Table:
 
     `name` is the table's name in the mapping; `file` is the original file name; `sheet` is empty for text files; `columns` maps
     the mapping's column names to positions in `header`; `found` describes for the reports how the file was read: encoding,
-    delimiter, header row, rows skipped above it, hidden sheets.
+    delimiter, header row, rows skipped above it, hidden sheets, sheets that are not read.
 
     A table of a fix file has the form of the original (see `fix_file_tables`). `at` then holds the positions of its columns in the
     fix file (-1: missing), and `first_name` the name of the original file.
@@ -241,6 +241,9 @@ def place(file: str, sheet: str, header: tuple[str, ...], row: int, column: int 
 
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 """Control characters except tab and line breaks."""
+
+NOT_READ, ALIKE_NOT_READ = "sheets not read", "sheets with the same columns, not read"
+"""Keys of `Table.found`: visible sheets of the workbook that no table of the mapping reads."""
 
 OF_ONE_CELL = frozenset({"R209", "R212"})
 """Problems of a single cell; the other cells of the row are readable."""

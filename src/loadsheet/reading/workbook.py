@@ -7,7 +7,7 @@ ignores them.
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -25,7 +25,19 @@ from loadsheet.reading.header import (
     fold,
     mark_stray_rows,
 )
-from loadsheet.reading.tables import CONTROL, Bounds, Layout, Row, RowChecks, Table, Top, is_blank, with_line_feeds
+from loadsheet.reading.tables import (
+    ALIKE_NOT_READ,
+    CONTROL,
+    NOT_READ,
+    Bounds,
+    Layout,
+    Row,
+    RowChecks,
+    Table,
+    Top,
+    is_blank,
+    with_line_feeds,
+)
 
 HIDDEN = "hidden_rows: ignore"
 """The rule that ignores hidden rows."""
@@ -150,10 +162,17 @@ def open_workbook(book: Book, layouts: Sequence[Layout], bounds: Bounds) -> dict
     """
     bodies = [(_find_table(book, layout, bounds), layout) for layout in layouts]
     chosen = {body.sheet.key for body, _ in bodies}
-    for body, _ in bodies:
-        _refuse_ambiguous_sheets(body, bounds, chosen)
+    unread = [
+        sheet for sheet in book.sheets if not sheet.hidden and sheet.key not in chosen and _has_cells(book, sheet)
+    ]
+    alike = [[sheet for sheet in unread if _holds_rows(body, sheet, bounds)] for body, _ in bodies]
+    for (body, _), sheets in zip(bodies, alike, strict=True):
+        _refuse_ambiguous_sheets(body, sheets)
     traits = {sheet.key: book.verify(sheet.key) for sheet in {body.sheet for body, _ in bodies}}
-    return {layout.name: _table(body, traits[body.sheet.key]) for body, layout in bodies}
+    return {
+        layout.name: _table(body, traits[body.sheet.key], {NOT_READ: unread, ALIKE_NOT_READ: sheets})
+        for (body, layout), sheets in zip(bodies, alike, strict=True)
+    }
 
 
 def workbook_tops(book: Book) -> list[Top]:
@@ -188,28 +207,39 @@ def _body(book: Book, sheet: Sheet, layout: Layout, found: tuple[Header, int], b
     return _Body(book, sheet, layout, header, checks, bounds.blank_rows_max, above)
 
 
-def _refuse_ambiguous_sheets(body: "_Body", bounds: Bounds, chosen: Container[str]) -> None:
-    """Raises FileRefused if a sheet that is not read also holds rows of this table, because those rows would be lost. Only the first
-    rows of sheets are compared.
-    """
+def _refuse_ambiguous_sheets(body: "_Body", alike: Sequence[Sheet]) -> None:
+    """Raises FileRefused if sheets that are not read hold rows of this table too, and the mapping names no sheet: these rows would be lost."""
     book, layout = body.book, body.layout
-    if layout.sheets or not any(column.required for column in layout.columns):
-        return
-    others = [sheet for sheet in _candidates(book, layout) if sheet.key not in chosen]
-    also = [sheet.title for sheet in others if _holds_rows(body, sheet, bounds)]
-    if also:
-        titles = [sheet.title for sheet in book.sheets if sheet.title in (body.sheet.title, *also)]
+    if alike and not layout.sheets:
+        titles = [sheet.title for sheet in book.sheets if sheet.title == body.sheet.title or sheet in alike]
         hint = "hide or delete the sheets that are not meant, or name the one that is in the mapping (sheet: ...)"
         raise FileRefused(Problem("R238", Where(book.name), "", {"sheets": ", ".join(titles)}, hint))
 
 
+def _has_cells(book: Book, sheet: Sheet) -> bool:
+    try:
+        with closing(book.rows_of(sheet)) as rows:
+            return any(not is_blank(_spread(cells)) for _, cells in islice(rows, TOP_ROWS))
+    except FileRefused:  # damaged: it is not blank
+        return True
+
+
 def _holds_rows(body: "_Body", sheet: Sheet, bounds: Bounds) -> bool:
-    """Whether another sheet also holds this table: a similar header with a row below it."""
-    found = _header_of(body.book, sheet, body.layout)
-    if not _are_same_table(found[0], body.header):
+    """Whether another sheet also holds this table: a similar header with a row below it. Only its first rows are compared. Raises
+    FileRefused for a damaged sheet, unless the mapping names the sheets to read.
+    """
+    if not any(column.required for column in body.layout.columns):
         return False
-    rows = _body(body.book, sheet, body.layout, found, bounds).rows()
-    return any(not row.ignored for row in islice(rows, TOP_ROWS))
+    try:
+        found = _header_of(body.book, sheet, body.layout)
+        if not _are_same_table(found[0], body.header):
+            return False
+        rows = _body(body.book, sheet, body.layout, found, bounds).rows()
+        return any(not row.ignored for row in islice(rows, TOP_ROWS))
+    except FileRefused:
+        if body.layout.sheets:
+            return False
+        raise
 
 
 def _are_same_table(other: Header, header: Header) -> bool:
@@ -221,16 +251,16 @@ def _are_same_table(other: Header, header: Header) -> bool:
     return other.is_complete and 2 * len(other.positions) > len(header.positions)
 
 
-def _table(body: "_Body", traits: Traits) -> Table:
-    """The table of these rows on a sheet with these traits."""
+def _table(body: "_Body", traits: Traits, unread: Mapping[str, Sequence[Sheet]]) -> Table:
+    """The table of these rows on a sheet with these traits. `unread` are sheets that nobody reads, by what they are."""
     book, layout, header, row_filters = body.book, body.layout, body.header, body.layout.row_filters
-    hidden = [sheet.title for sheet in book.sheets if sheet.hidden]
+    aside = {"hidden sheets": [sheet for sheet in book.sheets if sheet.hidden], **unread}
     notes = {
         "format": book.kind,
         "header row": header.row_range,
         "rows above the header": str(body.above),
         **book.notes,
-        **({"hidden sheets": f"{len(hidden)} ({', '.join(hidden)})"} if hidden else {}),
+        **{name: f"{len(of)} ({', '.join(sheet.title for sheet in of)})" for name, of in aside.items() if of},
         **traits.describe(_DONE[row_filters.hidden_rows], _DONE[row_filters.hidden_columns]),
     }
     if row_filters.hidden_rows == "ignore":

@@ -24,7 +24,7 @@ from loadsheet.mapping.words import near
 from loadsheet.problems import Problem, column_letters
 from loadsheet.reading import DamageChecks, Row, Table
 from loadsheet.reading.header import fold
-from loadsheet.reading.tables import CONTROL, ColumnUse
+from loadsheet.reading.tables import ALIKE_NOT_READ, CONTROL, ColumnUse
 from loadsheet.translation.shared_rows import RowMarks, SharedRows, counting_tables
 
 
@@ -155,7 +155,7 @@ def headings_of(mapping: CompiledMapping, table: Table, others: Sequence[Table],
     }
     missing = [column for plan in plans for column in wanted_columns(plan) if column.name not in table.columns]
     labels = {fold(label): column.labels[0] for column in missing for label in column.labels}
-    problems = [*_controls(table), *_misspelt(table, shown, labels)]
+    problems = [*_controls(table), *_misspelt(table, shown, labels), *_sheets_not_read(table)]
     return Headings(tuple(shown.values()), tuple(problems))
 
 
@@ -205,3 +205,12 @@ def _misspelt(table: Table, unused: Mapping[int, str], labels: Mapping[str, str]
             cell = at.cell or f"column {column_letters(place)}"
             values = {"heading": shown, "cell": cell, "meant": labels[like]}
             yield Problem("R241", at, shown, values, _CORRECT, "warning")
+
+
+def _sheets_not_read(table: Table) -> Iterator[Problem]:
+    if sheets := table.found.get(ALIKE_NOT_READ):
+        values, hint = (
+            {"sheets": sheets},
+            "hide or delete them, or have the mapping read them (source.tables, source.shared)",
+        )
+        yield Problem("R245", table.where(table.header_row), "", values, hint, "warning")

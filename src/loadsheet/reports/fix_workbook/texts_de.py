@@ -47,6 +47,7 @@ _PROBLEMS = {
     "R241": "die Spalte „{heading}“ ({cell}) wird nicht gelesen. Ist „{meant}“ gemeint?",
     "R243": "die Überschrift „{label}“ kommt nicht so oft oder nicht in der Reihenfolge vor wie vereinbart; sie steht in den Spalten {columns}",
     "R244": "in Wiederholung {number} der Überschriften {order} gehört „{label}“ in Spalte {at}; dort steht „{found}“",
+    "R245": "weitere Blätter mit denselben Spalten werden nicht gelesen: {sheets}",
     "R242": "eine Zeile beginnt wie eine Summenzeile mit „{found}“ ({rows})",
     "C301": "der Wert fehlt",
     "C302": "„{found}“ ist keine Zahl",
