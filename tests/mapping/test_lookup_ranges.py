@@ -5,6 +5,8 @@ import json
 import pytest
 from sheets import codes, documents, findings, load_text
 
+from loadsheet.mapping import locate
+
 RATES = """\
 zone,from_kg,to_kg,price,since,express
 EU,,10,12.50,2026-01-01,yes
@@ -173,3 +175,10 @@ def test_what_does_not_fit_a_range_is_refused_at_load(tmp_path, old, new, said):
 def test_gaps_may_be_allowed(tmp_path):
     rates = RATES.replace("EU,10,30", "EU,11,30")
     assert findings(tmp_path, MAPPING.replace("to: to_kg}", "to: to_kg, gaps: allow}"), rates=rates) == []
+
+
+def test_a_value_leads_to_all_cells_that_chose_it(tmp_path):
+    mapping = load_text(tmp_path, MAPPING, rates=RATES)
+    (document,) = documents(mapping, [["A", "9", "EU"]])
+    found = locate(mapping.lineage, document.rows, document.items, "pickup_startdatetime")
+    assert [place.label for place in found] == ["Zone", "Weight"]

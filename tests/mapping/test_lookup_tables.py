@@ -319,7 +319,7 @@ def test_column_sets_of_a_rate_card_are_rows_that_are_looked_up(tmp_path):
     assert [decode(item.payload)["goods_value"] for item in (south, other)] == [2, 4]
     assert texts(wrong) == ['rates.csv:3 North: C302 error: "x" is not a number (write it like 1,234.5)']
     assert fates(found) == [(name, number) for name in ("orders", "rates") for number in (2, 3, 4)]
-    assert cells(mapping, south, "goods_value")[0] == ("rates", 2, "South")
+    assert cells(mapping, south, "goods_value") == [("rates", 2, "South"), ("orders", 2, "SKU"), ("orders", 2, "Zone")]
 
 
 KINDS = """\

@@ -5,7 +5,7 @@ always all rows of the main table in the document. Conditions and the mapping's 
 document while its payload is built. Knows no payload field.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -256,8 +256,12 @@ class Names:
         return Needs(here, first, frozenset(every), around)
 
     def sources(self, uses: Iterable[Use], item: int | None) -> tuple[Source, ...]:
-        """The columns behind these uses, derived values resolved, in the order of tables and columns."""
+        """The columns behind these uses, derived values resolved, in the order of tables and columns. Columns that only helped to search
+        a code table or another table (`lookup_with`) come last.
+        """
+        uses = tuple(uses)
         found = {source for use in uses for source in self._sources(use, item)}
+        helped = {source for use in uses for source in self._searched_with(use, item)} - found
         places = {(table.name, name): slot.index for table in self.tables for name, slot in table.shape.slots.items()}
 
         def order(source: Source) -> tuple[int, int, bool, int]:
@@ -265,17 +269,15 @@ class Names:
             table, column = source.via.split(".") if source.via else (source.table, source.column)
             return self._positions[table], places.get((table, column), -1), not source.via, place
 
-        return tuple(sorted(found, key=order))
+        return (*sorted(found, key=order), *sorted(helped, key=order))
 
     def _sources(self, use: Use, item: int | None) -> list[Source]:
         table = self.tables[self._positions[use.table]]
-        here: Literal["first", "each"] = "each" if item is not None else "first"
-        rows: Literal["first", "each", "around", "all"] = here if use.rows == "here" else use.rows
-        derived = next((plan for plan in table.derived if plan.name == use.column), None)
+        rows, derived = _rows_of(use, item), table.derived_as(use.column)
         if derived is None:
             label = table.label(table.shape.slots[use.column].index) if use.column else ""
             own = Source(table.name, use.column, label, rows)
-            column = next((plan for plan in table.columns if plan.name == use.column), None)
+            column = table.column(use.column)
             if not use.part or column is None or column.reference is None:
                 return [own]
             there = self.tables[column.reference.position]
@@ -283,6 +285,19 @@ class Names:
             return [*(source._replace(via=f"{table.name}.{use.column}") for source in found), own]
         inner = [self._sources(deeper._replace(rows=use.rows), item) for deeper in derived.expression.uses]
         return [source for sources in inner for source in sources]
+
+    def _searched_with(self, use: Use, item: int | None) -> Iterator[Source]:
+        table = self.tables[self._positions[use.table]]
+        if (derived := table.derived_as(use.column)) is not None:
+            for deeper in derived.expression.uses:
+                yield from self._searched_with(deeper._replace(rows=use.rows), item)
+        elif (column := table.column(use.column)) is not None:
+            for name in set(column.spec.lookup_with) & table.shape.slots.keys():
+                yield Source(table.name, name, table.label(table.shape.slots[name].index), _rows_of(use, item))
+
+
+def _rows_of(use: Use, item: int | None) -> Literal["first", "each", "around", "all"]:
+    return use.rows if use.rows != "here" else "first" if item is None else "each"
 
 
 def compile_or_refuse(text: str, scope: Scope, file: YamlFile, loc: Loc) -> Expression | None:

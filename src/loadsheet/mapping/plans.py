@@ -407,6 +407,14 @@ class TablePlan:
             return self.columns[index].label
         return next((name for name, slot in self.shape.slots.items() if slot.index == index), "")
 
+    def column(self, name: str) -> ColumnPlan | None:
+        """The column of this name; None if there is none."""
+        return next((plan for plan in self.columns if plan.name == name), None)
+
+    def derived_as(self, name: str) -> DerivedPlan | None:
+        """The derived value of this name; None if there is none."""
+        return next((plan for plan in self.derived if plan.name == name), None)
+
     @property
     def belongs_to(self) -> int | None:
         """The position of the table to whose rows its own rows belong, if any."""
