@@ -297,6 +297,15 @@ def test_m12_an_empty_required_constant_is_refused_where_an_empty_text_satisfies
         load_text(tmp_path, text, Assumptions(empty_required="reject"))
 
 
+def test_a_note_names_the_base_that_it_is_about(tmp_path):
+    (tmp_path / "base.yaml").write_text(
+        (HISTORY % "status_description").replace("{col: id}", '{value: ""}'), encoding="utf-8"
+    )
+    assert load_text(tmp_path, "extends: base.yaml\nversion: 2\n").notes == (
+        "line 7 of base.yaml: order_id is required and sent empty (assumptions.empty_required)",
+    )
+
+
 def test_a_calculation_that_fails_names_its_field(orders):
     payload = "total_weight: {expr: '10 / (weight ?? 0)'}"
     _, (document,) = orders(payload, {})

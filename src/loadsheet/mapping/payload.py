@@ -313,11 +313,11 @@ class _Tree:
             self._file.refuse(loc, text, "remove format: a date is written in the form of the field")
 
     def _note_constant(self, constant: object, found: Field, path: str, loc: Loc) -> None:
-        line = self._file.marks.get(loc, (0, 0))[0]
+        place = self._file.place(loc)
         if constant == "" and found.when in (When.ALWAYS, When.ON_CREATE):
-            self.notes.append(f"line {line}: {path} is required and sent empty (assumptions.empty_required)")
+            self.notes.append(f"{place}: {path} is required and sent empty (assumptions.empty_required)")
         if found.known and constant not in found.known and self._assumptions.known_values == "open":
-            self.notes.append(f'line {line}: {path} is "{constant}"; the interface names {some(found.known)}')
+            self.notes.append(f'{place}: {path} is "{constant}"; the interface names {some(found.known)}')
         if "." not in path and "[" not in path:
             self._fixed[path] = constant
 
