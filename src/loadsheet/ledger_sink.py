@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime
-from pathlib import Path
 
 from loadsheet import inbox, run_log, translation
 from loadsheet.fix_files import FIX_ROLE
@@ -21,7 +20,7 @@ from loadsheet.mapping.shared_files import operations_of, version_of
 from loadsheet.problems import DoesNotBalance, FileRefused, FolderError, LoadsheetError, Problem, Where
 from loadsheet.reading import Table
 from loadsheet.settings import Settings
-from loadsheet.settings.places import shown
+from loadsheet.settings.places import from_stored_path, to_stored_path
 
 
 @run_log.stage("intake")
@@ -35,6 +34,9 @@ def ingest_files(
     ingest; already planned documents can still be delivered. Raises LedgerError.
     """
     ledger.keep_mappings_folder(str(settings.mappings.absolute()))
+    ledger.maintenance.rewrite_places_once(
+        lambda stored: to_stored_path(from_stored_path(stored, settings.state), settings.state)
+    )
     context = IngestContext(settings, mappings, ledger.queries, datetime.fromisoformat(this_run.started_at))
     left: tuple[Problem, ...] = ()
     with _claims(settings) as claims:
@@ -89,7 +91,7 @@ class LedgerSink:
     def set_aside(self, file: InboxFile, problem: Problem) -> None:
         """Record and move a file that cannot be used."""
         # Record first: a file that is set aside but in no report would be lost.
-        drop = self._ledger.set_aside(self._run, _source(file, "set aside", problem))
+        drop = self._ledger.set_aside(self._run, _source(file, "set aside", self._settings, problem))
         run_log.warning("file set aside", file=file.name, code=problem.code, reason=str(problem))
         self._put_away(drop, file, [problem])
 
@@ -142,10 +144,9 @@ class LedgerSink:
 
     def archive_leftovers(self) -> None:
         """Move the files that a killed run recorded but did not move, without planning or reporting them again."""
-        work = self._settings.state / "work"
-        for drop in self._ledger.queries.unfiled(str(work)):
-            for source in (file for file in drop.files if Path(file.kept_as).is_relative_to(work)):
-                path, arrived = Path(source.kept_as), datetime.fromisoformat(source.arrived)
+        for drop in self._ledger.queries.unfiled("work"):
+            for source in (file for file in drop.files if file.kept_as.startswith("work/")):
+                path, arrived = self._settings.state / source.kept_as, datetime.fromisoformat(source.arrived)
                 file = InboxFile(source.name, path, source.size, source.sha256, arrived)
                 self._put_away_leftover(drop, file, source.problems)
         self._archive_leftover_objects()
@@ -168,7 +169,7 @@ class LedgerSink:
         if file.path.exists():
             self._put_away(drop, file, problems)
         elif place := inbox.find_moved(file, self._settings, _day(drop.run), drop.run):
-            self._ledger.archived(drop.id, file.name, shown(place))
+            self._ledger.archived(drop.id, file.name, to_stored_path(place, self._settings.state))
         else:
             return False
         return True
@@ -180,7 +181,7 @@ class LedgerSink:
             if problems
             else inbox.archive(file, self._settings, _day(drop.run), drop.run)
         )
-        self._ledger.archived(drop.id, file.name, shown(place))
+        self._ledger.archived(drop.id, file.name, to_stored_path(place, self._settings.state))
 
 
 def _items(drop: ReadDrop) -> Iterator[Document | Ignored | ReadTotals]:
@@ -216,14 +217,14 @@ def _part_jobs(drop: ReadDrop) -> list[translation.PartJob]:
 
 def _unplanned(run: Run, drop: ReadDrop) -> Drop:
     """The drop as the ledger records it, before it has an id."""
-    mapping, fixes = drop.mapping, drop.opened.fixes
+    mapping, fixes, settings = drop.mapping, drop.opened.fixes, drop.context.settings
     roles = {name: role for role, name in drop.routed.route.files.items()}
     if fixes is not None and len(drop.files) == 1:  # it replaces all files of its original
         roles = dict.fromkeys(roles, FIX_ROLE)
     return Drop(
         id=0,
         run=run.name,
-        files=tuple(_source(file, roles.get(file.name, "trigger")) for file in drop.files),
+        files=tuple(_source(file, roles.get(file.name, "trigger"), settings) for file in drop.files),
         tables=tuple(_table(table) for table in drop.tables.values()),
         mapping=mapping.name,
         mapping_version=version_of(mapping),
@@ -241,6 +242,7 @@ def _table(table: Table) -> SourceTable:
     return SourceTable(table.name, table.file, table.sheet, table.header, table.header_row, found=table.found)
 
 
-def _source(file: InboxFile, role: str, *problems: Problem) -> SourceFile:
+def _source(file: InboxFile, role: str, settings: Settings, *problems: Problem) -> SourceFile:
     arrived = file.arrived.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return SourceFile(role, file.name, file.sha256, file.size, arrived, file.stored_at, problems)
+    stored_at = to_stored_path(file.stored_at, settings.state)
+    return SourceFile(role, file.name, file.sha256, file.size, arrived, stored_at, problems)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import Settings
+from loadsheet.settings.places import from_stored_path
 
 AT_ONCE = 8  # listings, fetches and puts of many small objects
 _NETWORK_S = {"connect_timeout": 10, "read_timeout": 60}
@@ -203,7 +204,7 @@ def local_copy(kept_as: str, settings: Settings) -> Path:
     exist.
     """
     if "://" not in kept_as:
-        return Path(kept_as)
+        return Path(from_stored_path(kept_as, settings.state))
     found = look(split_kept_as(kept_as)[0])
     if found is None:
         raise FolderError(f"{kept_as} no longer exists")
@@ -213,9 +214,11 @@ def local_copy(kept_as: str, settings: Settings) -> Path:
     return target
 
 
-def is_kept(kept_as: str) -> bool:
+def is_kept(kept_as: str, settings: Settings) -> bool:
     """Whether an original exists. Raises FolderError if the store cannot be reached."""
-    return look(split_kept_as(kept_as)[0]) is not None if "://" in kept_as else Path(kept_as).exists()
+    if "://" in kept_as:
+        return look(split_kept_as(kept_as)[0]) is not None
+    return Path(from_stored_path(kept_as, settings.state)).exists()
 
 
 def kept_at(found: Object) -> str:

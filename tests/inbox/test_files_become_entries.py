@@ -1,7 +1,5 @@
 """Finished files become entries; what goes wrong on the way leaves the file in one place and says why."""
 
-from pathlib import Path
-
 import pytest
 from inbox_files import drop, lies_in, settings_in, taking
 from orders import write_orders
@@ -60,7 +58,9 @@ def test_an_archive_that_refuses_ends_the_intake_and_what_is_planned_stays_plann
         assert ledger.queries.count_in(State.READY) == 5
         assert ledger.queries.count_in(State.UNCHANGED) == 0
         kept = [
-            Path(file.kept_as) for drop in ledger.queries.drops_of(ledger.queries.runs()[-1]) for file in drop.files
+            place.state / file.kept_as
+            for drop in ledger.queries.drops_of(ledger.queries.runs()[-1])
+            for file in drop.files
         ]
         assert sorted(path.name for path in kept if path.is_relative_to(place.state / "archive")) == [
             "orders.csv",

@@ -98,16 +98,16 @@ def test_an_original_is_read_where_it_is_kept(top, tmp_path):
     found = object_storage.look(f"{address}/a.csv")
     for kept_as in (found.address, object_storage.kept_at(found)):
         assert object_storage.split_kept_as(kept_as)[0] == found.address
-        assert object_storage.is_kept(kept_as)
+        assert object_storage.is_kept(kept_as, settings)
         assert object_storage.local_copy(kept_as, settings).read_bytes() == CONTENT
     object_storage.remove([found.address])
-    assert not object_storage.is_kept(found.address)
+    assert not object_storage.is_kept(found.address, settings)
     with pytest.raises(FolderError, match="no longer exists"):
         object_storage.local_copy(found.address, settings)
     here = tmp_path / "here.csv"
-    assert not object_storage.is_kept(str(here))
+    assert not object_storage.is_kept(str(here), settings)
     here.write_bytes(CONTENT)
-    assert object_storage.is_kept(str(here))
+    assert object_storage.is_kept(str(here), settings)
     assert object_storage.local_copy(str(here), settings) == here
 
 

@@ -330,7 +330,7 @@ def test_a_name_that_tells_of_the_record_goes_though_others_came_under_it(house,
     do(house, "A-00001", reports=True)
     now = house.ledger.queries.drop(drop.id)
     assert (now.name == "forgotten-1.csv") is goes
-    assert Path(now.files[0].kept_as).read_text(encoding="utf-8") == PERSON
+    assert (house.settings.state / now.files[0].kept_as).read_text(encoding="utf-8") == PERSON
     assert file.path.exists() is not goes
     assert bool(everywhere(house, Path(name).stem)) is not goes
     earlier = find_archived_copy(file, house.settings)
@@ -475,7 +475,7 @@ def test_killed_at_any_step_forgetting_is_done_again_and_the_books_balance(tmp_p
             break
         with house_in(place) as house:
             assert house.ledger.check() == []
-            kept = {Path(one.kept_as) for one in house.ledger.maintenance.originals()}
+            kept = {house.settings.state / one.kept_as for one in house.ledger.maintenance.originals()}
             assert all(path.read_text(encoding="utf-8") == PERSON for path in kept if path.name != "Weber.csv")
             do(house, "A-00001", reports=True)
             assert house.ledger.check() == []

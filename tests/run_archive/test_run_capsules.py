@@ -8,7 +8,6 @@ import subprocess
 import sys
 import zipfile
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from capsule_runs import SAMPLES, House
@@ -248,7 +247,7 @@ def harmed(two_runs, tmp_path):
     with house.ledger(exclusive=False) as ledger:
         (run,) = ledger.queries.runs_named(two_runs.first)
         drop = ledger.queries.drops_of(run)[0]
-        path = Path(drop.files[0].kept_as)
+        path = house.settings.state / drop.files[0].kept_as
         kept = path.read_bytes()
         rights = path.stat().st_mode
         path.chmod(0o600)

@@ -230,7 +230,8 @@ def _write_mark(mark: Path, kept: Path) -> None:
         mark.parent.mkdir(parents=True, exist_ok=True)
         if mark.is_symlink() and not mark.exists():
             mark.unlink()
-        mark.symlink_to(kept if address_of(kept) else kept.absolute())
+        state, place = mark.absolute().parents[3], kept if address_of(kept) else kept.absolute()
+        mark.symlink_to(Path("../../..", place.relative_to(state)) if place.is_relative_to(state) else place)
 
 
 def _remove_dead_marks(settings: Settings) -> None:
@@ -247,17 +248,23 @@ def move_archive_mark(settings: Settings, sha256: str, before: str, place: str) 
     """Point the link of archived bytes to another place. An empty `place` removes the link, unless it points to another copy."""
     mark = _mark_path(settings, "archived", sha256)
     with suppress(OSError):
-        target = os.readlink(mark)  # noqa: PTH115 (raises the reason)
-        if place or target in (before, str(Path(before).absolute()), str(Path(before))) or _read_mark(mark) is None:
+        target = _target(mark)
+        if place or target in (Path(before), Path(before).absolute()) or _read_mark(mark) is None:
             mark.unlink()
             remove_empty_folders(mark.parent, settings.state / "known")
             if place:
                 _write_mark(mark, Path(place))
 
 
+def _target(mark: Path) -> Path:
+    """Where a link points to. Raises OSError. A link to a file in the state folder is relative, so that the folder can be moved."""
+    target = Path(os.readlink(mark))  # noqa: PTH115 (raises the reason)
+    return target if address_of(target) else Path(os.path.normpath(mark.absolute().parent / target))
+
+
 def _read_mark(mark: Path) -> Path | None:
     try:
-        kept = Path(os.readlink(mark))  # noqa: PTH115 (raises the reason)
+        kept = _target(mark)
     except OSError:
         return None
     return kept if address_of(kept) or (kept.is_file() and not kept.is_symlink()) else None

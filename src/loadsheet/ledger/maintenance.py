@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -36,7 +35,6 @@ from loadsheet.ledger.ledger_tables import (
 from loadsheet.ledger.statements import Statement, at_one_moment, chunks, store_value, stored_value, streamed
 from loadsheet.ledger.states import State
 from loadsheet.problems import LedgerError
-from loadsheet.settings.places import shown as place_shown
 
 if TYPE_CHECKING:
     from loadsheet.ledger.exporting import Export
@@ -45,6 +43,7 @@ GONE = "…"
 """The text in place of a removed value."""
 
 KEPT = "kept"
+_PLACES = "places of files"
 FAULTS_SHOWN = 5
 REFUSED_BEFORE = "refused; the exchange's answer has been removed"
 ENTRIES_AT_ONCE = 500
@@ -135,26 +134,37 @@ class Maintenance:
         with self.writing() as connection:
             connection.execute(update(looks).where(looks.c.run_id == run).values(values))
 
-    def originals_needed(self) -> set[Path]:
-        """The paths of the originals of all entries that may still be sent or decided, or that are open exceptions."""
+    def originals_needed(self) -> set[str]:
+        """The stored paths of the originals of all entries that may still be sent or decided, or that are open exceptions."""
         opened = select(entries.c.drop_id).join(exceptions, exceptions.c.entry_id == entries.c.id)
         opened = opened.where(exceptions.c.closed_run_id.is_(None))
         waiting = select(entries.c.drop_id).where(entries.c.state.in_(_NEEDED))
         query = select(files.c.kept_as).where(or_(files.c.drop_id.in_(opened), files.c.drop_id.in_(waiting)))
         with self._engine.connect() as connection:
-            return {Path(place) for place in connection.scalars(query) if place}
+            return {place for place in connection.scalars(query) if place}
 
-    def record_originals_removed(self, places: Sequence[Path]) -> None:
-        """Record, before the removal, that the bytes of files are no longer kept."""
+    def record_originals_removed(self, places: Sequence[str]) -> None:
+        """Record, before the removal, that the bytes of files (their stored paths) are no longer kept."""
         with self.writing() as connection:
-            for path in places:
-                same = files.c.kept_as.in_((place_shown(path), str(path.absolute())))
-                connection.execute(update(files).where(same).values(kept_as=""))
+            for some in chunks(places):
+                connection.execute(update(files).where(files.c.kept_as.in_(some)).values(kept_as=""))
 
     def record_original_at(self, file: int, place: str) -> None:
         """Record where the bytes of a file are now (empty: nowhere)."""
         with self.writing() as connection:
             connection.execute(update(files).where(files.c.id == file).values(kept_as=place))
+
+    def rewrite_places_once(self, rewritten: Callable[[str], str]) -> None:
+        """Replace the stored paths of all files by their new forms, once for each ledger: earlier versions stored other ones."""
+        with self._engine.connect() as connection:
+            if stored_value(connection, _PLACES):
+                return
+        with self.writing() as connection:
+            known = connection.execute(select(files.c.id, files.c.kept_as).where(files.c.kept_as != "")).all()
+            for file, before in known:
+                if (after := rewritten(before)) != before:
+                    connection.execute(update(files).where(files.c.id == file).values(kept_as=after))
+            store_value(connection, _PLACES, "relative to the state folder")
 
     def runs_before(self, before: str) -> list[str]:
         """The names of the ended runs that began before a time, oldest first. Excludes runs with an exception that is still open:

@@ -219,7 +219,7 @@ class RunQueries:
         return [row.drop_id for row in self._all(query)]
 
     def unfiled(self, work: str) -> list[Drop]:
-        """The drops with a file that, by the ledger, is still in this folder, the work area of killed runs."""
+        """The drops with a file whose stored place is still in this folder: the work area of killed runs, or the inbox in a store."""
         return self._drops(
             select(files.c.drop_id).where(files.c.kept_as.startswith(f"{work}/", autoescape=True)).distinct()
         )

@@ -4,10 +4,12 @@ Owns: which of the two a path is. A path holds an address with one slash after t
 built as for folders. `address_of` returns the address, `shown` the text for people and for the ledger.
 """
 
+import os
 import re
 from pathlib import Path
 
 _ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9]+):/+(?P<rest>[^/].*)", re.DOTALL)
+_IN_THE_STATE = ("archive", "work")
 _BEGINS = re.compile(r"[A-Za-z][A-Za-z0-9+]+:(/|$)")
 
 
@@ -20,6 +22,29 @@ def address_of(place: Path | str) -> str:
 def shown(place: Path) -> str:
     """A place as text for people and for the ledger."""
     return address_of(place) or str(place)
+
+
+def to_stored_path(place: Path | str, state: Path) -> str:
+    """A place as the ledger stores it, so that it is found from every working directory: relative to the state folder if it is in it or
+    beside it, because they move together; else absolute. An address is stored as it is.
+    """
+    if "://" in str(place) or address_of(place):
+        return address_of(place)
+    path, top = Path(place).absolute(), state.absolute()
+    together = top if top.parent == Path(top.anchor) else top.parent
+    return os.path.relpath(path, top) if path.is_relative_to(together) else str(path)
+
+
+def from_stored_path(stored: str, state: Path) -> str:
+    """The place that the ledger stores as this text, as a path that can be opened, or an address. Up to 0.5.0, paths were relative to the
+    working directory of the run: such a file is searched for in the state folder as well.
+    """
+    if not stored or "://" in stored or stored.startswith(f"{state}/"):
+        return stored
+    place, parts = os.path.normpath(state / stored), Path(stored).parts
+    inside = [state.joinpath(*parts[number:]) for number, part in enumerate(parts) if part in _IN_THE_STATE]
+    searched = map(str, (place, stored, *inside, state.absolute().parent / stored))
+    return next(filter(os.path.lexists, searched), place)
 
 
 def checked(place: Path) -> Path:

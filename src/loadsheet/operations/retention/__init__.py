@@ -8,8 +8,9 @@ while its run has an open exception.
 
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -25,7 +26,7 @@ from loadsheet.reconcile.listings import abridged, entries_with_contents
 from loadsheet.reports import SUMMARY
 from loadsheet.reports.html_pages import INDEX
 from loadsheet.settings import Settings
-from loadsheet.settings.places import address_of, shown
+from loadsheet.settings.places import address_of, from_stored_path, shown, to_stored_path
 
 __all__ = ["keep"]
 
@@ -68,8 +69,19 @@ def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
     """Remove originals older than `retention.archive_days` that no entry needs any more. Returns their number."""
     if not settings.retention.archive_days:
         return 0
-    maintenance = ledger.maintenance
-    return inbox.purge(settings, now.date(), maintenance.originals_needed(), maintenance.record_originals_removed)
+    needed = ledger.maintenance.originals_needed()
+    return inbox.purge(
+        settings,
+        now.date(),
+        {Path(from_stored_path(place, settings.state)) for place in needed},
+        lambda places: record_removed(settings, ledger, places),
+    )
+
+
+def record_removed(settings: Settings, ledger: Ledger, places: Iterable[Path | str]) -> None:
+    """Record, before the removal, that originals at these places are no longer kept."""
+    stored = [(to_stored_path(place, settings.state), shown(Path(place))) for place in places]
+    ledger.maintenance.record_originals_removed([*dict.fromkeys(chain.from_iterable(stored))])
 
 
 def remove_payloads(settings: Settings, ledger: Ledger, now: datetime) -> int:

@@ -23,11 +23,17 @@ from loadsheet.ledger.erasure import (
     refuse_unsettled,
     without_name,
 )
-from loadsheet.operations.retention import abridge_snapshots, remove_folders, renew_index, strange_files
+from loadsheet.operations.retention import (
+    abridge_snapshots,
+    record_removed,
+    remove_folders,
+    renew_index,
+    strange_files,
+)
 from loadsheet.operations.retention.ledger_copies import copies, copies_elsewhere
 from loadsheet.problems import FolderError, LedgerError, LedgerUnwritable
 from loadsheet.settings import EMBEDDED, Settings
-from loadsheet.settings.places import address_of, shown
+from loadsheet.settings.places import address_of, from_stored_path, shown, to_stored_path
 
 CAPSULES = "*.capsule.zip"
 _EVER = "9999"
@@ -76,6 +82,8 @@ class ErasurePlan:
 def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Traces:
     """All traces of a key."""
     entries, originals, runs, names = ledger.traces_of_key(key)
+    originals = [one._replace(kept_as=from_stored_path(one.kept_as, settings.state)) for one in originals]
+    names = [_with_paths(name, settings) for name in names]
     folders = [settings.outbox / name for name in dict.fromkeys([*runs, *(name[:10] for name in runs)])]
     sealed = {*settings.outbox_here.rglob(CAPSULES), *(settings.state / "capsules").rglob(CAPSULES)}
     capsules = sorted(path for path in sealed if runs and path.name >= runs[0])  # earlier ones cannot contain it
@@ -89,6 +97,12 @@ def find(settings: Settings, ledger: Ledger, ledger_file: Path, key: str) -> Tra
         tuple(copies_elsewhere(settings)),
         tuple(names),
     )
+
+
+def _with_paths(name: FileName, settings: Settings) -> FileName:
+    """The same with paths that can be opened, in place of the stored ones."""
+    found = tuple(file._replace(kept_as=from_stored_path(file.kept_as, settings.state)) for file in name.files)
+    return name._replace(files=found)
 
 
 def plan(settings: Settings, traces: Traces, request: Request) -> ErasurePlan:
@@ -150,7 +164,7 @@ def forget(settings: Settings, ledger: Ledger, run: Run, traces: Traces, request
         remove_original(settings, original.kept_as)
         inbox.move_archive_mark(settings, original.sha256, original.kept_as, "")
     inbox.remove_fetched(settings)
-    ledger.maintenance.record_originals_removed([Path(original.kept_as) for original in originals])
+    record_removed(settings, ledger, [original.kept_as for original in originals])
     rename_originals(settings, ledger, names)
     for path in (*(traces.capsules if request.reports else ()), *(traces.copies if request.backups else ())):
         _remove(path)
@@ -226,7 +240,9 @@ def unmovable_file(settings: Settings, file_name: FileName, going: Sequence[str]
     `going` are the paths of originals that are removed.
     """
     kept = (file.kept_as for file in file_name.files if file.kept_as and file.kept_as not in going)
-    return next((place for place in kept if not _is_archived(settings, place) and object_storage.is_kept(place)), "")
+    return next(
+        (place for place in kept if not _is_archived(settings, place) and object_storage.is_kept(place, settings)), ""
+    )
 
 
 def rename_originals(settings: Settings, ledger: Ledger, names: Sequence[FileName]) -> None:
@@ -267,7 +283,7 @@ def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptF
     folder = settings.archive_place / file.run[:10].replace("-", "/") / file.run
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
-        ledger.maintenance.record_original_at(file.number, place)
+        ledger.maintenance.record_original_at(file.number, to_stored_path(place, settings.state) if place else "")
     inbox.move_archive_mark(settings, file.sha256, before, place)
     if not place:
         return

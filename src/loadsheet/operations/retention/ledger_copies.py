@@ -25,6 +25,7 @@ from loadsheet.ledger import Ledger
 from loadsheet.problems import FolderError
 from loadsheet.reports.report_files import csv_line, placed
 from loadsheet.settings import Settings
+from loadsheet.settings.places import from_stored_path
 
 if TYPE_CHECKING:
     from loadsheet.ledger.exporting import Column, Export
@@ -118,15 +119,17 @@ def check(settings: Settings, ledger: Ledger, now: datetime) -> Checked:
     wrong = ledger.check()
     if wrong:
         return Checked(tuple(wrong), (), ())
-    return Checked((), (*_missing(ledger), *_old_backups(settings, ledger, now)), tuple(_remarks(settings, ledger)))
+    return Checked(
+        (), (*_missing(settings, ledger), *_old_backups(settings, ledger, now)), tuple(_remarks(settings, ledger))
+    )
 
 
-def _missing(ledger: Ledger) -> list[str]:
+def _missing(settings: Settings, ledger: Ledger) -> list[str]:
     """Originals that are missing although no rule removed them."""
     missing = [
-        f"the original {original.name} of run {original.run} is missing at {original.kept_as}, although no rule removed it"
+        f"the original {original.name} of run {original.run} is missing at {from_stored_path(original.kept_as, settings.state)}, although no rule removed it"
         for original in ledger.maintenance.originals()
-        if not object_storage.is_kept(original.kept_as)
+        if not object_storage.is_kept(original.kept_as, settings)
     ]
     more = [f"and {len(missing) - NAMED_MAX:,} more originals"] if len(missing) > NAMED_MAX else []
     return [*missing[:NAMED_MAX], *more]
