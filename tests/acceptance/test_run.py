@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -196,9 +197,32 @@ def test_runs_can_be_chosen_by_day_file_and_result(workspace):
 
     assert listed("--file", "wrong*") == [second]
     assert listed("--file", "*.csv") == [second, first]
-    assert listed("--needs-attention") == [second]
+    assert listed("--needs-attention") == listed("--outcome", "nothing-usable") == [second]
+    assert listed("--outcome", "clean") == [first]
+    assert listed("--outcome", "not-finished") == []
     assert listed("--day", first[:10], "--limit", "1") == [second]
     assert listed("--day", "1999-01-01") == []
+
+
+def test_show_tells_of_a_run_and_where_everything_is_with_and_without_its_reports(workspace):
+    workspace.write_orders(1)
+    printed = workspace.run("--verbose").stdout.splitlines()
+    run = workspace.run_json()["run"]
+    done = workspace.command("show", run)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[: len(printed)] == printed
+    original = f".loadsheet/archive/{run[:10].replace('-', '/')}/{run}/orders.csv"
+    assert f"  original orders.csv: {original}" in done.stdout
+    assert f"  log      {run}: .loadsheet/logs/{run}.jsonl" in done.stdout
+    found = json.loads(workspace.command("show", run, "--json").stdout)
+    assert (found["run"], found["exit_code"]) == (run, 0)
+    assert {"what": "original", "name": "orders.csv", "place": original} in found["places"]
+    assert all((workspace / report).is_file() for report in found["reports"])
+    shutil.rmtree(workspace.outbox / run)
+    done = workspace.command("show", run)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"{run}: The document was accepted")
+    assert f"loadsheet report --run {run} writes them again" in done.stderr
+    assert workspace.command("show", "2026-01-01-01").returncode == 1
 
 
 def test_a_lost_create_that_the_exchange_shows_is_known_before_its_file_is_judged_again(workspace):

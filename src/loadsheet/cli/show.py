@@ -11,34 +11,62 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
+from loadsheet import exit_codes
 from loadsheet.cli.access import ledger_to_read
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load_each, settings_or_raise, together, with_settings
+from loadsheet.cli.options import (
+    CONFIG,
+    JSON,
+    MAPPINGS,
+    OUTBOX,
+    STATE,
+    load_each,
+    settings_or_raise,
+    together,
+    with_settings,
+)
 from loadsheet.cli.output import local_time, print_json, print_lines, print_table, say
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Ledger, Run, reported_by
 from loadsheet.ledger import Origin as LedgerOrigin
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.problems import LedgerError, LoadsheetError, SettingsError, Where
 from loadsheet.settings import Settings
+from loadsheet.settings.places import from_stored_path
+from loadsheet.settings.places import shown as place_shown
 
 if TYPE_CHECKING:
     from loadsheet.mapping import Mapping
 
 NOTHING_KNOWN = 1
 _RUNS_SEARCHED = 100_000
+_PLACE = ("what", "name", "place")
+_OUTCOMES: dict[str, frozenset[int | None]] = {
+    "clean": frozenset({exit_codes.DONE}),
+    "needs-attention": frozenset({exit_codes.NEEDS_SOMEONE}),
+    "nothing-usable": frozenset({exit_codes.NOTHING_USABLE}),
+    "try-again": frozenset({exit_codes.TRY_AGAIN}),
+    "token-refused": frozenset({exit_codes.TOKEN_REFUSED}),
+    "settings-wrong": frozenset({exit_codes.CONFIG_WRONG}),
+    "internal-error": frozenset({exit_codes.INTERNAL_ERROR}),
+    "not-finished": frozenset({None, exit_codes.INTERRUPTED, exit_codes.TERMINATED}),
+}
 
 
 @click.command()
-@click.argument("key")
+@click.argument("key", metavar="KEY|RUN")
 @click.option("--payload", is_flag=True, help="Also show the payload.")
 @click.option(
     "--field", metavar="PATH", help="Trace one value, such as packages[0].weight, from its cell to the payload."
 )
-@with_settings(MAPPINGS, STATE)
+@with_settings(MAPPINGS, OUTBOX, STATE)
 @JSON
 def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_json: bool) -> int:
-    """Show everything known about one order or tender: its cells, what was sent, and what the exchange answered."""
+    """Show everything known about one order or tender: its cells, what was sent, and what the exchange answered. For a RUN, such as
+    2026-03-04-01: its verdict, files and problems, and where everything is.
+    """
     with ledger_to_read(settings) as ledger:
         entries = ledger.queries.entries_by_key(key)
+        if not entries and (run := next((one for one in ledger.queries.runs_named(key) if one.name == key), None)):
+            return _show_run(settings, ledger, run, as_json=as_json)
         if field is not None:
             described = _field_details(ledger, entries, field, settings)
         else:
@@ -53,6 +81,54 @@ def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_j
     else:
         say(f"nothing is known about {key}")
     return 0 if described else NOTHING_KNOWN
+
+
+def _show_run(settings: Settings, ledger: Ledger, run: Run, *, as_json: bool) -> int:
+    """Print what is known about a run. Without its reports, its verdict is the one in the ledger."""
+    from loadsheet.reports import read_written
+
+    written, places = read_written(settings, run.name), list(_places(settings, ledger, run))
+    if as_json:
+        reports = [str(path) for path in written.paths] if written else []
+        print_json(
+            {**_run_json(run), "reports": reports, "places": [dict(zip(_PLACE, one, strict=True)) for one in places]}
+        )
+        return 0
+    if written is not None:
+        print_lines(written.lines(verbose=True))
+    else:
+        print_lines([f"{run.name}: {_result(run.summary) or 'it did not finish'}"])
+        say(
+            f"its reports are not in {place_shown(settings.outbox)}: loadsheet report --run {run.name} writes them again"
+        )
+    print_lines(["", *(f"  {what:<8} {name}: {place}" for what, name, place in places)])
+    return 0
+
+
+def _places(settings: Settings, ledger: Ledger, run: Run) -> Iterator[tuple[str, str, str]]:
+    """Where the originals, mappings and log of a run are: kind, name, place."""
+    for drop in ledger.queries.drops_of(run):
+        for file in drop.files:
+            place = from_stored_path(file.kept_as, settings.state) or "removed after retention.archive_days"
+            yield "original", file.name, place
+        if drop.mapping:
+            yield "mapping", drop.mapping, f"version {drop.mapping_version}, hash {drop.mapping_hash[:12]}"
+    for what, path in (
+        ("log", settings.state / "logs" / f"{run.name}.jsonl"),
+        ("capsule", settings.state / "capsules" / f"{run.name}.capsule.zip"),
+    ):
+        if path.exists():
+            yield what, run.name, str(path)
+
+
+def _run_json(run: Run) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "exit_code": run.exit_code,
+        "summary": msgspec.Raw(run.summary.encode() or b"null"),
+    }
 
 
 def _entry_json(ledger: Ledger, entry: Entry, standing: ExceptionStatus | None) -> dict[str, Any]:
@@ -141,30 +217,27 @@ def _listing_lines(standing: ExceptionStatus) -> list[str]:
 @click.option("--day", metavar="D", default="", help="Only runs of this day, such as 2026-03-04.")
 @click.option("--file", "pattern", metavar="PATTERN", default="", help="Only runs that read a file with such a name.")
 @click.option("--needs-attention", "needy", is_flag=True, help="Only runs that did not end with 0.")
+@click.option("--outcome", type=click.Choice([*_OUTCOMES]), help="Only runs with this outcome.")
 @together(STATE, CONFIG, JSON)
 def runs(
-    *, limit: int, day: str, pattern: str, needy: bool, state: Path | None, config: Path | None, as_json: bool
+    *,
+    limit: int,
+    day: str,
+    pattern: str,
+    needy: bool,
+    outcome: str | None,
+    state: Path | None,
+    config: Path | None,
+    as_json: bool,
 ) -> None:
     """List the latest runs with their exit codes and results; of all shippers if none is named."""
     every = load_each(config, state=state)
     several = len(every) > 1
-    wanted = Wanted(limit, day, pattern.casefold(), needy)
+    wanted = Wanted(limit, day, pattern.casefold(), needy, _OUTCOMES[outcome] if outcome else frozenset())
     latest = [(name, run) for name, settings in every.items() for run in _latest(settings, wanted, several=several)]
     found = sorted(latest, key=lambda found: found[1].started_at, reverse=True)[:limit]
     if as_json:
-        print_json(
-            [
-                {
-                    **({"shipper": name} if several else {}),
-                    "run": run.name,
-                    "started_at": run.started_at,
-                    "finished_at": run.finished_at,
-                    "exit_code": run.exit_code,
-                    "summary": msgspec.Raw(run.summary.encode() or b"null"),
-                }
-                for name, run in found
-            ]
-        )
+        print_json([{**({"shipper": name} if several else {}), **_run_json(run)} for name, run in found])
         return
     unfinished = {
         shipper: {run.name for name, run in latest if name == shipper and not run.finished_at} for shipper in every
@@ -185,18 +258,19 @@ def runs(
 
 
 class Wanted(NamedTuple):
-    """Which runs to list: at most so many, of a day, that read a file whose name matches a pattern (in lower case), or that did not end
-    with 0. Empty values do not count.
+    """Which runs to list: at most so many, of a day, that read a file whose name matches a pattern (in lower case), that did not end
+    with 0, or that ended with one of these exit codes (None: not at all). Empty values do not count.
     """
 
     limit: int
     day: str
     pattern: str
     needy: bool
+    codes: frozenset[int | None]
 
     def of(self, queries: LedgerQueries) -> list[Run]:
         """The runs, newest first."""
-        if not (self.day or self.pattern or self.needy):
+        if not (self.day or self.pattern or self.needy or self.codes):
             return queries.runs(self.limit)
         with_file = None
         if self.pattern:
@@ -208,6 +282,7 @@ class Wanted(NamedTuple):
             if run.name.startswith(self.day)
             and (with_file is None or run.name in with_file)
             and not (self.needy and run.exit_code == 0)
+            and (not self.codes or run.exit_code in self.codes)
         ][: self.limit]
 
 

@@ -50,6 +50,7 @@ __all__ = [
     "check_writable",
     "left_in_inbox",
     "missing_reports",
+    "read_written",
     "renew_index",
     "rewrite_summary",
     "run_folders",
@@ -321,6 +322,16 @@ def bring_reports(settings: Settings, run: str) -> tuple[str, ...]:
     if settings.outbox_address:
         object_storage.in_parallel(lambda name: _bring(settings, f"{run}/{name}"), names)
     return names
+
+
+def read_written(settings: Settings, run: str) -> Written | None:
+    """The reports of a run, from its `run.json`; None if it is gone or cannot be read. Raises FolderError."""
+    bring_reports(settings, run)
+    try:
+        text = (settings.outbox_here / run / SUMMARY).read_bytes()
+        return _written(settings, msgspec.json.decode(text, type=RunSummary))
+    except (OSError, msgspec.MsgspecError):
+        return None
 
 
 def _put(settings: Settings, name: str) -> None:
