@@ -14,7 +14,7 @@ from typing import Any
 
 from loadsheet import exit_codes, inbox
 from loadsheet.inbox import InboxFile
-from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, ingest, route_files
+from loadsheet.ingest import FilesInPlace, IngestContext, ReadDrop, ingest, route_files, within_budget
 from loadsheet.ledger import Ledger, State
 from loadsheet.ledger.recording import Forecaster, stop_reasons
 from loadsheet.ledger.states import Waits
@@ -76,7 +76,7 @@ def forecast_run(settings: Settings, ledger: Ledger, mappings: Sequence[Compiled
     with tempfile.TemporaryDirectory(prefix="loadsheet-") as folder:
         scan = inbox.peek(settings) if settings.inbox_address or settings.inbox.exists() else inbox.Scan(())
         scan = inbox.fetch_objects(scan, settings.model_copy(update={"state": Path(folder)}))
-        found = route_files(scan, context)
+        found = within_budget(route_files(scan, context), settings)
         sink = ForecastSink(ledger.forecaster())
         sink.forecast.left += [*found.left(context), *scan.left]
         ingest(found, sink, context)

@@ -287,6 +287,8 @@ class _Watcher:
             if self._queued:
                 self._queued = False
                 self._resolve_next(had_news=True)
+                if not self._handled <= frozenset(self._items(found)) and self.settings.arrival.limits_runs:
+                    self._handled = frozenset()  # the worker took some files and may have left others
         except (FolderError, LedgerGone) as refused:
             return self._back_off(refused)
         return self._act_on(now, found)
@@ -341,7 +343,8 @@ class _Watcher:
         self._reported, self._queued = "", ended.queued
         self._retry_backoff.reset()
         busy = {problem.found for problem in ended.left if problem.code in ("A104", "A106", "A107")}
-        self._handled = frozenset(item for item in there if item[0] not in busy)
+        goes_on = any(problem.code == "A119" for problem in ended.left)  # files are left for the next run
+        self._handled = frozenset() if goes_on else frozenset(item for item in there if item[0] not in busy)
         self._resolve_next(had_news=had_news)
         return 0.0
 

@@ -71,13 +71,14 @@ class RoutedDrop(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RoutedFiles:
     """Where each finished file goes. `drops` are complete, parents before children; `aside` are the files that cannot be used, by name.
-    The files of `routes` that wait or are blocked stay where they are.
+    The files of `routes` that wait or are blocked stay where they are, and so do those of the drops that a `later` run takes.
     """
 
     candidates: Mapping[str, Candidate]
     drops: tuple[RoutedDrop, ...]
     aside: Mapping[str, Problem] = field(default_factory=dict)
     routes: Routes = field(default_factory=Routes)
+    later: tuple[RoutedDrop, ...] = ()
 
     def left(self, context: IngestContext) -> list[Problem]:
         """The problems of the files that stay in the inbox, and of the mappings that do not load."""
@@ -85,7 +86,14 @@ class RoutedFiles:
             _overdue(context.settings, self.candidates[name], wait) for name, wait in self.routes.waiting.items()
         ]
         broken = [mapping.problem for mapping in broken_mappings(context.mappings)]
-        return [*overdue, *broken, *self.routes.blocked.values()]
+        return [*overdue, *broken, *self.routes.blocked.values(), *self._over_budget(context.settings)]
+
+    def _over_budget(self, settings: Settings) -> Iterator[Problem]:
+        if count := sum(len(drop.names) for drop in self.later):
+            arrival = settings.arrival
+            limits = [f"{arrival.run_files_max:,} files (arrival.run_files_max)"] * bool(arrival.run_files_max)
+            limits += [f"{arrival.run_bytes_max:,} bytes (arrival.run_bytes_max)"] * bool(arrival.run_bytes_max)
+            yield Problem("A119", values={"count": count, "limit": " or ".join(limits)}, level="warning")
 
 
 @dataclass(slots=True)
@@ -212,6 +220,25 @@ def route_files(scan: inbox.Scan, context: IngestContext) -> RoutedFiles:
     drops.sort(key=lambda drop: SENDING_ORDER.index(drop.route.mapping.operation.name))
     aside = {**fix_files.refused, **routes.unmapped, **routes.ambiguous}
     return RoutedFiles(candidates, tuple(drops), aside, routes)
+
+
+def within_budget(routed: RoutedFiles, settings: Settings) -> RoutedFiles:
+    """The same with the drops that one run takes: the oldest up to `arrival.run_files_max` and `arrival.run_bytes_max`, at least one."""
+    files_max, bytes_max = settings.arrival.run_files_max, settings.arrival.run_bytes_max
+    if not settings.arrival.limits_runs:
+        return routed
+    position = {name: number for number, name in enumerate(routed.candidates)}  # a scan lists the oldest first
+    oldest_first = sorted(routed.drops, key=lambda drop: min(position[name] for name in drop.names))
+    count, files, size = 0, 0, 0
+    for drop in oldest_first:
+        files += len(drop.names)
+        size += sum(routed.candidates[name].size for name in drop.names)
+        if count and ((files_max and files > files_max) or (bytes_max and size > bytes_max)):
+            break
+        count += 1
+    taken = {drop.names[0] for drop in oldest_first[:count]}
+    kept = tuple(drop for drop in routed.drops if drop.names[0] in taken)
+    return replace(routed, drops=kept, later=tuple(oldest_first[count:]))
 
 
 def ingest(routed: RoutedFiles, sink: Sink, context: IngestContext) -> None:

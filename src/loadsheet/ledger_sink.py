@@ -12,7 +12,7 @@ from datetime import date, datetime
 from loadsheet import inbox, run_log, translation
 from loadsheet.fix_files import FIX_ROLE
 from loadsheet.inbox import Candidate, InboxFile
-from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files
+from loadsheet.ingest import IngestContext, IngestResult, ReadDrop, ingest, route_files, within_budget
 from loadsheet.ledger import Drop, Ledger, PlanningRules, ReadTotals, Run, SourceFile, SourceTable
 from loadsheet.mapping import Document, Ignored
 from loadsheet.mapping import Mapping as CompiledMapping
@@ -44,7 +44,7 @@ def ingest_files(
         try:
             sink.archive_leftovers()
             scan = inbox.fetch_objects(inbox.scan(settings), settings)
-            routing = route_files(scan, context)
+            routing = within_budget(route_files(scan, context), settings)
             left = (*routing.left(context), *scan.left)
             ingest(routing, sink, context)
         except FolderError as refused:

@@ -56,8 +56,7 @@ CATALOGUE: dict[str, Kind] = {
     ),
     "A107": Kind("Not complete yet", "{found} {lacks}; it stays in the inbox for now"),
     "A108": Kind(
-        "Too large",
-        "{found} has {size} bytes; the limit is {limit} (arrival.file_bytes_max); it stays in the inbox",
+        "Too large", "{found} has {size} bytes; the limit is {limit} (arrival.file_bytes_max); it stays in the inbox"
     ),
     "A109": Kind("Not a regular file", "{found} is a {kind}; only regular files are read"),
     "A110": Kind("Already processed", "{found} has the same bytes as {earlier}, which was processed before"),
@@ -77,6 +76,7 @@ CATALOGUE: dict[str, Kind] = {
         "{found} is a hard link in a folder that others may write to; it stays in the inbox and is not read",
     ),
     "A118": Kind("Hidden files", "skipped because their names begin with a dot (arrival.ignore): {names}"),
+    "A119": Kind("Left for the next run", "{count} files wait in the inbox: a run takes at most {limit}"),
     # reading
     "R201": Kind("File cannot be read", "the file cannot be read: {reason}"),
     "R202": Kind("File is empty", "the file holds no rows"),

@@ -250,6 +250,21 @@ def test_a_file_that_is_busy_when_it_is_to_be_taken_is_tried_again(place):
     assert runs.taken == ["a.csv"]
 
 
+def test_what_a_run_leaves_for_the_next_one_is_taken_at_once(place):
+    runs = Runs(place, lambda runs: len(runs.taken) == 3)
+    for name in ("a.csv", "b.csv", "c.csv"):
+        drop(place, name)
+
+    def run():
+        runs.leaves = tuple(path.name for path in sorted(place.inbox.glob("*.csv"))[1:])
+        ended = runs()
+        return ended._replace(left=(Problem("A119", values={"count": 1, "limit": "1 file"}),)) if runs.leaves else ended
+
+    go(place, runs, run=run)
+    assert runs.taken == ["a.csv", "b.csv", "c.csv"]
+    assert len(runs.times) == 3
+
+
 def test_a_folder_that_is_listened_to_twice_is_no_reason_to_say_anything(place):
     with WakeEvents([place], print):
         warnings.warn(

@@ -87,6 +87,11 @@ class Candidate(NamedTuple):
     signature: Signature | None = None
     object: Object | None = None
 
+    @property
+    def size(self) -> int:
+        """Its size in bytes, as the scan saw it."""
+        return self.signature.size if self.signature else 0
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimedObject:

@@ -56,6 +56,11 @@ class ArrivalSettings(Section):
         10_000_000_000,
         description="Largest file that is claimed, in bytes. Larger files stay in the inbox and are reported",
     )
+    run_files_max: NonNegativeInt = Field(
+        0,
+        description="Most files that a run takes, oldest first. Files that are read together stay together. The rest stays in the inbox for the next run. 0: no limit",
+    )
+    run_bytes_max: NonNegativeInt = Field(0, description="The same as a size in bytes, all files of a run together")
     ignore: tuple[str, ...] = Field(
         (
             "~$*",
@@ -80,6 +85,11 @@ class ArrivalSettings(Section):
         None,
         description="Files last changed before this time (ISO 8601, local time) stay in the inbox. Set by `run --since`",
     )
+
+    @property
+    def limits_runs(self) -> bool:
+        """Whether a run may leave finished files for the next one."""
+        return bool(self.run_files_max or self.run_bytes_max)
 
     @field_validator("done_marker")
     @classmethod
