@@ -6,7 +6,15 @@ store works the same, with claims in the ledger instead of renames, and a local 
 could harm a path or a terminal are written as %XX. This package does not read the content of files.
 """
 
-from loadsheet.inbox.archive_folder import archive, find_archived_copy, find_moved, move_archive_mark, purge, set_aside
+from loadsheet.inbox.archive_folder import (
+    archive,
+    find_archived_copy,
+    find_moved,
+    move_archive_mark,
+    purge,
+    remove,
+    set_aside,
+)
 from loadsheet.inbox.claims import (
     SINGLE_PROCESS,
     Candidate,
@@ -42,6 +50,7 @@ __all__ = [
     "peek",
     "purge",
     "quick_scan",
+    "remove",
     "remove_empty_folders",
     "remove_fetched",
     "restore_claim",

@@ -3,6 +3,7 @@
 Nothing is ever overwritten. Links in `STATE/known/`, named by the SHA-256, find archived files by their bytes.
 """
 
+import glob
 import hashlib
 import os
 import re
@@ -51,7 +52,9 @@ def find_archived_copy(file: InboxFile, settings: Settings) -> str:
 def find_moved(file: InboxFile, settings: Settings, day: date, run: str) -> Path | None:
     """The path to which a killed run moved a file without recording it; None if it did not move it."""
     marks = (_mark_path(settings, "archived", file.sha256), _aside_mark(file, settings))
-    places = [archived_at(file.name, settings, day, run), _beside_reports(file, settings, run), *map(_read_mark, marks)]
+    archived = archived_at(file.name, settings, day, run)
+    numbered = () if address_of(archived) else archived.parent.glob(f"{glob.escape(archived.stem)}~*")
+    places = [archived, *numbered, _beside_reports(file, settings, run), *map(_read_mark, marks)]
     found = next((place for place in places if place is not None and _has_same_bytes(place, file)), None)
     if found is None and settings.outbox_address:
         aside = settings.outbox / run / "set-aside" / relative_path(file.name)
@@ -96,6 +99,23 @@ def purge(
                     remove_empty_folders(path.parent, top)
     for folder in (folder for depth in _DEPTHS for folder in top.glob(depth)):
         remove_empty_folders(folder, top)  # emptied by a killed run
+    if removed:
+        _remove_dead_marks(settings)
+    return removed
+
+
+def remove(settings: Settings, places: Sequence[Path]) -> int:
+    """Remove these originals and the folders that become empty. Returns the number of removed files; the next run retries the others."""
+    top = settings.archive_place
+    if address_of(top):
+        object_storage.remove(address_of(place) for place in places)
+        return len(places)
+    removed = 0
+    for place in places:
+        with suppress(OSError):
+            place.unlink(missing_ok=True)
+            removed += 1
+            remove_empty_folders(place.parent, top)
     if removed:
         _remove_dead_marks(settings)
     return removed

@@ -367,7 +367,9 @@ def restore_claim(
 
 def archived_at(name: str, settings: Settings, day: date, run: str) -> Path:
     """The path of the archived original."""
-    return settings.archive_place / f"{day:%Y/%m/%d}" / run / relative_path(name)
+    dates = {"yyyy": f"{day:%Y}", "mm": f"{day:%m}", "dd": f"{day:%d}"}
+    folder = settings.archive_path.removesuffix("{name}").format(run=run, **dates)
+    return settings.archive_place / folder / relative_path(name)
 
 
 def day_of(run: str) -> date:

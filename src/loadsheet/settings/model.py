@@ -37,7 +37,7 @@ from loadsheet.settings.operations_sections import (
     RunArchiveSettings,
     ScheduleSettings,
 )
-from loadsheet.settings.places import address_of, apart, checked
+from loadsheet.settings.places import BY_DAY_AND_RUN, address_of, apart, checked, checked_template
 from loadsheet.settings.sections import (
     ArrivalSettings,
     DispatchSettings,
@@ -93,6 +93,10 @@ class Settings(BaseModel):
     archive: Path | None = Field(
         None,
         description="Folder or object store for originals. Empty: STATE/archive, or OUTBOX/archive if inbox and outbox are in object stores",
+    )
+    archive_path: str = Field(
+        BY_DAY_AND_RUN,
+        description="Path of an original in the archive: {yyyy}, {mm} and {dd} of its run, {run}, and {name} at the end. Equal paths are numbered",
     )
     exchange: str = Field(EMBEDDED, description="Base URL of the exchange, or 'embedded' for the built-in one")
     capabilities: Path | None = Field(
@@ -154,6 +158,20 @@ class Settings(BaseModel):
     @classmethod
     def _is_a_place(cls, value: Path | None) -> Path | None:
         return value if value is None else checked(value)
+
+    @field_validator("archive_path")
+    @classmethod
+    def _is_a_template(cls, value: str) -> str:
+        checked_template(value)
+        return value
+
+    @model_validator(mode="after")
+    def _objects_have_paths_of_their_own(self) -> Self:
+        if address_of(self.archive_place) and "{run}" not in self.archive_path:
+            raise ValueError(
+                "archive_path needs {run} if the archive is in an object store, where paths are not numbered"
+            )
+        return self
 
     @field_validator("outbox_group")
     @classmethod

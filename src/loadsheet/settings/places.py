@@ -65,6 +65,28 @@ def checked(place: Path) -> Path:
     return place
 
 
+BY_DAY_AND_RUN = "{yyyy}/{mm}/{dd}/{run}/{name}"
+_PLACEHOLDERS = ("yyyy", "mm", "dd", "run", "name")
+
+
+def checked_template(template: str) -> None:
+    """Raise ValueError for an unusable path of originals in the archive."""
+    folder, slash, last = template.rpartition("/")
+    named = re.findall(r"\{([^{}]*)\}", template)
+    if unknown := [name for name in named if name not in _PLACEHOLDERS]:
+        listed = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+        raise ValueError(f"{{{unknown[0]}}} is unknown; the placeholders are {listed}")
+    parts = folder.split("/") if slash else []
+    if last != "{name}" or "name" in named[:-1] or not all(map(_is_folder_name, parts)):
+        raise ValueError("write a path below the archive that ends with {name}, such as {yyyy}/{mm}/{name}")
+
+
+def _is_folder_name(part: str) -> bool:
+    """Whether a part of a template is the name of one folder, the same on every file system."""
+    text = re.sub(r"\{[a-z]+\}", "0", part)
+    return bool(re.fullmatch(r"[\w -]([\w .-]*[\w-])?", text, re.ASCII)) and text.strip() == text
+
+
 def apart(name: str, place: Path, others: dict[str, Path]) -> None:
     """Raise ValueError if another place is inside this one in an object store: files written there would be found again here."""
     for other, its in others.items():

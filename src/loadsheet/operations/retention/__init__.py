@@ -26,7 +26,7 @@ from loadsheet.reconcile.listings import abridged, entries_with_contents
 from loadsheet.reports import SUMMARY
 from loadsheet.reports.html_pages import INDEX
 from loadsheet.settings import Settings
-from loadsheet.settings.places import address_of, from_stored_path, shown, to_stored_path
+from loadsheet.settings.places import BY_DAY_AND_RUN, address_of, from_stored_path, shown, to_stored_path
 
 __all__ = ["keep"]
 
@@ -69,13 +69,22 @@ def remove_originals(settings: Settings, ledger: Ledger, now: datetime) -> int:
     """Remove originals older than `retention.archive_days` that no entry needs any more. Returns their number."""
     if not settings.retention.archive_days:
         return 0
-    needed = ledger.maintenance.originals_needed()
-    return inbox.purge(
-        settings,
-        now.date(),
-        {Path(from_stored_path(place, settings.state)) for place in needed},
-        lambda places: record_removed(settings, ledger, places),
-    )
+    needed = {Path(from_stored_path(place, settings.state)) for place in ledger.maintenance.originals_needed()}
+    if settings.archive_path == BY_DAY_AND_RUN:
+        return inbox.purge(settings, now.date(), needed, lambda places: record_removed(settings, ledger, places))
+    expired = [place for place in _expired(settings, ledger, now) if place not in needed]
+    if expired:
+        record_removed(settings, ledger, expired)
+    return inbox.remove(settings, expired)
+
+
+def _expired(settings: Settings, ledger: Ledger, now: datetime) -> Iterator[Path]:
+    """The originals in the archive whose run is older than `retention.archive_days`. Only the ledger knows that if `archive_path` has no day."""
+    oldest = str(now.date() - timedelta(days=settings.retention.archive_days))
+    for original in ledger.maintenance.originals():
+        place = Path(from_stored_path(original.kept_as, settings.state))
+        if original.run[:10] < oldest and place.absolute().is_relative_to(settings.archive_place.absolute()):
+            yield place
 
 
 def record_removed(settings: Settings, ledger: Ledger, places: Iterable[Path | str]) -> None:

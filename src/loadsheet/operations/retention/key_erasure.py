@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadsheet import inbox, object_storage
+from loadsheet.inbox.claims import archived_at, day_of
 from loadsheet.ledger import Ledger, Run
 from loadsheet.ledger.erasure import (
     ErasureRequest,
@@ -280,7 +281,7 @@ def _rename_in(path: Path, names: Sequence[FileName]) -> None:
 def _rename(settings: Settings, ledger: Ledger, file_name: FileName, file: KeptFile) -> None:
     before = file.kept_as
     is_renamed = Path(before).name.partition("~")[0].partition(".")[0] == file_name.pseudonym.partition(".")[0]
-    folder = settings.archive_place / file.run[:10].replace("-", "/") / file.run
+    folder = archived_at(file_name.pseudonym, settings, day_of(file.run), file.run).parent
     place = shown(Path(before)) if is_renamed else _copied(settings, before, folder / file_name.pseudonym)
     if place != before:
         ledger.maintenance.record_original_at(file.number, to_stored_path(place, settings.state) if place else "")
