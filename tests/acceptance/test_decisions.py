@@ -1,6 +1,9 @@
 """Several nights with the real command: children wait for their orders, lost answers are looked up, people decide."""
 
+import grp
 import json
+import os
+import pwd
 import shutil
 from collections import Counter
 from contextlib import closing
@@ -280,6 +283,28 @@ def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
         told = json.loads(house.command("retry", "--file", "events.csv", "--json").stdout)
         assert [one["key"] for one in told] == [order_id(2)]
         assert house.command("retry", "--held").returncode == 1
+
+
+def test_only_deciders_may_decide_and_everyone_may_look(house):
+    user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
+    drop_events(house, 1)
+    house.run(LOADSHEET_VERIFICATION__PARENTS="send")
+    assert states(house, "order.status") == ["refused"]
+    others = {"LOADSHEET_LEDGER__DECIDERS": '["anna", "@no-such-group"]', "LOGNAME": "anna"}
+    refused = house.command("retry", "--refused", **others)
+    assert (refused.returncode, f"{user} may not decide" in refused.stderr) == (2, True)
+    decision = ("--accepted", "--comment", "seen", "--yes")
+    assert house.command("resolve", order_id(1), *decision, **others).returncode == 2
+    assert house.command("retry", "--refused", "--dry-run", **others).returncode == 0
+    assert house.command("resolve", **others).returncode == 0
+    assert states(house, "order.status") == ["refused"]
+    for allowed in (user, f"@{group}"):
+        assert (
+            house.command("resolve", order_id(1), *decision, LOADSHEET_LEDGER__DECIDERS=f'["{allowed}"]').returncode
+            == 1
+        )
+    assert house.command("retry", "--refused", LOADSHEET_LEDGER__DECIDERS=f'["@{group}"]').returncode == 0
+    assert states(house, "order.status") == ["ready"]
 
 
 def test_a_changed_order_goes_as_an_update_after_a_persons_word(house, tmp_path):

@@ -3,11 +3,12 @@
 Libraries that only calls need are imported on use: `runs` and `show` start without them.
 """
 
+import getpass
 import os
 import secrets
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,32 @@ def held_ledger(settings: Settings) -> Iterator[Ledger]:
     held = open_ledger(settings.database_url, opening, clock=clock())
     with run_log.opened(settings, reuse=True), held as ledger:
         yield ledger
+
+
+def refuse_to_decide(settings: Settings) -> None:
+    """Raise UsageError if `ledger.deciders` names neither the user of this process nor one of the user's groups."""
+    allowed = settings.ledger.deciders
+    user, groups = _user_and_groups()
+    if allowed and user not in allowed and not {f"@{group}" for group in groups} & {*allowed}:
+        raise click.UsageError(f"{user} may not decide: ledger.deciders names {', '.join(allowed)}. Ask one of them")
+
+
+def _user_and_groups() -> tuple[str, set[str]]:
+    """The user of this process and the names of the user's groups, by the operating system and not by variables."""
+    try:
+        import grp
+        import pwd
+    except ImportError:  # Windows
+        return getpass.getuser(), set()
+    known, groups = os.getuid(), {os.getgid(), *os.getgroups()}
+    names = set()
+    for number in groups:
+        with suppress(KeyError):  # a number without a name
+            names.add(grp.getgrgid(number).gr_name)
+    try:
+        return pwd.getpwuid(known).pw_name, names
+    except KeyError:
+        return str(known), names
 
 
 def holder_of_file(path: Path) -> str:

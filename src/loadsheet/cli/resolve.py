@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from loadsheet.cli.access import exchange_client, held_ledger, holder_of, ledger_to_read
+from loadsheet.cli.access import exchange_client, held_ledger, holder_of, ledger_to_read, refuse_to_decide
 from loadsheet.cli.options import EXCHANGE, JSON, STATE, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, print_json, print_lines, print_table, say
 from loadsheet.contract import BY_NAME, Action
@@ -96,6 +96,7 @@ def resolve(
         return UNKNOWN_LEFT if unresolved or sending.orphaned else 0
     if not key or not comment.strip():
         raise click.UsageError("a decision needs a KEY and a --comment with the reason")
+    refuse_to_decide(settings)
     if refusal := _refusal(key, unresolved, sending, choice):
         say(refusal)
         return NOTHING_DECIDED
@@ -299,6 +300,8 @@ def retry(
     """
     if not (key or file or held or refused):
         raise click.UsageError("give a KEY, --file NAME, --held or --refused")
+    if not dry_run:
+        refuse_to_decide(settings)
     states = [state for state, wanted in ((State.HELD, held), (State.REFUSED, refused)) if wanted]
     with ledger_to_read(settings) if dry_run else held_ledger(settings) as ledger:
         found = list(_candidates(ledger, key, file, states or [State.HELD, State.REFUSED]))

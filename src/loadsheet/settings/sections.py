@@ -162,7 +162,7 @@ class TranslationSettings(Section):
 
 
 class LedgerSettings(Section):
-    """Which ledgers are accepted."""
+    """Which ledgers are accepted, and who may decide about their records."""
 
     allow_network: bool = Field(
         default=False, description="Allow the ledger on a network file system, where a crash can lose data"
@@ -170,6 +170,10 @@ class LedgerSettings(Section):
     accept_older: bool = Field(
         default=False,
         description="Accept a ledger restored from a backup. Entries that were ready in it become unknown and are verified first",
+    )
+    deciders: tuple[str, ...] = Field(
+        (),
+        description="Users of this machine, and groups as @GROUP, who may decide with `resolve` and `retry`. Empty: everyone who can write the ledger",
     )
 
 
