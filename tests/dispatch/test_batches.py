@@ -89,6 +89,14 @@ def test_a_mapping_may_wish_for_smaller_batches_than_the_exchange_takes():
     assert [len(call.submissions) for call in build_calls([*few, *many], 4)] == [2, 2, 1, 4, 1]
 
 
+def test_a_batch_is_no_larger_than_the_body_that_the_exchange_takes_and_a_large_record_goes_alone():
+    records = [b'"%s"' % (b"x" * length) for length in (500, 500, 500, 5000, 500)]
+    ready = [Submission(i, 1, "order.status", f"k{i}", f"order:k{i}", record, 0) for i, record in enumerate(records)]
+    calls = build_calls(ready, 200, bytes_max=1200)
+    assert [call.keys for call in calls] == [["k0", "k1"], ["k2"], ["k3"], ["k4"]]
+    assert [len(call.body) <= 1200 for call in calls] == [True, True, False, True]
+
+
 STATUS = BY_NAME["order.status"]
 
 

@@ -221,7 +221,12 @@ class Assumptions(BaseModel):
         Open("Limits", "Rate limit that the translator respects, in calls per second (0: none)", "translator"),
     ] = 0
     body_bytes_max: Annotated[
-        PositiveInt, Open("Limits", "Maximum request body, in bytes; a larger one is answered 400")
+        PositiveInt,
+        Open(
+            "Limits",
+            "Maximum request body, in bytes; a larger one is answered 400; also the size of our batches",
+            "both",
+        ),
     ] = 8_000_000
     array_length_max: Annotated[PositiveInt, Open("Limits", "Maximum length of any array in a record")] = 10_000
     status_records_max: Annotated[

@@ -294,7 +294,8 @@ class _Sending:
             ready = self._ready(room)
             self._settler.isolate_doubtful(ready)
         apart = {drop for drop, _ in self._canary.on_trial}
-        calls = build_calls(ready, self._settings.assumptions.status_records_max, self._settler.sizes, apart)
+        assumed = self._settings.assumptions
+        calls = build_calls(ready, assumed.status_records_max, self._settler.sizes, apart, assumed.body_bytes_max)
         return calls[:allowed]
 
     def _ready(self, limit: int) -> list[Submission]:
