@@ -244,6 +244,29 @@ def test_diff_tells_which_fields_change_in_how_many_documents(house):
     assert told["old"]["hash"] != told["new"]["hash"]
 
 
+def test_diff_compares_on_the_last_originals_in_the_archive(workspace):
+    for count in (1, 2, 3):
+        workspace.write_orders(count)
+        workspace.run()
+    mapping = next((workspace / "mappings").glob("*join*.yaml"))
+    new = workspace / "new.yaml"
+    new.write_text(mapping.read_text(encoding="utf-8").replace("CARRIER1", "CARRIER2"))
+    words = ("mapping", "diff", str(mapping), str(new), "--last")
+    told = json.loads(workspace.command(*words, "2", "--json").stdout)
+    assert told["counts"]["changed"] == 2 + 3
+    assert list(told["fields"]) == ["receiver_id"]
+    assert json.loads(workspace.command(*words, "9", "--json").stdout)["counts"]["changed"] == 1 + 2 + 3
+    workspace.change("update files set kept_as = '' where drop_id = 3 and role = 'packages'")  # removed after its days
+    assert json.loads(workspace.command(*words, "1", "--json").stdout)["counts"]["changed"] == 2
+    min((workspace.state / "archive").rglob("orders.csv")).unlink()
+    gone = workspace.command(*words, "9")
+    assert (gone.returncode, "the original orders.csv is missing" in gone.stderr) == (75, True)
+    assert workspace.command("mapping", "diff", str(mapping), str(new)).returncode == 2
+    other = Workspace(workspace / "other")
+    none = other.command(*words, "1")
+    assert (none.returncode, "there is no ledger" in none.stderr) == (78, True)
+
+
 @pytest.mark.parametrize("content", [{}, {"notes.txt": "see you on Monday\n"}])
 def test_diff_of_a_folder_that_holds_nothing_for_the_mappings_is_refused(house, content):
     folder = house / "drop"

@@ -16,13 +16,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from loadsheet import exit_codes
+from loadsheet import exit_codes, object_storage
 from loadsheet.checking import name_in_inbox
-from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together, with_settings
+from loadsheet.cli.access import ledger_to_read
+from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, together, with_settings
 from loadsheet.cli.output import counted, print_json, print_lines, say
 from loadsheet.cli.save_watch import show_at_each_save
 from loadsheet.inbox import Candidate
 from loadsheet.ingest import IngestContext, RoutedDrop, RoutedFiles, ingest
+from loadsheet.ledger import SourceFile
 from loadsheet.mapping import Mapping, Route, load_folder, route
 from loadsheet.mapping import load as load_mapping
 from loadsheet.mapping.routing import LoadedMappings
@@ -41,7 +43,7 @@ from loadsheet.mapping_tools.comparison import (
 )
 from loadsheet.mapping_tools.explain import Cell, Explanation, Preview
 from loadsheet.mapping_tools.explain import preview as make_preview
-from loadsheet.problems import FileRefused, MappingError, Problem, Where
+from loadsheet.problems import FileRefused, FolderError, MappingError, Problem, Where
 from loadsheet.settings import Settings
 
 
@@ -99,7 +101,12 @@ def translate_files(
     """Translate these files as one drop of this mapping; `now` (aware) is the value of `$now`. The name of a single file does not matter.
     Each of several files gets the role whose pattern fits best. Raises FileRefused, click.UsageError.
     """
-    roles = _roles(mapping, files)
+    return _translate(mapping, _roles(mapping, files), settings, now=now, documents_max=documents_max)
+
+
+def _translate(
+    mapping: Mapping, roles: dict[str, Path], settings: Settings, *, now: datetime, documents_max: int | None = None
+) -> CompareSink:
     bare = [path.name for path in roles.values()]
     names = {role: path.name if bare.count(path.name) == 1 else path.as_posix() for role, path in roles.items()}
     candidates = {names[role]: Candidate(names[role], path) for role, path in roles.items()}
@@ -305,33 +312,71 @@ def _run_case(case: Case, mapping: Mapping, settings: Settings, *, update: bool)
     "--on",
     "files",
     multiple=True,
-    required=True,
     type=click.Path(exists=True, path_type=Path),
     help="A file to translate with both mappings, or a folder with the files of one drop. Repeatable.",
 )
-@together(CONFIG, JSON)
-def diff(old: Path, new: Path, *, files: tuple[Path, ...], config: Path | None, as_json: bool) -> int:
+@click.option(
+    "--last", type=click.IntRange(1), metavar="N", help="Use the last N originals that the mapping of this name read."
+)
+@together(STATE, CONFIG, JSON)
+def diff(
+    old: Path,
+    new: Path,
+    *,
+    files: tuple[Path, ...],
+    last: int | None,
+    as_json: bool,
+    config: Path | None,
+    state: Path | None,
+) -> int:
     """Translate files with mapping OLD and with NEW, and compare each document: identical, changed, now failing.
 
-    From a folder, the files that match the patterns of OLD or NEW are used. Exits with 65 if there is nothing to compare.
+    From a folder, the files that match the patterns of OLD or NEW are used. --last takes originals from the archive; files that are read
+    together count once. Exits with 65 if there is nothing to compare.
     """
-    settings = load(config)
+    if bool(files) == bool(last):
+        raise click.UsageError("give either --on FILE or --last N")
+    settings = load(config, state=state) if last else load(config)
     before, after = (load_mapping(path, settings.assumptions, home_of(path, settings)) for path in (old, new))
     now = datetime.now(UTC)
     total = Comparison()
-    for drop in _drops(files, before, after):
-        old_side, new_side = (translate_files(mapping, drop, settings, now=now) for mapping in (before, after))
-        found = compare(old_side.documents, new_side.documents)
-        total.counts.update(found.counts)
-        total.fields.update(found.fields)
-        total.pairs += found.pairs
+    drops = _last_originals(before, last, settings) if last else _drops(files, before, after)
+    for drop in drops:
+        roles = ((mapping, _named_roles(mapping, drop)) for mapping in (before, after))
+        old_side, new_side = (_translate(mapping, named, settings, now=now) for mapping, named in roles)
+        total.merge(compare(old_side.documents, new_side.documents))
     if not total.counts:
-        raise _nothing_in(files, before, after)
+        raise _nothing_in(files or [settings.archive_place], before, after)
     if as_json:
         print_json(_as_json(before, after, total))
     else:
         _print(before, after, total)
     return 0 if total.same else exit_codes.NEEDS_SOMEONE
+
+
+def _last_originals(mapping: Mapping, last: int, settings: Settings) -> list[dict[str, Path]]:
+    """The files of the last drops that the mapping of this name read, by role. Raises FolderError and LedgerError."""
+    with ledger_to_read(settings) as ledger:
+        drops = ledger.queries.drops_read_by(mapping.name, last)
+    return [{file.role: _original(file, settings) for file in drop.files if file.role != "trigger"} for drop in drops]
+
+
+def _original(file: SourceFile, settings: Settings) -> Path:
+    path = object_storage.local_copy(file.kept_as, settings)
+    if not path.is_file():
+        raise FolderError(
+            f"the original {file.name} is missing at {path}", todo="`loadsheet ledger check` lists all such files"
+        )
+    return path
+
+
+def _named_roles(mapping: Mapping, drop: Sequence[Path] | dict[str, Path]) -> dict[str, Path]:
+    """The files of a drop by role of the mapping: as they were read, if the roles have the same names."""
+    if isinstance(drop, dict):
+        if drop.keys() == {mapping.main_role, *mapping.companions}:
+            return drop
+        drop = list(drop.values())
+    return _roles(mapping, drop)
 
 
 def _drops(files: Sequence[Path], before: Mapping, after: Mapping) -> list[tuple[Path, ...]]:

@@ -39,8 +39,9 @@ def build_calls(
     """Build calls for ready entries, oldest first. No two calls share a lane, so they may leave at the same time.
 
     Entries of batched operations share calls, up to `batch_max` or the smaller number in their mapping and up to a body of
-    `bytes_max` bytes, several of one lane in order. No entry waits for a batch to fill. `sizes` limits the batch size by entry id (1: alone). Drops in `apart` share no call with others. An
-    entry that would overtake another of its lane is left for the next query.
+    `bytes_max` bytes, several of one lane in order. No entry waits for a batch to fill. `sizes` limits the batch size by
+    entry id (1: alone). Drops in `apart` share no call with others. An entry that would overtake another of its lane is left
+    for the next query.
     """
     groups: list[list[Submission]] = []
     growing: dict[tuple[str, int, int], list[Submission]] = {}  # open batches by what their entries share

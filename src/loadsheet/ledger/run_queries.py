@@ -218,6 +218,13 @@ class RunQueries:
         query = select(files.c.drop_id).where(named).distinct().order_by(files.c.drop_id)
         return [row.drop_id for row in self._all(query)]
 
+    def drops_read_by(self, mapping: str, limit: int) -> list[Drop]:
+        """The latest drops that this mapping read, newest first, at most `limit`. Excludes fix files, and drops of which a file is not kept."""
+        gone = select(files.c.drop_id).where(files.c.kept_as == "")
+        query = select(drops.c.id).join(mappings, mappings.c.hash == drops.c.mapping_hash)
+        query = query.where(mappings.c.name == mapping, drops.c.fixes.is_(None), drops.c.id.not_in(gone))
+        return self._drops(query.order_by(drops.c.id.desc()).limit(limit))
+
     def unfiled(self, work: str) -> list[Drop]:
         """The drops with a file whose stored place is still in this folder: the work area of killed runs, or the inbox in a store."""
         return self._drops(

@@ -114,6 +114,12 @@ class Comparison:
         """Whether every document is unchanged: sent with the same payload, or refused before and after."""
         return set(self.counts) <= HARMLESS
 
+    def merge(self, other: "Comparison") -> None:
+        """Add the pairs and counts of another comparison."""
+        self.counts.update(other.counts)
+        self.fields.update(other.fields)
+        self.pairs += other.pairs
+
     def add(self, pair: Pair) -> None:
         """Count a pair; identical ones are not kept."""
         self.counts[pair.verdict] += 1
