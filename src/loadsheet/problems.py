@@ -18,7 +18,7 @@ Owns: every code with its title and message template (once, here), and the excep
     └── ReportsIncomplete           70  a report could not be written, by an internal error
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -297,9 +297,9 @@ class Problem:
         filling = {"found": self.found, "column": self.where.column, **self.shown()}
         return CATALOGUE[self.code].template.format(**filling)
 
-    def shown(self, thousands: str = ",") -> dict[str, str]:
-        """The values as text for people: counts with this thousands separator."""
-        return {name: _shown(name, value, thousands) for name, value in self.values.items()}
+    def shown(self, number: Callable[[int], str] = "{:,}".format) -> dict[str, str]:
+        """The values as text for people: counts as `number` writes them."""
+        return {name: _shown(name, value, number) for name, value in self.values.items()}
 
     def number(self, name: str, default: int = 0) -> int:
         """One of the values as a number; the default if it is absent or not a number. Old ledgers store some as texts such as 1,000."""
@@ -354,8 +354,8 @@ def _is_number(value: object) -> bool:
     return type(value) is int and abs(value) < _INTEGER_MAX
 
 
-def _shown(name: str, value: object, thousands: str) -> str:
-    return f"{value:,}".replace(",", thousands) if name in _COUNTS and _is_number(value) else str(value)
+def _shown(name: str, value: object, number: Callable[[int], str]) -> str:
+    return number(value) if name in _COUNTS and isinstance(value, int) and _is_number(value) else str(value)
 
 
 class LoadsheetError(Exception):

@@ -77,7 +77,12 @@ def test_rows_without_typed_cells_are_written_as_ever_and_old_ones_are_read():
 
 
 @pytest.mark.parametrize(
-    ("locale", "takes"), [("de_DE", "ein Datum, etwa 24.03.2026"), ("fr_FR", "a date, such as 24.03.2026")]
+    ("locale", "takes"),
+    [
+        ("de_DE", "ein Datum, etwa 24.03.2026"),
+        ("fr_FR", "une date, par exemple 24.03.2026"),
+        ("nl_NL", "a date, such as 24.03.2026"),
+    ],
 )
 def test_senders_are_told_what_a_column_takes_in_the_language_of_their_sheet(tmp_path, locale, takes):
     mapping = load_text(tmp_path, MAPPING.format(locale=locale), packs=PACKS, many=MANY)

@@ -89,10 +89,10 @@ def test_a_mail_that_nobody_takes_holds_up_no_other(mailed, post):
 def test_a_german_shipper_gets_a_german_mail_and_the_setting_decides_where_the_sheet_has_no_language(mailed, post):
     dropped(mailed, wrong(2), language="de_DE")
     mailed.set(language="de")
-    dropped(mailed, wrong(3), language="fr_FR", file="french.csv")
+    dropped(mailed, wrong(3), language="nl_NL", file="dutch.csv")
     assert [mail["Subject"] for mail in post.mails] == [
         "Bitte korrigieren: orders.csv",
-        "Bitte korrigieren: french.csv",
+        "Bitte korrigieren: dutch.csv",
     ]
     assert "Einige Daten" in post.mails[0].get_body(("plain",)).get_content()
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadsheet.languages import words_in
 from loadsheet.mapping.notations import format_reader, number_reader
 from loadsheet.mapping.plans import CellProblem
 from loadsheet.problem_groups import Causes
@@ -16,7 +17,6 @@ from loadsheet.problems import CATALOGUE, Problem, Where
 from loadsheet.reading import Row, Table
 from loadsheet.reading.damage_checks import DamageChecks
 from loadsheet.reading.tables import Native
-from loadsheet.reports.fix_workbook.texts_de import GERMAN
 from loadsheet.reports.fix_workbook.wording import word_problem
 
 
@@ -302,4 +302,4 @@ def test_numbers_in_a_problem_stay_numbers_until_they_are_read_by_people():
         again = Problem.from_json(msgspec.json.decode(msgspec.json.encode(problem.to_json())))
         assert again == problem
         assert "1,000,000" in again.text
-        assert "1.000.000" in word_problem(problem, GERMAN, {}).text
+        assert "1.000.000" in word_problem(problem, words_in("de"), {}).text

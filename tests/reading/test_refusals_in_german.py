@@ -4,7 +4,7 @@ import pytest
 from reading_corpus import inline, layout, refusal, rows_of, text_file, workbook_parts, write_parts
 from reading_writers import Sheet, write_xlsx
 
-from loadsheet.reports.fix_workbook.texts_de import GERMAN
+from loadsheet.languages import words_in
 from loadsheet.reports.fix_workbook.wording import word_problem
 
 ASKED = layout("Id", "City", encodings=("utf-8", "cp1252"), delimiters=(",",))
@@ -52,7 +52,7 @@ def cut_off(folder):
     ids=["two sheets", "hidden sheets", "a cell beyond", "another delimiter", "cut off"],
 )  # fmt: skip
 def test_refusals_are_worded_in_german(tmp_path, refused, parts):
-    message = word_problem(refused(tmp_path), GERMAN, {})
+    message = word_problem(refused(tmp_path), words_in("de"), {})
     whole = f"{message.text} {message.todo}".casefold()
     assert [part for part in parts if part.casefold() not in whole] == [], whole
     assert " the " not in whole

@@ -7,12 +7,11 @@ from datetime import datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loadsheet.languages import words_in
 from loadsheet.reading import Layout, WantedColumn, open_tables
 from loadsheet.reading.number_formats import parse_format, plain_number, read_number
 from loadsheet.reports.fix_workbook import fix_sheets
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, FixRow, FixSheet, Remark
-from loadsheet.reports.fix_workbook.texts_de import GERMAN
-from loadsheet.reports.fix_workbook.wording import ENGLISH
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
 
@@ -40,7 +39,10 @@ remarks = st.lists(
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(texts, natives, remarks), min_size=1, max_size=5), st.sampled_from([ENGLISH, GERMAN]))
+@given(
+    st.lists(st.tuples(texts, natives, remarks), min_size=1, max_size=5),
+    st.sampled_from([words_in("en"), words_in("de")]),
+)
 def test_cells_are_read_back_as_what_they_were(tmp_path_factory, found, words):
     path = tmp_path_factory.mktemp("fix") / "a.fix.xlsx"
     with open_book(path, title="x", footer="x") as book:

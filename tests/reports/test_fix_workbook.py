@@ -204,7 +204,7 @@ def test_a_sheet_without_language_is_answered_in_that_of_the_settings(tmp_path):
 
 def test_a_guide_in_another_language_gives_its_lists_only(tmp_path):
     guide = {"orders": {"PLZ": ColumnGuide("a postcode", ("1", "2"))}}
-    drop = replace(drop_of(BOOK), guide=guide, language="fr")
+    drop = replace(drop_of(BOOK), guide=guide, language="nl")
     found = a_run(tmp_path, invalid(1, [("orders", 2, cell(1))], in_book(1)), drop=drop, language="de")
     (rule,) = found.book["Aufträge"].data_validations.dataValidation
     assert (rule.formula1, rule.prompt) == (

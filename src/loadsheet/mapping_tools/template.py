@@ -1,6 +1,6 @@
 """The workbook that a shipper fills in: headings, lists of choices, notes, an example and a guide, all from the mapping.
 
-Owns: the layout, and the fixed texts in English and German (`mapping.column_guides` describes the columns). Text columns are formatted
+Owns: the layout, and the fixed texts (`mapping.column_guides` describes the columns), in the language of the mapping and in English. Text columns are formatted
 as text to keep leading zeros. Lists are on a hidden sheet, because a list inside a cell is limited to 255 characters. The example is
 on a separate sheet, so that it is never sent.
 """
@@ -16,8 +16,9 @@ import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.t
 from xlsxwriter.format import Format  # type: ignore[import-untyped]  # as above
 from xlsxwriter.worksheet import Worksheet  # type: ignore[import-untyped]  # as above
 
+from loadsheet.languages import LANGUAGES, Language, Words, known_language, words_in
 from loadsheet.mapping import Mapping as CompiledMapping
-from loadsheet.mapping.column_guides import MOMENT, Language, expected
+from loadsheet.mapping.column_guides import MOMENT, expected
 from loadsheet.mapping.patterns import example_of
 from loadsheet.mapping.plans import CellProblem, ColumnPlan
 from loadsheet.problems import MappingError, column_letters
@@ -102,7 +103,7 @@ def write_template(mapping: CompiledMapping, role: str, path: Path) -> None:
         writer.table(table)
     for table in tables:
         writer.example(table, alone=len(tables) == 1)
-    for language in ("en", "de"):
+    for language in writer.languages:
         writer.guide(language, tables)
     writer.lists()
     book.close()
@@ -149,54 +150,16 @@ def _example_text(column: ColumnPlan, parts: Sequence[ColumnPlan]) -> str:
     return text[: spec.max_length or len(text)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The fixed texts of one language."""
-
-    sheet: str
-    title: str
-    rules: tuple[str, ...]
-    heads: tuple[str, ...]
-    required: str
-    optional: str
-    no_example: str
-    grouped: str
-
-
-_WORDS: dict[Language, _Words] = {
-    "en": _Words(
-        "Guide",
-        "How to fill in this workbook",
-        (
-            "Fill in the coloured sheets, one row after the other, below the headings. Keep the headings as they are.",
-            "Columns with a star are required. Blank rows and your own columns are ignored.",
-            "Cells with a small arrow have a list: choose from it. Point at a heading to see what is expected.",
-            "The sheet Example shows correct rows. It is not read.",
-            "If a row is rejected, you get the file back with the reason in the cell.",
-        ),
-        ("Sheet", "Column", "Required", "What is expected", "Allowed", "Example", "Remark"),
-        "required",
-        "may be blank",
-        "no example: ask the author of this workbook",
-        "Rows with the same {key} are one record. These columns must be equal in all of them: {same}.",
-    ),
-    "de": _Words(
-        "Anleitung",
-        "So wird diese Mappe ausgefüllt",
-        (
-            "Füllen Sie die farbigen Blätter Zeile für Zeile unter den Überschriften aus. Lassen Sie die Überschriften, wie sie sind.",
-            "Spalten mit Stern sind Pflicht. Leere Zeilen und eigene Spalten werden ignoriert.",
-            "Zellen mit einem kleinen Pfeil haben eine Liste: Wählen Sie daraus. Zeigen Sie auf eine Überschrift, um zu sehen, was erwartet wird.",
-            "Das Blatt Example zeigt richtig ausgefüllte Zeilen. Es wird nicht gelesen.",
-            "Wird eine Zeile abgelehnt, bekommen Sie die Datei zurück, mit dem Grund in der Zelle.",
-        ),
-        ("Blatt", "Spalte", "Pflicht", "Was erwartet wird", "Erlaubt", "Beispiel", "Hinweis"),
-        "Pflicht",
-        "darf leer sein",
-        "kein Beispiel: bitte den Ersteller der Mappe fragen",
-        "Zeilen mit gleichem Wert in {key} sind ein Datensatz. Diese Spalten müssen darin gleich sein: {same}.",
-    ),
-}
+_RULES = (
+    "Fill in the coloured sheets, one row after the other, below the headings. Keep the headings as they are.",
+    "Columns with a star are required. Blank rows and your own columns are ignored.",
+    "Cells with a small arrow have a list: choose from it. Point at a heading to see what is expected.",
+    "The sheet Example shows correct rows. It is not read.",
+    "If a row is rejected, you get the file back with the reason in the cell.",
+)
+_GUIDE_HEADS = ("Sheet", "Column", "Required", "What is expected", "Allowed", "Example", "Remark")
+_NO_EXAMPLE = "no example: ask the author of this workbook"
+_GROUPED = "Rows with the same {key} are one record. These columns must be equal in all of them: {same}."
 
 
 class _Writer:
@@ -205,6 +168,8 @@ class _Writer:
     def __init__(self, book: xlsxwriter.Workbook, mapping: CompiledMapping) -> None:
         self._book = book
         self._mapping = mapping
+        own = known_language(mapping.language)
+        self.languages: tuple[Language, ...] = tuple(dict.fromkeys((own, "en"))) if own else LANGUAGES
         self._lists: list[tuple[str, ...]] = []
         self._formats: dict[tuple[tuple[str, Any], ...], Format] = {}
 
@@ -243,19 +208,21 @@ class _Writer:
 
     def guide(self, language: Language, tables: Sequence[TableForm]) -> None:
         """The page that explains the workbook."""
-        words = _WORDS[language]
-        sheet = self._book.add_worksheet(words.sheet)
+        words = words_in(language)
+        sheet = self._book.add_worksheet(words.say("Guide"))
         sheet.hide_gridlines(2)
         for position, width in enumerate(_GUIDE_WIDTHS):
             sheet.set_column(position, position, width)
-        sheet.write_string(0, 0, words.title, self._format(bold=True, font_size=16, font_color=_REQUIRED))
+        sheet.write_string(
+            0, 0, words.say("How to fill in this workbook"), self._format(bold=True, font_size=16, font_color=_REQUIRED)
+        )
         mapping = self._mapping
         named = (
             f"{mapping.description or mapping.name}  ({mapping.name}, version {mapping.version}, {mapping.hash[:12]})"
         )
         sheet.write_string(1, 0, named, self._format(font_color=_OPTIONAL))
         row = 3
-        for rule in [*words.rules, *self._grouped(words)]:
+        for rule in [*map(words.say, _RULES), *self._grouped(words)]:
             sheet.write_string(row, 0, rule)
             row += 1
         self._guide_table(sheet, row + 1, words, language, tables)
@@ -279,9 +246,20 @@ class _Writer:
         look = {"bold": True, "font_color": "#FFFFFF", "bg_color": color, "border": 1, "border_color": _LINE}
         style = self._format(**look, text_wrap=True, valign="vcenter")
         sheet.write_string(row, position, f"{heading.text}{' *' if heading.required else ''}", style)
-        text = _note(heading.column, heading.codes, required=heading.required)
+        text = self._note(heading)
         lines = sum(1 + len(line) // 40 for line in text.splitlines())
         sheet.write_comment(row, position, text, {"x_scale": 2.2, "y_scale": max(0.6, 0.24 * lines), "font_size": 9})
+
+    def _note(self, heading: Heading) -> str:
+        """The note of a heading, short and in each language."""
+        lines = []
+        for language in self.languages:
+            words = words_in(language)
+            need = words.say("required") if heading.required else words.say("may be blank")
+            lines.append(f"{expected(heading.column, language)}; {need}")
+        lines += [_allowed(heading.codes)] if heading.codes else []
+        lines += [heading.column.spec.note] if heading.column.spec.note else []
+        return "\n".join(lines)
 
     def _rule(self, heading: Heading) -> dict[str, Any]:
         """The validation of a cell during typing. Only lists and whole numbers block input; the mapping checks other types."""
@@ -321,19 +299,19 @@ class _Writer:
         else:
             sheet.write_string(row, position, str(value), style)
 
-    def _grouped(self, words: _Words) -> list[str]:
+    def _grouped(self, words: Words) -> list[str]:
         plan, main = self._mapping.plan, self._mapping.plan.tables[0]
         if not plan.is_grouped:
             return []
         key = ", ".join(main.label(index) for index in main.key)
-        return [words.grouped.format(key=key, same=", ".join(main.label(index) for index in plan.one_value))]
+        return [words.say(_GROUPED, key=key, same=", ".join(main.label(index) for index in plan.one_value))]
 
     def _guide_table(
-        self, sheet: Worksheet, row: int, words: _Words, language: Language, tables: Sequence[TableForm]
+        self, sheet: Worksheet, row: int, words: Words, language: Language, tables: Sequence[TableForm]
     ) -> None:
         head = self._format(bold=True, font_color="#FFFFFF", bg_color=_REQUIRED, border=1, border_color=_LINE)
         cell = self._format(text_wrap=True, valign="top", border=1, border_color=_LINE, num_format=_TEXT)
-        for position, text in enumerate(words.heads):
+        for position, text in enumerate(map(words.say, _GUIDE_HEADS)):
             sheet.write_string(row, position, text, head)
         for form in tables:
             for heading in form.headings:
@@ -341,10 +319,10 @@ class _Writer:
                 cells = (
                     form.title,
                     heading.text,
-                    words.required if heading.required else words.optional,
+                    words.say("required") if heading.required else words.say("may be blank"),
                     expected(heading.column, language),
                     _allowed(heading.codes),
-                    _shown(heading.example) or (words.no_example if heading.required else ""),
+                    _shown(heading.example) or (words.say(_NO_EXAMPLE) if heading.required else ""),
                     heading.column.spec.note,
                 )
                 for position, text in enumerate(cells):
@@ -388,14 +366,3 @@ def _allowed(codes: Sequence[str]) -> str:
     """The codes of a column as one short list."""
     shown = ", ".join(codes[:_CODES_SHOWN])
     return f"{shown}, ... ({len(codes)})" if len(codes) > _CODES_SHOWN else shown
-
-
-def _note(column: ColumnPlan, codes: Sequence[str], *, required: bool) -> str:
-    """The note of a heading, short and in both languages."""
-    lines = []
-    for language in ("en", "de"):
-        words = _WORDS[language]
-        lines.append(f"{expected(column, language)}; {words.required if required else words.optional}")
-    lines += [_allowed(codes)] if codes else []
-    lines += [column.spec.note] if column.spec.note else []
-    return "\n".join(lines)

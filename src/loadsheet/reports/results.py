@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import TextIO
 
 from loadsheet.internal_errors import isolated
+from loadsheet.languages import known_language, words_in
 from loadsheet.ledger import NEEDS_SOMEONE, Drop, Entry, IgnoredRow, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKED_UP, SourceRow, own_rows
 from loadsheet.problems import Problem
 from loadsheet.reconcile import IGNORED, Match
-from loadsheet.reports.fix_workbook.wording import ENGLISH, word_problem
+from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.reports.headline import with_headline
 from loadsheet.reports.report_files import Spool, csv_row, distinct_name, placed, safe_name
 from loadsheet.reports.run_document import (
@@ -99,9 +100,9 @@ class DropResults:
         tables = (*own, *self._tables.values())  # several mappings may read one sheet
         table = next((one for one in tables if (one.file, one.sheet) == (where.file, where.sheet)), None)
         guide = self._drop.guide.get(table.name, {}).get(where.column) if table is not None else None
-        if guide is not None and self._drop.language.startswith("de"):
+        if guide is not None and known_language(self._drop.language) != "en":
             guide = replace(guide, takes="")
-        return word_problem(problem, ENGLISH, self._titles, guide).todo
+        return word_problem(problem, words_in("en"), self._titles, guide).todo
 
     def leave_out(self, row: IgnoredRow) -> None:
         """Write a row that a rule ignored."""

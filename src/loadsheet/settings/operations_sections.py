@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from loadsheet import schedules
+from loadsheet.languages import Language
 from loadsheet.schedules import Schedule
 from loadsheet.settings.sections import Section
 
@@ -173,7 +174,9 @@ class ReportSettings(Section):
         le=1_000_000,
         description="Most rows of a text file in its fix workbook. Further records go into text files beside it",
     )
-    language: Literal["en", "de"] = Field("en", description="Language of fix workbooks whose mapping does not name one")
+    language: Language = Field(
+        "en", description="Language of what a shipper gets if the mapping names none, or one without texts"
+    )
 
 
 class RetentionSettings(Section):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from loadsheet.file_modes import leave_to_umask
+from loadsheet.languages import Language, known_language, words_in
 from loadsheet.ledger.codec import stamp
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.notifications.notice_delivery import FIXES
@@ -87,10 +88,10 @@ def _mails(
 ) -> Iterator[Notice]:
     """One mail for each language among the fix files."""
     languages = _languages(outcome, queries)
-    by_language: dict[str, list[_Fix]] = {}
+    by_language: dict[Language, list[_Fix]] = {}
     for fix in fixes:
-        known = languages.get(fix.hashes, "")[:2].lower()
-        by_language.setdefault(known if known in ("de", "en") else settings.reports.language, []).append(fix)
+        language = known_language(languages.get(fix.hashes, "")) or settings.reports.language
+        by_language.setdefault(language, []).append(fix)
     for language, some in by_language.items():
         counts = {", ".join(fix.names): fix.to_fix for fix in some}
         title, body = fix_mail(language, list(counts.items()))
@@ -148,43 +149,25 @@ def _free_path(folder: Path, path: Path) -> Path | None:
 # ---- the mail ----
 
 
-def fix_mail(language: str, files: Sequence[tuple[str, int]]) -> tuple[str, str]:
+def fix_mail(language: Language, files: Sequence[tuple[str, int]]) -> tuple[str, str]:
     """Title and body of the mail with fix files, in the shipper's language. `files` are the names of the original files and how many records
     need a fix (0: the file could not be read at all).
     """
-    words = _FIX_MAIL["de" if language.lower().startswith("de") else "en"]
-    names = ", ".join(name for name, _ in files[:_NAMES_IN_TITLE])
-    more = words.more.format(count=len(files) - _NAMES_IN_TITLE) if len(files) > _NAMES_IN_TITLE else ""
-    counted = [(words.line if count else words.unread).format(name=name, count=count) for name, count in files]
-    return shorten(words.title.format(names=names + more)), "\n".join([words.intro, "", *counted, "", words.outro])
+    words = words_in(language)
+    names, left = ", ".join(name for name, _ in files[:_NAMES_IN_TITLE]), len(files) - _NAMES_IN_TITLE
+    names = words.say("{names} and {count} more", names=names, count=words.number(left)) if left > 0 else names
+    counted = [
+        words.say("- {name}: {count} to fix", name=name, count=words.number(count))
+        if count
+        else words.say("- {name}: could not be used at all", name=name)
+        for name, count in files
+    ]
+    body = [words.say(_INTRO), "", *counted, "", words.say(_OUTRO)]
+    return shorten(words.say("To be fixed: {names}", names=names)), "\n".join(body)
 
 
-class _FixMail(NamedTuple):
-    title: str
-    more: str
-    intro: str
-    line: str
-    unread: str
-    outro: str
-
-
-_FIX_MAIL = {
-    "en": _FixMail(
-        "To be fixed: {names}",
-        " and {count} more",
-        "Some data in these files could not be used. The attached files say beside each cell what is wrong.",
-        "- {name}: {count} to fix",
-        "- {name}: could not be used at all",
-        "Please correct the attached files and drop them into your folder, as you did with the originals. Accepted records are not in"
-        " them and need not be sent again.",
-    ),
-    "de": _FixMail(
-        "Bitte korrigieren: {names}",
-        " und {count} weitere",
-        "Einige Daten dieser Dateien konnten nicht verwendet werden. Was falsch ist, steht in den Anhängen bei den Zellen.",
-        "- {name}: {count} zu korrigieren",
-        "- {name}: konnte gar nicht verwendet werden",
-        "Bitte korrigieren Sie die angehängten Dateien und legen Sie diese wie die ersten in Ihren Ordner. Was angenommen wurde, ist nicht"
-        " darin und muss nicht noch einmal geschickt werden.",
-    ),
-}
+_INTRO = "Some data in these files could not be used. The attached files say beside each cell what is wrong."
+_OUTRO = (
+    "Please correct the attached files and drop them into your folder, as you did with the originals."
+    " Accepted records are not in them and need not be sent again."
+)

@@ -9,7 +9,7 @@ stay unchanged, even `-5`, with plain CSV quoting (RFC 4180). Only our own texts
 
 import csv
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from heapq import merge
@@ -17,6 +17,7 @@ from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
+from loadsheet.languages import Words, known_language, words_in
 from loadsheet.ledger import ColumnGuide, Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import LOOKUP_RULE, part_of_table
@@ -45,8 +46,7 @@ from loadsheet.reports.fix_workbook.other_sheets import (
     origin_of,
     read_page,
 )
-from loadsheet.reports.fix_workbook.texts_de import GERMAN
-from loadsheet.reports.fix_workbook.wording import ENGLISH, Words, word_problem
+from loadsheet.reports.fix_workbook.wording import word_problem
 from loadsheet.reports.report_files import csv_text, distinct_name, fits, placed, safe_name
 from loadsheet.reports.sheets import Book, open_book
 from loadsheet.settings import Settings
@@ -61,7 +61,7 @@ def write_rows(path: Path, table: SourceTable, rows: Iterable[FixRow], words: Wo
     encoding, delimiter = _encoding(table.found.get("encoding", "")), table.found.get("delimiter", "")
     with placed(path) as part, part.open("w", encoding=encoding, errors="replace", newline="") as file:
         writer = csv.writer(file, delimiter=_DELIMITERS.get(delimiter, delimiter if len(delimiter) == 1 else ","))
-        writer.writerow([words.what_to_fix, *table.header, ROW_COLUMN])
+        writer.writerow([words.say("What to fix"), *table.header, ROW_COLUMN])
         for row in rows:
             text = "; ".join(lines_of(row, words))
             writer.writerow([csv_text(" ".join(text.split())), *row.cells, row.mark])
@@ -79,7 +79,6 @@ def _encoding(found: str) -> str:
 
 SUFFIX = ".fix.xlsx"
 
-_LANGUAGES = {words.language: words for words in (ENGLISH, GERMAN)}
 _WRONG = (State.INVALID, State.REFUSED)
 _SENDERS_CHOICE = frozenset({"L601", "L605"})
 """Holds that the sender can resolve. Holds that need an operator or another record are not listed."""
@@ -94,7 +93,7 @@ def is_to_fix(entry: Entry) -> bool:
 
 def words_for(drop: Drop, settings: Settings) -> Words:
     """The texts for the sender of a drop: in the language of the sheet if available, else of the settings."""
-    return _LANGUAGES.get(drop.language[:2].lower(), _LANGUAGES[settings.reports.language])
+    return words_in(known_language(drop.language) or settings.reports.language)
 
 
 class Fixes:
@@ -177,7 +176,7 @@ class _DropFix:
                 fix, title = FixBook(book, self._words), sheet_titles([("", self.drop.name, "")])[""]
                 problems = [problem for file in self.drop.files for problem in file.problems]
                 aside_page(fix, title, [(problem, word_problem(problem, self._words, {})) for problem in problems])
-                read_page(fix, self._words.read_title, self.drop, [title], ())
+                read_page(fix, self._words.say("Read me"), self.drop, [title], ())
             return (name,)
         if not self._rows.count + self._over.count:
             return ()
@@ -186,10 +185,19 @@ class _DropFix:
         texts = self._texts(folder, name_of) if self._feedback != "workbook" or self._over.count else []
         if names:
             with self._book(folder / names[0]) as book:
-                more = [self._words.read_more.format(names=", ".join(texts))] if texts and self._over.count else []
-                more += [self._words.counted(self._words.read_held, self._held)] if self._held else []
-                self._fill(book, more)
+                self._fill(book, self._more(texts if self._over.count else []))
         return (*names, *texts)
+
+    def _more(self, texts: Sequence[str]) -> Iterator[str]:
+        """Remarks for the sheet that explains the workbook. `texts` are the text files with the rows that did not fit."""
+        if texts:
+            yield self._words.say("More rows to correct are in {names}, in the same folder.", names=", ".join(texts))
+        if self._held:
+            yield self._words.counted(
+                "{count} more record waits for another record or for a decision; you do not need to do anything.",
+                "{count} more records wait for others or for a decision; you do not need to do anything.",
+                self._held,
+            )
 
     def _add_looked_up(self) -> None:
         """Add the rows that other rows look up, because a corrected key may need any of them. Only of text files: ignored rows do not keep the
@@ -213,18 +221,16 @@ class _DropFix:
         return not all(fits(cell) for row in entry.rows for cell in row.cells)
 
     def _guide(self, table: str) -> Mapping[str, ColumnGuide]:
-        """The guide to a table's columns. Its texts are left out if they are in another language (it is German for
-        German sheets, else English).
-        """
+        """The guide to a table's columns. Its texts are left out if they are in another language."""
         guide = self.drop.guide.get(table, {})
-        if self._words.language == ("de" if self.drop.language.startswith("de") else "en"):
+        if self._words.language == (known_language(self.drop.language) or "en"):
             return guide
         return {label: replace(one, takes="") for label, one in guide.items()}
 
     def _book(self, path: Path) -> AbstractContextManager[Book]:
-        return open_book(path, title=self._words.what_to_fix, footer=self.drop.name.replace("&", "&&"))
+        return open_book(path, title=self._words.say("What to fix"), footer=self.drop.name.replace("&", "&&"))
 
-    def _fill(self, book: Book, more: Sequence[str]) -> None:
+    def _fill(self, book: Book, more: Iterable[str]) -> None:
         drop, words, fix = self.drop, self._words, FixBook(book, self._words)
         book.mark(PROPERTY, str(Mark(drop.run, drop.id, drop.mapping_hash, drop.mapping)))
         for table in drop.tables:
@@ -237,11 +243,11 @@ class _DropFix:
         def free(title: str) -> str:
             return distinct_name(title, "", taken, joint=" ")
 
-        errors_page(fix, free(words.errors_title), self._errors, self._spots())
+        errors_page(fix, free(words.say("Errors")), self._errors, self._spots())
         changes = changes_of(self._queries.entries_of(drop.id), self._queries.origin(drop.id))
         if changes.folded():
-            changed_page(fix, free(words.changed_title), changes)
-        read_page(fix, free(words.read_title), drop, list(self._titles.values()), more)
+            changed_page(fix, free(words.say("Changed for you")), changes)
+        read_page(fix, free(words.say("Read me")), drop, list(self._titles.values()), more)
         fix.lists.write(book)
         if fix.first is not None:
             fix.first.activate()

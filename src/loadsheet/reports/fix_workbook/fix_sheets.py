@@ -21,10 +21,11 @@ from xml.sax.saxutils import escape
 import msgspec
 from xlsxwriter.utility import quote_sheetname, xl_col_to_name  # type: ignore[import-untyped]  # has annotations but no py.typed
 
+from loadsheet.languages import Words
 from loadsheet.ledger import ColumnGuide, Drop, Entry, IgnoredRow, SourceTable
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problems import Level, Problem
-from loadsheet.reports.fix_workbook.wording import Words, line_of, takes_of
+from loadsheet.reports.fix_workbook.wording import line_of, takes_of
 from loadsheet.reports.report_files import Spool, sheet_text
 from loadsheet.reports.sheets import Book, Kind, Tone
 from loadsheet.workbook_marks import ROW_COLUMN, RowMark
@@ -201,10 +202,12 @@ def lines_of(row: FixRow, words: Words) -> list[str]:
             columns[unplaced].append(remark.column)
     lines = []
     for remark, named in columns.items():
-        warning = f"{words.warning}: " if remark.level == "warning" else ""
-        place = f"{', '.join(named)}: " if named else ""
-        lines.append(f"{warning}{place}{line_of(remark.text, remark.todo)}")
-    return lines if row.is_wrong or not row.key else [*lines, words.belongs.format(key=row.key)]
+        line = line_of(remark.text, remark.todo)
+        line = words.say("{place}: {text}", place=", ".join(named), text=line) if named else line
+        lines.append(words.say("Warning: {text}", text=line) if remark.level == "warning" else line)
+    if row.is_wrong or not row.key:
+        return lines
+    return [*lines, words.say("No change needed; listed because the row belongs to {key}", key=row.key)]
 
 
 @dataclass
@@ -256,7 +259,7 @@ class FixSheet:
         self._mark_at = len(labels) + 1
         self._styles: dict[tuple[int, str], Any] = {}
         self._sheet.set_row(0, 30)
-        for position, label in enumerate((fix.words.what_to_fix, *labels, ROW_COLUMN)):
+        for position, label in enumerate((fix.words.say("What to fix"), *labels, ROW_COLUMN)):
             style = fix.book.head_style(Kind.TEXT)
             self._sheet.write_string(0, position, sheet_text(label), style)
 
@@ -358,8 +361,8 @@ class FixSheet:
         """Add a column's drop-down and input message. The list suggests values; other values are allowed."""
         text = takes_of(guide)
         takes = [text[:1].upper() + text[1:]] if text else []
-        takes += [self._words.required[:1].upper() + self._words.required[1:]] if guide.required else []
-        takes += [self._words.choose] if guide.choices else []
+        takes += [self._words.say("Must be filled in")] if guide.required else []
+        takes += [self._words.say("Choose from the list, or type.")] if guide.choices else []
         rule: dict[str, Any] = {"validate": "any"}
         if guide.choices:
             source = self._shared.lists.of(guide.choices)

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, NamedTuple
 
+from loadsheet.languages import Words
 from loadsheet.ledger import Drop, Entry, Origin
 from loadsheet.mapping.documents import Trace, trace
 from loadsheet.problem_groups import Causes
 from loadsheet.problems import Problem, Where
+from loadsheet.reports.fix_workbook import wording
 from loadsheet.reports.fix_workbook.fix_sheets import FixBook, Place
-from loadsheet.reports.fix_workbook.wording import ProblemText, Words, line_of
+from loadsheet.reports.fix_workbook.wording import ProblemText, line_of
 from loadsheet.reports.report_files import sheet_text
 from loadsheet.reports.run_page import payload_values
 from loadsheet.reports.sheets import Book, Kind, Tone, write
@@ -293,15 +295,21 @@ class Errors:
         """A summary in a sentence or two: `41 problems of 3 kinds in 12 records. Correcting the column “PLZ” clears 33 of them.`"""
         errors, warnings = self._levels["error"], self._levels["warning"]
         kinds = sum(cause.level == "error" for cause in self._causes.ranked())
-        text = words.errors_summary.format(
-            problems=words.counted(words.errors_counted, errors),
-            kinds=words.counted(words.kinds_counted, kinds),
-            documents=words.counted(words.documents_counted, self.documents),
+        text = words.say(
+            "{problems} of {kinds} in {documents}.",
+            problems=words.counted("{count} problem", "{count} problems", errors),
+            kinds=words.counted("{count} kind", "{count} kinds", kinds),
+            documents=words.counted("{count} record", "{count} records", self.documents),
         )
         column, most = max(self._columns.items(), key=lambda item: item[1], default=("", 0))
         if kinds > 1 < most < errors:
-            text += f" {words.errors_clears.format(column=column, count=words.number(most))}"
-        return f"{text} {words.counted(words.warnings_counted, warnings)}" if warnings else text
+            clears = words.say(
+                "Correcting the column “{column}” clears {count} of them.", column=column, count=words.number(most)
+            )
+            text += f" {clears}"
+        if warnings:
+            text += f" {words.counted('There is also {count} warning.', 'There are also {count} warnings.', warnings)}"
+        return text
 
 
 def _kind(problem: Problem) -> _Kind:
@@ -371,8 +379,19 @@ class _ListSheet:
 def errors_page(fix: FixBook, title: str, errors: Errors, spot: Callable[[Place], Spot]) -> None:
     """Write the errors, one line per kind and value, with links to the cells."""
     words = fix.words
-    page = _ListSheet(fix.book, title, [errors.summary(words), *([words.errors_more] if errors.is_cut else [])])
-    page.heads(words.errors_heads, _ERROR_WIDTHS, count_at=6)
+    page = _ListSheet(
+        fix.book,
+        title,
+        [
+            errors.summary(words),
+            *(
+                [words.say("There are more problems than listed here; each row shows its own.")]
+                if errors.is_cut
+                else []
+            ),
+        ],
+    )
+    page.heads([words.say(head) for head in wording.ERROR_HEADS], _ERROR_WIDTHS, count_at=6)
     for line in errors.lines():
         page.row += 1
         _error(page, words, line, [spot(place) for place in line.places])
@@ -389,7 +408,8 @@ def _error(page: _ListSheet, words: Words, line: Line, spots: Sequence[Spot]) ->
     found_tone = Tone.PLAIN if not problem.found else Tone.NOTE if line.problem.level == "warning" else Tone.BAD
     link_style = page.book.style(font_color="#1D4ED8", underline=1)
     page.sheet.write_url(page.row, 0, spots[0].link, link_style, sheet_text(spots[0].name))
-    column, what = worded.column or words.whole_row, f"{words.errors_level[line.problem.level]}{worded.text}"
+    column, what = worded.column or words.say("(whole row)"), worded.text
+    what = words.say("Only a warning: {text}", text=what) if problem.level == "warning" else what
     page.text(1, column)
     page.text(2, problem.found, found_tone)
     for position, text in enumerate((what, worded.todo, worded.suggestion), start=3):
@@ -404,20 +424,24 @@ def _error(page: _ListSheet, words: Words, line: Line, spots: Sequence[Spot]) ->
 def changed_page(fix: FixBook, title: str, changes: Changes) -> None:
     """Write the value changes, one line per example."""
     words = fix.words
-    some = [words.changed_some.format(count=words.number(changes.documents))] if changes.is_cut else []
-    page = _ListSheet(fix.book, title, [words.changed_intro, *some])
-    page.heads(words.changed_heads, _CHANGED_WIDTHS, count_at=2)
+    some = (
+        [words.say("Covers the first {count} records.", count=words.number(changes.documents))]
+        if changes.is_cut
+        else []
+    )
+    page = _ListSheet(fix.book, title, [words.say(wording.CHANGED_INTRO), *some])
+    page.heads([words.say(head) for head in wording.CHANGED_HEADS], _CHANGED_WIDTHS, count_at=2)
     for change in changes.folded():
         for number, example in enumerate(change.examples):
             page.row += 1
             first = number == 0
             found = example.found.replace("\u00a0", " ").replace("\u202f", " ")
-            column, kind = (change.column, words.changed_kinds[change.kind]) if first else ("", "")
+            column, kind = (change.column, words.say(wording.CHANGED[change.kind])) if first else ("", "")
             page.text(0, column, line=first)
             page.text(1, kind, line=False)
             if first:
                 page.count(2, change.count)
-            page.text(3, found or words.changed_blank)
+            page.text(3, found or words.say("(blank)"))
             page.text(4, example.became)
             page.text(5, origin_of(example.where), Tone.MUTED)
             page.fit((column, kind, "", found, example.became))
@@ -428,7 +452,7 @@ def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, Probl
     """Write the problems of an unreadable file, one line each."""
     words = fix.words
     page = _ListSheet(fix.book, title)
-    page.heads((words.what_to_fix, words.errors_heads[8], words.errors_heads[9]), _ASIDE_WIDTHS)
+    page.heads([words.say(head) for head in ("What to fix", "Original cell", "Code")], _ASIDE_WIDTHS)
     for problem, worded in problems:
         page.row += 1
         texts = (line_of(worded.text, worded.todo), origin_of(problem.where), problem.code)
@@ -438,18 +462,18 @@ def aside_page(fix: FixBook, title: str, problems: Sequence[tuple[Problem, Probl
     page.sheet.freeze_panes(1, 0)
 
 
-def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more: Sequence[str]) -> None:
+def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more: Iterable[str]) -> None:
     """Write the three sentences, the `more` remarks, and the origin of the workbook."""
     book, words = fix.book, fix.words
     sheet = book.sheet(title)
     sheet.set_column(0, 0, 5)
     sheet.set_column(1, 1, 100)
-    write(sheet, 0, 0, words.what_to_fix, book.style(line=False, font_size=16, bold=True, num_format="General"))
-    names, files = ", ".join(words.quoted.format(name) for name in sheets), ", ".join(file.name for file in drop.files)
+    write(sheet, 0, 0, words.say("What to fix"), book.style(line=False, font_size=16, bold=True, num_format="General"))
+    names, files = ", ".join(words.say("“{0}”", name) for name in sheets), ", ".join(file.name for file in drop.files)
     row, body = 1, book.style(wrap=True, line=False, font_size=12)
-    for number, sentence in enumerate(words.read_aside if drop.set_aside else words.read_sentences, start=1):
+    for number, sentence in enumerate(wording.ASIDE if drop.set_aside else wording.STEPS, start=1):
         row += 1
-        text = sentence.format(sheets=names, file=files)
+        text = words.say(sentence, sheets=names, file=files)
         write(sheet, row, 0, f"{number}.", book.style(line=False, font_size=12, bold=True))
         write(sheet, row, 1, text, body)
         sheet.set_row(row, 18 * (1 + len(text) // 95) + 6)
@@ -458,10 +482,16 @@ def read_page(fix: FixBook, title: str, drop: Drop, sheets: Sequence[str], more:
         write(sheet, row, 1, remark, body)
     row += 1
     facts = (files, drop.run, f"{drop.mapping} {drop.mapping_version}".strip())
-    for name, text in zip(words.read_facts, facts, strict=True):
+    for name, text in zip(wording.FACTS, facts, strict=True):
         if text:
             row += 1
-            write(sheet, row, 1, f"{name}: {text}", book.style(tone=Tone.MUTED, line=False))
+            write(
+                sheet,
+                row,
+                1,
+                words.say("{place}: {text}", place=words.say(name), text=text),
+                book.style(tone=Tone.MUTED, line=False),
+            )
 
 
 def origin_of(where: Where) -> str:

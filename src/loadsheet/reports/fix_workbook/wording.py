@@ -1,15 +1,16 @@
-"""The texts of a fix workbook in one language (English here), and the wording of a problem for the sender of a file.
+"""The texts of a fix workbook, and the wording of a problem for the sender of a file.
 
-`problems.CATALOGUE` words problems for all readers. The catalogues here and in `texts_de` word them for senders, who
-know their columns but neither payload fields nor our commands. A problem without a text here uses `problems.CATALOGUE`.
+`problems.CATALOGUE` words problems for all readers. This module words them for senders, who know their columns but neither
+payload fields, settings nor our commands. All texts are in English here; `languages` has their translations. Other modules
+write values and hints of problems as English sentences. They are recognized here, and worded for senders.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from loadsheet.control_characters import visible
+from loadsheet.languages import Sentences, Words
 from loadsheet.ledger import ColumnGuide
 from loadsheet.problems import CATALOGUE, Problem
 
@@ -19,76 +20,14 @@ _NOTHING_MEANT = re.compile(r", (?:blank means|leer bedeutet) ?$")
 _ANY_TEXT = ("a text", "ein Text")
 _FOR_OPERATORS = re.compile(r"\bloadsheet (?:retry|resolve)\b")
 
-
 _WHOLE_VALUES = frozenset({"C302", "C306", "C308", "C309", "C311"})
 """Problems whose hint may suggest a value for the whole cell. Hints of other problems concern a part of it."""
 
-_OURS = "ours"
-"""The key in `todo` for a value that comes from the mapping, not from a cell."""
+_OURS = "this value is not in your file: contact the people who run loadsheet"
+"""What to do about a value that comes from the mapping, not from a cell."""
 
 _SAID_BETTER = frozenset({"C301", "C306", "C313", "C314", "C315"})
-"""Problems for which the catalogue's advice is better than the guide to the column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The texts of one language. `problems` are templates by code, filled like those of `problems.CATALOGUE`. `todo`
-    says what to do, by code, for problems that do not say it. `phrases` pair an English pattern in values and hints with
-    its replacement.
-    """
-
-    language: str
-    what_to_fix: str
-    quoted: str
-    belongs: str
-    errors_title: str
-    errors_heads: tuple[str, ...]
-    errors_level: Mapping[str, str]
-    errors_summary: str
-    errors_clears: str
-    errors_more: str
-    errors_counted: tuple[str, str]
-    kinds_counted: tuple[str, str]
-    documents_counted: tuple[str, str]
-    warnings_counted: tuple[str, str]
-    warning: str
-    changed_title: str
-    changed_intro: str
-    changed_some: str
-    changed_heads: tuple[str, ...]
-    changed_kinds: Mapping[str, str]
-    changed_blank: str
-    read_title: str
-    read_sentences: tuple[str, str, str]
-    read_aside: tuple[str, str, str]
-    read_facts: tuple[str, str, str]
-    read_more: str
-    read_held: tuple[str, str]
-    takes: str
-    required: str
-    choose: str
-    whole_row: str
-    date_format: str
-    thousands: str
-    problems: Mapping[str, str]
-    todo: Mapping[str, str]
-    phrases: tuple[tuple[str, str], ...]
-
-    def number(self, count: int) -> str:
-        """A count with the thousands separator of this language."""
-        return f"{count:,}".replace(",", self.thousands)
-
-    def counted(self, forms: tuple[str, str], count: int) -> str:
-        """A count with its noun, singular or plural."""
-        return forms[count != 1].format(self.number(count))
-
-    def phrase(self, text: str) -> str:
-        """The translation of a phrase; the text itself if no pattern matches."""
-        for pattern, instead in self.phrases:
-            found = re.fullmatch(pattern, text)
-            if found is not None:
-                return instead.format(*found.groups(default=""))
-        return text
+"""Problems for which the advice of `TODO` is better than the guide to the column."""
 
 
 class ProblemText(NamedTuple):
@@ -105,19 +44,23 @@ def word_problem(
 ) -> ProblemText:
     """Word a problem for its sender. `titles` are the sheets by table; `guide` describes the column."""
     values = {"found": problem.found, "column": problem.where.column}
-    english = problem.shown(words.thousands)
+    english = problem.shown(words.number)
     prefix = f"{problem.where.path}: " if problem.where.column else ""
-    values |= {name: words.phrase(value.removeprefix(prefix)) for name, value in english.items()}
+    values |= {name: _value(value.removeprefix(prefix), words) for name, value in english.items()}
     if problem.where.column:
         values["path"] = values["target"] = problem.where.column
     values["table"] = titles.get(values.get("table", ""), values.get("table", ""))
-    template = words.problems.get(problem.code, CATALOGUE[problem.code].template)
-    text = template.format_map(_Lenient(values))
+    text = words.raw(template_of(problem.code)).format_map(_Lenient(values))
     near = _NEAR.search(problem.hint) if problem.code in _WHOLE_VALUES else None
     suggestion = near[1].strip('"') if near else ""
     if suggestion.islower() and problem.found[:1].isupper():  # country names are stored in lower case
         suggestion = suggestion.title()
     return ProblemText(values["column"], _sentence(text), _sentence(_todo(problem, words, values, guide)), suggestion)
+
+
+def template_of(code: str) -> str:
+    """The English text of a problem for senders, with placeholders."""
+    return PROBLEMS.get(code, CATALOGUE[code].template)
 
 
 def line_of(text: str, todo: str) -> str:
@@ -133,12 +76,39 @@ def takes_of(guide: ColumnGuide) -> str:
 
 def _todo(problem: Problem, words: Words, values: Mapping[str, str], guide: ColumnGuide | None) -> str:
     hint = problem.hint if not _FOR_OPERATORS.search(problem.hint) else ""
-    if hint:
-        return "; ".join(words.phrase(part) for part in hint.split("; "))
-    if guide is not None and takes_of(guide) and problem.code[0] in "CK" and problem.code not in _SAID_BETTER:
-        return words.takes.format(takes=takes_of(guide))
     is_ours = problem.code[0] in "KX" and problem.where.path and not problem.where.column
-    return words.todo.get(_OURS if is_ours else problem.code, "").format_map(_Lenient(values))
+    usual = (
+        words.raw(_OURS if is_ours else TODO[problem.code]).format_map(_Lenient(values))
+        if is_ours or problem.code in TODO
+        else ""
+    )
+    parts = [part for part in hint.split("; ") if part]
+    known = [phrase for part in parts if (phrase := _phrase(part, words)) is not None]
+    if known:
+        return words.raw("; ").join(known)
+    if guide is not None and takes_of(guide) and problem.code[0] in "CK" and problem.code not in _SAID_BETTER:
+        return words.say("expected here: {takes}", takes=takes_of(guide))
+    return usual or hint
+
+
+def _value(text: str, words: Words) -> str:
+    phrase = _phrase(text, words)
+    return words.day(text) if phrase is None or phrase == text else phrase
+
+
+def _phrase(text: str, words: Words) -> str | None:
+    """A sentence of a value or hint in the language of the sender; None if the language does not have it."""
+    found = _ANALYSTS.find(text)
+    if found is not None:
+        return words.say(FOR_SENDERS[found.sentence], *found.numbered, **_shown(found.named, words))
+    if words.language == "en":
+        return text
+    found = _SENDERS.find(text)
+    return None if found is None else words.say(found.sentence, *found.numbered, **_shown(found.named, words))
+
+
+def _shown(named: Mapping[str, str], words: Words) -> dict[str, str]:
+    return {name: words.day(value) if name == "day" else value for name, value in named.items()}
 
 
 def _sentence(text: str) -> str:
@@ -152,182 +122,267 @@ class _Lenient(dict[str, str]):
         return ""
 
 
-ENGLISH = Words(
-    language="en",
-    what_to_fix="What to fix",
-    quoted="“{}”",
-    belongs="No change needed; listed because the row belongs to {key}",
-    errors_title="Errors",
-    errors_heads=(
-        "Where",
-        "Column",
-        "Your value",
-        "Problem",
-        "How to fix",
-        "Suggested value",
-        "How often",
-        "Also at",
-        "Original cell",
-        "Code",
-    ),
-    errors_level={"error": "", "warning": "Only a warning: "},
-    errors_summary="{problems} of {kinds} in {documents}.",
-    errors_clears="Correcting the column “{column}” clears {count} of them.",
-    errors_more="There are more problems than listed here; each row shows its own.",
-    errors_counted=("1 problem", "{} problems"),
-    kinds_counted=("1 kind", "{} kinds"),
-    documents_counted=("1 record", "{} records"),
-    warnings_counted=("There is also 1 warning.", "There are also {} warnings."),
-    warning="Warning",
-    changed_title="Changed for you",
-    changed_intro="This is how we converted your values. Nothing here needs fixing; please check that it is what you meant.",
-    changed_some="Covers the first {count} records.",
-    changed_heads=("Column", "What was done", "How often", "Your value", "Became", "Original cell"),
-    changed_kinds={
-        "number": "converted to another unit or rounded",
-        "moment": "moved to another time zone or date",
-        "word": "replaced by the exchange's own term",
-        "blank": "was blank and has been filled in",
-        "text": "written differently",
-    },
-    changed_blank="(blank)",
-    read_title="Read me",
-    read_sentences=(
-        "Correct the red cells on {sheets}. The column “What to fix” says what is wrong. Yellow cells are only warnings, and grey rows are fine.",
-        "Save this workbook under any name you like.",
-        "Drop it into the same folder as {file}. Only your corrections are sent; nothing is sent twice.",
-    ),
-    read_aside=(
-        "{file} could not be read, so nothing from it was sent.",
-        "The sheet {sheets} says what is wrong with it and what to do.",
-        "Then drop your own file again; this workbook is for information only.",
-    ),
-    read_facts=("File", "Run", "Mapping"),
-    read_more="More rows to correct are in {names}, in the same folder.",
-    read_held=(
-        "1 more record waits for another record or for a decision; you do not need to do anything.",
-        "{} more records wait for others or for a decision; you do not need to do anything.",
-    ),
-    takes="expected here: {takes}",
-    required="must be filled in",
-    choose="Choose from the list, or type.",
-    whole_row="(whole row)",
-    date_format="yyyy-mm-dd",
-    thousands=",",
-    problems={
-        "A101": "no mapping matches a file named {found}",
-        "R203": "the text cannot be read: it is not {encoding} (line {line})",
-        "R204": "the headings were not found: row {row} comes closest but lacks {missing}",
-        "R231": "{reason}; at most {limit} are read",
-        "R232": "reading the file was stopped: {reason}",
-        "G403": "{key} has no row in the sheet {table}",
-        "G404": "{key} has a row here but none in the sheet {table}",
-        "K501": "the value {text}",
-        "K502": '"{found}" is not one of the usual values: {expected}',
-        "L601": "the exchange already has {key}, with other values: {fields}",
-        "L609": "not sent, because the first {count} records of this kind of file were all refused: {text}",
-    },
-    todo={
-        "R205": "compare the row with the headings: put each value below its own heading",
-        "R207": "replace the error with the value",
-        "R208": "open the file in Excel, save it and send it again",
-        "R209": "delete the character",
-        "R212": "shorten it",
-        "R213": "put the whole value into quotes",
-        "R214": "delete the blank rows above it",
-        "C301": "fill it in",
-        "C302": "enter a number",
-        "C303": "enter a whole number",
-        "C304": "write it like {expected}",
-        "C305": "enter a valid value: {expected}",
-        "C306": "choose a value from the list",
-        "C307": "use one of these units",
-        "C308": "enter the country's name or its two-letter code",
-        "C309": "enter the three-letter currency code, such as EUR",
-        "C310": "enter yes or no",
-        "C311": "enter the name of a time zone, such as Europe/Berlin",
-        "C312": "shorten it to {expected} characters",
-        "C313": "write it like the other rows do",
-        "C314": "enter a time that exists on that day",
-        "C315": "enter a time one hour earlier or later",
-        "C316": "write {first} or {second}",
-        "C318": "check the date; if it is right, leave it",
-        "C320": "check the value",
-        "C321": "keep one of the rows of {table}",
-        "C319": "check the code; if it is right, leave it",
-        "C317": "move it to a row of its own",
-        "G401": "enter the same value in all rows of {key}, or delete the rows that do not belong to it",
-        "G402": "keep one of the rows and delete the others",
-        "G403": "add its rows there, or delete all rows of {key}",
-        "G404": "add its row there, or correct {column}",
-        "G405": "fill in {column}",
-        "G406": "correct the red cells of the record",
-        "G407": "check the values it is calculated from",
-        "G408": "correct the total or the rows above it",
-        "G409": "send the whole file again",
-        "K501": "correct it, or fill it in",
-        "K502": "check the value; it is sent as it is",
-        "L601": "if the new values are right, have them sent as a change; if not, restore the earlier ones",
-        "L602": "nothing to do: the next run asks the exchange",
-        "L603": "nothing to do: it is sent with the next run",
-        "L604": "correct it; the same values are not sent again",
-        "L605": "decide which of the two versions to send",
-        "L606": "contact the people who run loadsheet",
-        "L607": "nothing to do: it is sent once {parent} is there",
-        "L608": "ask the exchange whether it has a duplicate",
-        "L609": "contact the people who run loadsheet",
-        "L611": "correct the file and send it again, or ask the people who run loadsheet to send the other records",
-        "L612": "write all values of the column in the same format",
-        "ours": "this value is not in your file: contact the people who run loadsheet",
-        "X701": "correct the value; if it is right, ask the exchange",
-        "X702": "nothing to do: the next run asks the exchange",
-        "X703": "nothing to do: it is sent with the next run",
-    },
-    phrases=(
-        (
-            r"all rows of one record must say the same here",
-            "enter the same value in all rows of the record, or delete the rows that do not belong to it",
-        ),
-        (
-            r"in the United States a ton is 2,000 lb.*",
-            "in the United States a ton is 2,000 lb, elsewhere 1,000 kg: write lb or kg",
-        ),
-        (
-            r"a cell is missing, so it is not clear.*",
-            "a cell is missing: put each value below its own heading; the row is sent as shown here",
-        ),
-        (
-            r"a value stands beyond the last column of the header",
-            "there is a value beyond the last column; see the errors sheet",
-        ),
-        (
-            r"a delimiter inside a value needs quotes around it",
-            "put each value below its own heading; the row is sent as shown here",
-        ),
-        (
-            r"delete it, or give its column a label",
-            "put it below its own heading if it is needed; the row is sent as shown here",
-        ),
-        (
-            r"quotes inside a value are doubled.*",
-            "check each value of the row and remove the quotes around it; the row is sent as shown here",
-        ),
-        (
-            r"delete the blank rows or what stands below them.*",
-            "delete the blank rows in your own file and drop it again: the rows below this one were not read",
-        ),
-        (r"put it into a row of its own, or have the mapping read more sets", "move it to a row of its own"),
-        (r'(.+) is row (\S+) "(.*)" and row (\S+) "(.*)"', '{0} is "{2}" in row {1} of your file and "{4}" in row {3}'),
-        (r"\S+ writes (.+)", "write it like {0}"),
-        (r"the mapping can say which is meant.*", "enter a time one hour earlier or later"),
-        (
-            r"name it as one of the patterns|give it a name that a mapping takes",
-            "give your file the agreed name, or contact the people who run loadsheet",
-        ),
-        (
-            r"make the patterns of these mappings.*",
-            "ask the people who run loadsheet to separate these mappings",
-        ),
-        (r"save it as 'CSV UTF-8', or set source\.encoding.*", "save it as “CSV UTF-8” and send it again"),
-    ),
+ERROR_HEADS = (
+    "Where",
+    "Column",
+    "Your value",
+    "Problem",
+    "How to fix",
+    "Suggested value",
+    "How often",
+    "Also at",
+    "Original cell",
+    "Code",
 )
+CHANGED_INTRO = (
+    "This is how we converted your values. Nothing here needs fixing; please check that it is what you meant."
+)
+CHANGED_HEADS = ("Column", "What was done", "How often", "Your value", "Became", "Original cell")
+CHANGED: dict[str, str] = {
+    "number": "converted to another unit or rounded",
+    "moment": "moved to another time zone or date",
+    "word": "replaced by the exchange's own term",
+    "blank": "was blank and has been filled in",
+    "text": "written differently",
+}
+STEPS = (
+    "Correct the red cells on {sheets}. The column “What to fix” says what is wrong. Yellow cells are only warnings, and grey rows are fine.",
+    "Save this workbook under any name you like.",
+    "Drop it into the same folder as {file}. Only your corrections are sent; nothing is sent twice.",
+)
+FACTS = ("File", "Run", "Mapping")
+ASIDE = (
+    "{file} could not be read, so nothing from it was sent.",
+    "The sheet {sheets} says what is wrong with it and what to do.",
+    "Then drop your own file again; this workbook is for information only.",
+)
+
+PROBLEMS = {
+    "A101": "no mapping matches a file named {found}",
+    "A116": "{found} stays in the inbox: the mapping {mapping} is wrong",
+    "R203": "the text cannot be read: it is not {encoding} (line {line})",
+    "R204": "the headings were not found: row {row} comes closest but lacks {missing}",
+    "R215": "no row with headings found: none of the first {rows} rows holds one of the headings {missing}",
+    "R231": "{reason}; at most {limit} are read",
+    "R232": "reading the file was stopped: {reason}",
+    "R243": 'the heading "{label}" does not appear as often or in the order that was agreed; it is in the columns {columns}',
+    "R290": "the columns were not checked for damaged values; the error is ours",
+    "G403": "{key} has no row in the sheet {table}",
+    "G404": "{key} has a row here but none in the sheet {table}",
+    "K501": "the value {text}",
+    "K502": '"{found}" is not one of the usual values: {expected}',
+    "L601": "the exchange already has {key}, with other values: {fields}",
+    "L608": "{key} was sent {sends} times because an answer was lost; the exchange may have it twice",
+    "L609": "not sent, because the first {count} records of this kind of file were all refused: {text}",
+    "L612": 'the column is written in another way than it is read, as "{proof}" shows: {count} more values, such as "{found}", would be misread',
+}
+"""Texts of problems for senders, by code, where those of `problems.CATALOGUE` say more than a sender needs."""
+
+TODO = {
+    "R205": "compare the row with the headings: put each value below its own heading",
+    "R207": "replace the error with the value",
+    "R208": "open the file in Excel, save it and send it again",
+    "R209": "delete the character",
+    "R212": "shorten it",
+    "R213": "put the whole value into quotes",
+    "R214": "delete the blank rows above it",
+    "C301": "fill it in",
+    "C302": "enter a number",
+    "C303": "enter a whole number",
+    "C304": "write it like {expected}",
+    "C305": "enter a valid value: {expected}",
+    "C306": "choose a value from the list",
+    "C307": "use one of these units",
+    "C308": "enter the country's name or its two-letter code",
+    "C309": "enter the three-letter currency code, such as EUR",
+    "C310": "enter yes or no",
+    "C311": "enter the name of a time zone, such as Europe/Berlin",
+    "C312": "shorten it to {expected} characters",
+    "C313": "write it like the other rows do",
+    "C314": "enter a time that exists on that day",
+    "C315": "enter a time one hour earlier or later",
+    "C316": "write {first} or {second}",
+    "C318": "check the date; if it is right, leave it",
+    "C320": "check the value",
+    "C321": "keep one of the rows of {table}",
+    "C319": "check the code; if it is right, leave it",
+    "C317": "move it to a row of its own",
+    "G401": "enter the same value in all rows of {key}, or delete the rows that do not belong to it",
+    "G402": "keep one of the rows and delete the others",
+    "G403": "add its rows there, or delete all rows of {key}",
+    "G404": "add its row there, or correct {column}",
+    "G405": "fill in {column}",
+    "G406": "correct the red cells of the record",
+    "G407": "check the values it is calculated from",
+    "G408": "correct the total or the rows above it",
+    "G409": "send the whole file again",
+    "K501": "correct it, or fill it in",
+    "K502": "check the value; it is sent as it is",
+    "L601": "if the new values are right, have them sent as a change; if not, restore the earlier ones",
+    "L602": "nothing to do: the next run asks the exchange",
+    "L603": "nothing to do: it is sent with the next run",
+    "L604": "correct it; the same values are not sent again",
+    "L605": "decide which of the two versions to send",
+    "L606": "contact the people who run loadsheet",
+    "L607": "nothing to do: it is sent once {parent} is there",
+    "L608": "ask the exchange whether it has a duplicate",
+    "L609": "contact the people who run loadsheet",
+    "L611": "correct the file and send it again, or ask the people who run loadsheet to send the other records",
+    "L612": "write all values of the column in the same format",
+    "L616": "correct it and send it again if the accepted version is not right",
+    "X701": "correct the value; if it is right, ask the exchange",
+    "X702": "nothing to do: the next run asks the exchange",
+    "X703": "nothing to do: it is sent with the next run",
+}
+"""What to do, by code, for problems that do not say it."""
+
+FOR_SENDERS = {
+    "all rows of one record must say the same here": "enter the same value in all rows of the record, or delete the rows that do not belong to it",
+    "in the United States a ton is 2,000 lb{0}": "in the United States a ton is 2,000 lb, elsewhere 1,000 kg: write lb or kg",
+    "a cell is missing, so it is not clear{0}": "a cell is missing: put each value below its own heading; the row is sent as shown here",
+    "a value stands beyond the last column of the header": "there is a value beyond the last column; see the errors sheet",
+    "a delimiter inside a value needs quotes around it": "put each value below its own heading; the row is sent as shown here",
+    "delete it, or give its column a label": "put it below its own heading if it is needed; the row is sent as shown here",
+    "quotes inside a value are doubled{0}": "check each value of the row and remove the quotes around it; the row is sent as shown here",
+    "delete the blank rows or what stands below them{0}": "delete the blank rows in your own file and drop it again: the rows below this one were not read",
+    "put it into a row of its own, or have the mapping read more sets": "move it to a row of its own",
+    '{0} is row {row} "{1}" and row {other} "{2}"': '{0} is "{1}" in row {row} of your file and "{2}" in row {other}',
+    "{locale} writes {0}": "write it like {0}",
+    "the mapping can say which is meant{0}": "enter a time one hour earlier or later",
+    "name it as one of the patterns": "give your file the agreed name, or contact the people who run loadsheet",
+    "give it a name that a mapping takes": "give your file the agreed name, or contact the people who run loadsheet",
+    "make the patterns of these mappings{0}": "ask the people who run loadsheet to separate these mappings",
+    "save it as 'CSV UTF-8'": "save it as “CSV UTF-8” and send it again",
+    "save it as 'CSV UTF-8', or set source.encoding{0}": "save it as “CSV UTF-8” and send it again",
+    "save it as .xlsx or as 'CSV UTF-8'": "save it as a workbook (.xlsx) and send it again",
+    "open it in the program it comes from and save it as .xlsx or as 'CSV UTF-8'": "open it in the program it comes from, save it as a workbook (.xlsx) and send it again",
+    "its values seem to be separated by {kind}, which the mapping does not take": "its values seem to be separated by another character than was agreed",
+    "save it with the delimiter that was agreed, or set source.delimiter in the mapping": "save it with the delimiter that was agreed",
+    "if it is in another encoding, name that one alone in source.encoding of the mapping": "if it is in another encoding, save it as “CSV UTF-8”",
+    "unhide the sheet that holds the table, or name it in the mapping{0}": "unhide the sheet that holds the table",
+    "hide or delete the sheets that are not meant, or name the one that is in the mapping{0}": "hide or delete the sheets that are not meant",
+    "rename the sheet, or name it in the mapping": "rename the sheet as agreed",
+    "the cell is a {kind}": "the cell holds something else",
+    "the cell is a {kind}; format it as a date": "format the cell as a date",
+    "the cell is a {kind}; format it as a time": "format the cell as a time",
+    "a date cell of a workbook{0}": "a date cell",
+    "send a table with these labels over its columns": "send a table with these headings",
+    "if it holds sums, delete it{0}": "if it holds totals, delete it",
+    "otherwise format the column as Text{0}": "otherwise format the column as text and fill it again from its source",
+    "this ledger does not know the files of run {run}": "its original file is not known here",
+    "mapping {mapping} has changed since{0}": "the rules for this kind of file have changed since",
+    "mapping {mapping} is for {0}": "it is in the wrong folder",
+    "it is incomplete or damaged ({0})": "it is incomplete or damaged",
+    "format the column as Text{0}": "format the column as text and fill it again from its source",
+}
+"""Sentences in values and hints that say more than a sender needs, and what senders read instead."""
+
+SENTENCES = (
+    "did you mean {0}?",
+    "for {0}, did you mean {1}?",
+    "write it like {0}",
+    "write {0} or {1}",
+    "expected: {0}",
+    "example: {0}",
+    "one of {0}",
+    "from {low} to {high}",
+    "from {low}",
+    "to {high}",
+    "before {day}",
+    "after {day}",
+    "at least {count} characters",
+    "cut to {count} characters",
+    "at most {count} digits after the decimal point",
+    "(at most {count} digits after the decimal point)",
+    "a date without a time",
+    "a date",
+    "a time of day",
+    "a text",
+    "a number",
+    "format it as a date",
+    "format it as a time",
+    "is required",
+    "must be a text",
+    "must be a number",
+    "must be a value, not an empty text",
+    "must be one of {0}",
+    "must be a value such as {0}",
+    "must be {0}",
+    "is invalid",
+    "there are fewer rows than the expression needs",
+    "a value is blank or has the wrong type",
+    "the result is out of range",
+    "the result is not a number",
+    "division by zero",
+    "no values",
+    "delete one of them",
+    "to keep both, drop the fix file that comes back as it is",
+    "add the row again",
+    "to leave it out, drop the fix file that comes back as it is",
+    "drop the original file again, with your corrections in it",
+    "drop it where {0} was dropped",
+    "shorten it",
+    "send the file with its rows",
+    "nothing to do if there was nothing to send",
+    "otherwise send the file with its rows",
+    "it has 0 bytes",
+    "send it again",
+    "send the complete file again",
+    "save it again in the program that made it, then send it again",
+    "send the table itself as .xlsx or CSV",
+    "save it as .xlsx and send it again",
+    "save it without a password and send it again",
+    "send it without a password",
+    "it is a password-protected workbook",
+    "it is a password-protected spreadsheet (.ods)",
+    "it is locked with a password",
+    "check that the file is there and may be read",
+    "all else in it is UTF-8, so it was damaged or cut off here: send it again",
+    "all its sheets are hidden: {0}",
+    "close or remove the quote and send the file again",
+    "nothing of it was used",
+    "lines {first} to {last} were read as one row",
+    "the file may be damaged",
+    "remove the character and send it again",
+    "leave one of them, or give one another label",
+    "remove the columns that are not needed",
+    "remove the column that was inserted, or restore the missing one",
+    "looked at the sheets {0}",
+    "the row holds: {0}",
+    "row {row} holds: {0}",
+    "rows {0} and {count} more",
+    "rows {0}",
+    "row {row}",
+    "it holds no text",
+    "a form cannot be read",
+    "drop {0} beside it",
+    "send it in several files, or as CSV",
+    "it has not been sent yet",
+    "the sender must fix it first",
+    "it was deleted",
+    "it was created after this",
+    "it is held too",
+    "its outcome is unknown",
+    "the exchange refused it",
+    "it waits too",
+    "check the date",
+    "if it is right, there is nothing to do",
+    "Excel drops leading zeros of numbers",
+    "ignore this if the values are meant to be short, such as postcodes of another country",
+    "Excel turns texts such as 3-5 or MAR1 into dates",
+    "write all dates of a column in one style, best as 2026-03-01",
+    "day and month may have changed places in some rows",
+    "the row was read as a record",
+    "they were probably pasted as text",
+    "let Excel convert them to numbers (the green corner), or check their decimal mark",
+    "Excel shows long numbers in this form, and their last digits are lost",
+    "Excel keeps only 15 digits of a number and replaces the others with zeros",
+    "other programs lose them too",
+    "another program decoded the text in a wrong encoding before it was sent",
+    "export it again as UTF-8",
+    "text pasted from web pages often contains them",
+    "values that look equal differ because of them",
+)
+"""Sentences in values and hints that senders read as they are."""
+
+_ANALYSTS, _SENDERS = Sentences(FOR_SENDERS), Sentences(SENTENCES)

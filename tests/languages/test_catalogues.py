@@ -1,0 +1,254 @@
+"""Each catalogue has every text that a shipper can read, and no other; translations have the placeholders of the English text."""
+
+import ast
+import re
+import string
+from functools import cache
+from pathlib import Path
+
+import pytest
+from babel.messages.extract import extract_from_file
+from babel.messages.pofile import read_po
+from fix_workbooks import House, write_fixes
+from openpyxl import load_workbook
+
+from loadsheet import languages
+from loadsheet.languages import LANGUAGES, Sentences, known_language, words_in
+from loadsheet.mapping import column_guides
+from loadsheet.mapping_tools import template
+from loadsheet.operations.notifications import fix_file_delivery
+from loadsheet.problems import CATALOGUE, Problem, Where
+from loadsheet.reports.fix_workbook import wording
+
+PACKAGE = Path(languages.__file__).parent
+SRC = PACKAGE.parent
+TRANSLATED = LANGUAGES[1:]
+SENDERS = [
+    code for code in CATALOGUE if re.fullmatch(r"A1(?:0[1236]|1[126])|[RCGK]\d+|L60[1-9]|L61[126]|X70[123]", code)
+]
+TABLES = [  # texts that are translated where they are used, not where they are written
+    wording.PROBLEMS, wording.TODO, wording.SENTENCES, wording._OURS, wording.FOR_SENDERS, column_guides.DESCRIBED, column_guides.DETAILS,
+    wording.ERROR_HEADS, wording.CHANGED_HEADS, wording.CHANGED, wording.STEPS, wording.ASIDE,
+    wording.CHANGED_INTRO, wording.FACTS, template._RULES, template._GUIDE_HEADS, template._GROUPED, template._NO_EXAMPLE,
+    fix_file_delivery._INTRO, fix_file_delivery._OUTRO,
+]  # fmt: skip
+
+
+@cache
+def catalogue(language):
+    with (PACKAGE / f"{language}.po").open("rb") as file:
+        return read_po(file, locale=language)
+
+
+def entries(language):
+    return [message for message in catalogue(language) if message.id]
+
+
+def texts_of(value):
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else list(value.values())
+
+
+@cache
+def used():
+    """Every English text that the source has translated."""
+    found = {wording.template_of(code) for code in SENDERS}
+    found.update(*map(texts_of, TABLES))
+    for path in SRC.rglob("*.py"):
+        if "loadsheet.languages" in path.read_text(encoding="utf-8") or path.parent == PACKAGE:
+            calls = extract_from_file("python", path, keywords={"say": None, "raw": None, "counted": (1, 2)})
+            found.update(text if isinstance(text, str) else text[:2] for _, text, _, _ in calls if text and all(text))
+    return found
+
+
+def places(text):
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_a_catalogue_holds_exactly_what_the_source_uses(language):
+    ids = {message.id for message in entries(language)}
+    assert len(ids) > 300
+    assert used() - ids == set(), "not translated"
+    assert ids - used() == set(), "no longer used"
+    assert [message.id for message in entries(language) if message.fuzzy] == []
+    assert catalogue(language).obsolete == {}
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_every_entry_is_translated_in_every_form_with_its_placeholders(language):
+    for message in entries(language):
+        if message.pluralizable:
+            one, many = message.string
+            assert len(message.string) == catalogue(language).num_plurals
+            assert places(many) == places(message.id[1]), message.id
+            assert places(one) | {"count"} == places(message.id[0]) | {"count"}, message.id
+            assert one.strip()
+            assert many.strip()
+        else:
+            assert message.string.strip(), message.id
+            assert places(message.string) == places(message.id), message.id
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_texts_are_set_as_the_language_sets_them(language):
+    for message in entries(language):
+        for text in [message.string] if isinstance(message.string, str) else message.string:
+            assert '"' not in text, text
+            assert "'" not in text or language == "fr", text
+            if language == "fr":
+                assert not re.search(r"(?<![\u00a0 ])[;?!»](?!\S)|[^\u00a0 ]:(?= |$)|« | »| [;:?!]", text), text
+            if language == "es":
+                assert ("?" in text) == ("¿" in text), text
+            assert ("„" in text) == ("“" in text) if language == "de" else "“" not in text, text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_problem_of_a_row_says_what_to_do(language):
+    codes = [code for code in CATALOGUE if re.fullmatch(r"[CGK]\d+|L60[1-9]|L61[12]|X\d+", code)]
+    at = Where("in.xlsx", "Blatt", 3, "Gewicht", "D3", "total_weight")
+    for code in codes:
+        values = dict.fromkeys(places(CATALOGUE[code].template) - {"found"}, "x")
+        assert wording.word_problem(Problem(code, at, "?", values), words_in(language), {}).todo, code
+    assert len(codes) > 40
+
+
+@pytest.mark.parametrize("code", SENDERS)
+def test_the_text_of_a_problem_uses_only_what_problems_of_its_code_have(code):
+    known = places(CATALOGUE[code].template) | {"found", "column"}
+    assert places(wording.template_of(code)) <= known
+    assert places(wording.TODO.get(code, "")) <= known
+
+
+def test_what_stands_for_a_sentence_has_only_its_placeholders():
+    for sentence, instead in wording.FOR_SENDERS.items():
+        assert places(instead) <= places(sentence)
+
+
+def test_the_sentences_of_values_and_hints_are_written_by_the_source():
+    """A sentence that no module writes any more would never be found."""
+    rooms = ("reading", "mapping", "translation", "contract", "ledger", "dispatch")
+    source = [*SRC.glob("*.py"), *(path for room in rooms for path in (SRC / room).rglob("*.py"))]
+    written = " ".join(
+        "".join(part.value if isinstance(part, ast.Constant) else "\0" for part in node.values)
+        if isinstance(node, ast.JoinedStr)
+        else node.value
+        for path in source
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    )
+    old = {
+        "{locale} writes {0}",
+        "name it as one of the patterns",
+        "(at most {count} digits after the decimal point)",
+        "is invalid",
+        '{0} is row {row} "{1}" and row {other} "{2}"',
+    }
+    lost = [
+        sentence
+        for sentence in (*wording.SENTENCES, *wording.FOR_SENDERS)
+        for longest in [max((literal.strip() for literal, *_ in string.Formatter().parse(sentence)), key=len)]
+        if sentence not in old and longest.removeprefix("must be ").removeprefix("otherwise ") not in written
+    ]
+    assert lost == []
+
+
+def test_the_sentence_with_the_most_fixed_letters_is_found():
+    sentences = Sentences(["to {high}", "from {low}", "from {low} to {high}", "must be {0}", "must be a text"])
+    assert sentences.find("from 1 to 9").named == {"low": "1", "high": "9"}
+    assert sentences.find("must be a text").sentence == "must be a text"
+    assert sentences.find("must be 1 or 2").numbered == ("1 or 2",)
+    assert sentences.find("to send it again") is None
+
+
+@pytest.mark.parametrize(
+    ("locale", "language"), [("de_AT", "de"), ("FR", "fr"), ("es-MX", "es"), ("en", "en"), ("nl_NL", None), ("", None)]
+)
+def test_the_language_of_a_locale_is_known_if_it_has_a_catalogue(locale, language):
+    assert known_language(locale) == language
+
+
+@pytest.mark.parametrize(
+    ("language", "number", "day"),
+    [
+        ("en", "1,234", "2026-03-24"),
+        ("de", "1.234", "24.03.2026"),
+        ("fr", "1\u00a0234", "24/03/2026"),
+        ("es", "1.234", "24/03/2026"),
+    ],
+)
+def test_numbers_and_dates_are_written_as_in_the_language(language, number, day):
+    words = words_in(language)
+    assert (words.number(1234), words.day("2026-03-24"), words.day("03/2026")) == (number, day, "03/2026")
+    far = Problem("C318", values={"day": "2062-03-24", "bound": "after 2031-01-01"})
+    assert words.day("2062-03-24") in wording.word_problem(far, words, {}).text
+
+
+MAPPING = """
+mapping: kinds
+version: 1
+target: order.update
+source: {{files: ["*.csv"], locale: {locale}, timezone: Europe/Berlin, dates: ["%d.%m.%Y"]}}
+columns:
+  id:     {{label: XID, type: text, required: true, key: true}}
+  zip:    {{label: XZIP, pattern: "(?P<xa>[0-9]{{5}})-(?P<xb>[0-9]+)"}}
+  mode:   {{label: XMODE, one_of: [XROA, XSEA]}}
+  land:   {{label: XLAND, type: country}}
+  day:    {{label: XDAY, type: date}}
+  weight: {{label: XKG, type: quantity, unit: kg, min: 0, max: 900}}
+  count:  {{label: XNUM, type: integer, min: 1}}
+  flag:   {{label: XFLAG, type: yesno}}
+  town:   {{label: XTOWN, max_length: 5}}
+payload:
+  order_id: {{col: id}}
+  sender_id: {{value: S}}
+  receiver_id: {{value: R}}
+  total_weight: {{col: weight}}
+"""
+ROWS = """\
+XID;XZIP;XMODE;XLAND;XDAY;XKG;XNUM;XFLAG;XTOWN
+A-1;4;XROB;Germny;99.99.2026;x;0;q;Xabcdefg
+A-2;04109-1;XROA;DE;24.03.2026;1 stone;1,5;;
+A-3;04109-1;XROA;DE;24.03.2026;2 lb;1;;
+;04109-1;XROA;DE;24.03.2026;999999;1;;
+A-4;04109-1;XROA
+"""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_fix_workbook_has_no_english_text_if_its_sheet_is_in_another_language(tmp_path, language):
+    (tmp_path / "kinds.yaml").write_text(
+        MAPPING.format(locale=f"{language}_{language.upper()}".replace("_EN", "_GB")), "utf-8"
+    )
+    house = House(tmp_path / "house", tmp_path / "kinds.yaml")
+    (house.inbox / "a.csv").write_text(ROWS, encoding="utf-8")
+    night = house.night()
+    assert night.counts["invalid"] >= 3
+    with house.queries() as queries:
+        (name,) = write_fixes(queries, next(iter(queries.runs())), tmp_path, house.settings)
+    texts = "\n".join(shown(load_workbook(tmp_path / name)))
+    english = {message.id: message.string for message in entries("de") if isinstance(message.id, str)}
+    words = words_in(language)
+    foreign = {
+        piece
+        for text in english
+        if words.raw(text) != text
+        for piece in [max((literal.strip() for literal, *_ in string.Formatter().parse(text)), key=len)]
+        if len(piece) > 3 and re.search(rf"(?<!\w){re.escape(piece)}(?!\w)", texts)
+    }
+    assert foreign <= {piece for text in english for piece in re.findall(r"\w+", words.raw(text))}
+    assert words.say("What to fix") in texts
+    assert (
+        words.say("enter yes or no").casefold() in texts.casefold()
+        or words.say("write {0} or {1}", "", "")[:6].casefold() in texts.casefold()
+    )
+
+
+def shown(book):
+    """All that a sender reads: cells, notes, titles of sheets and messages of cells."""
+    for sheet in book:
+        yield sheet.title
+        for row in sheet.iter_rows():
+            for cell in row:
+                yield from (str(cell.value), *([cell.comment.text] if cell.comment else []))
+        for rule in sheet.data_validations.dataValidation:
+            yield rule.prompt or ""
