@@ -3,6 +3,7 @@
 import ast
 import re
 import string
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
@@ -179,6 +180,7 @@ def test_the_language_of_a_locale_is_known_if_it_has_a_catalogue(locale, languag
 def test_numbers_and_dates_are_written_as_in_the_language(language, number, day):
     words = words_in(language)
     assert (words.number(1234), words.day("2026-03-24"), words.day("03/2026")) == (number, day, "03/2026")
+    assert words.decimal(Decimal("1200.5")) == ("1200.5" if language == "en" else "1200,5")
     far = Problem("C318", values={"day": "2062-03-24", "bound": "after 2031-01-01"})
     assert words.day("2062-03-24") in wording.word_problem(far, words, {}).text
 

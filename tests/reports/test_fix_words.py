@@ -93,7 +93,7 @@ def test_the_guide_to_a_column_says_what_it_takes_where_the_problem_does_not():
     ],
 )
 def test_only_what_helps_a_sender_is_said_of_a_column(takes, message):
-    assert takes_of(ColumnGuide(takes)) == message
+    assert takes_of(ColumnGuide(takes), GERMAN) == message
 
 
 def test_a_problem_of_an_old_ledger_lacks_nothing_that_breaks_it():

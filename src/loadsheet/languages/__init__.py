@@ -10,6 +10,7 @@ import re
 import string
 from collections.abc import Iterable
 from datetime import date
+from decimal import Decimal
 from functools import cache
 from importlib import resources
 from typing import Literal, NamedTuple, get_args
@@ -56,6 +57,14 @@ class Words:
         from babel.numbers import format_decimal
 
         return format_decimal(count, locale=self.language).replace("\u202f", "\u00a0")  # more encodings have this space
+
+    def decimal(self, value: Decimal) -> str:
+        """A number with all its decimals, without thousands separators."""
+        if self.language == "en":
+            return f"{value:f}"
+        from babel.numbers import format_decimal
+
+        return format_decimal(value, locale=self.language, decimal_quantization=False, group_separator=False)
 
     def day(self, iso: str) -> str:
         """A date written as in ISO 8601, the way people write it; any other text is unchanged."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from datetime import datetime
+from decimal import Decimal
 
 from loadsheet.languages import Language, known_language, words_in
 from loadsheet.mapping.documents import ColumnGuide
@@ -33,8 +34,8 @@ DESCRIBED = {
     "timezone": "the name of a time zone, such as Europe/Berlin",
 }
 DETAILS = {
-    "min": "at least {0:f}",
-    "max": "at most {0:f}",
+    "min": "at least {0}",
+    "max": "at most {0}",
     "places": "at most {0} decimals",
     "max_length": "at most {0} characters",
 }
@@ -72,8 +73,8 @@ def expected(column: ColumnPlan, language: Language) -> str:
     unit = spec.from_unit or spec.unit
     if unit:
         parts.append(words.say("in {0}", _UNIT_SIGNS.get(unit, unit)))
-    details = ((words.raw(text), getattr(spec, key)) for key, text in DETAILS.items())
-    parts += [text.format(value) for text, value in details if value is not None]
+    details = ((text, getattr(spec, key)) for key, text in DETAILS.items())
+    parts += [words.say(text, words.decimal(Decimal(value))) for text, value in details if value is not None]
     example = spec.example if spec.example is not None else example_of(spec.pattern or "")
     if spec.pattern and example:
         parts.append(words.say("such as {0}", example))

@@ -359,7 +359,7 @@ class FixSheet:
 
     def _offer(self, column: int, label: str, guide: ColumnGuide, last: int) -> None:
         """Add a column's drop-down and input message. The list suggests values; other values are allowed."""
-        text = takes_of(guide)
+        text = takes_of(guide, self._words)
         takes = [text[:1].upper() + text[1:]] if text else []
         takes += [self._words.say("Must be filled in")] if guide.required else []
         takes += [self._words.say("Choose from the list, or type.")] if guide.choices else []

@@ -17,7 +17,6 @@ from loadsheet.problems import CATALOGUE, Problem
 _NEAR = re.compile(r"did you mean ([^?;]+)\?")
 _PATTERN = re.compile(r", (?:like the pattern|nach dem Muster) .*?(?=, (?:blank means|leer bedeutet)|$)")
 _NOTHING_MEANT = re.compile(r", (?:blank means|leer bedeutet) ?$")
-_ANY_TEXT = ("a text", "ein Text")
 _FOR_OPERATORS = re.compile(r"\bloadsheet (?:retry|resolve)\b")
 
 _WHOLE_VALUES = frozenset({"C302", "C306", "C308", "C309", "C311"})
@@ -68,10 +67,10 @@ def line_of(text: str, todo: str) -> str:
     return f"{text.rstrip('.')}. {todo}" if todo else text
 
 
-def takes_of(guide: ColumnGuide) -> str:
+def takes_of(guide: ColumnGuide, words: Words) -> str:
     """What a column accepts, without patterns meant for programs. Empty if it accepts any text."""
     takes = _NOTHING_MEANT.sub("", _PATTERN.sub("", guide.takes))
-    return "" if takes in _ANY_TEXT else takes
+    return "" if takes in ("a text", words.say("a text")) else takes
 
 
 def _todo(problem: Problem, words: Words, values: Mapping[str, str], guide: ColumnGuide | None) -> str:
@@ -86,8 +85,9 @@ def _todo(problem: Problem, words: Words, values: Mapping[str, str], guide: Colu
     known = [phrase for part in parts if (phrase := _phrase(part, words)) is not None]
     if known:
         return words.raw("; ").join(known)
-    if guide is not None and takes_of(guide) and problem.code[0] in "CK" and problem.code not in _SAID_BETTER:
-        return words.say("expected here: {takes}", takes=takes_of(guide))
+    takes = takes_of(guide, words) if guide is not None else ""
+    if takes and problem.code[0] in "CK" and problem.code not in _SAID_BETTER:
+        return words.say("expected here: {takes}", takes=takes)
     return usual or hint
 
 
