@@ -1,6 +1,7 @@
 """Each catalogue has every text that a shipper can read, and no other; translations have the placeholders of the English text."""
 
 import ast
+import json
 import re
 import string
 from decimal import Decimal
@@ -183,6 +184,30 @@ def test_numbers_and_dates_are_written_as_in_the_language(language, number, day)
     assert words.decimal(Decimal("1200.5")) == ("1200.5" if language == "en" else "1200,5")
     far = Problem("C318", values={"day": "2062-03-24", "bound": "after 2031-01-01"})
     assert words.day("2062-03-24") in wording.word_problem(far, words, {}).text
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        ({"en": "too heavy", "de": "zu schwer", "fr": "trop lourd"}, {"en": "Too heavy", "de": "Zu schwer", "fr": "Trop lourd", "es": "Too heavy"}),
+        ({"fr": "trop lourd", "de": "zu schwer"}, {"en": "Trop lourd", "de": "Zu schwer", "fr": "Trop lourd", "es": "Trop lourd"}),
+        ("too heavy", dict.fromkeys(LANGUAGES, "Too heavy")),
+    ],
+)  # fmt: skip
+def test_the_message_of_a_check_is_told_in_the_language_of_the_sheet_else_in_english_else_in_the_first(
+    tmp_path, says, told
+):
+    checks = "checks:\n  - {{id: heavy, rule: '(weight ?? 0) < 9', say: {says}}}\npayload:"
+    path = tmp_path / "kinds.yaml"
+    path.write_text(MAPPING.replace("payload:", checks).format(locale="de_DE", says=json.dumps(says)), "utf-8")
+    house = House(tmp_path / "house", path)
+    (house.inbox / "a.csv").write_text("XID;XKG\nA-1;10\n", encoding="utf-8")
+    night = house.night()
+    with house.queries() as queries:
+        (entry,) = queries.entries_of(night.drops[0].id)
+    (problem,) = entry.problems
+    assert problem.text == (says if isinstance(says, str) else next(iter(says.values())))
+    assert {language: wording.word_problem(problem, words_in(language), {}).text for language in LANGUAGES} == told
 
 
 MAPPING = """

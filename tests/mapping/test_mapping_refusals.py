@@ -205,6 +205,11 @@ CHANGES = {
         "columns: [wait]": 'm.yaml:40:49: "wait": rows has no column "wait" (did you mean weight?)',
         "level: bad": "m.yaml:40:46: level: bad is not one of error, warning",
     },
+    "say: too heavy": {
+        "say: {dee: x}": "m.yaml:40:69: dee: dee is not one of en, de, fr, es (did you mean de?)",
+        "say: {}": "m.yaml:40:63: say: needs a message in at least one of en, de, fr, es, found a mapping",
+        'say: {fr: ""}': "m.yaml:40:68: fr: must not be empty, found ",
+    },
     "checks:": {
         "batch: {max_records: 5}\nchecks:": "m.yaml:39:1: tender.create sends one record per call; only order.status supports batch",
         "changed: later\nchecks:": "m.yaml:39:10: changed: later is not one of hold, update",

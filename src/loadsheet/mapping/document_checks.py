@@ -346,7 +346,7 @@ class GroupChecks:
         try:
             if check.rule.evaluate(self._draft):
                 return
-            problem = CellProblem("G406", {"say": check.say, "check": check.id}, level=check.level)
+            problem = CellProblem("G406", {**check.says, "check": check.id}, level=check.level)
         except CALCULATION_ERRORS as error:
             problem = CellProblem("G407", {"target": f"check {check.id}", "reason": reason(error)})
         own = check.position or 0

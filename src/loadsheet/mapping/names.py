@@ -339,10 +339,12 @@ def _getter(index: int, place: int | None, rows: Literal["here", "first", "aroun
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """A compiled check: where it runs (once per document, or for each row of a table), and the cells it reports."""
+    """A compiled check: where it runs (once per document, or for each row of a table), and the cells it reports. `says` is its message,
+    as values of its problem: `say` for all readers, `say_de` for those of this language.
+    """
 
     id: str
-    say: str
+    says: Mapping[str, str]
     level: Level
     rule: Expression
     needs: Needs
@@ -379,7 +381,14 @@ def _check(check: Check, names: Names, same: frozenset[str], loc: Loc) -> CheckP
     cells = [(found[0].position, found[0].shape.slots[found[1]].index) for found in columns if found is not None]
     cells = cells or [(item or 0, index) for index in sorted(needs.here)]
     children = names.children(item) if check.each is not None and item is not None else ()
-    return CheckPlan(check.id, check.say, check.level, rule, needs, item, tuple(cells), children)
+    return CheckPlan(check.id, _says(check), check.level, rule, needs, item, tuple(cells), children)
+
+
+def _says(check: Check) -> dict[str, str]:
+    if isinstance(check.say, str):
+        return {"say": check.say}
+    usual = check.say.get("en") or next(iter(check.say.values()))
+    return {"say": usual, **{f"say_{language}": text for language, text in check.say.items()}}
 
 
 def _is_about_rows(rule: Expression, names: Names, same: frozenset[str]) -> bool:

@@ -23,6 +23,8 @@ from pydantic import (
 from pydantic import Field as ModelField
 from pydantic_core import PydanticCustomError
 
+from loadsheet.languages import LANGUAGES, Language
+
 
 def _as_list(value: object) -> object:
     return value if isinstance(value, list) else [value]
@@ -46,6 +48,14 @@ def _as_quote(value: object) -> object:
     return value
 
 
+def _as_message(value: object) -> object:
+    if value == {}:
+        raise PydanticCustomError(
+            "message", "needs a message in at least one of {known}", {"known": ", ".join(LANGUAGES)}
+        )
+    return value
+
+
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?) ?%")
 Share = Annotated[
     Decimal, BeforeValidator(_as_share), WithJsonSchema({"type": "string", "pattern": f"^{_SHARE.pattern}$"})
@@ -56,6 +66,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$",
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Letter = Annotated[str, StringConstraints(min_length=1, max_length=1)]
 Quote = Annotated[str, BeforeValidator(_as_quote), WithJsonSchema({"type": "string", "pattern": "^(.|none)$"})]
+Message = Annotated[str | Annotated[dict[Language, Text], ModelField(min_length=1)], BeforeValidator(_as_message)]
 Miss = Literal["error", "ignore"]
 Level = Literal["error", "warning"]
 
@@ -351,11 +362,13 @@ class Derived(Part):
 
 
 class Check(Part):
-    """A condition for records. `rule` is an expression, `say` the message for the shipper if it fails, `columns` the cells concerned."""
+    """A condition for records. `rule` is an expression, `say` the message for the shipper if it fails, in one language or by language,
+    `columns` the cells concerned.
+    """
 
     id: Name
     rule: str
-    say: str
+    say: Message
     columns: Names = []
     level: Level = "error"
     each: str | None = None

@@ -49,6 +49,8 @@ def word_problem(
     if problem.where.column:
         values["path"] = values["target"] = problem.where.column
     values["table"] = titles.get(values.get("table", ""), values.get("table", ""))
+    if own := english.get(f"say_{words.language}"):  # the mapping's message of a check in this language
+        values["say"] = own
     text = words.raw(template_of(problem.code)).format_map(_Lenient(values))
     near = _NEAR.search(problem.hint) if problem.code in _WHOLE_VALUES else None
     suggestion = near[1].strip('"') if near else ""
