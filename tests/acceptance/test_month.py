@@ -185,7 +185,7 @@ def test_what_is_older_than_the_rules_want_is_gone_and_the_rest_is_there(month):
     state = month.folder / "disk" / "state"
     archived = sorted(path.name for path in (state / "archive" / "2026" / "03").iterdir())
     assert archived[0] == "26"
-    assert len(list((state / "backups").glob("*.db"))) == 3
+    assert len(list((state / "backups").glob("*.db.gz"))) == 3
     with closing(sqlite3.connect(state / "ledger.db")) as connection:
         (removed,) = connection.execute("select max(created_at) from entries where removed != ''").fetchone()
         (kept_since,) = connection.execute("select min(created_at) from entries where removed = ''").fetchone()

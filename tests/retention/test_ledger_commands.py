@@ -18,7 +18,7 @@ import pytest
 from command import environment
 from killed_steps import dies_at
 from ledgers import Ticking, drop_of, ledger_in, plan, refusal, refused, unknown
-from retention_runs import PERSON, house_in, orders, records
+from retention_runs import PERSON, house_in, orders, records, unpacked
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import Opening, State, open_ledger, read_ledger
@@ -62,9 +62,9 @@ def changed(state, statement):
         database.execute(statement)
 
 
-def backed_up(command, state):
-    assert command("backup", "--to", state / "backups" / "ledger-2026-03-04.db")[0] == 0
-    return state / "backups" / "ledger-2026-03-04.db"
+def backed_up(command, state, name="ledger-2026-03-04.db"):
+    assert command("backup", "--to", state / "backups" / name)[0] == 0
+    return state / "backups" / name
 
 
 def test_check_says_that_all_is_well(command, state):
@@ -113,7 +113,7 @@ def test_a_backup_is_whole_private_and_never_written_over(command, state):
     (made,) = (state / "backups").iterdir()
     assert str(made) in out
     assert made.stat().st_mode & 0o777 == 0o600
-    with read_ledger(f"sqlite:///{made}") as copy:
+    with read_ledger(f"sqlite:///{unpacked(made)}") as copy:
         assert copy.check() == []
     code, _, err = command("backup", "--to", made)
     assert code == 2
@@ -127,7 +127,7 @@ def test_a_backup_is_made_while_another_process_holds_the_ledger(command, state)
         assert command("backup")[0] == 0
         plan(ledger, run, drop_of(("orders", "later.csv")), orders(6))
     (made,) = (state / "backups").iterdir()
-    with read_ledger(f"sqlite:///{made}") as copy:
+    with read_ledger(f"sqlite:///{unpacked(made)}") as copy:
         assert (len(copy.queries.runs()), copy.queries.count_in(State.READY), copy.check()) == (3, 1, [])
 
 
@@ -154,12 +154,26 @@ def test_what_was_restored_is_the_backup_and_what_was_there_lies_beside(command,
         pass  # it is known again
 
 
-def test_a_copy_of_the_present_is_restored_without_more_words(command, state):
-    copy = backed_up(command, state)
+@pytest.mark.parametrize("name", ["ledger-2026-03-04.db", "ledger-2026-03-04.db.gz"])
+def test_a_copy_of_the_present_is_restored_without_more_words(command, state, name):
+    copy = backed_up(command, state, name)
     code, _, err = command("restore", copy, "--yes")
     assert (code, err) == (0, "")
     with ledger_in(state) as ledger:
         assert len(ledger.queries.runs()) == 2
+    assert not list(state.glob(".restoring-*"))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda there: there[: len(there) // 2], lambda _: b"no gzip", lambda there: there[:-9] + b"x" * 9]
+)
+def test_a_damaged_compressed_copy_replaces_nothing(command, state, damage):
+    copy = backed_up(command, state, "ledger-2026-03-04.db.gz")
+    before = (state / "ledger.db").stat().st_ino
+    copy.write_bytes(damage(copy.read_bytes()))
+    code, _, err = command("restore", copy, "--yes")
+    assert (code, "nothing was changed: use an older backup" in err) == (70, True), err
+    assert (state / "ledger.db").stat().st_ino == before
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from killed_steps import dies_at
 from ledgers import Ticking, left_out, refused
-from retention_runs import PERSON, house_in, orders, records
+from retention_runs import PERSON, house_in, orders, records, unpacked
 
 from loadsheet.cli import invoke
 from loadsheet.ledger import read_ledger
@@ -85,15 +85,17 @@ def test_one_backup_is_made_a_day_and_the_newest_few_stay(house):
         house.keep()
         house.days(1)
     folder = house.place / "backups"
-    assert sorted(path.name for path in folder.iterdir()) == [f"ledger-2026-03-0{day}.db" for day in (6, 7, 8)]
+    assert sorted(path.name for path in folder.iterdir()) == [f"ledger-2026-03-0{day}.db.gz" for day in (6, 7, 8)]
     assert folder.stat().st_mode & 0o777 == 0o700
-    with closing(sqlite3.connect(folder / "ledger-2026-03-08.db")) as copy:
+    plain = unpacked(folder / "ledger-2026-03-08.db.gz")
+    with closing(sqlite3.connect(plain)) as copy:
         assert copy.execute("pragma integrity_check").fetchone() == ("ok",)
         assert copy.execute("select count(*) from runs").fetchone() == (5,)
+    plain.unlink()
     (folder / "mine.db").write_bytes(b"x")
     house.night("b.csv", orders(2), listed=records(1, 2))
     house.keep(backups=1)
-    assert sorted(path.name for path in folder.iterdir()) == ["ledger-2026-03-09.db", "mine.db"]
+    assert sorted(path.name for path in folder.iterdir()) == ["ledger-2026-03-09.db.gz", "mine.db"]
 
 
 def test_log_files_go_after_their_days(house):
@@ -239,6 +241,6 @@ def test_a_run_keeps_house_and_a_watch_does(tmp_path, monkeypatch, capsys):
     assert invoke(["run"]) == 0
     assert capsys.readouterr().err == ""
     (made,) = (tmp_path / ".loadsheet" / "backups").iterdir()
-    assert made.name == f"ledger-{datetime.now(UTC):%Y-%m-%d}.db"
-    with read_ledger(f"sqlite:///{made}") as ledger:
+    assert made.name == f"ledger-{datetime.now(UTC):%Y-%m-%d}.db.gz"
+    with read_ledger(f"sqlite:///{unpacked(made)}") as ledger:
         assert len(ledger.queries.runs()) == 1

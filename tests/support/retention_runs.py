@@ -1,5 +1,6 @@
 """A shipper's house with a real ledger: nights that are reconciled, reported and closed as a run does it, and days that go by."""
 
+import gzip
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -100,3 +101,10 @@ def house_in(place, clock=None, *, kind="sqlite", reports=True, **chosen):
         chosen |= {"database": databases.database(), "database_schema": databases.new_name()}
     with ledger_at(Settings(state=place, **chosen).database_url, clock) as ledger:
         yield House(place, ledger, clock, reports=reports, **chosen)
+
+
+def unpacked(backup):
+    """A compressed backup, uncompressed beside it."""
+    plain = backup.with_suffix("")
+    plain.write_bytes(gzip.decompress(backup.read_bytes()))
+    return plain

@@ -72,10 +72,11 @@ def check(*, settings: Settings, as_json: bool) -> int:
 def backup(*, settings: Settings, target: Path | None, as_json: bool) -> int:
     """Copy the whole ledger, also while a run or a watch is in progress.
 
-    Without --to, the copy goes to STATE/backups, named after the time. It is never removed automatically.
+    Without --to, the copy goes to STATE/backups, named after the time. It is never removed automatically. It is compressed if its name
+    ends with .gz.
     """
     _require_file_ledger(settings, f"{BY_THE_SERVER}: use pg_dump, or base backups with the write-ahead log")
-    target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db"
+    target = target or backup_folder(settings) / f"ledger-{clock()():%Y-%m-%dT%H%M%SZ}.db.gz"
     if target.exists():
         raise click.UsageError(f"{target} already exists; choose another name")
     with ledger_to_read(settings) as opened:

@@ -9,13 +9,16 @@ A restore checks the backup, copies it, then replaces the ledger by renaming and
 old ledger, the new one, or none with a record of the last run that reveals this. There is never half a ledger.
 """
 
+import gzip
 import os
 import secrets
 import shutil
 import socket
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -214,7 +217,7 @@ class Restored(NamedTuple):
 
 
 def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
-    """Replace the ledger at a URL with a copy of `backup`.
+    """Replace the ledger at a URL with a copy of `backup`, which may be compressed (`.gz`).
 
     Raises LedgerBusy if another process holds the ledger, and LedgerError if the backup is damaged, not of a ledger or of a newer
     program. Raises LedgerUnwritable, and SettingsError if the ledger is not a file.
@@ -223,15 +226,15 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
     if backup.absolute() == path.absolute():
         raise LedgerError(f"{backup} is the ledger itself; give a backup of it")
     refuse_moved(path)
-    last_run = _look_at(backup)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise LedgerUnwritable(f"the folder {path.parent} cannot be created ({error.strerror})") from error
-    with locked(path, clock):
+    with _uncompressed(backup, path.parent) as plain, locked(path, clock):
+        last_run = _look_at(plain, backup)
         part = path.with_name(f"{path.name}.restoring")
         try:
-            _copy_file(backup, part)
+            _copy_file(plain, part)
             replaced = _put_aside(path, stamp(clock()))
             part.replace(path)
             sync_folder(path.parent)
@@ -242,12 +245,32 @@ def restore(url: str, backup: Path, clock: Callable[[], datetime]) -> Restored:
         return Restored(path, replaced, last_run[0], known is not None and (known.name, known.started_at) != last_run)
 
 
-def _look_at(backup: Path) -> tuple[str, str]:
-    """Check a backup. Returns the name and the start of its last run (empty: none). Raises LedgerError if it cannot be restored."""
+@contextmanager
+def _uncompressed(backup: Path, folder: Path) -> Iterator[Path]:
+    """The backup itself, or an uncompressed copy in this folder for as long as it is needed. Raises LedgerError and LedgerUnwritable."""
     if not backup.is_file():
         raise LedgerError(f"there is no file {backup}")
+    if backup.suffix != ".gz":
+        yield backup
+        return
+    with tempfile.TemporaryDirectory(prefix=".restoring-", dir=folder) as private:
+        plain = Path(private, backup.stem)
+        try:
+            with gzip.open(backup) as source, plain.open("wb") as target:
+                shutil.copyfileobj(source, target, 1 << 20)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise LedgerError(f"{backup} is damaged ({error}); nothing was changed: use an older backup") from error
+        except OSError as error:
+            raise LedgerUnwritable(f"{backup} cannot be unpacked in {folder} ({error.strerror})") from error
+        yield plain
+
+
+def _look_at(copy: Path, backup: Path) -> tuple[str, str]:
+    """Check the copy of a backup. Returns the name and the start of its last run (empty: none). Raises LedgerError if it cannot be
+    restored.
+    """
     try:
-        with closing(sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        with closing(sqlite3.connect(f"{copy.absolute().as_uri()}?mode=ro", uri=True)) as database:
             (sound,) = database.execute("pragma integrity_check(1)").fetchone()
             version = database.execute("select value from meta where name = 'schema_version'").fetchone()
             last = database.execute("select name, started_at from runs order by id desc limit 1").fetchone()

@@ -1,6 +1,6 @@
 """Copies of the ledger: backups, exports of its tables to files, and the check of the ledger with its originals and backups.
 
-One backup a day goes to STATE/backups; the newest few stay. Owns: the names of backups, and the results of the check. A backup
+One backup a day goes to STATE/backups, compressed; the newest few stay. Owns: the names of backups, and the results of the check. A backup
 appears under its name only when it is complete, so each can be restored. The check finds faults (the ledger contradicts itself),
 tasks for a person (an original is missing, the newest backup is old), and remarks. It changes nothing.
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BY_THE_SERVER = "the ledger is on PostgreSQL, whose own tools make the backups"
 _ELSEWHERE = "elsewhere.txt"  # in the backup folder: the paths of copies elsewhere, one a line
-_DAILY = re.compile(r"ledger-\d{4}-\d\d-\d\d\.db")
+_DAILY = re.compile(r"ledger-\d{4}-\d\d-\d\d\.db(\.gz)?")
 
 
 def back_up_daily(settings: Settings, ledger: Ledger, now: datetime) -> int:
@@ -42,7 +42,7 @@ def back_up_daily(settings: Settings, ledger: Ledger, now: datetime) -> int:
     if not settings.retention.backups or not ledger.maintenance.is_file:
         return 0
     folder = backup_folder(settings)
-    target = folder / f"ledger-{now.astimezone(UTC):%Y-%m-%d}.db"
+    target = folder / f"ledger-{now.astimezone(UTC):%Y-%m-%d}.db.gz"
     if target.exists():
         return 0
     make_backup(ledger, target)
@@ -53,7 +53,7 @@ def back_up_daily(settings: Settings, ledger: Ledger, now: datetime) -> int:
 
 
 def make_backup(ledger: Ledger, target: Path) -> None:
-    """Copy a ledger file to a file in a private folder. Raises LedgerUnwritable and FolderError."""
+    """Copy a ledger file to a file in a private folder, compressed if its name ends with `.gz`. Raises LedgerUnwritable and FolderError."""
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -68,7 +68,7 @@ def backup_folder(settings: Settings) -> Path:
 
 def daily_backups(folder: Path) -> list[Path]:
     """The daily backups, oldest first."""
-    return sorted(path for path in folder.glob("ledger-*.db") if _DAILY.fullmatch(path.name))
+    return sorted(path for path in folder.glob("ledger-*.db*") if _DAILY.fullmatch(path.name))
 
 
 def note_copy(settings: Settings, target: Path) -> None:
@@ -97,7 +97,7 @@ def copies(settings: Settings, ledger_file: Path) -> list[Path]:
     beside += [
         path for kind in ("replaced", "moved") for path in ledger_file.parent.glob(f"{ledger_file.name}.{kind}-*")
     ]
-    made = [path for path in backup_folder(settings).glob("*.db") if path.is_file()]
+    made = [path for end in ("db", "db.gz") for path in backup_folder(settings).glob(f"*.{end}") if path.is_file()]
     return sorted({*beside, *made})
 
 
@@ -142,7 +142,7 @@ def _old_backups(settings: Settings, ledger: Ledger, now: datetime) -> list[str]
     made = daily_backups(backup_folder(settings))
     if not made:
         return [f"there is no backup in {backup_folder(settings)}; the next run makes one"]
-    last, newest = date.fromisoformat(runs[0].started_at[:10]), date.fromisoformat(made[-1].stem[len("ledger-") :])
+    last, newest = date.fromisoformat(runs[0].started_at[:10]), date.fromisoformat(made[-1].name[len("ledger-") :][:10])
     if min(last, now.astimezone(UTC).date()).toordinal() - newest.toordinal() > BACKUP_DAYS_MAX:
         return [
             f"the newest backup is {made[-1]}, although there were runs since: look for backup errors in their output"
