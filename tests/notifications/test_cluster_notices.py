@@ -17,8 +17,8 @@ def test_what_one_machine_told_another_does_not_tell_again(told, titles):
         told.failed()
     told.set(state=told.folder / "machine 4")
     told.night()
-    assert [title.rpartition(": ")[2] for title in titles.all()] == [
-        "a run failed (exit code 77)",
+    assert [title.partition(": ")[2] for title in titles.all()] == [
+        "a run failed: the exchange refused the token",
         "works again after 3 failed runs",
     ]
     assert not list(told.folder.rglob("notices.json"))
@@ -30,8 +30,8 @@ def test_each_shipper_of_a_fleet_has_a_memory_of_its_own(told, titles):
     told.set(shipper="bolt")
     told.failed()
     assert titles.all() == [
-        "loadsheet acme: a run failed (exit code 77)",
-        "loadsheet bolt: a run failed (exit code 77)",
+        "loadsheet acme: a run failed: the exchange refused the token",
+        "loadsheet bolt: a run failed: the exchange refused the token",
     ]
 
 
@@ -54,7 +54,7 @@ def test_while_the_ledger_is_away_the_machine_remembers_and_tells_once(told, tit
     told.set(**settings | {"database": away})
     for _ in range(3):
         told.failed(LedgerGone("the ledger cannot be reached"))
-    assert titles.all() == ["loadsheet: 2 runs failed (exit code 75)"]
+    assert titles.all() == ["loadsheet: 2 runs failed: the ledger cannot be reached"]
     assert all(
         "until the ledger is available, their state is stored on this machine" in line and "hunter2" not in line
         for line in told.said

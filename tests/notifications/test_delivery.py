@@ -42,22 +42,23 @@ def test_a_failed_night_is_told_once_and_once_that_it_is_over(told, titles):
     told.night()
     told.night()
     assert titles.all() == [
-        "loadsheet: a run failed (exit code 77)",
+        "loadsheet: a run failed: the exchange refused the token",
         "loadsheet: works again after 3 failed runs",
     ]
     assert titles.bodies()[0].splitlines() == [
         "The run stopped: the exchange refused the token.",
-        "the exchange refused the token (401)",
+        "The exchange refused the token (401)",
+        "",
         "Next: loadsheet doctor",
     ]
-    assert "Reports: " in titles.bodies()[1]
+    assert titles.bodies()[1].endswith("\n\nSee: run.html of run 2026-03-08-01")
     assert told.said == []
 
 
 def test_the_shipper_stands_in_the_title_and_in_the_next_command(told, titles):
     told.set(shipper="acme west")
     told.failed(MappingError("no such column"))
-    assert titles.all() == ["loadsheet acme west: a run failed (exit code 78)"]
+    assert titles.all() == ["loadsheet acme west: a run failed: no such column"]
     assert "Next: loadsheet doctor --shipper 'acme west'" in titles.bodies()[0]
 
 
@@ -106,8 +107,8 @@ def test_what_could_not_be_delivered_is_delivered_after_the_next_run(told, title
     assert told.said[0].startswith("notices: json://127.0.0.1: the notice could not be delivered; it is retried")
     receiver.code = 200
     told.night()
-    assert [title.rpartition(": ")[2] for title in titles.all()] == [
-        "a run failed (exit code 77)",
+    assert [title.partition(": ")[2] for title in titles.all()] == [
+        "a run failed: the exchange refused the token",
         "works again after 1 failed run",
     ]
     told.night()
@@ -131,7 +132,7 @@ def test_addresses_can_stand_in_a_file_and_one_that_cannot_be_read_loses_nothing
     assert told.said == [f"notices: notifications.urls_file {file} cannot be read (No such file or directory)"]
     file.write_text(f"# the operators\n\njson://127.0.0.1:{receiver.port}/file\n")
     told.failed()
-    assert titles.all() == ["loadsheet: a run failed (exit code 77)"]
+    assert titles.all() == ["loadsheet: a run failed: the exchange refused the token"]
 
 
 @either
@@ -173,7 +174,7 @@ def test_a_memory_that_cannot_be_written_loses_no_notice(told, titles, tmp_path)
     else:
         (tmp_path / "state").write_text("a file where the folder should be")
     told.failed()
-    assert titles.all() == ["loadsheet: a run failed (exit code 77)"]
+    assert titles.all() == ["loadsheet: a run failed: the exchange refused the token"]
     assert any("these notices may be sent again" in line for line in told.said)
 
 

@@ -28,15 +28,15 @@ def raising(error):
 def test_a_run_that_cannot_go_on_is_told_and_raised(chosen, receiver):
     with pytest.raises(TokenRefused):
         run_with_hooks(chosen, raising(TokenRefused("401")), clock=utc_now, say=print)
-    assert [notice["title"] for notice in receiver.notices] == ["loadsheet: a run failed (exit code 77)"]
+    assert [notice["title"] for notice in receiver.notices] == ["loadsheet: a run failed: 401"]
 
 
 def test_a_fault_of_ours_is_told_as_such_without_what_it_says(chosen, receiver):
     with pytest.raises(ZeroDivisionError):
         run_with_hooks(chosen, raising(ZeroDivisionError("Müller GmbH, Dresden")), clock=utc_now, say=print)
     (notice,) = receiver.notices
-    assert notice["title"] == "loadsheet: a run failed (exit code 70)"
-    assert "an internal error (ZeroDivisionError)" in notice["message"]
+    assert notice["title"] == "loadsheet: a run failed: an internal error"
+    assert "An internal error (ZeroDivisionError)" in notice["message"]
     assert "Dresden" not in notice["message"]
 
 

@@ -39,13 +39,28 @@ class RunOutcome:
         """The name of the run; empty if the run could not begin."""
         return self.summary.run if self.summary else ""
 
-    def report(self, name: str = "") -> str:
-        """The address or path of a report, or of the report folder; empty if there is none."""
+    def report(self, name: str) -> str:
+        """Where people find a report: its address in the object store, else its run; empty if there are no reports. Never a
+        path of this machine, which says nothing to those who read mail elsewhere.
+        """
         if self.folder is None:
             return ""
-        folder = self.address or str(self.folder.absolute())
-        return f"{folder}/{name}" if name else folder
+        return f"{self.address}/{name}" if self.address else f"{name} of run {self.folder.name}"
 
     def command(self, words: str) -> str:
         """A command to type, with `--shipper` if there is one."""
         return f"loadsheet {words}" + (f" --shipper {shlex.quote(self.shipper)}" if self.shipper else "")
+
+
+def verdict_of(outcome: RunOutcome) -> str:
+    """The verdict on the run in one line for a notice; empty if the run could not begin."""
+    if outcome.summary is None:
+        return ""
+    verdict = outcome.summary.headline
+    return f"Run {outcome.run}: {' · '.join((verdict.text, *verdict.details))}"
+
+
+def todo_of(outcome: RunOutcome) -> str:
+    """What people have to do after the run, as a list for a notice; empty if there is nothing."""
+    todo = outcome.summary.headline.todo if outcome.summary else ()
+    return "\n".join(("To do:", *(f"- {line}" for line in todo))) if todo else ""

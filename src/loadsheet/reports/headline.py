@@ -59,7 +59,21 @@ def _headline(summary: RunSummary) -> Headline:
         text = _clean(summary)
         details = [*(accepted if len(accepted) > 1 else ()), *remarks]
     tone = BAD if failed else NOTE if points or remarks else GOOD if summary.entries else PLAIN
-    return Headline(tone, text[:1].upper() + text[1:], tuple(details))
+    return Headline(tone, text[:1].upper() + text[1:], tuple(details), tuple(_todo(summary)))
+
+
+def _todo(summary: RunSummary) -> Iterator[str]:
+    """What people have to do, a line each: documents by verdict with their first key, then files, then control totals."""
+    for verdict, count, text in attention(summary):
+        first = summary.firsts.get(verdict, "")
+        yield f"{counted(count, 'document')} {text}{f', first {first}' if first else ''}"
+    if fixes := sum(len(drop.fix) for drop in summary.drops):
+        yield f"{counted(fixes, 'fix file')} to send back"
+    for file in files_of(summary):
+        if file.set_aside:
+            yield f"{file.name} could not be read"
+    if red := summary.red_totals:
+        yield f"{counted(red, 'control total')} to explain: see the sheet Control totals"
 
 
 def balance_sentence(summary: RunSummary) -> str:

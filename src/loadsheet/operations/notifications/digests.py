@@ -5,7 +5,7 @@ An exception belongs to the owner whom the analyst named in the workbook, if tha
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 
@@ -15,11 +15,12 @@ from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.operations.expected_files import to_utc
 from loadsheet.operations.notifications.notice_delivery import NOTIFY, OWNER
 from loadsheet.operations.notifications.state import LastDigest, Notice, NotificationState
-from loadsheet.operations.run_outcome import RunOutcome
+from loadsheet.operations.run_outcome import RunOutcome, todo_of, verdict_of
 from loadsheet.settings import Settings
 
 WORKBOOK = "reconciliation.xlsx"
 _SHOWN = 10
+_ATTACHED_BYTES_MAX = 10_000_000  # in base64 below what most mail servers take
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class _OpenItems:
         """A hash, equal for equal exceptions."""
         listed = "\n".join(f"{status.entry} {status.verdict}" for status in self.standings)
         return hashlib.sha256(listed.encode()).hexdigest()[:16]
+
+    def since(self, before: LastDigest | None) -> Sequence[ExceptionStatus]:
+        """The exceptions that opened after a digest; all of them without one."""
+        return [status for status in self.standings if before is None or status.opened_at > before.at]
 
 
 def is_digest_due(settings: Settings, state: NotificationState, now: datetime) -> bool:
@@ -68,7 +73,9 @@ def add_digests(
         if waiting is not None and before is not None:  # not delivered yet: the new digest replaces it
             outbox.remove(waiting)
             mine = _OpenItems(mine.standings, (*before.aside, *mine.aside))
-        outbox.append(Notice(to, now, "info", *_text(mine, before, outcome, queries, general=to == NOTIFY)))
+        notice = _notice(to, mine, before, outcome, queries)
+        runs = {outcome.run, *(status.run for status in mine.since(before))}
+        outbox.append(_with_fix_files(settings, notice, runs) if to == NOTIFY else notice)
         digests[to] = LastDigest(now, mine.fingerprint, len(mine.standings), tuple(mine.aside))
     return replace(state, digests=digests, outbox=tuple(outbox), digest_at=now)
 
@@ -102,26 +109,52 @@ def _by_recipient(
     return {to: _OpenItems(some, aside if to == NOTIFY else ()) for to, some in mine.items()}
 
 
-def _text(
-    mine: _OpenItems, before: LastDigest | None, outcome: RunOutcome, queries: LedgerQueries, *, general: bool
-) -> tuple[str, str]:
-    count, name = len(mine.standings), outcome.title
+def _notice(
+    to: str, mine: _OpenItems, before: LastDigest | None, outcome: RunOutcome, queries: LedgerQueries
+) -> Notice:
+    """The digest of a recipient. Only the one for everybody has the run's verdict and what to do."""
+    count, now = len(mine.standings), stamp(outcome.ended)
     if not count and not mine.aside:
-        return f"{name}: no open exceptions", "Every exception is closed.\n"
-    new_count = sum(status.opened_at > before.at for status in mine.standings) if before else count
+        return Notice(to, now, "info", f"{outcome.title}: no open exceptions", "Every exception is closed.")
+    new_count = len(mine.since(before))
     new = f", {new_count:,} of them new" if 0 < new_count < count else ""
     are = f"{count:,} exceptions are open" if count != 1 else "1 exception is open"
-    title = f"{name}: {are if count else 'files were set aside'}{new}"
-    whose = "" if general else " for you"
-    by_verdict = Counter(status.verdict for status in mine.standings).most_common()
-    verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in by_verdict)
-    lines = [f"{are}{whose}{new}.", verdicts, *_oldest(mine.standings, queries)] if count else []
-    lines += [f"Set aside: {file}" for file in mine.aside[:_SHOWN]]
-    lines += [f"and {len(mine.aside) - _SHOWN} more files set aside"] * (len(mine.aside) > _SHOWN)
+    title, blocks = f"{are}{new}" if count else "files were set aside", []
+    if to == NOTIFY and outcome.summary is not None:
+        verdict, blocks = outcome.summary.headline, [verdict_of(outcome), todo_of(outcome)]
+        if outcome.summary.needs_someone.entries or mine.aside:
+            title = verdict.text
+            blocks[0] = " · ".join((f"Run {outcome.run}", *verdict.details))
+    if count:
+        by_verdict = Counter(status.verdict for status in mine.standings).most_common()
+        verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in by_verdict)
+        whose = "" if to == NOTIFY else " for you"
+        blocks.append("\n".join((f"{are}{whose}{new} ({verdicts}):", *_oldest(mine.standings, queries))))
+    aside = [f"- {file}" for file in mine.aside[:_SHOWN]]
+    aside += [f"- and {len(mine.aside) - _SHOWN} more"] * (len(mine.aside) > _SHOWN)
+    blocks.append("\n".join(("These files could not be read and were set aside:", *aside)) if aside else "")
     first = next(iter(queries.keys_of([status.entry for status in mine.standings[:_SHOWN]]).values()), "")
-    lines += ["", f"Next: {outcome.command(f'show {first}' if first else 'runs')}"]
-    lines.append(f"See: {outcome.report(WORKBOOK)}" if outcome.folder else "")
-    return title, "\n".join(lines)
+    see = f"\nSee: {outcome.report(WORKBOOK)}" if outcome.folder else ""
+    blocks.append(f"Next: {outcome.command(f'show {first}' if first else 'runs')}{see}")
+    return Notice(to, now, "info", f"{outcome.title}: {title}", "\n\n".join(block for block in blocks if block))
+
+
+def _with_fix_files(settings: Settings, notice: Notice, runs: Collection[str]) -> Notice:
+    """The notice with the fix files of these runs attached, unless the senders get them anyway."""
+    notifications = settings.notifications
+    files = [path for run in sorted(runs) for path in sorted((settings.outbox_here / run).glob("*.fix.*"))]
+    if not files or notifications.fixes_mail or notifications.fixes_to is not None:
+        return notice
+    room, attached = _ATTACHED_BYTES_MAX, []
+    for path in files:
+        room -= path.stat().st_size
+        attached += [str(path.absolute())] if room >= 0 else []
+    texts = ["Attached: the fix files. Forward them to their senders."] if attached else []
+    if missing := len(files) - len(attached):
+        texts.append(
+            f"{missing:,} fix file{'s are' if missing > 1 else ' is'} too large to attach: see the reports of the run."
+        )
+    return replace(notice, body=f"{notice.body}\n\n{' '.join(texts)}", files=tuple(attached))
 
 
 def _oldest(standings: Sequence[ExceptionStatus], queries: LedgerQueries) -> Iterator[str]:
@@ -129,4 +162,4 @@ def _oldest(standings: Sequence[ExceptionStatus], queries: LedgerQueries) -> Ite
     for status in standings[:_SHOWN]:
         yield f"- {keys.get(status.entry, f'entry {status.entry}')}: {status.verdict}, since {status.opened_at[:10]}"
     if len(standings) > _SHOWN:
-        yield f"and {len(standings) - _SHOWN:,} more"
+        yield f"- and {len(standings) - _SHOWN:,} more"

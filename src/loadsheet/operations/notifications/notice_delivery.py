@@ -13,12 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from loadsheet.operations.notifications.state import Notice, NotificationState
+from loadsheet.page_templates import templates_of
 from loadsheet.settings import Settings
 
 NOTIFY, FIXES, OWNER = "notify", "fixes", "owner:"
@@ -153,12 +155,13 @@ def deliver(address: Address, notice: Notice) -> str:
         there = [path for path in notice.files if Path(path).is_file()]
         gone = [Path(path).name for path in notice.files if path not in there]
         body = notice.body + (f"\n\nThese files no longer exist: {', '.join(gone)}" if gone else "")
+        is_mail = all(map(_is_mail, sender))
         try:
             done = sender.notify(
-                body=body,
+                body=_mail_page(notice, body) if is_mail else body,
                 title=notice.title,
                 notify_type=notice.kind,
-                body_format="text",
+                body_format="html" if is_mail else "text",
                 attach=_attached(there) if there else None,
             )
         except (TypeError, ValueError, OSError, UnicodeError) as error:  # errors of a plugin
@@ -172,6 +175,25 @@ def _sender(address: Address) -> Any:
 
     sender = apprise.Apprise(asset=apprise.AppriseAsset(app_id="loadsheet", app_desc="loadsheet", app_url=""))
     return sender if sender.add(address.url) else None
+
+
+def _is_mail(service: Any) -> bool:
+    """Whether a service takes whole HTML pages, and makes the plain text of them. Chats that know a few tags take Markdown as well."""
+    return {str(service.resolve_format(wanted).value) for wanted in (None, "markdown")} == {"html"}
+
+
+@cache
+def _mail_template() -> Any:
+    return templates_of("loadsheet.operations.notifications", {}).get_template("mail.html")
+
+
+def _mail_page(notice: Notice, body: str) -> str:
+    """A notice as HTML. Blank lines part its body into blocks; lines that begin with `- ` are a list."""
+    blocks = [
+        ([line for line in lines if not line.startswith("- ")], [line[2:] for line in lines if line.startswith("- ")])
+        for lines in (block.splitlines() for block in body.split("\n\n"))
+    ]
+    return str(_mail_template().render(title=notice.title, kind=notice.kind, blocks=blocks))
 
 
 def _attached(paths: Sequence[str]) -> Any:

@@ -4,7 +4,7 @@
 removed. An undelivered notice stays in the outbox; a process that is killed may send a notice twice, but loses none.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -27,7 +27,7 @@ from loadsheet.operations.notifications.digests import add_digests
 from loadsheet.operations.notifications.fix_file_delivery import add_fix_files
 from loadsheet.operations.notifications.notice_delivery import NOTIFY, deliver_all, ping
 from loadsheet.operations.notifications.state import Kind, Notice, NotificationState, Say, open_store, shorten
-from loadsheet.operations.run_outcome import RunOutcome
+from loadsheet.operations.run_outcome import RunOutcome, todo_of, verdict_of
 from loadsheet.problems import LedgerError
 from loadsheet.settings import Settings
 
@@ -39,6 +39,8 @@ _FAILED = {
 }
 _NEXT = {70: "runs", 75: "doctor", 77: "doctor", 78: "doctor"}
 _LEFT_MAX = 20
+_SUBJECT_MAX = 150
+PAGE = "run.html"
 
 _COMPANION_OVERDUE = "A111"
 
@@ -157,19 +159,18 @@ def change_notice(changes: Sequence[Change], outcome: RunOutcome) -> tuple[Kind,
     more = f" (and {len(changes) - 1} more)" if len(changes) > 1 else ""
     title = f"{outcome.title}: {_title(first, outcome)}{more}"
     kind: Kind = "success" if first.kind == "closed" else "failure" if first.name == RUN else "warning"
-    lines = [_line(change) for change in changes]
-    lines += ["", *_counts(outcome)] if outcome.summary else []
     commands = dict.fromkeys(_next(change) for change in changes if change.kind != "closed")
-    lines += [f"Next: {outcome.command(words)}" for words in commands]
-    lines += [f"Reports: {outcome.report()}"] if outcome.folder else []
-    return kind, title, "\n".join(lines)
+    steps = [f"Next: {outcome.command(words)}" for words in commands]
+    steps += [f"See: {outcome.report(PAGE)}"] if outcome.folder else []
+    blocks = ("\n".join(map(_line, changes)), verdict_of(outcome), todo_of(outcome), "\n".join(steps))
+    return kind, title, "\n\n".join(block for block in blocks if block)
 
 
 def run_summary(outcome: RunOutcome) -> str:
     """A summary of a run for the log of a health check."""
     lines = [f"{outcome.title} {outcome.run}: exit code {outcome.exit_code}".replace(" :", ":")]
     lines += [shorten(str(outcome.stopped))] if outcome.stopped else []
-    lines += _counts(outcome)
+    lines += [text for text in (verdict_of(outcome), todo_of(outcome)) if text]
     lines += [shorten(str(problem)) for problem in outcome.left[:_LEFT_MAX]]
     return "\n".join(lines) + "\n"
 
@@ -195,10 +196,13 @@ def _title_of_runs(change: Change, outcome: RunOutcome) -> str:
     word = {"again": "still fails", "changed": "fails for another reason"}.get(change.kind, "a run failed")
     if change.kind == "opened" and condition.runs > 1:
         word = f"{condition.runs} runs failed"
-    if outcome.summary is None or not outcome.summary.headline.text:
+    verdict = outcome.summary.headline.text if outcome.summary else ""
+    if not verdict and outcome.stopped is None:
         return f"{word} (exit code {condition.cause})"
-    verdict, _, _ = outcome.summary.headline.text.partition(" (")  # the body has the details
-    return f"{word}: {shorten(verdict)}"
+    text, _, _ = (verdict or condition.text).partition(" (")  # the body has the details
+    text, _, _ = text.partition("\n")
+    text = text if text[1:2].isupper() else f"{text[:1].lower()}{text[1:]}"
+    return f"{word}: {text if len(text) <= _SUBJECT_MAX else f'{text[: _SUBJECT_MAX - 1]}…'}"
 
 
 def _line(change: Change) -> str:
@@ -208,7 +212,7 @@ def _line(change: Change) -> str:
             return f"Runs work again after {_count_of(change.condition.runs, 'failed run')} {since}."
         meant = _FAILED.get(int(change.condition.cause), "ended early")
         again = f" ({_count_of(change.condition.runs, 'run')} {since})" if change.condition.runs > 1 else ""
-        return f"The run {meant}{again}.\n{change.text}"
+        return f"The run {meant}{again}.\n{change.text[:1].upper()}{change.text[1:]}"
     if change.kind == "closed":
         if change.name.startswith(WAITS):
             return (
@@ -226,15 +230,6 @@ def _next(change: Change) -> str:
     if change.name == UNKNOWN:
         return "resolve"
     return "expected" if change.name.startswith(LATE) else "runs"
-
-
-def _counts(outcome: RunOutcome) -> Iterator[str]:
-    if outcome.summary is None:
-        return
-    verdict = outcome.summary.headline
-    yield f"Run {outcome.summary.run}: {' · '.join((verdict.text, *verdict.details))}"
-    if first := outcome.summary.needs_someone.first:
-        yield f"The first document that needs attention: {first}"
 
 
 def _count_of(count: int, noun: str) -> str:
