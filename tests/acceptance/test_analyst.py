@@ -1,8 +1,10 @@
 """What an analyst sees from night to night: the work list rolls forward, their words come back, and what is fixed goes by itself."""
 
 import os
+from urllib.parse import unquote
 
 import openpyxl
+from workspace import SAMPLES
 
 
 def lines(workspace, title="Exceptions"):
@@ -38,3 +40,24 @@ def test_a_wrong_order_is_remarked_on_rolled_forward_and_gone_when_it_is_fixed(w
     (closed,) = lines(workspace, "Closed")
     assert (closed["Exception"], closed["Owner"]) == (exception["Exception"], "Ada")
     assert closed["Closed because"] == "a later document was accepted"
+
+
+def test_a_source_cell_opens_the_kept_original_at_the_cell(workspace):
+    workspace.use_shipped("acme-flat")
+    workspace.drop("acme_orders_50% [a]#1.xlsx", SAMPLES / "acme_orders_2026-03.xlsx")
+    assert workspace.run().returncode == 1
+    folder = workspace.reports()[-1]
+    book = openpyxl.load_workbook(folder / "reconciliation.xlsx")
+    followed, originals = [], {}
+    for title, column, found in (("Exceptions", "Source cell", "Source value"), ("Problems", "Cell", "Value")):
+        heads = [cell.value for cell in book[title][1]]
+        for line in book[title].iter_rows(min_row=2):
+            link, value = line[heads.index(column)].hyperlink, line[heads.index(found)].value
+            path = folder / unquote(link.target.replace("\\", "/"))
+            original = originals.get(path) or openpyxl.load_workbook(path, data_only=True)
+            originals[path] = original
+            sheet, _, cell = link.location.rpartition("!")
+            followed.append((value, str(original[sheet.strip("'")][cell].value)))
+    assert len(followed) > 8
+    assert [pair for pair in followed if pair[0] != pair[1] and not pair[1].startswith(pair[0][:3])] == []
+    assert ("zwölf", "zwölf") in followed

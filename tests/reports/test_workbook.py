@@ -7,7 +7,7 @@ from datetime import datetime
 import jsonschema
 import openpyxl
 import pytest
-from ledgers import ledger_in
+from ledgers import document, drop_of, ledger_in, listing, order, plan, send, weight_problem
 from reported_runs import night_of_everything
 
 from loadsheet.contract import Assumptions
@@ -50,7 +50,10 @@ def values(report):
 def test_the_sheets_answer_one_question_each(book):
     assert book.sheetnames == SHEETS
     matched = rows(book["Matched"])
-    assert matched[0] == ["Key", "Operation", "Verdict", "Service order", "Settled (UTC)", "File", "Rows"]
+    assert matched[0] == [
+        *("Key", "Operation", "Verdict", "Service order", "Settled (UTC)"),
+        *("File", "Rows", "Replaced by", "Replaced values"),
+    ]
     assert [line[0] for line in matched[1:]] == ["A-00006", "A-00007", "A-00008"]
     assert [line[::2] for line in rows(book["Not verifiable"])[1:]] == [
         ["T-0001", "not verifiable", "accepted", "t.xlsx Blatt"]
@@ -92,8 +95,8 @@ def test_the_summary_tells_the_verdict_the_legs_and_the_balance_first(values):
 
 def test_tables_have_names_and_span_their_rows(book):
     tables = dict(pair for sheet in book for pair in sheet.tables.items())
-    assert tables["tblMatched"] == "A1:G4"
-    assert tables["tblExceptions"] == "A1:Y6"
+    assert tables["tblMatched"] == "A1:I4"
+    assert tables["tblExceptions"] == "A1:Z6"
     assert tables["tblProblems"] == "A1:K5"
     assert set(tables) == {
         *("tblExceptions", "tblClosed", "tblMatched", "tblNotVerifiable", "tblFields"),
@@ -183,7 +186,7 @@ def test_rows_beyond_the_limit_go_on_in_a_csv_and_the_summary_says_so(tmp_path, 
     report = night_of_everything(tmp_path, "=1+1", orders=12)
     book = opened(report)
     assert len(rows(book["Matched"])) == 4
-    assert book["Matched"].tables["tblMatched"].ref == "A1:G4"
+    assert book["Matched"].tables["tblMatched"].ref == "A1:I4"
     beside = report.folder / "reconciliation.matched.csv"
     assert beside in report.paths
     with beside.open(newline="", encoding="utf-8-sig") as file:
@@ -251,3 +254,47 @@ def test_an_empty_run_has_a_workbook_a_page_and_a_run_json_that_say_so(tmp_path)
 def test_no_temporary_file_is_left(report):
     written = {str(path.relative_to(report.folder)) for path in report.folder.rglob("*") if path.is_file()}
     assert written == set(report.summary.reports)
+
+
+@pytest.fixture
+def replaced(tmp_path):
+    """A run with an update and a deletion after creates, and a document that could not be built."""
+    with ledger_in(tmp_path) as ledger:
+        run, settings = ledger.begin_run(), Settings(outbox=tmp_path / "outbox")
+        documents = [
+            ("order.create", order(1, total_weight=100)),
+            ("order.create", order(2)),
+            ("order.create", None, weight_problem("in.csv", 4)),
+            ("order.update", {"order_id": "A-00001", "total_weight": 80, "delivery_city": "Ulm"}),
+            ("order.delete", {"order_id": "A-00002"}),
+        ]
+        made = [
+            document(operation, payload, [("orders", row, (f"k{row}",))], *problems)
+            for row, (operation, payload, *problems) in enumerate(documents, start=2)
+        ]
+        plan(ledger, run, drop_of(("orders", "in.csv")), made)
+        send(ledger, run)
+        held = {"order": listing([order(1, total_weight=80, delivery_city="Ulm")])}
+        yield opened(write(ledger.queries, settle(ledger.queries, held, run, settings), run, settings), data_only=True)
+
+
+def test_what_a_later_call_replaced_is_seen_per_document_and_in_the_control_totals(replaced):
+    by, changed = "order.update of run 2026-03-04-01", "delivery_city, total_weight"
+    assert [(line[0], line[2], *line[7:]) for line in rows(replaced["Matched"])[1:]] == [
+        ("A-00001", "matched", None, None),
+        ("A-00002", "matched", None, None),
+        ("A-00001", "replaced later", by, changed),
+        ("A-00002", "replaced later", "order.delete of run 2026-03-04-01", None),
+    ]
+    assert [line[2:6] for line in rows(replaced["Differences"])[1:]] == [
+        ["delivery_city", "Dresden", "Ulm", f"replaced by {by}"],
+        ["total_weight", "100", "80", f"replaced by {by}"],
+    ]
+    totals = {(line[0], line[1]): line for line in rows(replaced["Control totals"])}
+    heads = totals["Figure", "Unit"]
+    (weight,) = [dict(zip(heads, line, strict=True)) for name, line in totals.items() if name[0] == "order weight"]
+    assert weight["Not sent"] == "not known"
+    assert weight["Sent"] - weight["Replaced later"] == weight["Acknowledged"] == 80
+    assert weight["Sent - replaced - acknowledged"] == 0
+    assert weight["Says"] == "agrees"
+    assert "1 order could not be built: the figures are not known and in no column." in [name for name, _ in totals]

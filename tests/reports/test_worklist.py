@@ -38,13 +38,13 @@ def test_each_kind_of_exception_says_what_is_wrong_and_where(house):
         None,
     ]
     assert first["What is wrong"] == "accepted, but the exchange shows other values; also goods_value"
-    assert first["Source cell"] == "in1.csv:2"
+    assert first["Source cell"] == "row 2"
     assert [second[head] for head in shown][2:5] == ["not sent: invalid", "total_weight", "zwölf"]
-    assert second["Source cell"] == "in1.csv:3 Gewicht"
+    assert second["Source cell"] == "row 3 Gewicht"
     assert [third[head] for head in shown][2:6] == ["refused", "pickup_pincode", None, "01067"]
-    assert third["Source cell"] == "in1.csv:4 PLZ"
+    assert third["Source cell"] == "row 4 PLZ"
     assert {line["Status"] for line in (first, second, third)} == {"open"}
-    assert {line["Shipper"] for line in (first, second, third)} == {"in1.csv"}
+    assert {(line["File"], line["Mapping"]) for line in (first, second, third)} == {("in1.csv", "in1.csv")}
 
 
 def test_a_difference_of_numbers_is_a_number_and_its_source_is_named_by_lineage(house):
@@ -55,7 +55,7 @@ def test_a_difference_of_numbers_is_a_number_and_its_source_is_named_by_lineage(
     house.ledger.plan(house.run, drop_of(("orders", "o.xlsx", "Blatt")), lineage, [made, ReadTotals({"orders": 1})])
     send(house.ledger, house.run)
     (line,) = told(house.again(held=[order(1, total_weight=414)]))
-    assert (line["Field"], line["Source value"], line["Source cell"]) == ("total_weight", "412,5 kg", "o.xlsx:Blatt!D2")
+    assert (line["Field"], line["Source value"], line["Source cell"]) == ("total_weight", "412,5 kg", "Blatt!D2")
     assert line["Difference"] == 0.5
     (field,) = [
         one for one in told(house.again(held=[order(1, total_weight=414)]), "Fields") if one["Field"] == "total_weight"
@@ -117,7 +117,7 @@ def test_what_the_analyst_may_write_is_offered(house):
     assert offered["N2"] == ('"Bert"', False)
     assert offered["O2"][0].startswith('"timing,waiting,unknown outcome,shipper data,mapping,')
     assert offered["Q2"] == ('"open,explained,fixed,accepted difference"', True)
-    assert sheet.column_dimensions["Y"].hidden
+    assert sheet.column_dimensions["Z"].hidden
     assert sheet.print_area == "'Exceptions'!$A$1:$Q$2"
     limits = [(rule.operator, rule.formula) for place in sheet.conditional_formatting for rule in place.rules]
     assert limits == [("greaterThan", ["10"]), ("greaterThan", ["5"])]

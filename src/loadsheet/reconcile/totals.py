@@ -84,7 +84,7 @@ def with_units(
 _DOCUMENTS = Measure("documents", Scale.COUNT, "")
 _DOCUMENT = (_DOCUMENTS, "", Decimal(1))
 _Way = tuple[str, str, tuple[int, ...]]
-_SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED = range(5)
+_SOURCE, _NOT_SENT, _SENT, _ACKNOWLEDGED, _LISTED, _REPLACED = range(6)
 
 NOT_LISTED, PARTIAL, UNEVEN = "not listed", "listing partial", "does not add up"
 AGREEING, DIFFERS = "agrees", "differs"
@@ -95,8 +95,9 @@ RED = frozenset({UNEVEN, DIFFERS})
 @dataclass(frozen=True, slots=True)
 class Total:
     """One figure on each leg. `source` is everything requested; `not_sent` the part without a call; `sent` the part
-    with calls; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that; `says`
-    the result over all legs (see `with_result`).
+    with calls; `acknowledged` what was accepted and not replaced later; `listed` what the exchange shows of that;
+    `replaced` what was accepted and replaced or deleted by a later call. `not_built` documents of the subject have no
+    figures, so these are missing from all legs. `says` is the result over all legs (see `with_result`).
     """
 
     subject: str
@@ -108,7 +109,9 @@ class Total:
     sent: Decimal
     acknowledged: Decimal
     listed: Decimal
+    replaced: Decimal
     tolerance: Decimal = Decimal(0)
+    not_built: int = field(default=0, kw_only=True)
     says: str = field(default="", kw_only=True)
 
     def with_result(self, leg: Leg | None, tolerances: Tolerances, tolerated: int) -> "Total":
@@ -147,6 +150,7 @@ class Adder:
     def __init__(self) -> None:
         # by subject, verdict and a document's path (legs are separated only at the end), then by figure and unit
         self._sums: dict[_Way, defaultdict[tuple[str, str], Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+        self._not_built: Counter[str] = Counter()
 
     def add(
         self, entry: Entry, record: dict[str, Any], listed: dict[str, Any] | None, *, stands: bool, verdict: str = ""
@@ -159,9 +163,11 @@ class Adder:
         if not measures:
             return False
         called = entry.attempts > 0 and entry.state is not State.READY  # a ready entry was certainly never sent
-        legs: tuple[int, ...] = (
-            (_SOURCE, _SENT, *([_ACKNOWLEDGED] if stands else [])) if called else (_SOURCE, _NOT_SENT)
-        )
+        legs: tuple[int, ...] = (_SOURCE, _NOT_SENT)
+        if called:
+            accepted = (_ACKNOWLEDGED if stands else _REPLACED,) if entry.state is State.ACCEPTED else ()
+            legs = (_SOURCE, _SENT, *accepted)
+        self._not_built[subject] += not record and not called
         shown = listed if stands else None
         sent = list(amounts(measures, record))
         if shown is None:
@@ -189,12 +195,19 @@ class Adder:
         sums_of: dict[tuple[str, int, str], list[Decimal]] = {}
         for (subject, _, legs), booked in self._sums.items():
             for (name, unit), amount in booked.items():
-                sums = sums_of.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 5)
+                sums = sums_of.setdefault((subject, figures[subject, name][0], unit), [Decimal(0)] * 6)
                 for leg in legs:
                     sums[leg] += amount
         named = {(subject, rank): measure for (subject, _), (rank, measure) in figures.items()}
         return tuple(
-            Total(subject, named[subject, rank].name, unit, named[subject, rank].scale, *sums)
+            Total(
+                subject,
+                named[subject, rank].name,
+                unit,
+                named[subject, rank].scale,
+                *sums,
+                not_built=self._not_built[subject],
+            )
             for (subject, rank, unit), sums in sorted(sums_of.items())
         )
 

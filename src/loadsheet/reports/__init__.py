@@ -31,6 +31,7 @@ from loadsheet.reports.fix_workbook import Fixes
 from loadsheet.reports.headline import RunPlaces, terminal_lines, with_headline
 from loadsheet.reports.html_pages import INDEX, PAGE, fleet_status, write_index
 from loadsheet.reports.reconciliation import ReconciliationWorkbook, free_name, other_name
+from loadsheet.reports.reconciliation.worklist import SourceLinks
 from loadsheet.reports.report_files import check_writable, placed, run_folders
 from loadsheet.reports.results import DropResults, results_names, write_fallback_reports
 from loadsheet.reports.run_document import SUMMARY, MissingReport, RunSummary, schema
@@ -238,7 +239,8 @@ def _write(
         def new_workbook() -> ReconciliationWorkbook:
             title = f"Reconciliation {run.name}"
             book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet run {run.name}"))
-            return ReconciliationWorkbook(book, folder, queries, reconciliation)
+            links = SourceLinks(None if settings.outbox_address else folder)
+            return ReconciliationWorkbook(book, folder, queries, reconciliation, links)
 
         workbook = Optional(_WORKBOOK, new_workbook, missing)
         for drop in drops:

@@ -147,6 +147,10 @@ class TotalSummary:
             "agrees, differs or does not add up; listing partial or not listed if that is unknown; empty in old documents"
         ),
     ] = ""
+    replaced: Annotated[Decimal, _described("Accepted, and replaced or deleted by a later call")] = Decimal(0)
+    not_built: Annotated[
+        int, _described("Documents of the subject that could not be built: their figures are missing")
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)

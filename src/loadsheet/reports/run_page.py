@@ -31,6 +31,7 @@ from loadsheet.reports.run_summary import (
     agreement_sentence,
     fates_of,
     missing_sentence,
+    place_of,
     rows_by_place,
     with_missing_records,
 )
@@ -129,7 +130,7 @@ def describe_document(name: str, entry: Entry, match: Match, drop: Drop, origin:
         "places": places_of(entry.rows, origin.tables),
         "files": files_of(entry.rows, origin.tables),
         "why": tuple(text for text in (reason, removed) if text),
-        "problems": entry.problems[:_PROBLEMS_MAX],
+        "problems": [(problem, place_of(problem)) for problem in entry.problems[:_PROBLEMS_MAX]],
         "problems_more": max(0, len(entry.problems) - _PROBLEMS_MAX),
         "in_question": legs.in_question,
         "others": legs.others,
@@ -184,10 +185,9 @@ class _Legs:
             self.in_question.append(Line(path, (), 0, found.sent or "nothing", found.held or "nothing", says, tone))
         sent = "" if self._entry.payload else REMOVED if self._entry.removed else NOT_BUILT
         for problem in unplaced.values():
-            shown = CellShown(problem.found, self._place(problem.where), problem.where.column)
-            self.in_question.append(
-                Line(problem.where.path or problem.where.column, (shown,), 1, sent, self._at_exchange)
-            )
+            column = place_of(problem).column
+            shown = CellShown(problem.found, self._place(problem.where), column)
+            self.in_question.append(Line(problem.where.path or column, (shown,), 1, sent, self._at_exchange))
         del self.in_question[LINES_MAX:]
 
     def _add(self, path: str, value: str, unplaced: dict[tuple[str, str, int, str], Problem]) -> None:
@@ -427,7 +427,7 @@ class RunPage:
             spent += len(section)
             if spent > _CHARACTERS_MAX:
                 return
-            for problem in details["problems"]:
+            for problem, _ in details["problems"]:
                 self._places.setdefault(str(problem.where), details["anchor"])
             self._first.setdefault(match.verdict, details)
             yield section

@@ -6,7 +6,7 @@
 import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.metadata import version
 from itertools import islice
@@ -21,7 +21,7 @@ from loadsheet.ledger import Drop, Entry, MissingRecords, Run, SourceFile, Sourc
 from loadsheet.ledger.states import UNUSED
 from loadsheet.mapping.documents import SourceRow
 from loadsheet.problem_groups import Causes
-from loadsheet.problems import CATALOGUE, NOWHERE, Problem
+from loadsheet.problems import CATALOGUE, NOWHERE, Problem, Where
 from loadsheet.reconcile import (
     AGREES,
     NEEDS_SOMEONE,
@@ -194,9 +194,11 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _total(total: Total) -> TotalSummary:
     """The total with amounts without trailing zeros and exponents, so that equal sums are written alike."""
-    source, not_sent, sent, acknowledged, listed = (Decimal(plain(amount.normalize())) for amount in total.legs)
+    source, not_sent, sent, acknowledged, listed, replaced = (
+        Decimal(plain(amount.normalize())) for amount in (*total.legs, total.replaced)
+    )
     head = (total.subject, total.figure, total.unit, total.scale, total.tolerance)
-    return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says)
+    return TotalSummary(*head, source, not_sent, sent, acknowledged, listed, total.says, replaced, total.not_built)
 
 
 def _drop(
@@ -278,6 +280,14 @@ def agreement_sentence(summary: RunSummary) -> str:
         groups.setdefault(group, Counter()).update(summary.groups[name])
     sentence = ", ".join(_agreeing(*group, counts) for group, counts in groups.items())
     return sentence[:1].upper() + sentence[1:]
+
+
+def place_of(problem: Problem) -> Where:
+    """The place of a problem for people. A column that is read by its position has its name in the mapping: the heading above it is
+    that of other rows.
+    """
+    name = str(problem.values.get("column", ""))
+    return replace(problem.where, column=name) if name and problem.where.column else problem.where
 
 
 def files_of(summary: RunSummary) -> Iterator[FileSummary]:

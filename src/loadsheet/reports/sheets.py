@@ -15,55 +15,13 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import xlsxwriter  # type: ignore[import-untyped]  # has annotations but no py.typed
 from xlsxwriter.exceptions import FileCreateError  # type: ignore[import-untyped]  # as above
 from xlsxwriter.utility import xl_range, xl_range_abs  # type: ignore[import-untyped]  # as above
 
-from loadsheet.reports.report_files import csv_text, placed, sheet_text
-
-
-class _Target:
-    """The file a workbook is written to. It raises OSError once; after that it accepts and drops everything.
-
-    Python's archives try to complete themselves on deletion, long after the failure was reported. That would fail
-    again, with a traceback that no caller can catch.
-    """
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._failed = file, False
-        self._place = 0  # archives ask for the position even after a failure
-
-    def write(self, data: bytes) -> int:
-        self._place += len(data)
-        if not self._failed:
-            self._failed = True  # reset after success
-            self._file.write(data)
-            self._failed = False
-        return len(data)
-
-    def seek(self, offset: int) -> int:
-        self._place = offset
-        self._once(self._file.seek, offset)  # may have to write
-        return offset
-
-    def tell(self) -> int:
-        return self._place
-
-    def flush(self) -> None:
-        self._once(self._file.flush)
-
-    def end(self) -> None:
-        """Drop everything from now on."""
-        self._failed = True
-
-    def _once(self, act: Callable[..., object], *words: object) -> None:
-        if not self._failed:
-            self._failed = True  # reset after success
-            act(*words)
-            self._failed = False
-
+from loadsheet.reports.report_files import FailingOnce, csv_text, placed, sheet_text
 
 CREATED = datetime(2000, 1, 1)  # noqa: DTZ001 (a workbook property without a zone, fixed so that equal reports are equal files)
 
@@ -79,6 +37,7 @@ class Tone(StrEnum):
     NOTE = "note"
     BAD = "bad"
     YOURS = "yours"
+    LINK = "link"
 
 
 class Kind(StrEnum):
@@ -102,6 +61,7 @@ _TONES: dict[Tone, dict[str, Any]] = {
     Tone.NOTE: {"font_color": "#7A4F01", "bg_color": "#FEF3D6"},
     Tone.BAD: {"font_color": "#8A1C1C", "bg_color": "#FDE6E6", "bold": True},
     Tone.YOURS: {"font_color": _INK, "bg_color": "#FFFDF0"},
+    Tone.LINK: {"font_color": "#1D5FA8", "underline": 1},
 }
 _KINDS: dict[Kind, dict[str, Any]] = {
     Kind.TEXT: {"num_format": "@", "align": "left", "indent": 1},
@@ -197,7 +157,7 @@ def open_book(path: Path, *, title: str, footer: str) -> Iterator[Book]:
         stack.callback(_close_spools, workbook)
         yield Book(workbook, footer, stack)
         with part.open("wb") as file:
-            workbook.filename = target = _Target(file)
+            workbook.filename = target = FailingOnce(file)
             try:
                 workbook.close()
             except FileCreateError as error:
@@ -215,7 +175,22 @@ ROWS_MAX = 1_048_576
 _LINE_HEIGHT, _LINES_MAX = 13, 12
 _PADDING = 3
 _CHOICES_MAX = 255  # characters of a list within a validation rule; spreadsheets silently drop a longer one
+_LINKS_MAX = 65_530  # of one sheet
 Value = str | int | float | Decimal | datetime | None
+
+
+class Link(str):
+    """A text that opens a file. `target` is a path relative to the workbook, percent-encoded, with a place in it after `#`."""
+
+    __slots__ = ("target",)
+    target: str
+
+    @classmethod
+    def to(cls, target: str, text: str) -> "Link":
+        """A link to `target` that shows `text`."""
+        link = cls(text)
+        link.target = target
+        return link
 
 
 class Column(NamedTuple):
@@ -266,7 +241,7 @@ class TableSheet:
         self._table = begin_table(book, self._sheet, 0, columns, f"tbl{title.title().replace(' ', '')}")
         self._sheet.set_row(0, 30)
         self._row = 0
-        self._widths = [max(column.width, len(column.head) * 3 // 4 + 4) for column in columns]
+        self._widths = [max(column.width, _head_width(column)) for column in columns]
         self._styles: dict[tuple[int, Tone], Any] = {}
         self._wrapping = [position for position, column in enumerate(columns) if column.wrap]
         self._more: Callable[[Iterable[Any]], object] | None = None
@@ -289,7 +264,8 @@ class TableSheet:
         for position, value in enumerate(values):
             if isinstance(value, str) and len(value) > widths[position]:
                 widths[position] = len(value)
-            look = (position, tones.get(position, Tone.PLAIN) if tones else Tone.PLAIN)
+            plain = Tone.LINK if isinstance(value, Link) else Tone.PLAIN
+            look = (position, tones.get(position, plain) if tones else plain)
             if look not in styles:
                 styles[look] = self._style(*look)
             write(self._sheet, self._row, position, value, styles[look])
@@ -361,6 +337,12 @@ class TableSheet:
         self._more([csv_text(value) if isinstance(value, str) else value for value in values])
 
 
+def _head_width(column: Column) -> int:
+    """The least width that shows a heading of up to two lines beside its filter button."""
+    words = column.head.split() if column.wrap or " " in column.head else [column.head]
+    return max(len(max(words, key=len)) + 2, len(column.head) * 3 // 4 + 1)
+
+
 def begin_table(
     book: Book, sheet: Any, row: int, columns: Sequence[Column], name: str, **options: Any
 ) -> dict[str, Any]:
@@ -389,7 +371,9 @@ def end_table(table: dict[str, Any], first: int, last: int, columns: int) -> Non
 
 def write(sheet: Any, row: int, column: int, value: Value | Formula, style: Any) -> None:
     """Write a value in its own type: texts always as texts, numbers as numbers, times as times, None as an empty cell."""
-    if isinstance(value, str):
+    if isinstance(value, Link) and sheet.hlink_count < _LINKS_MAX:
+        sheet.write_url(row, column, f"external:{value.target}", style, sheet_text(value))
+    elif isinstance(value, str):
         if value:
             sheet.write_string(row, column, sheet_text(value), style)
         else:

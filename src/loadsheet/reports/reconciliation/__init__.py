@@ -15,7 +15,8 @@ from loadsheet.ledger import Drop, Entry, Run, SourceTable, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.ledger.states import UNUSED
 from loadsheet.problems import NOWHERE, Problem, Where
-from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, Match, Reconciliation
+from loadsheet.reconcile import AGREES, IN_ORDER, MEANINGS, NEEDS_SOMEONE, Match, Reconciliation, Verdict
+from loadsheet.reconcile.replacements import replacements
 from loadsheet.reports.reconciliation.summary_sheets import (
     CONTROL,
     CONTROL_WIDTHS,
@@ -38,25 +39,31 @@ from loadsheet.reports.reconciliation.worklist import (
     CLOSED,
     CLOSED_COLUMNS,
     Ages,
+    SourceLinks,
     WorkList,
     exception_columns,
     write_ageing,
 )
 from loadsheet.reports.run_document import RunSummary
-from loadsheet.reports.run_summary import fates_of, name_of, rows_by_place, with_missing_records
+from loadsheet.reports.run_summary import fates_of, name_of, place_of, rows_by_place, with_missing_records
 from loadsheet.reports.sheets import Book, Cell, Column, Kind, Page, TableSheet, Tone, Value
 from loadsheet.settings import Settings
 from loadsheet.workbook_marks import SHEET
 
 NAME = "reconciliation.xlsx"
 _OTHER_NAMES_MAX = 99
+_BATCH = 500
 
 _KEY = Column("Key", width=12, width_max=30)
 _OPERATION, _VERDICT = Column("Operation", width=13), Column("Verdict", width=20)
 _RECEIPT = Column("Service order", width=12)
 _FILE = Column("File", width=16, width_max=40)
 _ROWS = Column("Rows", width=8, width_max=24, wrap=True)
-_MATCHED = (_KEY, _OPERATION, _VERDICT, _RECEIPT, Column("Settled (UTC)", Kind.MOMENT, width=19), _FILE, _ROWS)
+_MATCHED = (
+    *(_KEY, _OPERATION, _VERDICT, _RECEIPT, Column("Settled (UTC)", Kind.MOMENT, width=19), _FILE, _ROWS),
+    Column("Replaced by", width=14, width_max=34),
+    Column("Replaced values", width=16, width_max=40, wrap=True),
+)
 _UNVERIFIED = (
     *(_KEY, _OPERATION, _VERDICT, _RECEIPT),
     Column("State", width=9),
@@ -90,8 +97,8 @@ _DIFFERENCES = (
     *(_KEY, _OPERATION),
     Column("Field", width=18, width_max=40),
     Column("Sent", width=16, width_max=40, wrap=True),
-    Column("At exchange", width=16, width_max=40, wrap=True),
-    Column("Says", width=20),
+    Column("At exchange, or by a later call", width=16, width_max=40, wrap=True),
+    Column("Says", width=20, width_max=40, wrap=True),
     *(_FILE, _ROWS),
 )
 _ONLY = (
@@ -135,14 +142,19 @@ _LEVELS = {"error": Tone.BAD, "warning": Tone.NOTE}
 class ReconciliationWorkbook:
     """The workbook in progress. Open each drop, add its entries, then call `finish`."""
 
-    def __init__(self, book: Book, folder: Path, queries: LedgerQueries, reconciliation: Reconciliation) -> None:
-        """`folder` takes the CSV files for rows that do not fit into a sheet; `reconciliation` is the content."""
+    def __init__(
+        self, book: Book, folder: Path, queries: LedgerQueries, reconciliation: Reconciliation, links: SourceLinks
+    ) -> None:
+        """`folder` takes the CSV files for rows that do not fit into a sheet; `reconciliation` is the content; `links` lead
+        to the originals.
+        """
 
         def table(title: str, columns: Sequence[Column], *, frozen: int = 1) -> TableSheet:
             beside = folder / f"reconciliation.{title.lower().replace(' ', '-')}.csv"
             return TableSheet(book, title, columns, overflow=beside, frozen=frozen)
 
-        self._queries, self._reconciliation, self._table = queries, reconciliation, table
+        self._queries, self._reconciliation, self._table, self._links = queries, reconciliation, table, links
+        self._replaced: list[tuple[int, Sequence[Value]]] = []  # entries with their lines on the sheet Matched
         self._front = Page(book, "Summary", FRONT_WIDTHS)
         self._exceptions = table(SHEET, exception_columns(queries.owners()), frozen=2)
         self._ageing = Page(book, AGEING, AGEING_WIDTHS)
@@ -169,10 +181,11 @@ class ReconciliationWorkbook:
             self._files: "no files in this run",
         }
         self._tables: dict[str, SourceTable] = {}
+        self._drop: Drop | None = None
 
     def open(self, drop: Drop) -> None:
         """Begin with a drop. Files set aside and suspected damage in its tables count as problems."""
-        self._tables = {table.name: table for table in drop.tables}
+        self._tables, self._drop = {table.name: table for table in drop.tables}, drop
         for file in drop.files:
             for problem in file.problems:
                 self._problem("", problem, Where(file.name))
@@ -188,7 +201,11 @@ class ReconciliationWorkbook:
         if entry.id not in self._reconciliation.exceptions.by_entry:
             if match.verdict in AGREES:
                 settled = datetime.fromisoformat(entry.changed_at)
-                self._matched.add((*head, settled, files, rows), {2: Tone.GOOD})
+                agreeing = (*head, settled, files, rows)
+                if match.verdict is Verdict.REPLACED:
+                    self._replaced.append((entry.id, agreeing))
+                else:
+                    self._matched.add((*agreeing, "", ""), {2: Tone.GOOD})
             else:
                 unseen = entry.state is State.ACCEPTED
                 why = "the listing was not read, or is incomplete" if unseen else entry.reason
@@ -207,9 +224,10 @@ class ReconciliationWorkbook:
     def finish(self, summary: RunSummary, run: Run, settings: Settings) -> list[str]:
         """Write the sheets that need all entries. Returns the names of the CSV files with further rows."""
         ages = Ages(run.started_at, settings.reports.working_days)
-        worklist = WorkList(self._queries, ages, run.name)
+        worklist = WorkList(self._queries, ages, run.name, self._links)
         worklist.write(self._exceptions, self._reconciliation.exceptions.open)
         worklist.write_closed(self._closed, self._reconciliation.exceptions.closed)
+        self._write_replaced()
         for record in self._reconciliation.only_listed:
             self._only.add((record.key, record.subject, record.note))
         for field in self._reconciliation.fields:
@@ -245,6 +263,27 @@ class ReconciliationWorkbook:
         write_front(self._front, summary, data)
         return overflow
 
+    def _write_replaced(self) -> None:
+        """Add the replaced documents at the end of Matched, with the call that replaced them, and their old values to Differences."""
+        for start in range(0, len(self._replaced), _BATCH):
+            some = self._replaced[start : start + _BATCH]
+            entries = tuple(self._queries.entries_by_id([entry for entry, _ in some]))
+            found = {one.entry.id: one for one in replacements(self._queries, entries)}
+            for entry, line in some:
+                replaced = found.get(entry)
+                by = self._call_of(replaced.by) if replaced else ""
+                self._matched.add(
+                    (*line, by, ", ".join(one.path for one in replaced.changed) if replaced else ""), {2: Tone.GOOD}
+                )
+                for one in replaced.changed if replaced else ():
+                    key, operation, *_, files, rows = line
+                    difference = (key, operation, one.path, one.sent, one.held, f"replaced by {by}", files, rows)
+                    self._differences.add(difference, {5: Tone.NOTE})
+
+    def _call_of(self, entry: Entry) -> str:
+        drop = self._queries.drop(entry.drop)
+        return f"{entry.operation} of run {drop.run}"
+
     def _write_missing(self, summary: RunSummary) -> str:
         """Write a sheet of the records missing from new versions of files, if any. Returns the name of its CSV file, if any."""
         if not (drops := with_missing_records(summary)):
@@ -266,8 +305,12 @@ class ReconciliationWorkbook:
         return Where(table.file, table.sheet, entry.rows[0].number)
 
     def _problem(self, key: str, problem: Problem, otherwise: Where) -> None:
-        where = problem.where if problem.where.file else otherwise
-        place = (where.file, where.sheet, where.row or None, where.cell, where.column)
+        where = place_of(problem) if problem.where.file else otherwise
+        file, cell = where.file, where.cell
+        if self._drop is not None:  # the cell, or in a text file the file
+            cell = self._links.link(self._drop, where, cell) if cell else cell
+            file = file if cell else self._links.link(self._drop, where, file)
+        place = (file, where.sheet, where.row or None, cell, where.column)
         details = (problem.found, problem.level, problem.code, problem.text, problem.hint)
         self._problems.add((key, *place, *details), {7: _LEVELS[problem.level]})
 

@@ -20,7 +20,7 @@ from loadsheet.ledger import Run, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
 from loadsheet.reconcile.totals import AGREEING
-from loadsheet.reports.headline import balance_sentence
+from loadsheet.reports.headline import balance_sentence, counted
 from loadsheet.reports.reconciliation.worklist import PLAIN_UNIT, Aged, AgeingCells
 from loadsheet.reports.run_document import LegSummary, RunSummary, TotalSummary
 from loadsheet.reports.run_summary import agreement_sentence
@@ -360,35 +360,41 @@ def _control(page: Page, summary: RunSummary) -> None:
     if not summary.totals:
         return
     page.section("Control totals of creates and updates; units and currencies are never mixed")
-    legs = ("Source", "Not sent", "Sent", "Acknowledged", "At exchange")
-    gaps = ("Source - not sent - sent", "Sent - acknowledged", "Acknowledged - at exchange")
+    legs = ("Source", "Not sent", "Sent", "Replaced later", "Acknowledged", "At exchange")
+    gaps = ("Source - not sent - sent", "Sent - replaced - acknowledged", "Acknowledged - at exchange")
     columns = [Column("Figure"), Column("Unit"), *(Column(head, Kind.AMOUNT) for head in legs + gaps), Column("Says")]
     seen = {leg.subject: leg for leg in summary.legs}
     rows = [
         _controlled(row, total, seen.get(total.subject)) for row, total in enumerate(summary.totals, start=page.row + 1)
     ]
     page.table("tblControl", columns, rows)
-    page.line("A document that could not be built counts as a document, but has no figures.", Tone.MUTED)
-    page.line("Sent - acknowledged: refused, of unknown outcome, or replaced by a later call.", Tone.MUTED)
+    for subject, count in {total.subject: total.not_built for total in summary.totals if total.not_built}.items():
+        page.line(
+            f"{counted(count, subject)} could not be built: the figures are not known and in no column.", Tone.MUTED
+        )
+    page.line("Replaced later: accepted, then updated or deleted by a later call (sheet Differences).", Tone.MUTED)
+    page.line("Sent - replaced - acknowledged: refused, or of unknown outcome.", Tone.MUTED)
 
 
 def _controlled(row: int, total: TotalSummary, leg: LegSummary | None) -> list[Cell]:
     kind = _SCALES[Scale(total.scale)]
-    source, not_sent, sent, acknowledged, listed = (at(row, column) for column in range(2, 7))
+    source, not_sent, sent, replaced, acknowledged, listed = (at(row, column) for column in range(2, 8))
     read = leg is not None and leg.read
     gaps = (
         total.source - total.not_sent - total.sent,
-        total.sent - total.acknowledged,
+        total.sent - total.replaced - total.acknowledged,
         total.acknowledged - total.listed,
     )
-    formulas = (f"{source}-{not_sent}-{sent}", f"{sent}-{acknowledged}", f"{acknowledged}-{listed}")
-    amounts = [total.source, total.not_sent, total.sent, total.acknowledged, total.listed if read else None]
+    formulas = (f"{source}-N({not_sent})-{sent}", f"{sent}-{replaced}-{acknowledged}", f"{acknowledged}-{listed}")
+    unknown = total.not_built and not total.not_sent
+    amounts: list[Value] = [total.source, _NOT_KNOWN if unknown else total.not_sent, total.sent, total.replaced]
+    amounts += [total.acknowledged, total.listed if read else None]
     shown = [
         Formula(f"=ROUND({formula},{_PLACES})", float(round(gap, _PLACES)))
         for formula, gap in zip(formulas, gaps, strict=True)
     ]
     tone = Tone.BAD if total.says in RED else Tone.GOOD if total.says == AGREEING else Tone.NOTE
-    first, last = at(row, 7), at(row, 9)
+    first, last = at(row, 8), at(row, 10)
     test = f'=IF({first}<>0,"does not add up",IF(ABS({last})<={total.tolerance},"agrees","differs"))'
     result = Formula(test, total.says) if leg is not None and leg.complete else total.says
     cells = [Cell(amount, kind=kind) for amount in (*amounts, *shown[:2], shown[2] if read else None)]

@@ -5,6 +5,7 @@ Monday to Friday, or those of a country with its public holidays. Ageing totals 
 as counts, weights and values. It follows the analyst's entries in Exceptions: its formulas are live.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +14,9 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cache, lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 from xlsxwriter.utility import xl_range_abs  # type: ignore[import-untyped]  # has annotations but no py.typed
@@ -23,11 +26,12 @@ from loadsheet.contract import BY_NAME, Scale, amounts, measures_of
 from loadsheet.ledger import Drop, Entry, ExceptionStatus, Origin, Remark, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.mapping.documents import locate
-from loadsheet.problems import Where
+from loadsheet.problems import NOWHERE, Where
 from loadsheet.reconcile import MEANINGS, Verdict, gap_of
 from loadsheet.reports.report_files import text_of
 from loadsheet.reports.run_page import payload_values
-from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Page, TableSheet, Tone, Value
+from loadsheet.reports.run_summary import place_of
+from loadsheet.reports.sheets import Cell, Column, Formula, Kind, Link, Page, TableSheet, Tone, Value
 from loadsheet.workbook_marks import (
     ACCEPTED,
     HEADS,
@@ -95,6 +99,10 @@ CLOSED = "Closed"
 _BATCH = 500
 _NAMED = 3
 _DROPS_KNOWN = 64
+_TARGETS_KNOWN = 4_096
+_TARGET_MAX = 2_000  # characters of a link
+_UNSAFE = re.compile(r"[%#?\s\"<>\[\]^`{}|]")
+APOSTROPHE = "'"
 _YOURS = range(13, 17)
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 _TONES = {3: Tone.BAD, **dict.fromkeys(_YOURS, Tone.YOURS)}
@@ -104,7 +112,7 @@ CLOSED_COLUMNS = (
     Column(ID, width=10),
     Column("Key", width=12, width_max=26),
     Column("Operation", width=13),
-    Column("Shipper", width=10, width_max=20),
+    Column("Mapping", width=10, width_max=20),
     Column("Outcome", width=18),
     Column("Closed because", width=20, width_max=34),
     Column("First seen", Kind.DAY, width=11),
@@ -121,24 +129,26 @@ def exception_columns(owners: Sequence[str]) -> tuple[Column, ...]:
     """The columns of the work list; `owners` are the choices of the owner column."""
     offered = {"owner": tuple(owners), "reason": REASONS, "status": STATUSES}
     return (
-        Column(ID, width=9),
-        Column("Key", width=12, width_max=18),
-        Column("Shipper", width=9, width_max=14),
-        Column("Outcome", width=16),
-        Column("Field", width=12, width_max=18, wrap=True),
-        Column("Source value", width=12, width_max=18, wrap=True),
-        Column("Sent value", width=8, width_max=18, wrap=True),
-        Column("At exchange", width=8, width_max=18, wrap=True),
-        Column("Difference", Kind.AMOUNT, width=8),
-        Column("What is wrong", width=24, width_max=38, wrap=True),
-        Column("Source cell", width=14, width_max=24, wrap=True),
-        Column("First seen", Kind.DAY, width=9),
-        Column("Age", Kind.COUNT, width=3, warns=_WARNS),
-        Column(HEADS["owner"], width=9, width_max=16, choices=offered["owner"]),
-        Column(HEADS["reason"], width=12, width_max=22, choices=offered["reason"]),
-        Column(HEADS["comment"], width=18, width_max=30, wrap=True),
-        Column(HEADS["status"], width=10, width_max=18, choices=offered["status"], strict=True),
+        # narrow, so that a page of A4 across stays readable
+        Column(ID, width=4),
+        Column("Key", width=10, width_max=14, wrap=True),
+        Column("File", width=10, width_max=16, wrap=True),
+        Column("Outcome", width=10, width_max=10, wrap=True),
+        Column("Field", width=8, width_max=12, wrap=True),
+        Column("Source value", width=8, width_max=14, wrap=True),
+        Column("Sent value", width=5, width_max=12, wrap=True),
+        Column("At exchange", width=6, width_max=12, wrap=True),
+        Column("Difference", Kind.AMOUNT, width=6),
+        Column("What is wrong", width=24, width_max=34, wrap=True),
+        Column("Source cell", width=10, width_max=24),  # a link, which not every spreadsheet program wraps
+        Column("First seen", Kind.DAY, width=8),
+        Column("Age", Kind.COUNT, width=2, warns=_WARNS),
+        Column(HEADS["owner"], width=6, width_max=12, choices=offered["owner"]),
+        Column(HEADS["reason"], width=8, width_max=10, wrap=True, choices=offered["reason"]),
+        Column(HEADS["comment"], width=12, width_max=24, wrap=True),
+        Column(HEADS["status"], width=6, width_max=12, wrap=True, choices=offered["status"], strict=True),
         # hidden in print: the columns for filters and sums
+        Column("Mapping", width=8, width_max=30, printed=False),
         Column("Operation", width=13, printed=False),
         Column("Bucket", width=12, printed=False),
         Column("Weight", Kind.AMOUNT, width=10, printed=False),
@@ -193,14 +203,42 @@ class Aged:
             sums[place] = sums.get(place, Decimal(0)) + amount
 
 
+class SourceLinks:
+    """Makes places in the files of shippers links to the kept originals, as far as these are files of this machine."""
+
+    def __init__(self, folder: Path | None) -> None:
+        """`folder` is that of the workbook (None: the workbook is moved elsewhere, so that no link would lead anywhere)."""
+        self._folder = folder.absolute() if folder is not None else None
+        self._target = lru_cache(_TARGETS_KNOWN)(self._find)
+
+    def link(self, drop: Drop, where: Where, text: str) -> str:
+        """The text, as a link to the cell of the original if that can be opened; in a text file to the file."""
+        kept = next((file.kept_as for file in drop.files if file.name == where.file), "")
+        if not (target := self._target(kept)):
+            return text
+        cell = (
+            f"#'{where.sheet.replace(APOSTROPHE, APOSTROPHE * 2)}'!{where.cell or f'A{where.row or 1}'}"
+            if where.sheet
+            else ""
+        )
+        return Link.to(f"{target}{cell}", text) if len(target + cell) <= _TARGET_MAX else text
+
+    def _find(self, kept_as: str) -> str:
+        """The path of an original relative to the workbook, percent-encoded; empty if it is no file of this machine."""
+        if self._folder is None or not kept_as or "://" in kept_as or "\\" in kept_as or not Path(kept_as).is_file():
+            return ""
+        path = os.path.relpath(Path(kept_as).absolute(), self._folder).replace(os.sep, "/")
+        return _UNSAFE.sub(lambda found: quote(found[0]), path)
+
+
 class WorkList:
     """Writes exceptions to their sheets."""
 
-    def __init__(self, queries: LedgerQueries, ages: Ages, run: str) -> None:
+    def __init__(self, queries: LedgerQueries, ages: Ages, run: str, links: SourceLinks) -> None:
         """`run` is the name of the reported run. The list counts what it writes: `aged`, the exceptions the analyst
         accepts, and those the analyst closed.
         """
-        self._queries, self._ages, self._run = queries, ages, run
+        self._queries, self._ages, self._run, self._links = queries, ages, run, links
         self._drop = lru_cache(_DROPS_KNOWN)(queries.drop)
         self._origin = lru_cache(_DROPS_KNOWN)(queries.origin)
         self.aged, self.accepted, self.closed_by_word = Aged(), 0, 0
@@ -219,9 +257,12 @@ class WorkList:
             self.aged.new += exception.run == self._run
             self.aged.oldest = max(self.aged.oldest, days)
             weight, value = figures.get("weight", (None, "")), figures.get("goods value", (None, ""))
-            line: list[Value] = [exception_id(entry.id), entry.key, self._drop(entry.drop).mapping, exception.verdict]
-            line += [*self._what(exception, entry), _day(exception.opened_at), days, *values.values()]
-            line += [entry.operation, bucket, *weight, *value, exception.run, as_written(values)]
+            drop = self._drop(entry.drop)
+            *what, where = self._what(exception, entry)
+            file, place = self._place(entry, drop, where)
+            line: list[Value] = [exception_id(entry.id), entry.key, file, exception.verdict]
+            line += [*what, place, _day(exception.opened_at), days, *values.values()]
+            line += [drop.mapping, entry.operation, bucket, *weight, *value, exception.run, as_written(values)]
             sheet.add(line, _TONES)
 
     def write_closed(self, sheet: TableSheet, closed: Iterator[ExceptionStatus]) -> None:
@@ -245,41 +286,57 @@ class WorkList:
             for exception, entry in zip(some, self._queries.entries_by_id(wanted), strict=True):
                 yield exception, entry, remarks.get(entry.id, {})
 
-    def _what(self, exception: ExceptionStatus, entry: Entry) -> tuple[Value, ...]:
-        """Field, source value, sent value, value at the exchange, difference, what is wrong, and the source cell."""
-        drop = self._drop(entry.drop)
+    def _what(self, exception: ExceptionStatus, entry: Entry) -> tuple[*tuple[Value, ...], Where]:
+        """Field, source value, sent value, value at the exchange, difference, what is wrong, and its place."""
         if exception.found:
             first, *others = exception.found
             source, cell = self._source(entry, first.path)
             named = [one.path for one in others[:_NAMED]]  # the sheet Differences has all
             named += [f"{len(others) - _NAMED} more"] if len(others) > _NAMED else []
             wrong = MEANINGS[Verdict(exception.verdict)] + (f"; also {', '.join(named)}" if named else "")
-            return (first.path, source, first.sent, first.held, gap_of(first), wrong, cell or _beginning(entry, drop))
+            return (first.path, source, first.sent, first.held, gap_of(first), wrong, cell)
         errors = [one for one in entry.problems if one.level != "warning"]
         problem = next(iter(errors or entry.problems), None)
         if problem is None:
             reason = entry.reason if entry.state is not State.ACCEPTED else ""
             text = reason or MEANINGS.get(Verdict(exception.verdict), "")
-            return ("", "", "", "", None, text, _beginning(entry, drop))
+            return ("", "", "", "", None, text, NOWHERE)
         path = problem.where.path
-        source, cell = self._source(entry, path) if path else ("", "")
-        place = str(problem.where) if problem.where.file and problem.where.row else cell
+        source, cell = self._source(entry, path) if path else ("", NOWHERE)
+        where = place_of(problem)
         sent = dict(payload_values(entry.payload)).get(path, "") if path and entry.attempts else ""
         what = problem.text + (f" ({problem.hint})" if problem.hint else "")
         what = "; ".join((what, *(one.text for one in entry.problems if one.code == _ACCEPTED_BEFORE)))
-        field = path or problem.where.column
-        return (field, problem.found or source, text_of(sent), "", None, what, place or _beginning(entry, drop))
+        return (
+            path or where.column,
+            problem.found or source,
+            text_of(sent),
+            "",
+            None,
+            what,
+            where if where.file and where.row else cell,
+        )
 
-    def _source(self, entry: Entry, path: str) -> tuple[str, str]:
-        """The cell behind a payload path as its sender sees it, and its place; empty if the value comes from no cell."""
+    def _place(self, entry: Entry, drop: Drop, where: Where) -> tuple[str, str]:
+        """The file of a place, and the place in it as a link to the original; if it is unknown, the first row of the entry."""
+        if where == NOWHERE and entry.rows:
+            table = drop.table(entry.rows[0].table)
+            where = Where(table.file, table.sheet, entry.rows[0].number)
+        if where == NOWHERE:
+            return drop.name, ""
+        text = f"{where.sheet}!{where.cell}" if where.cell else f"{where.sheet} row {where.row} {where.column}".strip()
+        return where.file, self._links.link(drop, where, text)
+
+    def _source(self, entry: Entry, path: str) -> tuple[str, Where]:
+        """The cell behind a payload path as its sender sees it, and its place; nothing if the value comes from no cell."""
         origin: Origin = self._origin(entry.drop)
         for place in locate(origin.lineage, entry.rows, entry.items, path):
             row, table = entry.rows[place.row], origin.tables.get(place.table)
             if table is not None and place.label in table.header:
                 position = table.header.index(place.label)
                 value = row.cells[position] if position < len(row.cells) else ""
-                return value, str(table.where(row.number, place.label))
-        return "", ""
+                return value, table.where(row.number, place.label)
+        return "", NOWHERE
 
 
 _ACCEPTED_BEFORE = "L616"  # an invalid document of which the exchange has an earlier version
@@ -287,13 +344,6 @@ _ACCEPTED_BEFORE = "L616"  # an invalid document of which the exchange has an ea
 
 def _day(moment: str) -> datetime:
     return datetime.combine(date.fromisoformat(moment[:10]), datetime.min.time())
-
-
-def _beginning(entry: Entry, drop: Drop) -> str:
-    if not entry.rows:
-        return drop.name
-    table = drop.table(entry.rows[0].table)
-    return str(Where(table.file, table.sheet, entry.rows[0].number))
 
 
 def _figures(entry: Entry) -> dict[str, Amount]:
