@@ -106,6 +106,11 @@ def test_a_key_is_found_in_any_spelling(page, spelling):
     only(page, "A-00020")
 
 
+def test_the_number_of_the_exchange_finds_its_document(page):
+    page.find_element(By.ID, "find").send_keys("8800006")
+    only(page, "A-00006")
+
+
 def test_the_filters_work_alone_and_together(page):
     outcome, file = (Select(page.find_element(By.ID, name)) for name in ("outcome", "file"))
     outcome.select_by_value("refused")

@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ledgers import document, drop_of, order, plan, weight_problem
+from ledgers import document, drop_of, order, plan, send, weight_problem
 from reported_runs import run_begun, written
 from run_with_every_outcome import night
 
@@ -133,3 +133,38 @@ def test_a_document_made_from_two_files_names_them_in_each_place(tmp_path):
     assert "orders.csv row 2; packages.csv row 7" in articles(html)["A-00001"]
     assert "packages.csv row 7 · Gewicht" in articles(html)["A-00001"]
     assert 'data-file="orders.csv\npackages.csv"' in html
+
+
+def test_a_document_that_needs_no_action_shows_its_references(tmp_path):
+    made = order(1, order_references=[{"name": "Customer PO", "value": "PO-77123"}, {"name": "Dock", "value": "7"}])
+    with run_begun(tmp_path) as (ledger, run, settings):
+        plan(ledger, run, drop_of(("orders", "in.csv")), [document("order.create", made, [("orders", 2, ("A",))])])
+        send(ledger, run)
+        html = page_of(written(ledger, run, settings))
+    (line,) = re.findall(r'<tr id="A-00001" class="document.*?</tr>', html)
+    assert "<small>PO-77123, 7</small>" in line
+
+
+def test_every_fix_file_is_a_link_that_downloads_the_worst_first(tmp_path):
+    names = [f"{letter}.csv" for letter in "abcdefg"]
+    with run_begun(tmp_path) as (ledger, run, settings):
+        for count, name in enumerate(names, start=1):
+            wrong = [
+                document("order.create", order(100 * count + row), [("orders", row, ("A",))], weight_problem(name, row))
+                for row in range(2, 2 + count)
+            ]
+            plan(ledger, run, drop_of(("orders", name), mapping=name), wrong)
+        html = page_of(written(ledger, run, settings))
+    todo = html[html.index('id="todo"') : html.index('id="files"')]
+    assert re.findall(r'<a href="([^"]+)" download>', todo) == [f"{name[0]}.fix.xlsx" for name in reversed(names)]
+    assert "<summary>1 more fix file</summary>" in todo
+
+
+def test_the_page_says_how_many_documents_it_does_not_hold(tmp_path):
+    with run_begun(tmp_path, page_documents_max=2) as (ledger, run, settings):
+        rows = range(2, 7)
+        made = [document("order.create", order(row), [("orders", row, ("A",))]) for row in rows]
+        plan(ledger, run, drop_of(("orders", "in.csv")), made)
+        send(ledger, run)
+        html = page_of(written(ledger, run, settings))
+    assert 'data-beyond="3"' in html

@@ -112,7 +112,6 @@ def _place(text: str) -> str:
     return f"{quote(file)}#{quote(anchor)}"
 
 
-_BAR_HEIGHT, _ABOVE_AND_BELOW = 30, 80
 _DIGITS = 28
 _WIDTH = 480
 _COLUMNS_HEIGHT = 260
@@ -126,24 +125,6 @@ class Layer(NamedTuple):
     name: str
     tone: str
     counts: Sequence[int]
-
-
-def bars(title: str, lines: Sequence[tuple[str, int, str]]) -> Markup:
-    """Horizontal bars with label, length and the tone of their colour. `title` is for screen readers. Empty if there are
-    no bars.
-    """
-    most = max((length for _, length, _ in lines), default=0)
-    if not most:
-        return Markup("")
-    tones = {f"{label}: {length:,}": tone for label, length, tone in lines}
-    chart = leather.Chart()
-    chart.add_x_scale(0, _ticks(most)[-1])
-    chart.add_x_axis(ticks=_ticks(most), tick_formatter=_number)
-    chart.add_bars(
-        [(length, f"{label}: {length:,}") for label, length, _ in lines],
-        fill_color=lambda bar: f"var(--fill-{tones[bar.y]})",
-    )
-    return _svg(chart, title, "bars", len(tones) * _BAR_HEIGHT + _ABOVE_AND_BELOW)
 
 
 def columns(title: str, labels: Sequence[str], layers: Sequence[Layer]) -> Markup:

@@ -24,10 +24,11 @@ from loadsheet.mapping.documents import SourceRow, locate
 from loadsheet.problems import Problem, Where
 from loadsheet.reconcile import MEANINGS, NEEDS_SOMEONE, Match, Verdict
 from loadsheet.reports.headline import attention, balance_sentence, rows_needing, totals_texts
-from loadsheet.reports.html_pages import PAGE, anchor, bars, page, part, tone_of
+from loadsheet.reports.html_pages import PAGE, anchor, page, part, tone_of
 from loadsheet.reports.report_files import placed, text_of
 from loadsheet.reports.run_document import RunSummary
 from loadsheet.reports.run_summary import (
+    CAUSES_MAX,
     agreement_sentence,
     fates_of,
     missing_sentence,
@@ -238,6 +239,13 @@ def payload_values(payload: bytes) -> Iterator[tuple[str, Any]]:
     yield from _leaves(_decode(payload), "") if payload else ()
 
 
+def _references(payload: bytes) -> Iterator[str]:
+    """The values of the references of a record, such as `order_references`."""
+    for path, value in payload_values(payload) if b"_references" in payload else ():
+        if "_references[" in path and path.endswith(".value"):
+            yield text_of(value)
+
+
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -322,6 +330,7 @@ class DocumentLine:
     drop: Drop
     places: tuple[str, ...]
     files: tuple[str, ...]
+    references: tuple[str, ...]
     anchor: str = ""
 
     @property
@@ -357,7 +366,10 @@ class RunPage:
                 drop = self._drops[entry.drop]
                 tables = {table.name: table for table in drop.tables}
                 places, files = places_of(entry.rows, tables), files_of(entry.rows, tables)
-                line = DocumentLine(entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files)
+                references = tuple(_references(entry.payload))
+                line = DocumentLine(
+                    entry.key, entry.operation, match.verdict, entry.receipt, drop, places, files, references
+                )
                 self._others.append(line)
             return
         kept = _Kept((-_RANK[match.verdict], -self._count[True]), entry.id, match, entry.drop)
@@ -389,14 +401,14 @@ class RunPage:
             "others": [replace(other, anchor=anchors.take(other.key)) for other in others],
             "agreeing": self._count[False],
             "outcomes": outcomes,
-            "chart": bars("Documents by outcome; the table beside it has the same numbers", outcomes),
             "meanings": MEANINGS,
             "only_listed": MEANINGS[Verdict.ONLY_LISTED],
             "todo": [(*one, self._first.get(one[0])) for one in attention(summary)],
             "totals": list(totals_texts(summary)),
-            "fixes": [(name, drop) for drop in summary.drops for name in drop.fix],
+            "fixes": [name for line in files for name in line["fix"]],
             "anchors": self._places,
             "causes": [summary.causes[:_OPEN_MAX], summary.causes[_OPEN_MAX:]],
+            "causes_cut": len(summary.causes) == CAUSES_MAX,
             "files": [files[:_OPEN_MAX], files[_OPEN_MAX:_FILES_MAX]],
             "files_more": len(files[_FILES_MAX:]),
             "missing": [missing_sentence(drop, keys_max=_MISSING_KEYS_MAX) for drop in with_missing_records(summary)],

@@ -51,7 +51,7 @@ from loadsheet.reports.run_document import (
 from loadsheet.settings import Settings
 
 _PLACES_SHOWN = 3
-_CAUSES_MAX = 200
+CAUSES_MAX = 200
 _INBOX_FILES_MAX = 200
 _TAKEN = "A110"  # a remark on a file that was read anyway
 
@@ -97,7 +97,7 @@ class RunTally:
             CauseSummary(**{name: getattr(one, name) for name in CauseSummary.__slots__})
             for one in self.folding.ranked()
         )
-        return tuple(islice(summaries, _CAUSES_MAX))
+        return tuple(islice(summaries, CAUSES_MAX))
 
     def _fold(self, problems: Sequence[Problem], key: str = "") -> None:
         for problem in problems:

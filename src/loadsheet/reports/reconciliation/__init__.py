@@ -246,6 +246,7 @@ class ReconciliationWorkbook:
             closed=self._closed.count,
             ageing=write_ageing(self._ageing, worklist.aged, self._exceptions, ages.says),
             trend=_write_run(self._run, summary, runs),
+            runs=len(runs),
             before=runs[-2] if len(runs) > 1 else None,
             notes=[
                 f"Some rows did not fit into their sheet; they continue in {name}, in the same folder."

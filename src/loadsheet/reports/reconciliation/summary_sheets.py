@@ -85,6 +85,7 @@ def _sums(
 
 
 _CHART_LINES = 15  # page rows that the charts cover
+_RUNS_FOR_CHARTS = 3  # fewer runs show no trend
 
 _SIZE = {"width": 590, "height": 275}
 _COLOURS = {"agree": "#5B9A6F", "open": "#E0B252", "need": "#C25450", "age": "#486581"}
@@ -154,7 +155,8 @@ _VERDICTS = tuple(verdict for verdict in Verdict if verdict is not Verdict.ONLY_
 
 class FrontPageData(NamedTuple):
     """What the front page shows besides the run's summary: the figures by verdict, the open exceptions by age and
-    reason, the number closed by this run, references to chart data, the previous run, and more lines for the head.
+    reason, the number closed by this run, references to chart data, the number of runs in it, the previous run, and more
+    lines for the head.
     """
 
     shares: Sequence[Share]
@@ -162,6 +164,7 @@ class FrontPageData(NamedTuple):
     closed: int
     ageing: AgeingCells
     trend: TrendCells
+    runs: int
     before: RunCounts | None
     notes: Sequence[str]
 
@@ -170,7 +173,8 @@ def write_front(page: Page, summary: RunSummary, data: FrontPageData) -> None:
     """Fill the sheet Summary."""
     _head(page, summary, data)
     _outcomes(page, summary, data)
-    _write_charts(page, data.trend, data.ageing)
+    if data.runs >= _RUNS_FOR_CHARTS:
+        _write_charts(page, data.trend, data.ageing)
     _reasons(page, data)
     _problems(page, summary)
     page.finish()

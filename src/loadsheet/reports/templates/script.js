@@ -41,7 +41,8 @@
       one.hidden = !fits;
       shown += fits;
     }
-    control("count").textContent = `${shown} of ${documents.length} found`;
+    const beyond = Number(control("count").dataset.beyond);
+    control("count").textContent = `${shown} of ${documents.length} found${beyond ? `; ${beyond} more are only in the workbook` : ""}`;
   };
   form.hidden = false;
   for (const happening of ["input", "change"]) form.addEventListener(happening, apply);
