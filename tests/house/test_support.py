@@ -66,7 +66,7 @@ def test_random_examples_are_a_quarter_unless_all_are_asked_for_and_a_test_that_
     pytester, rules, monkeypatch
 ):
     """But a journey may."""
-    pytester.makeconftest(re.sub(r"TOO_LONG_S = [\d.]+", "TOO_LONG_S = 0.05", rules))
+    pytester.makeconftest(re.sub(r"TOO_LONG_S = [\d.]+", "TOO_LONG_S = 0.25", rules))
     pytester.makepyfile(
         """
         import time
@@ -84,17 +84,17 @@ def test_random_examples_are_a_quarter_unless_all_are_asked_for_and_a_test_that_
             print("tried", len(tried))
 
         def test_waits():
-            time.sleep(0.1)
+            time.sleep(0.3)
 
         @pytest.mark.journey
         def test_walks():
-            time.sleep(0.1)
+            time.sleep(0.3)
         """
     )
     words = ["-s", "-p", "no:cacheprovider"]
     monkeypatch.delenv("LOADSHEET_EXAMPLES", raising=False)
     found = pytester.runpytest_subprocess(*words)
     found.assert_outcomes(passed=3, failed=1)
-    found.stdout.fnmatch_lines(["*tried 10*", "*it took 0.1 s and*"])
+    found.stdout.fnmatch_lines(["*tried 10*", "*it took 0.3 s and*"])
     monkeypatch.setenv("LOADSHEET_EXAMPLES", "all")
     pytester.runpytest_subprocess(*words).stdout.fnmatch_lines(["*tried 40*"])
