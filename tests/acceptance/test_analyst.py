@@ -40,6 +40,8 @@ def test_a_wrong_order_is_remarked_on_rolled_forward_and_gone_when_it_is_fixed(w
     (closed,) = lines(workspace, "Closed")
     assert (closed["Exception"], closed["Owner"]) == (exception["Exception"], "Ada")
     assert closed["Closed because"] == "a later document was accepted"
+    first_line, *_ = workspace.command("show", closed["Key"]).stdout.splitlines()
+    assert first_line.startswith(f"order.create {closed['Key']}: accepted"), "how it stands now comes first"
 
 
 def test_a_source_cell_opens_the_kept_original_at_the_cell(workspace):

@@ -60,8 +60,8 @@ _OUTCOMES: dict[str, frozenset[int | None]] = {
 @with_settings(MAPPINGS, OUTBOX, STATE)
 @JSON
 def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_json: bool) -> int:
-    """Show everything known about one order or tender: its cells, what was sent, and what the exchange answered. For a RUN, such as
-    2026-03-04-01: its verdict, files and problems, and where everything is.
+    """Show everything known about one order or tender, newest first: its cells, what was sent, and what the exchange answered.
+    For a RUN, such as 2026-03-04-01: its verdict, files and problems, and where everything is.
     """
     with ledger_to_read(settings) as ledger:
         entries = ledger.queries.entries_by_key(key)
@@ -77,7 +77,8 @@ def show(*, settings: Settings, key: str, payload: bool, field: str | None, as_j
     elif described and field is not None:
         print_lines(["\n\n".join(map(_field_text, described))])
     elif described:
-        print_lines(["\n\n".join(_entry_text(entry, payload=payload) for entry in described)])
+        newest_first = reversed(described)  # the first line is how it stands now
+        print_lines(["\n\n".join(_entry_text(entry, payload=payload) for entry in newest_first)])
     else:
         say(f"nothing is known about {key}")
     return 0 if described else NOTHING_KNOWN
@@ -164,7 +165,8 @@ def _entry_text(described: dict[str, Any], *, payload: bool) -> str:
         for place in places
     }
     from_rows = "; ".join(
-        f"{file}{f' {sheet}' if sheet else ''} rows {', '.join(numbers[file, sheet])}" for file, sheet in places
+        f"{file}{f' {sheet}' if sheet else ''} row{'s' if len(numbers[file, sheet]) > 1 else ''} {', '.join(numbers[file, sheet])}"
+        for file, sheet in places
     )
     lines = [
         f"{described['operation']} {described['key']}: {described['state']}"

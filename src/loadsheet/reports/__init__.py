@@ -7,6 +7,7 @@ report, `run.json` last. A report that cannot be uploaded stays on this machine.
 `loadsheet report`, uploads it.
 """
 
+import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -39,7 +40,7 @@ from loadsheet.reports.run_page import RunPage
 from loadsheet.reports.run_summary import ReportNames, RunTally, failed_steps, left_in_inbox, summarise
 from loadsheet.reports.sheets import open_book
 from loadsheet.settings import Settings
-from loadsheet.settings.places import shown
+from loadsheet.settings.places import address_of, shown
 
 __all__ = [
     "ALL",
@@ -239,7 +240,7 @@ def _write(
         def new_workbook() -> ReconciliationWorkbook:
             title = f"Reconciliation {run.name}"
             book = books.enter_context(open_book(folder / name, title=title, footer=f"loadsheet run {run.name}"))
-            links = SourceLinks(None if settings.outbox_address else folder)
+            links = SourceLinks(archive_from(settings, run.name))
             return ReconciliationWorkbook(book, folder, queries, reconciliation, links)
 
         workbook = Optional(_WORKBOOK, new_workbook, missing)
@@ -275,6 +276,20 @@ def _write(
     with placed(folder / SUMMARY) as part:  # last: where it exists, all other reports do too
         part.write_bytes(summary.to_json())
     return summary
+
+
+_PARENTS_MAX = 4
+
+
+def archive_from(settings: Settings, run: str) -> str:
+    """The folder of originals relative to the report folder of a run; empty if one of them is in an object store, or if they
+    have no parent in common near by, so that a replayed capsule could not make the same links.
+    """
+    if settings.outbox_address or address_of(settings.archive_place):
+        return ""
+    folder = settings.outbox_here.absolute() / run
+    archive = os.path.relpath(settings.archive_place.absolute(), folder).replace(os.sep, "/")
+    return archive if archive.count("../") <= _PARENTS_MAX else ""
 
 
 def _close_and_publish(settings: Settings, run: str, names: Sequence[str]) -> None:

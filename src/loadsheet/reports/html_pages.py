@@ -87,6 +87,7 @@ def _environment() -> Environment:
         "place": _place,
         "moment": lambda text: text[:19].replace("T", " "),  # ISO 8601 UTC
         "figure": _figure,
+        "sentence": lambda text: f"{text[:1].upper()}{text[1:]}",
     }
     return templates_of("loadsheet.reports", filters)
 

@@ -254,6 +254,7 @@ class Manifest(msgspec.Struct, frozen=True):
     changed_since: int
     counts: dict[str, int]
     outputs: tuple[Output, ...]
+    archive: str = ""  # as the reports link to it
 
 
 class _Versioned(msgspec.Struct):

@@ -23,7 +23,7 @@ from loadsheet.mapping import Mapping as CompiledMapping
 from loadsheet.mapping import load_folder
 from loadsheet.mapping.shared_files import current
 from loadsheet.problems import FolderError, MappingError
-from loadsheet.reports import bring_reports
+from loadsheet.reports import archive_from, bring_reports
 from loadsheet.reports.report_files import safe_name
 from loadsheet.reports.run_summary import without_credentials
 from loadsheet.run_archive import contents
@@ -190,6 +190,7 @@ class _Making:
             changed_since=self._changed_since(),
             counts=counts,
             outputs=tuple(self._outputs()),
+            archive=archive_from(settings, run.name),
         )
 
     def _changed_since(self) -> int:

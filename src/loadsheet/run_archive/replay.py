@@ -282,6 +282,7 @@ def _settings(manifest: Manifest, place: Path, outbox: Path) -> Settings:
             exchange=manifest.exchange,
             state=place / "state",
             outbox=outbox,
+            archive=outbox.absolute() / manifest.run / manifest.archive if manifest.archive else None,
         )
     except ValidationError as error:
         raise CannotOpen(f"this program cannot use the capsule's settings: {error.errors()[0]['msg']}") from error

@@ -14,7 +14,6 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cache, lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -99,10 +98,9 @@ CLOSED = "Closed"
 _BATCH = 500
 _NAMED = 3
 _DROPS_KNOWN = 64
-_TARGETS_KNOWN = 4_096
 _TARGET_MAX = 2_000  # characters of a link
 _UNSAFE = re.compile(r"[%#?\s\"<>\[\]^`{}|]")
-APOSTROPHE = "'"
+_IN_ARCHIVE = re.compile(r".*/([0-9]{4}/[0-9]{2}/[0-9]{2}/[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]+/.+)", re.DOTALL)
 _YOURS = range(13, 17)
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal).decode
 _TONES = {3: Tone.BAD, **dict.fromkeys(_YOURS, Tone.YOURS)}
@@ -204,31 +202,26 @@ class Aged:
 
 
 class SourceLinks:
-    """Makes places in the files of shippers links to the kept originals, as far as these are files of this machine."""
+    """Makes places in the files of shippers links to the kept originals.
 
-    def __init__(self, folder: Path | None) -> None:
-        """`folder` is that of the workbook (None: the workbook is moved elsewhere, so that no link would lead anywhere)."""
-        self._folder = folder.absolute() if folder is not None else None
-        self._target = lru_cache(_TARGETS_KNOWN)(self._find)
+    Whether these still exist is not checked: the same ledger gives the same workbook.
+    """
+
+    def __init__(self, archive: str) -> None:
+        """`archive` is the folder of originals relative to the workbook; empty: no links."""
+        self._archive = archive
 
     def link(self, drop: Drop, where: Where, text: str) -> str:
-        """The text, as a link to the cell of the original if that can be opened; in a text file to the file."""
-        kept = next((file.kept_as for file in drop.files if file.name == where.file), "")
-        if not (target := self._target(kept)):
+        """The text, as a link to the cell of the original; in a text file to the file."""
+        kept_as = next((file.kept_as for file in drop.files if file.name == where.file), "")
+        found = _IN_ARCHIVE.fullmatch(kept_as.replace(os.sep, "/"))
+        if not self._archive or found is None or "\\" in found[1]:
             return text
-        cell = (
-            f"#'{where.sheet.replace(APOSTROPHE, APOSTROPHE * 2)}'!{where.cell or f'A{where.row or 1}'}"
-            if where.sheet
-            else ""
-        )
-        return Link.to(f"{target}{cell}", text) if len(target + cell) <= _TARGET_MAX else text
-
-    def _find(self, kept_as: str) -> str:
-        """The path of an original relative to the workbook, percent-encoded; empty if it is no file of this machine."""
-        if self._folder is None or not kept_as or "://" in kept_as or "\\" in kept_as or not Path(kept_as).is_file():
-            return ""
-        path = os.path.relpath(Path(kept_as).absolute(), self._folder).replace(os.sep, "/")
-        return _UNSAFE.sub(lambda found: quote(found[0]), path)
+        target = _UNSAFE.sub(lambda unsafe: quote(unsafe[0]), f"{self._archive}/{found[1]}")
+        if where.sheet:
+            quoted = where.sheet.replace("'", "''")
+            target += f"#'{quoted}'!{where.cell or f'A{where.row or 1}'}"
+        return Link.to(target, text) if len(target) <= _TARGET_MAX else text
 
 
 class WorkList:
