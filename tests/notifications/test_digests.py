@@ -34,6 +34,7 @@ def test_what_is_open_is_told_once_a_day_and_again_only_when_it_changes(told, ti
     assert titles.all() == ["loadsheet: 2 of 2 documents need attention"]
     assert titles.bodies()[0].splitlines() == [
         "Run 2026-03-05-01 · 0 accepted",
+        "2 of 2 rows accounted for · 5 of 5 control totals agree",
         "",
         "To do:",
         "- 2 documents to be corrected by the sender, first A-00001",

@@ -85,6 +85,7 @@ def test_a_night_with_documents_says_what_they_came_to(told, receiver):
     assert receiver.got[0][3].decode().splitlines() == [
         f"loadsheet {night.run}: exit code 0",
         f"Run {night.run}: No file came in",
+        "0 of 0 rows accounted for",
     ]
 
 

@@ -88,9 +88,10 @@ def test_the_summary_tells_the_verdict_the_legs_and_the_balance_first(values):
     assert (
         lines[3] == "Every row is accounted for: 10 read = 6 accepted + 1 refused + 1 invalid + 1 unknown + 1 ignored"
     )
-    assert lines[4] == "3 of 8 orders agree, 0 of 1 tenders agree"
-    assert lines[5] == "At the exchange: 6 of 6 orders listed (complete)"
-    assert lines[6].startswith("At the exchange: 0 of 9 tenders listed (partial")
+    assert lines[4].startswith("1 of 6 control totals agree")
+    assert lines[5] == "3 of 8 orders agree, 0 of 1 tenders agree"
+    assert lines[6] == "At the exchange: 6 of 6 orders listed (complete)"
+    assert lines[7].startswith("At the exchange: 0 of 9 tenders listed (partial")
 
 
 def test_tables_have_names_and_span_their_rows(book):

@@ -53,11 +53,11 @@ class RunOutcome:
 
 
 def verdict_of(outcome: RunOutcome) -> str:
-    """The verdict on the run in one line for a notice; empty if the run could not begin."""
+    """The verdict on the run for a notice, then whether it balances; empty if the run could not begin."""
     if outcome.summary is None:
         return ""
     verdict = outcome.summary.headline
-    return f"Run {outcome.run}: {' · '.join((verdict.text, *verdict.details))}"
+    return f"Run {outcome.run}: {' · '.join((verdict.text, *verdict.details))}\n{verdict.balance}".rstrip()
 
 
 def todo_of(outcome: RunOutcome) -> str:

@@ -59,7 +59,8 @@ def _headline(summary: RunSummary) -> Headline:
         text = _clean(summary)
         details = [*(accepted if len(accepted) > 1 else ()), *remarks]
     tone = BAD if failed else NOTE if points or remarks else GOOD if summary.entries else PLAIN
-    return Headline(tone, text[:1].upper() + text[1:], tuple(details), tuple(_todo(summary)))
+    balance = " · ".join(part for _, part in _balance_parts(summary))
+    return Headline(tone, text[:1].upper() + text[1:], tuple(details), balance, tuple(_todo(summary)))
 
 
 def _todo(summary: RunSummary) -> Iterator[str]:
@@ -202,9 +203,12 @@ def attention(summary: RunSummary) -> list[tuple[Verdict, int, str]]:
 
 def _balance_line(summary: RunSummary) -> str:
     """Rows and control totals, each with its mark."""
+    return "    ".join(f"{_MARKS[tone]} {text}" for tone, text in _balance_parts(summary))
+
+
+def _balance_parts(summary: RunSummary) -> list[tuple[str, str]]:
     rows = f"{sum(summary.balance.rows.values()):,} of {counted(summary.balance.read, 'row')} accounted for"
-    parts = [(GOOD if summary.balance.balances else BAD, rows), *totals_texts(summary)]
-    return "    ".join(f"{_MARKS[tone]} {text}" for tone, text in parts)
+    return [(GOOD if summary.balance.balances else BAD, rows), *totals_texts(summary)]
 
 
 def totals_texts(summary: RunSummary) -> Iterator[tuple[str, str]]:

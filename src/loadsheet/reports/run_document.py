@@ -239,6 +239,7 @@ class Headline:
     ] = ""
     text: Annotated[str, _described("The verdict in one sentence; empty in old documents")] = ""
     details: Annotated[tuple[str, ...], _described("The other counts, in a few words each")] = ()
+    balance: Annotated[str, _described("Rows accounted for, and control totals that agree")] = ""
     todo: Annotated[tuple[str, ...], _described("What people have to do, most urgent first, a line each")] = ()
 
 

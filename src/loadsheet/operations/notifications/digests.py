@@ -124,7 +124,7 @@ def _notice(
         verdict, blocks = outcome.summary.headline, [verdict_of(outcome), todo_of(outcome)]
         if outcome.summary.needs_someone.entries or mine.aside:
             title = verdict.text
-            blocks[0] = " · ".join((f"Run {outcome.run}", *verdict.details))
+            blocks[0] = " · ".join((f"Run {outcome.run}", *verdict.details)) + f"\n{verdict.balance}"
     if count:
         by_verdict = Counter(status.verdict for status in mine.standings).most_common()
         verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in by_verdict)

@@ -20,7 +20,7 @@ from loadsheet.ledger import Run, State
 from loadsheet.ledger.queries import LedgerQueries
 from loadsheet.reconcile import AGREES, IGNORED, MEANINGS, NEEDS_SOMEONE, RED, Share, Verdict
 from loadsheet.reconcile.totals import AGREEING
-from loadsheet.reports.headline import balance_sentence, counted
+from loadsheet.reports.headline import balance_sentence, counted, totals_texts
 from loadsheet.reports.reconciliation.worklist import PLAIN_UNIT, Aged, AgeingCells
 from loadsheet.reports.run_document import LegSummary, RunSummary, TotalSummary
 from loadsheet.reports.run_summary import agreement_sentence
@@ -189,6 +189,8 @@ def _head(page: Page, summary: RunSummary, data: FrontPageData) -> None:
         page.line(" · ".join(verdict.details), tone, band=True, indent=1)
     balanced = Tone.GOOD if summary.balance.balances else Tone.BAD
     page.line(balance_sentence(summary), balanced, band=True, height=20, valign="vcenter")
+    if totals := list(totals_texts(summary)):
+        page.line(" · ".join(text for _, text in totals), Tone(totals[0][0]), band=True)
     page.line(agreement_sentence(summary), Tone.PLAIN, indent=1)
     for leg in summary.legs:
         page.line(
