@@ -285,6 +285,22 @@ def test_retry_brings_back_what_was_refused_or_held(house, tmp_path):
         assert house.command("retry", "--held").returncode == 1
 
 
+def test_a_dry_run_says_how_long_sending_takes_at_the_rate_of_the_last_run(house, tmp_path):
+    with misbehaving(tmp_path) as served:
+        where = ("--exchange", served.exchange.url)
+        house.write_orders(3)
+        assert "At the rate of" not in house.run("--dry-run", *where).stdout
+        assert house.run(*where).returncode == 0
+        name = "remembered: concurrency limit of " + served.exchange.url
+        house.change(
+            "insert or replace into meta values (?, ?)",
+            name,
+            '{"limit":2,"wire_s":0.1,"shrank":false,"per_second":0.01}',
+        )
+        house.write_orders(6)
+        assert "(36 documents an hour), sending takes about 5 min" in house.run("--dry-run", *where).stdout
+
+
 def test_only_deciders_may_decide_and_everyone_may_look(house):
     user, group = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(os.getgid()).gr_name
     drop_events(house, 1)

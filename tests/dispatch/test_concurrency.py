@@ -147,6 +147,15 @@ def test_the_second_run_starts_with_what_the_first_settled_on(ledger):
     assert second.at_first == settled
 
 
+def test_the_rate_is_kept_and_a_run_too_short_to_measure_keeps_the_last_one(ledger):
+    _, port = one_run(ledger, 120, 2)
+    last = LastLimit(ledger, f"http://127.0.0.1:{port}")
+    assert last.read().per_second > 0
+    last.keep(SettledLimit(8, 0.05, shrank=False), 40.04)
+    last.keep(SettledLimit(9, 0.05, shrank=False))
+    assert last.read() == SettledLimit(9, 0.05, shrank=False, per_second=40.0)
+
+
 def test_what_is_kept_of_one_exchange_is_not_used_for_another(ledger):
     one_run(ledger, 120, 2)
     other, _ = one_run(ledger, 40, 2)

@@ -39,6 +39,7 @@ from loadsheet.cli.options import (
 )
 from loadsheet.cli.output import print_json, print_lines, print_raw_json, progress, say
 from loadsheet.credentials import source
+from loadsheet.dispatch.concurrency import LastLimit
 from loadsheet.dry_run import WAITING, Forecast, forecast_run
 from loadsheet.file_modes import write_privately
 from loadsheet.inbox import files_outside, make_inbox
@@ -57,6 +58,7 @@ from loadsheet.stages import Result
 
 _AFTER_THE_END = "the steps after the end of the run"
 _STRAYS_SHOWN = 5
+_UNITS = (("h", 3600), ("min", 60), ("s", 1))
 _FORECAST_WORDS = {
     "ready": "would be sent",
     WAITING: "would wait for their order or tender",
@@ -305,10 +307,14 @@ def _dry_run(settings: Settings, output: OutputOptions, show: Show) -> ShipperOu
     mappings = load_folder(settings.mappings, settings.assumptions)
     with _ledger_or_empty(settings) as ledger:
         forecast = forecast_run(settings, ledger, mappings)
+        last = LastLimit(ledger, settings.exchange.rstrip("/")).read()
     code = exit_codes.without_rows(forecast.exit_code) if output.exit_zero else forecast.exit_code
     for problem in forecast.left:
         say(str(problem))
-    lines = tuple(_forecast_lines(forecast, settings.dispatch.run_entries_max))
+    lines = (
+        *_forecast_lines(forecast, settings.dispatch.run_entries_max),
+        *_time_line(forecast, settings, last.per_second if last else 0.0),
+    )
     outcome = ShipperOutcome(code, lines, msgspec.json.encode(forecast.to_json()))
     show(outcome)
     return outcome
@@ -350,6 +356,18 @@ def _forecast_lines(forecast: Forecast, limit: int) -> Iterator[str]:
     if unknown:
         counts.append(f"{unknown:,} unknown records of earlier runs would be verified first")
     yield "; ".join(counts) + ". Nothing was moved, stored or sent"
+
+
+def _time_line(forecast: Forecast, settings: Settings, per_second: float) -> Iterator[str]:
+    """How long sending would take at the rate of the last run at this exchange; nothing if that is unknown."""
+    ready, limit = forecast.states["ready"] + forecast.already["ready"], settings.dispatch.run_entries_max
+    count = min(ready, limit) if limit else ready
+    if not (count and per_second):
+        return
+    seconds = count / per_second
+    amount, unit = next((seconds / size, name) for name, size in _UNITS if seconds >= size or size == 1)
+    rate = f"{per_second:,.0f} documents a second" if per_second >= 1 else f"{per_second * 3600:,.0f} documents an hour"
+    yield f"At the rate of the last run at this exchange ({rate}), sending takes about {amount:,.0f} {unit}"
 
 
 def say_strays(config: Path | None, shippers: Mapping[str, Settings | SettingsError]) -> None:

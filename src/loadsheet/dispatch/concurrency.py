@@ -33,11 +33,14 @@ _QUICK = 4  # a round is judged by its fastest quarter
 
 
 class SettledLimit(msgspec.Struct, frozen=True):
-    """The settled limit: concurrent calls, the best wire time in seconds (None: unknown), and whether the limit ever shrank."""
+    """The settled limit: concurrent calls, the best wire time in seconds (None: unknown), whether the limit ever shrank, and the documents
+    that were finished in a second (0: unknown).
+    """
 
     limit: Annotated[int, msgspec.Meta(ge=1)]
     wire_s: Annotated[float, msgspec.Meta(ge=0)] | None
     shrank: bool
+    per_second: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
 
 class Concurrency:
@@ -142,9 +145,17 @@ class LastLimit:
             return msgspec.json.decode(self._stored_values.value(self._name), type=SettledLimit)
         return None
 
-    def keep(self, settled: SettledLimit | None) -> None:
-        """Store the limit if it changed. If that fails, the next run needs a few more rounds."""
-        if settled is None or settled == self.read():
+    def keep(self, settled: SettledLimit | None, per_second: float = 0.0) -> None:
+        """Store the limit and the rate (0: not measured, the last one stays) if they changed. If that fails, the next run needs a few more
+        rounds.
+        """
+        before = self.read()
+        if settled is None:
+            return
+        settled = msgspec.structs.replace(
+            settled, per_second=round(per_second, 1) or (before.per_second if before else 0.0)
+        )
+        if settled == before:
             return
         try:
             self._stored_values.keep(self._name, msgspec.json.encode(settled).decode())

@@ -98,7 +98,7 @@ def send(
         last = LastLimit(ledger, client.base_url)
         breaker.resume(last.read())
         report = _Sending(ledger, client, run, settings, breaker).run(options, signals)
-        last.keep(breaker.settled)
+        last.keep(breaker.settled, report.per_second)
         return report
 
 
