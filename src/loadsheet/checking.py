@@ -6,7 +6,7 @@ any other file, because only a ledger knows their originals.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +19,12 @@ from loadsheet.ledger.recording import stop_reasons
 from loadsheet.mapping import Document, Ignored, Mapping, route
 from loadsheet.mapping.documents import LOOKED_UP, LOOKUP_RULE, TableNotes
 from loadsheet.mapping.shared_files import part_reading
-from loadsheet.problem_groups import Causes
+from loadsheet.problem_groups import Causes, meant_value
 from loadsheet.problems import NOT_EXAMINED, WAITS_FOR_MAPPING, Problem
-from loadsheet.reading import Table
+from loadsheet.reading import Row, Table
 from loadsheet.reading.tables import NOT_READ
 from loadsheet.settings import Settings
+from loadsheet.translation import OneProcess
 
 _SHOWN = 3  # rows for each rule
 
@@ -162,17 +163,62 @@ def problems_of(found: Finding) -> Sequence[Problem]:
     return found.document.problems if isinstance(found, Checked) else (found.problem,)
 
 
+class Corrections:
+    """Values to try in place of those in the cells: of cells with a problem that proposes one (`propose`), and `given` ones (the text of a
+    cell: the new text) in all columns. `cells` counts the cells in which a value was replaced, by old and new text.
+    """
+
+    def __init__(self, given: dict[str, str] | None = None) -> None:
+        self._given = given or {}
+        self._proposed: dict[tuple[str, str, str], dict[str, str]] = {}  # by file, sheet and heading
+        self.cells: Counter[tuple[str, str]] = Counter()
+        self._counted: set[tuple[str, str, int, int]] = set()  # cells; a table may be read more than once
+
+    def propose(self, found: Finding) -> None:
+        """Note the values that the errors of a finding propose."""
+        for problem in problems_of(found):
+            where, meant = problem.where, meant_value(problem)
+            if meant and problem.level == "error" and where.row and where.column and problem.found:
+                self._proposed.setdefault((where.file, where.sheet, where.column), {})[problem.found] = meant
+
+    def applied_to(self, table: Table) -> Table:
+        """The table with the corrected cells. Nothing is written."""
+        at = {
+            position: {**self._given, **self._proposed.get((table.file, table.sheet, label), {})}
+            for position, label in enumerate(table.header)
+        }
+        at = {position: values for position, values in at.items() if values}
+
+        def rows() -> Iterator[Row]:
+            for row in table.rows():
+                yield self._corrected(table, row, at)
+
+        return replace(table, rows=rows) if at else table
+
+    def _corrected(self, table: Table, row: Row, at: dict[int, dict[str, str]]) -> Row:
+        cells, shown = list(row.cells), row.shown
+        for position, values in at.items():
+            if (new := values.get(shown[position])) is not None:
+                cells[position] = new
+                cell = (table.file, table.sheet, row.number, position)
+                self.cells[shown[position], new] += cell not in self._counted
+                self._counted.add(cell)
+        return row._replace(cells=tuple(cells))
+
+
 def check_files(
     files: Sequence[Path],
     mappings: Sequence[Mapping],
     settings: Settings,
     show: Callable[[Finding], object] = lambda _found: None,
+    corrections: Corrections | None = None,
 ) -> CheckResult:
     """Translate files and count the findings. `show` gets each finding at once: every document; Unusable for each file that cannot be
-    used or whose documents would all be held; a Problem for a file that has no mapping or waits, and for damage in a table.
+    used or whose documents would all be held; a Problem for a file that has no mapping or waits, and for damage in a table. The cells are
+    read with the `corrections`.
     """
     context = IngestContext(settings, mappings, None, datetime.now(UTC))
-    sink = CheckSink(show)
+    sink = CheckSink(show, corrections)
     for candidates in _without_equal_names(files, mappings):
         found = route_files(Scan(candidates), context)
         for problem in (*found.routes.blocked.values(), *found.routes.waiting.values()):
@@ -194,10 +240,10 @@ def _without_equal_names(files: Sequence[Path], mappings: Sequence[Mapping]) -> 
 
 
 class CheckSink(FilesInPlace):
-    """Reports the documents and problems of drops to `show`, and counts them in `result`."""
+    """Reports the documents and problems of drops to `show`, and counts them in `result`. With `corrections`, the cells are read with them."""
 
-    def __init__(self, show: Callable[[Finding], object]) -> None:
-        self._show = show
+    def __init__(self, show: Callable[[Finding], object], corrections: Corrections | None = None) -> None:
+        self._show, self._corrections = show, corrections
         self._sendable = 0
         self.result = CheckResult()
 
@@ -218,6 +264,9 @@ class CheckSink(FilesInPlace):
     def take(self, drop: ReadDrop) -> None:
         """Report every document of a drop, then the problems of the whole drop. Raises FileRefused."""
         self._sendable = 0
+        if self._corrections is not None:
+            corrected = {name: self._corrections.applied_to(table) for name, table in drop.tables.items()}
+            drop = replace(drop, translated=OneProcess(drop.mapping, corrected, drop.context.now))
         tables, left_out = dict(drop.tables), self.result.left_out
         fates: Counter[State] = Counter()
         looked_up: dict[tuple[str, int], Ignored] = {}  # what no row of another table uses at the end is left out

@@ -233,6 +233,12 @@ class _Tally:
         return f"{text} and {'over ' if self.more_values else ''}{more} more"
 
 
+def meant_value(problem: Problem) -> str:
+    """The value that the hint of a problem proposes in place of the one in the cell; empty if it proposes none."""
+    close = _NEAR.fullmatch(problem.hint)
+    return close[1] if close else ""
+
+
 def _text(problem: Problem) -> str:
     """The message without the numbers of list items."""
     return _ITEM.sub("", problem.text)

@@ -53,3 +53,26 @@ def test_a_row_of_totals_that_a_rule_leaves_out_is_not_suspected_to_be_a_record(
     (workspace / "loads.csv").write_text("Order,Kg\nA1,2\nA2,3\nTotal,5\n", encoding="utf-8")
     said = json.loads(workspace.command("check", "--json", "loads.csv").stdout)
     assert [problem["code"] for problem in said["problems"]] == suspects
+
+
+def test_try_shows_what_the_proposed_values_would_clear_and_changes_no_file(workspace):
+    workspace.write_orders(4)
+    orders, packages = workspace.inbox / "orders.csv", workspace.inbox / "packages.csv"
+    text = orders.read_text(encoding="utf-8").replace(",Road,", ",Raod,").replace(",Sea,", ",Raod,")
+    orders.write_text(text, encoding="utf-8")
+    packages.write_text(packages.read_text(encoding="utf-8").replace("PLT", "Palette"), encoding="utf-8")
+    before = (orders.read_bytes(), packages.read_bytes())
+    files = ("inbox/orders.csv", "inbox/packages.csv")
+    plain = workspace.command("check", *files)
+    tried = workspace.command("check", *files, "--try")
+    assert tried.returncode == plain.returncode == 65
+    assert tried.stderr.startswith(plain.stderr)
+    assert "tried Raod -> Road in 4 cells" in tried.stderr
+    found = json.loads(workspace.command("check", *files, "--try", "--correct", "Palette=PLT", "--json").stdout)
+    assert found["tried"]["usable"] == 4
+    assert found["tried"]["errors"] == 0
+    assert {"old": "Raod", "new": "Road", "cells": 4} in found["tried"]["values"]
+    assert found["usable"] == 0
+    assert (orders.read_bytes(), packages.read_bytes()) == before
+    assert "Nothing to try" in workspace.command("check", *files, "--correct", "x=y").stderr
+    assert workspace.command("check", *files, "--correct", "x").returncode == 2

@@ -72,7 +72,7 @@ MAY_IMPORT = {
     "translation": FOUNDATION | {"reading", "mapping"},
     "ledger_sink": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "fix_files", "translation", "ingest"},
     "dry_run": FOUNDATION | {"inbox", "mapping", "ledger", "ingest"},
-    "checking": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "ingest"},
+    "checking": FOUNDATION | {"inbox", "reading", "mapping", "ledger", "ingest", "translation"},
     "inbox_watch": FOUNDATION | {"inbox"},
     "annotations": FOUNDATION | {"reading", "ledger", "object_storage"},
     "operations.expected_files": FOUNDATION | {"ledger"},

@@ -1,13 +1,14 @@
 """`loadsheet check`: shows what is wrong with files. Nothing is sent or stored."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from loadsheet.checking import Checked, Finding, check_files, problems_of
+from loadsheet.checking import Checked, CheckResult, Corrections, Finding, check_files, problems_of
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, load, together
 from loadsheet.cli.output import counted, print_json, say
 from loadsheet.mapping import load_folder
@@ -23,17 +24,34 @@ from loadsheet.reading import start_fork_server
 @click.option(
     "--all", "every", is_flag=True, help="Show every problem on a line of its own, then the summary by cause."
 )
+@click.option(
+    "--try", "trying", is_flag=True, help="Also show what the proposed values would clear. No file is changed."
+)
+@click.option(
+    "--correct", "given", multiple=True, metavar="OLD=NEW", help="The same with this value of your own. Repeatable."
+)
 @together(MAPPINGS, CONFIG, JSON)
 def check(
-    files: tuple[Path, ...], *, payloads: bool, every: bool, mappings: Path | None, config: Path | None, as_json: bool
+    files: tuple[Path, ...],
+    *,
+    payloads: bool,
+    every: bool,
+    trying: bool,
+    given: tuple[str, ...],
+    mappings: Path | None,
+    config: Path | None,
+    as_json: bool,
 ) -> int:
     """Read, translate and validate FILES and show what is wrong. Nothing is sent or stored, and no file is moved."""
+    corrections = Corrections(dict(map(_old_and_new, given)))
     settings = load(config, mappings=mappings)
     start_fork_server(settings)
     loaded = load_folder(settings.mappings, settings.assumptions)
     problems: list[dict[str, Any]] = []
 
     def show(found: Finding) -> None:
+        if trying:
+            corrections.propose(found)
         for problem in problems_of(found):
             if as_json and not payloads:
                 problems.append(problem.to_json())
@@ -44,18 +62,55 @@ def check(
 
     result = check_files(files, loaded, settings, show)
     sys.stdout.flush()
-    causes, left_out = result.causes.ranked(), result.left_out
+    tried = check_files(files, loaded, settings, corrections=corrections) if trying or given else None
     if as_json and not payloads:
-        rows = {"left_out": left_out.count, "left_out_by": left_out.to_json(), "tables": left_out.tables}
-        print_json({"usable": result.usable, "errors": result.errors, **rows, "causes": causes, "problems": problems})
-    else:
-        for cause in causes:
-            say(describe_cause(cause))
-        for line in left_out.sentences():
-            say(line)
-        counts = f"{counted(result.errors, 'error')}, {counted(result.warnings, 'warning')}"
-        say(f"{counted(result.usable, 'document')} could be sent; {counts}")
+        found = _result_json(result, problems)
+        print_json(found if tried is None else {**found, "tried": _tried_json(tried, corrections)})
+        return result.exit_code
+    for line in _result_lines(result):
+        say(line)
+    for line in _tried_lines(result, tried, corrections) if tried is not None else ():
+        say(line)
     return result.exit_code
+
+
+def _result_json(result: CheckResult, problems: list[dict[str, Any]]) -> dict[str, Any]:
+    left_out, causes = result.left_out, result.causes.ranked()
+    rows = {"left_out": left_out.count, "left_out_by": left_out.to_json(), "tables": left_out.tables}
+    return {"usable": result.usable, "errors": result.errors, **rows, "causes": causes, "problems": problems}
+
+
+def _result_lines(result: CheckResult) -> Iterator[str]:
+    """The causes, the rows left out, and the counts."""
+    yield from map(describe_cause, result.causes.ranked())
+    yield from result.left_out.sentences()
+    counts = f"{counted(result.errors, 'error')}, {counted(result.warnings, 'warning')}"
+    yield f"{counted(result.usable, 'document')} could be sent; {counts}"
+
+
+def _old_and_new(text: str) -> tuple[str, str]:
+    old, sign, new = text.partition("=")
+    if not (old and sign):
+        raise click.BadParameter(
+            f"{text}: write the value in the cell and the new one, such as NSTR=NSTAR", param_hint="--correct"
+        )
+    return old, new
+
+
+def _tried_lines(before: CheckResult, tried: CheckResult, corrections: Corrections) -> Iterator[str]:
+    """What corrected values would clear, in lines."""
+    if not corrections.cells:
+        yield "Nothing to try: no problem proposes another value, and no cell has a value that was given"
+        return
+    for (old, new), count in corrections.cells.most_common():
+        yield f"tried {old} -> {new} in {counted(count, 'cell')}"
+    more = tried.usable - before.usable
+    yield f"With these values {counted(tried.usable, 'document')} could be sent ({more:+,}); {counted(tried.errors, 'error')} left. No file was changed"
+
+
+def _tried_json(tried: CheckResult, corrections: Corrections) -> dict[str, Any]:
+    values = [{"old": old, "new": new, "cells": count} for (old, new), count in corrections.cells.most_common()]
+    return {"values": values, "usable": tried.usable, "errors": tried.errors}
 
 
 def describe_cause(cause: Cause) -> str:
