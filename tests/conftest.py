@@ -16,6 +16,7 @@ from hypothesis import is_hypothesis_test, settings
 from outcome_check import check_outcomes_below
 
 os.environ.setdefault("LOADSHEET_ALLOW_ROOT", "true")  # containers of tests have no other user
+os.environ.setdefault("LOADSHEET_QUIET", "false")  # a run prints as on a terminal
 
 if not os.environ.get("CI"):  # where it is set, hypothesis has no deadline either
     settings.register_profile("patient", deadline=None)

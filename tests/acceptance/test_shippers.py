@@ -255,6 +255,18 @@ def test_quiet_says_nothing_of_a_run_that_needs_nobody_and_verbose_says_it_all_t
     assert "entries planned" in said.stderr, "as it happens"
 
 
+def test_in_a_pipe_a_run_that_needs_nobody_is_silent_and_verbose_or_a_setting_overrules_it(alone):
+    alone.write_orders(1, first=20)
+    done = alone.run(LOADSHEET_QUIET="auto", LOADSHEET_ALLOW_ROOT="false")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert alone.run(LOADSHEET_QUIET="auto").stdout == ""  # nothing came in
+    assert json.loads(alone.run("--json", LOADSHEET_QUIET="auto").stdout)["exit_code"] == 0
+    assert "accounted for" in alone.run("--verbose", LOADSHEET_QUIET="auto").stdout
+    assert "accounted for" in alone.run(LOADSHEET_QUIET="false").stdout
+    alone.write_orders(3, first=30, wrong_every=2)
+    assert "need" in alone.run(LOADSHEET_QUIET="auto").stdout
+
+
 def test_a_dry_run_says_what_would_be_foresees_what_the_run_does_and_changes_nothing(alone):
     alone.run("--limit", "2")
     alone.write_orders(8, wrong_every=4)

@@ -119,7 +119,7 @@ def test_installed_from_the_wheel_demo_does_what_make_demo_does(installed, tmp_p
 @pytest.mark.journey
 def test_installed_from_the_wheel_init_makes_a_folder_in_which_run_works(installed, tmp_path):
     assert installed.loadsheet(tmp_path, "init", "first").returncode == 0
-    done = installed.loadsheet(tmp_path / "first", "run")
+    done = installed.loadsheet(tmp_path / "first", "run", "--verbose")
     assert (done.returncode, "All 3 documents were accepted" in done.stdout) == (0, True), done.stderr
 
 

@@ -13,6 +13,7 @@ def folder(tmp_path, monkeypatch):
     """A folder to work in, of somebody without settings."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LOADSHEET_ALLOW_ROOT", raising=False)
+    monkeypatch.delenv("LOADSHEET_QUIET", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     return tmp_path
 

@@ -1,6 +1,7 @@
 """Options that several commands share, and the settings made from them, shared or for one shipper."""
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -157,6 +158,11 @@ def settings_or_raise(settings: Settings | SettingsError) -> Settings:
     return settings
 
 
+def is_quiet(settings: Settings) -> bool:
+    """Whether the settings ask for silence when nothing needs attention, as cron expects."""
+    return not sys.stdout.isatty() if settings.quiet == "auto" else settings.quiet
+
+
 def any_allows_root(found: Iterable[Settings | SettingsError]) -> bool:
     """Whether one of these settings lets loadsheet run as root without a warning."""
-    return any(isinstance(settings, Settings) and (settings.allow_root or settings.quiet) for settings in found)
+    return any(isinstance(settings, Settings) and (settings.allow_root or settings.quiet is True) for settings in found)

@@ -32,6 +32,7 @@ from loadsheet.cli.options import (
     OUTBOX,
     STATE,
     any_allows_root,
+    is_quiet,
     load_each,
     serves_all,
     settings_or_raise,
@@ -173,8 +174,10 @@ def _parse_time(_ctx: click.Context, _option: click.Parameter, text: str | None)
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be sent. Nothing is moved, stored or sent.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 instead of 1 or 65 if rows need someone.")
-@click.option("--quiet", is_flag=True, help="Print nothing unless something needs someone, for schedulers.")
-@click.option("--verbose", is_flag=True, help="Print events as they happen, even if the settings say quiet.")
+@click.option("--quiet", is_flag=True, help="Print nothing unless something needs someone, as in a pipe.")
+@click.option(
+    "--verbose", is_flag=True, help="Print events as they happen, even in a pipe or if the settings say quiet."
+)
 @JSON
 def run(
     *,
@@ -195,7 +198,8 @@ def run(
     """
     given |= {"run_entries_max": limit, "arrived_since": since, "log_level": "info" if verbose else None}
     found = load_each(config, **given)
-    write_privately(say, allow_root=quiet or any_allows_root(found.values()))
+    silent = any(isinstance(settings, Settings) and is_quiet(settings) for settings in found.values())
+    write_privately(say, allow_root=quiet or silent or any_allows_root(found.values()))
     output = OutputOptions(as_json=as_json, exit_zero=exit_zero, quiet=quiet, verbose=verbose)
     action = _dry_run if dry_run else _run_shipper
     with _terminable():
@@ -272,7 +276,7 @@ def _outcome(
     settings: Settings, output: OutputOptions, result: Result, lines: tuple[str, ...], left_ready: Sequence[int]
 ) -> ShipperOutcome:
     """The outcome of a run for stdout; prints the messages for stderr."""
-    silent = (output.quiet or settings.quiet) and not output.verbose and not result.exit_code
+    silent = (output.quiet or is_quiet(settings)) and not output.verbose and not result.exit_code
     for problem in result.left:
         if not silent:
             say(str(problem))

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -114,9 +114,9 @@ class Settings(BaseModel):
         description="Read the bearer token from the system keyring (extra `desk`): true, or its name in the keyring under loadsheet",
     )
     database: str = Field("", description="URL of the ledger. Empty: sqlite:///STATE/ledger.db")
-    quiet: bool = Field(
-        default=False,
-        description="Print nothing when a run needs no attention, as schedulers expect. Set by `run --quiet`",
+    quiet: bool | Literal["auto"] = Field(
+        "auto",
+        description="Print nothing when a run needs no attention: always (true), never (false), or if the output is no terminal (auto). `run --quiet` and `run --verbose` overrule it",
     )
     allow_root: bool = Field(default=False, description="Run and serve as root without a warning")
 
