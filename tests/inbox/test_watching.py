@@ -265,6 +265,20 @@ def test_what_a_run_leaves_for_the_next_one_is_taken_at_once(place):
     assert len(runs.times) == 3
 
 
+def test_what_a_worker_leaves_for_the_next_run_is_queued_again_at_once(place):
+    place = place.model_copy(update={"arrival": {"run_files_max": 1}})
+    runs = Runs(place, lambda runs: len(runs.taken) == 3)
+    for name in ("a.csv", "b.csv", "c.csv"):
+        drop(place, name)
+
+    def run():
+        runs.leaves = tuple(path.name for path in sorted(place.inbox.glob("*.csv"))[1:])
+        return runs()._replace(left=(), queued=True)
+
+    go(place, runs, run=run)
+    assert runs.taken == ["a.csv", "b.csv", "c.csv"]
+
+
 def test_a_folder_that_is_listened_to_twice_is_no_reason_to_say_anything(place):
     with WakeEvents([place], print):
         warnings.warn(
