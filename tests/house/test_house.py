@@ -27,6 +27,7 @@ FOUNDATION = {
     "exchange_profile",
     "problem_groups",
     "contract",
+    "confusables",
     "control_characters",
     "page_templates",
     "internal_errors",
@@ -42,6 +43,7 @@ FOUNDATION = {
 MAY_IMPORT = {
     "exit_codes": set(),
     "problems": {"exit_codes"},
+    "confusables": set(),
     "control_characters": set(),
     "page_templates": {"control_characters"},
     "file_modes": set(),

@@ -454,3 +454,19 @@ def test_no_text_breaks_a_converter(text, type_):
     assert value is None or isinstance(value, CellProblem | str | Decimal | datetime | timedelta | bool)
     if isinstance(value, CellProblem):
         assert value.code in {"C302", "C303", "C304", "C307", "C308", "C309", "C310", "C311", "C314", "C315", "C316"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("B01", "BO1"),  # an O for a zero is an exception of the rule that digits agree
+        ("X-7", "X-07"),
+        ("X\N{EN DASH}07", "X-07"),
+        ("x-08", ""),  # another digit is another code
+        ("C5", ""),  # two look like it
+    ],
+)
+def test_a_code_that_only_looks_like_one_of_the_list_is_proposed(typed, meant):
+    convert = converter("text", one_of={"BO1": "a", "X-07": "b", "CS": "c", "\N{CYRILLIC CAPITAL LETTER ES}5": "d"})
+    wrong = convert(typed)
+    assert (wrong.code, wrong.hint) == ("C306", f"did you mean {meant}?" if meant else "")

@@ -73,6 +73,48 @@ def test_m14_only_numbers_that_the_locale_reads_are_proposed(locale, text, hint)
     assert converter("decimal", locale=locale)(text).hint == hint
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("1O5", "105"),
+        ("l05", "105"),
+        ("1OO,5o", "100,50"),
+        ("-1I0", "-110"),
+        ("1S0", "150"),
+        ("4B8,5", "488,5"),
+        ("O,O5", "0,05"),
+        ("\N{FULLWIDTH DIGIT ONE}\N{FULLWIDTH DIGIT TWO}\N{FULLWIDTH COMMA}\N{FULLWIDTH DIGIT FIVE}", "12,5"),
+        ("1\N{CYRILLIC CAPITAL LETTER O}5", "105"),
+        ("1\N{ZERO WIDTH SPACE}05", "105"),
+        ("\N{ARABIC-INDIC DIGIT ONE}0", "10"),
+        ("10l", None),  # ten litres
+        ("B12", None),  # a code
+        ("SOS", None),
+        ("5\N{SUPERSCRIPT TWO}", None),
+        ("1O.5.3", None),
+        ("1E5", None),
+    ],
+)
+def test_letters_that_look_like_digits_are_proposed_as_digits_and_never_read_as_such(text, meant):
+    wrong = converter("decimal", locale="de_DE")(text)
+    assert (wrong.code, wrong.hint) == ("C302", f"did you mean {meant}?" if meant else "write it like 1.234,5")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("1OO kg", "did you mean 100 kg?"),
+        ("l2 t", "did you mean 12 t?"),
+        ("1O5", "did you mean 105?"),
+        ("10l", None),
+        ("OO kg", None),
+    ],
+)
+def test_look_alikes_in_an_amount_are_proposed_with_its_unit(text, hint):
+    wrong = converter("quantity", locale="de_DE", unit="kg")(text)
+    assert (wrong.hint if hint else "did you mean" in wrong.hint) == (hint or False)
+
+
 LOCALES = ["de_DE", "en_GB", "sv_SE", "fr_FR", "de_CH", "en_IN", "pl_PL"]
 DECIMALS = st.decimals(-(10**12), 10**12, places=3)
 

@@ -21,6 +21,7 @@ from babel import Locale, UnknownLocaleError
 from babel.dates import get_month_names
 from babel.numbers import NumberFormatError, format_decimal, get_decimal_symbol, get_group_symbol, parse_decimal
 
+from loadsheet.confusables import digits_meant
 from loadsheet.mapping.plans import CellProblem, Fold
 
 _ZERO = Decimal(0)  # also for -0
@@ -67,6 +68,11 @@ def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
         meant.pop(None, None)
         return _refusal([f"{sign}{option}" for option in reversed(meant.values())], not_a_number)
 
+    def with_digits(digits: str, sign: str) -> CellProblem:
+        meant = digits_meant(digits) if len(digits) <= _LONGEST else ""
+        is_number = allowed.fullmatch(meant) and not any(mark in meant for mark in foreign) and exact(meant) is not None
+        return _refusal([f"{sign}{meant}"] if is_number else [], not_a_number)
+
     def read(text: str) -> Decimal | CellProblem:
         signed, digits, sign = (
             (Decimal.copy_negate, text[1:].lstrip(), "-")
@@ -80,7 +86,7 @@ def number_reader(locale: str) -> Callable[[str], Decimal | CellProblem]:
             return signed(Decimal(f"{whole}.{part}" if part else whole)) or _ZERO
         grouped = _with_group(digits, group)
         if len(grouped) > _LONGEST or not allowed.fullmatch(grouped):
-            return not_a_number
+            return with_digits(grouped, sign)
         number = None if any(mark in grouped for mark in foreign) else exact(grouped)
         return refused(grouped, sign) if number is None else signed(number) or _ZERO
 

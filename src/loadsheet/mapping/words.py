@@ -5,7 +5,8 @@ aliases and sizes (pint does not know KGS, LBS, CBM and Ton). pint is loaded onl
 the metric ton, as in the interface. Another ton is declared under `source.units`; for a US sheet this is required.
 
 The hint "did you mean": names in a mapping may be several letters off. The value of a cell (`near`) may not: a code with
-another digit is another code, not a typing error. A proposal is only shown, never applied. Knows no column and no cell.
+another digit is another code, not a typing error. The exception are characters that look alike, such as O for 0. A proposal is only
+shown, never applied. Knows no column and no cell.
 """
 
 import re
@@ -20,6 +21,7 @@ from babel.core import get_global
 from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
+from loadsheet.confusables import skeleton
 from loadsheet.mapping.notations import canonical, zone_names
 from loadsheet.mapping.plans import CellProblem, SettingError
 from loadsheet.reading.tables import Native
@@ -53,15 +55,18 @@ def closest_or_known(word: str, options: Iterable[str], most: int = 30) -> str:
 
 def near(word: str, options: Iterable[str]) -> str:
     """The one option within one typing error of a value, ignoring case, or an empty text. A typing error is a letter too many, missing or
-    wrong, or two neighbours swapped. Digits must agree. `options` may map each option to its meaning: options with the same meaning count
-    as one.
+    wrong, or two neighbours swapped. Digits must agree. If no option is that close: the one option that looks the same. `options` may
+    map each option to its meaning: options with the same meaning count as one.
     """
     typed, names = word.casefold(), list(options)
-    if len(typed) < _NEAR_LETTERS_MIN:
-        return ""
-    folded = [name.casefold() for name in names]
-    close = process.extract(typed, folded, scorer=OSA.distance, score_cutoff=1, limit=None)
-    found = [names[place] for _, _, place in close if _digits(names[place]) == _digits(typed)]
+    found: list[str] = []
+    if len(typed) >= _NEAR_LETTERS_MIN:
+        folded = [name.casefold() for name in names]
+        close = process.extract(typed, folded, scorer=OSA.distance, score_cutoff=1, limit=None)
+        found = [names[place] for _, _, place in close if _digits(names[place]) == _digits(typed)]
+    if not found and any(letter.isdecimal() or letter.isalpha() for letter in word):
+        looks = skeleton(word)
+        found = [name for name in names if skeleton(name) == looks]
     meanings = {options[name] for name in found} if isinstance(options, Mapping) else set(found)
     return found[0] if len(meanings) == 1 else ""
 
@@ -319,6 +324,7 @@ _TONS = frozenset({"ton", "tons", "tn"})
 """Words for 2,000 pounds in the United States and for 1,000 kilograms elsewhere."""
 _WHICH_TON = "in the United States a ton is 2,000 lb, elsewhere 1,000 kg: say which under source.units: {ton: short_ton} or {ton: tonne}"
 _SPACED = re.compile(r"[\s.]")
+_MEANT = re.compile(r"did you mean (.+)\?")
 _UNIT = re.compile(r"[^\W\d_]|[\"'″](?![0-9])")
 _SHOWN = re.compile(r"(?P<before>\D*?)-?(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<after>.*)", re.DOTALL)
 _THOUSANDS_MAX = 4
@@ -424,7 +430,15 @@ class Quantity:
         if text[-1:].isdigit() and word not in self._extra and _folded(word) not in ALIASES:
             digits, word = text, ""  # a wrong number such as 4O8,5, but not 7 m3
         number = self._read_number(digits or text)
-        return number if isinstance(number, CellProblem) else self._amount(number, word)
+        amount = number if isinstance(number, CellProblem) else self._amount(number, word)
+        return self._with_digits(text, amount) if isinstance(amount, CellProblem) else amount
+
+    def _with_digits(self, text: str, otherwise: CellProblem) -> CellProblem:
+        """The problem of an amount such as `1OO kg`, whose number has letters that look like digits; any other problem unchanged."""
+        start, _, word = text.partition(" ")
+        number = self._read_number(start) if word and not isinstance(self._times(word.strip()), CellProblem) else None
+        meant = _MEANT.fullmatch(number.hint) if isinstance(number, CellProblem) else None
+        return otherwise if meant is None else CellProblem("C302", {}, f"did you mean {meant[1]} {word}?")
 
     def of_number(self, cell: Native) -> Decimal | CellProblem:
         """The amount of a workbook number: the words of its format count as its unit."""
