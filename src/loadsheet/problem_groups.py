@@ -2,15 +2,17 @@
 
 Owns: which problems have the same cause (same code, column and sheet), and what their values have in common: dates in another format,
 numbers of another locale, words that a list lacks. A proposal is one line for the mapping or the sender. It is made only if all values
-support it. Pure and streaming: keeps a few examples of each cause, not the problems. Knows no document and no mapping.
+support it. A problem that follows from another one (`Problem.because`) is a consequence of the other's cause. Pure and streaming: keeps a
+few examples of each cause, not the problems. Knows no document and no mapping.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from loadsheet.problems import NOWHERE, Level, Problem, Where
+from loadsheet.problems import CATALOGUE, NOWHERE, Level, Problem, Where
 
 PLACES_SHOWN = 3
 _VALUES_KEPT = 50  # distinct values of a cause
@@ -46,16 +48,29 @@ _NUMBERS = {
 _MARKS = {"en_GB": ".", "de_DE": ",", "fr_FR": ",", "de_CH": ".", "en_IN": "."}
 _WITH_UNIT = re.compile(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*([^\W\d_][\w³]*)\.?")
 _NEAR = re.compile(r"did you mean (.+)\?")
+_WAITS = "L607"
 _CLOCK_ONLY = re.compile(r"[0-9: ]+(?: or [0-9: ]+)*")
 _REQUIRED = "is required"  # the contract's text for a missing field
 _ITEM = re.compile(r"\[[0-9]+\]")
 
 
 @dataclass(frozen=True, slots=True)
+class Consequences:
+    """The problems that follow from a cause: their count, the number of documents that have no problem of the cause itself, the counts by
+    code, and all of that in words (empty if there are none).
+    """
+
+    count: int = 0
+    keys: int = 0
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    say: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cause:
     """Problems with the same cause: their count, the number of documents, the first places, and up to three different values. Parts of
     the place that differ or are unknown are empty. `say` is one sentence; `proposal` is one line, the hint they share, or empty. Long
-    values end in dots.
+    values end in dots. `consequences` are the problems that it explains; they are no cause of their own.
     """
 
     code: str
@@ -69,45 +84,106 @@ class Cause:
     found: tuple[str, ...]
     say: str
     proposal: str
+    consequences: Consequences = Consequences()
+
+    @property
+    def documents(self) -> int:
+        """The number of documents with a problem of this cause or a consequence of it."""
+        return self.keys + self.consequences.keys
+
+
+_Group = tuple[str, ...]
 
 
 class Causes:
     """Groups problems by cause. Add all problems of a document one after the other."""
 
     def __init__(self) -> None:
-        self._tallies: dict[tuple[str, ...], _Tally] = {}
+        self._tallies: dict[
+            tuple[_Group, _Group], _Tally
+        ] = {}  # by their group and that of the problem they follow from
+        self._documents: dict[_Group, _Documents] = defaultdict(_Documents)
 
     def add(self, problem: Problem, key: str = "") -> None:
         """Add a problem; `key` is its document, empty for a problem of a whole file or table."""
-        where = problem.where
-        group: tuple[str, ...] = (
-            problem.code,
-            problem.level,
-            where.file,
-            where.sheet,
-            where.column,
-            _subgroup(problem),
-        )
-        tally = self._tallies.get(group)
-        if tally is None and len(self._tallies) >= _CAUSES_MOST:
-            group = group[:2]
-            tally = self._tallies.get(group)
+        own, root = _group(problem), _group(problem.because or problem)
+        if (own, root) not in self._tallies and len(self._tallies) >= _CAUSES_MOST:
+            own = root = own[:2]
+        tally = self._tallies.get((own, root))
         if tally is None:
-            at = Where(where.file, where.sheet, column=where.column) if len(group) > 2 else NOWHERE
-            tally = self._tallies[group] = _Tally(problem, at)
+            where = problem.where
+            at = Where(where.file, where.sheet, column=where.column) if len(own) > 2 else NOWHERE
+            tally = self._tallies[own, root] = _Tally(problem, at)
         tally.add(problem, key)
+        self._documents[root].add(key)
 
     def ranked(self) -> list[Cause]:
-        """The causes: errors before warnings, then by frequency."""
-        causes = [tally.cause() for tally in self._tallies.values()]
-        return sorted(
-            causes, key=lambda cause: (cause.level == "warning", -cause.count, cause.code, cause.file, cause.column)
-        )
+        """The causes: errors before warnings, then by the documents that they hold back, then by frequency. A problem whose cause is not
+        among those added is one itself.
+        """
+        following: defaultdict[_Group, list[_Tally]] = defaultdict(list)
+        alone: list[Cause] = []
+        for (own, root), tally in self._tallies.items():
+            if own != root and (root, root) in self._tallies:
+                following[root].append(tally)
+            elif own != root:
+                alone.append(tally.cause())
+        causes = [
+            replace(
+                tally.cause(), consequences=_consequences(following[root], self._documents[root].count - tally.keys)
+            )
+            for (own, root), tally in self._tallies.items()
+            if own == root
+        ]
+
+        def rank(cause: Cause) -> tuple[bool, int, int, str, str, str]:
+            return cause.level == "warning", -cause.documents, -cause.count, cause.code, cause.file, cause.column
+
+        return sorted([*causes, *alone], key=rank)
+
+
+@dataclass(slots=True)
+class _Documents:
+    """How many documents were counted, each once."""
+
+    count: int = 0
+    last: str = ""
+
+    def add(self, key: str) -> None:
+        if key and key != self.last:
+            self.count, self.last = self.count + 1, key
+
+
+def _consequences(tallies: Sequence["_Tally"], keys: int) -> Consequences:
+    kinds: Counter[str] = Counter()
+    for tally in tallies:
+        kinds[tally.first.code] += tally.count
+    if not kinds:
+        return Consequences()
+    waiting = kinds[_WAITS]
+    named = [f"{count:,}x {_title(code)} ({code})" for code, count in kinds.most_common() if code != _WAITS]
+    others = kinds.total() - waiting
+    parts = [f"explains {others:,} more problem{'s' if others > 1 else ''}: {', '.join(named)}"] if others else []
+    if waiting:
+        parts.append(f"{waiting:,} document{'s wait' if waiting > 1 else ' waits'} for it")
+    return Consequences(kinds.total(), max(keys, 0), dict(kinds.most_common()), "; ".join(parts))
+
+
+def _title(code: str) -> str:
+    title = CATALOGUE[code].title
+    return f"{title[:1].lower()}{title[1:]}"
+
+
+def _group(problem: Problem) -> _Group:
+    where = problem.where
+    return problem.code, problem.level, where.file, where.sheet, where.column, _subgroup(problem)
 
 
 def _subgroup(problem: Problem) -> str:
-    """Separates causes with the same code and column: the check, or the field of the record without its place in a list."""
-    check = str(problem.values.get("check", ""))
+    """Separates causes with the same code and column: the check, a key that looks like another one, or the field of the record without its
+    place in a list.
+    """
+    check = str(problem.values.get("check", "")) or ("look-alike" if "meant" in problem.values else "")
     return check or _ITEM.sub("[]", problem.where.path)
 
 
@@ -201,8 +277,7 @@ class _Tally:
         if self.same_text:
             named = place if self.at.column not in self.same_text else ""
             return f"{named}{_short(self.same_text)}{',' if spread else ''}{spread}"
-        title = self.first.title
-        return f"{place}{title[:1].lower()}{title[1:]}{spread}"
+        return f"{place}{_title(self.first.code)}{spread}"
 
     def _spread(self) -> str:
         for count, unit in ((self.rows, "row"), (self.keys, "document"), (self.count, "place")):
@@ -292,7 +367,7 @@ def _numbers(tally: _Tally) -> str:
         return f"all are numbers in the format of {tally.locale}: set locale: {tally.locale} for the column"
     if tally.all_with_unit and tally.units:
         return f"all have a unit ({', '.join(tally.units)}): use type: quantity with the unit"
-    return ""
+    return _near_words(tally)
 
 
 def _listed(tally: _Tally) -> str:
@@ -310,6 +385,12 @@ def _near_words(tally: _Tally) -> str:
     if not tally.values or tally.more_values or len(tally.near) < len(tally.values):
         return ""
     return f"correct {tally.listed([f'{value} -> {near}' for value, near in tally.near.items()])}"
+
+
+def _near_keys(tally: _Tally) -> str:
+    """As many keys as are near another one, `O1 -> 01?`; the others lack a row."""
+    pairs = [f"{value} -> {near}?" for value, near in tally.near.items()]
+    return f"correct {tally.listed(pairs)}" if pairs else ""
 
 
 def _zeros(tally: _Tally) -> str:
@@ -342,6 +423,8 @@ _PROPOSALS: dict[str, Callable[[_Tally], str]] = {
         f"the longest has {tally.longest} characters: shorten them, or set max_length or on_too_long: cut_and_warn"
     ),
     "C316": _numbers,
+    "G403": _near_keys,
+    "G404": _near_keys,
     "K501": _blank,
     "R205": lambda tally: (
         "" if tally.same_hint else "compare these rows with the header: each value belongs below its own heading"

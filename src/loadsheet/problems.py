@@ -202,10 +202,7 @@ CATALOGUE: dict[str, Kind] = {
         "Read the other way",
         '"{proof}" is written with {written}, but the column is read with {read}: {count} more values, such as "{found}", would be misread',
     ),
-    "L613": Kind(
-        "Run did not finish",
-        "run {run} did not finish; its work and its files are reported here",
-    ),
+    "L613": Kind("Run did not finish", "run {run} did not finish; its work and its files are reported here"),
     "L614": Kind(
         "Cannot be verified",
         "{count} of {total} {subject}s cannot be verified: the listing shows {listed} of {held} records ({why})",
@@ -274,7 +271,8 @@ def column_letters(position: int) -> str:
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A problem in the data: a code of the catalogue, a place, the sender's value, and what to do. `also` are the other cells involved,
-    such as the same date in another row of the order: any of them may be wrong.
+    such as the same date in another row of the order: any of them may be wrong. `because` is the problem that this one follows from (its
+    code, place and value): correcting that one settles both.
     """
 
     code: str
@@ -285,6 +283,7 @@ class Problem:
     hint: str = ""
     level: Level = "error"
     also: tuple[Where, ...] = ()
+    because: "Problem | None" = None
 
     @property
     def title(self) -> str:
@@ -324,7 +323,9 @@ class Problem:
     def to_json(self) -> dict[str, Any]:
         """The problem as JSON values, for the ledger and reports; `from_json` returns an equal problem."""
         values = {name: value if _is_number(value) else str(value) for name, value in self.values.items()}
-        also = {"also": [where.to_json() for where in self.also]} if self.also else {}
+        also: dict[str, Any] = {"also": [where.to_json() for where in self.also]} if self.also else {}
+        if self.because is not None:
+            also["because"] = self.because.to_json()
         return {
             "code": self.code,
             "where": self.where.to_json(),
@@ -346,6 +347,7 @@ class Problem:
             stored["hint"],
             stored["level"],
             tuple(Where(**where) for where in stored.get("also", ())),
+            cls.from_json(stored["because"]) if "because" in stored else None,
         )
 
 

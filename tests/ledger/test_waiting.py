@@ -86,6 +86,28 @@ def test_what_still_waits_at_the_end_is_held_and_says_why(ledger, run, fate, why
     assert ledger.hold_waiting(run) == 0
 
 
+def test_what_waits_for_an_invalid_order_follows_from_its_error(ledger, run):
+    wrong = ledgers.weight_problem("o.csv", 2)
+    bad = ledgers.document("order.create", ledgers.order(0), [("orders", 2, ("x",))], wrong)
+    ledgers.plan(ledger, run, ledgers.drop_of(("orders", "o.csv")), [bad])
+    drop = status(ledger, run)
+    ledger.hold_waiting(run)
+    because = only(ledger, drop).problems[0].because
+    assert (because.code, because.where, because.found) == (wrong.code, wrong.where, wrong.found)
+
+
+@databases.ON_BOTH
+def test_what_waits_for_an_order_that_only_looks_like_another_says_so(ledger):
+    run = ledger.begin_run()
+    bad = ledgers.document("order.create", ledgers.order(0) | {"order_id": "A-0000O"}, [("orders", 2, ("x",))])
+    ledgers.plan(ledger, run, ledgers.drop_of(("orders", "o.csv")), [bad])
+    drop = status(ledger, run)
+    ledger.hold_waiting(run)
+    problem = only(ledger, drop).problems[0]
+    assert problem.hint == "did you mean A-0000O?"
+    assert problem.because is None
+
+
 @databases.ON_BOTH
 def test_a_held_child_is_ready_again_when_its_create_is_planned_and_goes_when_it_is_accepted(ledger):
     first = ledger.begin_run()

@@ -303,3 +303,67 @@ def test_numbers_in_a_problem_stay_numbers_until_they_are_read_by_people():
         assert again == problem
         assert "1,000,000" in again.text
         assert "1.000.000" in word_problem(problem, words_in("de"), {}).text
+
+
+def follows(code, row, because):
+    return Problem(
+        code,
+        Where("heads.csv", row=row, column="ID"),
+        f"O-{row}",
+        {"key": "O-01", "table": "lines", "say": "no"},
+        because=because,
+    )
+
+
+def test_what_follows_from_a_cause_is_counted_there_and_each_document_once():
+    causes = Causes()
+    typo = cell(
+        "G404", "O-O1", 5, "Order", key="O-O1", table="heads", hint="did you mean O-01? It is at heads.csv:2 ID"
+    )
+    waits = Problem("L607", values={"parent": "order O-01", "why": "it is invalid"}, because=typo)
+    causes.add(typo, "O-O1")
+    causes.add(follows("G403", 2, typo), "O-01")
+    causes.add(follows("G406", 2, typo), "O-01")
+    causes.add(waits, "O-01/status")
+    (cause,) = causes.ranked()
+    assert (cause.count, cause.keys, cause.documents) == (1, 1, 3)
+    found = cause.consequences
+    assert (found.count, found.keys, found.kinds) == (3, 2, {"G403": 1, "G406": 1, "L607": 1})
+    said = "explains 2 more problems: 1x partner row missing (G403), 1x check failed (G406); 1 document waits for it"
+    assert found.say == said
+    assert cause.proposal == "correct O-O1 -> O-01?"
+
+
+def test_a_consequence_whose_cause_is_not_there_is_one_itself():
+    (cause,) = folded(follows("G403", 2, cell("G404", "O-O1", 5, "Order")))
+    assert (cause.code, cause.count, cause.consequences.say) == ("G403", 1, "")
+
+
+def test_causes_come_in_the_order_of_the_documents_they_hold_back():
+    typo = cell("G404", "O-O1", 5, "Order", key="O-O1", table="heads")
+    held = [follows("G403", row, typo) for row in range(10, 13)]
+    of_one = [Problem("C302", Where("a.csv", row=row, column="Weight"), "x") for row in range(3)]
+    causes = Causes()
+    for problem in of_one:
+        causes.add(problem, "A")  # three problems of one document
+    for number, problem in enumerate([typo, *held]):
+        causes.add(problem, f"B-{number}")
+    causes.add(Problem("R221", Where("a.csv"), "1E5", {"rows": "row 2"}, level="warning"), "")
+    assert [cause.code for cause in causes.ranked()][:2] == ["G404", "C302"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 5)), max_size=40))
+def test_every_problem_is_counted_once(drawn):
+    causes, columns = Causes(), "ABCD"
+    for own, root, key in drawn:
+        because = None if own == root else cell("C302", "x", 1, columns[root])
+        causes.add(Problem("C302", Where("orders.csv", row=2, column=columns[own]), "y", because=because), f"K{key}")
+    ranked = causes.ranked()
+    assert sum(cause.count + cause.consequences.count for cause in ranked) == len(drawn)
+    assert all(cause.documents <= cause.count + cause.consequences.count for cause in ranked)
+
+
+def test_a_problem_keeps_what_it_follows_from_in_the_ledger():
+    problem = follows("G403", 2, cell("G404", "O-O1", 5, "Order"))
+    assert Problem.from_json(problem.to_json()) == problem
+    assert "because" not in cell("G404", "O-O1", 5).to_json()

@@ -21,6 +21,7 @@ FATES_NEEDING_SOMEONE = ("invalid", "held", "refused", "unknown")
 WORST_FIRST = ("unknown", "sending", "refused", "invalid", "held", "ready", "accepted", "unchanged", "ignored")
 FATES = ("accepted", "refused", "invalid", "held", "unchanged", "unknown", "waiting", "ignored")
 RED = ("differs", "does not add up")
+CAUSES_MAX = 200  # more are not in run.json
 VERDICT_OF = {
     "invalid": "not sent: invalid",
     "held": "not sent: held",
@@ -112,6 +113,10 @@ def _check_problems(summary):
     by_code = _sum({(problem["code"], problem["level"]): problem["count"]} for problem in summary["problems"])
     causes = _sum({(cause["code"], cause["level"]): cause["count"]} for cause in summary.get("causes", ()))
     assert causes <= by_code
+    if 0 < len(summary.get("causes", ())) < CAUSES_MAX:
+        follow = _sum(cause["consequences"]["kinds"] for cause in summary["causes"])
+        own = _sum({cause["code"]: cause["count"]} for cause in summary["causes"])
+        assert own + follow == _sum({problem["code"]: problem["count"]} for problem in summary["problems"])
     assert all(type(total["source"]) in (int, float) for total in summary["totals"])
 
 

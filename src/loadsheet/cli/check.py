@@ -114,7 +114,7 @@ def _tried_json(tried: CheckResult, corrections: Corrections) -> dict[str, Any]:
 
 
 def describe_cause(cause: Cause) -> str:
-    """A cause in up to three lines: what happened, where, and what to do."""
+    """A cause in up to four lines: what happened, where, what to do, and what follows from it."""
     lines = [f"{cause.code} {cause.level}: {cause.say}"]
     if cause.places:
         more = f" and {cause.count - len(cause.places):,} more" if cause.count > len(cause.places) else ""
@@ -122,6 +122,8 @@ def describe_cause(cause: Cause) -> str:
         lines.append(f"    at {', '.join(cause.places)}{more}{values}")
     if cause.proposal:
         lines.append(f"    {cause.proposal}")
+    if cause.consequences.say:
+        lines.append(f"    {cause.consequences.say}")
     return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
+from loadsheet.confusables import lookalikes
 from loadsheet.contract import BY_NAME, WRITES, Action
 from loadsheet.ledger import codec
 from loadsheet.ledger.planning import Changed, Verdict, decide, parent_exists, parent_of
@@ -148,7 +149,12 @@ def hold(transaction: Transaction) -> int:
     connection, held = transaction.connection, 0
     for rows in _waiting(connection, Waits.PARENT, State.READY):
         parents = _parents(connection, {row.lane for row in rows})
-        change(transaction, [_held_for_parent(row, parents[row.lane]) for row in rows])
+        because = _faults(connection, {row.lane for row in rows})
+        near = _near_parents(
+            connection, {row.lane for row in rows if row.lane not in because and not parents[row.lane]}
+        )
+        problems = [_waits_for(row, parents[row.lane], near.get(row.lane, ""), because.get(row.lane)) for row in rows]
+        change(transaction, [_held_for_parent(row, problem) for row, problem in zip(rows, problems, strict=True)])
         held += len(rows)
     for rows in _chunks(connection, _READY_BEHIND_OPEN):
         change(transaction, [_held_for_earlier(row) for row in rows])
@@ -285,13 +291,40 @@ def _document(row: Any) -> Document:
     return replace(document, **other._asdict(), instead=Instead(row.operation, row.payload, row.content_hash))
 
 
-def _held_for_parent(row: Any, parents: Sequence[Parent]) -> Settlement:
-    parent, why = parent_of(row.lane), _why(parents)
-    is_upsert = row.instead is not None  # it may have to create the record it waits for
-    hint = _JUDGED_AGAIN if is_upsert else _HINT.format(key=row.key)
-    problem = Problem("L607", values={"parent": parent, "why": why}, hint=hint)
-    waits = Waits.EARLIER if is_upsert else Waits.PARENT
-    return Settlement(row.id, State.HELD, f"waits for {parent}: {why}", problems=(problem,), waits=waits)
+def _faults(connection: Connection, lanes: Collection[str]) -> dict[str, Problem]:
+    """Why the creates of these lanes are invalid: by lane, the problem that the first error of the latest one follows from, or that error."""
+    found: dict[str, Problem] = {}
+    for row in sorted(_INVALID_ON_LANES.rows_of(connection, sorted(lanes))):
+        errors = [problem for problem in codec.decode_problems(row.problems) if problem.level == "error"]
+        if row.operation in CREATES and errors:
+            found[row.lane] = replace(errors[0].because or errors[0], hint="", also=(), because=None)
+    return found
+
+
+def _near_parents(connection: Connection, lanes: Collection[str]) -> dict[str, str]:
+    """For lanes without an order or tender: the key of the only one whose key looks like theirs."""
+    meant: defaultdict[str, list[str]] = defaultdict(list)
+    for lane in lanes:
+        subject, _, key = lane.partition(":")
+        for other in lookalikes(key):
+            meant[f"{subject}:{other}"].append(lane)
+    keys: defaultdict[str, set[str]] = defaultdict(set)
+    for other, entries in _parents(connection, meant).items():
+        for lane in meant[other] if any(entry.operation in CREATES for entry in entries) else ():
+            keys[lane].add(other.partition(":")[2])
+    return {lane: found.pop() for lane, found in keys.items() if len(found) == 1}
+
+
+def _waits_for(row: Any, parents: Sequence[Parent], near: str, because: Problem | None) -> Problem:
+    """The problem of an entry whose order or tender is not there. `near`: the key of the one that may be meant."""
+    hint = _HINT.format(key=row.key) if row.instead is None else _JUDGED_AGAIN
+    values = {"parent": parent_of(row.lane), "why": _why(parents)}
+    return Problem("L607", values=values, hint=f"did you mean {near}?" if near else hint, because=because)
+
+
+def _held_for_parent(row: Any, problem: Problem) -> Settlement:
+    waits = Waits.PARENT if row.instead is None else Waits.EARLIER  # an upsert may have to create what it waits for
+    return Settlement(row.id, State.HELD, problem.text, problems=(problem,), waits=waits)
 
 
 def _held_for_earlier(row: Any, reason: str = "earlier outcome unknown") -> Settlement:
@@ -381,6 +414,9 @@ _READY_ON_LANES = Statement(
     "select id, operation, lane, key, waits, instead from entries where state = 'ready' and lane in (:wanted)"
 )
 _ON_LANES = Statement("select id, operation, state, lane from entries where lane in (:wanted)")
+_INVALID_ON_LANES = Statement(
+    "select id, operation, lane, problems from entries where state || '' = 'invalid' and lane in (:wanted)"
+)
 _RELEASE = Statement("update entries set waits = '' where id = :entry and state = 'ready'")
 _MAKE_WAIT = Statement("update entries set waits = 'parent' where id = :entry and state = 'ready'")
 _SEND_AS = Statement(

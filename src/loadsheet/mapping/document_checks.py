@@ -13,6 +13,7 @@ from loadsheet.mapping import compile as compiled
 from loadsheet.mapping.documents import Lineage, SourceRow, Trace, trace
 from loadsheet.mapping.grouping import Group
 from loadsheet.mapping.names import CheckPlan, Draft
+from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CALCULATION_ERRORS, CellProblem, JoinPlan, reason
 from loadsheet.mapping.rows import ReadRow, RowReader, SetRow, with_set_number
@@ -69,7 +70,8 @@ class DocumentProblems:
                     **values,
                 }  # the heading above this cell is another column's
         others = self._others(where, also) if problem.level == "error" else ()
-        self.found.append(Problem(problem.code, where, self.cell(cell), values, problem.hint, problem.level, others))
+        found = (self.cell(cell), values, problem.hint, problem.level, others, problem.because)
+        self.found.append(Problem(problem.code, where, *found))
 
     def add_at(self, path: str, code: str, values: Mapping[str, Any], *, level: Level = "error") -> None:
         """Add a problem of a payload path, at the first cell that the value comes from."""
@@ -202,14 +204,15 @@ class DocumentProblems:
 class GroupChecks:
     """Partners of rows, agreement of rows, and the mapping's own checks, for one record at a time."""
 
-    def __init__(self, plan: compiled.Plan, problems: DocumentProblems, draft: Draft) -> None:
-        self._plan, self._problems, self._draft = plan, problems, draft
+    def __init__(self, plan: compiled.Plan, problems: DocumentProblems, draft: Draft, near_keys: NearKeys) -> None:
+        self._plan, self._problems, self._draft, self._near = plan, problems, draft, near_keys
+        self._key: str | None = None
         self._inner_joins = plan.inner_joins
         self._incomplete: set[int] = set()  # tables with missing or refused rows in this record
 
     def begin(self, group: Group, read: Rows) -> None:
         """Start the next record. Marks its refused values so that they are not used."""
-        self._incomplete, is_refused = set(), False
+        self._incomplete, is_refused, self._key = set(), False, group.key
         for position, rows in enumerate(read):
             if len(group.rows[position]) > len(rows):
                 self._incomplete.add(position)
@@ -252,21 +255,37 @@ class GroupChecks:
             elif len(rows) > 1:
                 values = {"key": key, "rows": ", ".join(str(row.number) for row in rows)}
                 self._problems.add((0, rows[0], main.key[0]), CellProblem("G402", values), _cells(0, rows, main.key))
+        elif main.key:
+            self._mark_incomplete(read, list(self._plan.joins))  # their rows of this record are not known
         if self._inner_joins:
             self._check_inner_joins(read)
 
     def _check_partners(self, group: Group, read: Rows, key: str) -> None:
-        main, main_rows, incomplete = self._plan.tables[0], group.rows[0], []
+        main, main_rows, incomplete, wrong_key = self._plan.tables[0], group.rows[0], [], None
         for position, join in self._plan.joins.items():
             rows, table = group.rows[position], self._plan.tables[position]
             if main_rows and not rows and join.missing == "error" and not join.to:
-                problem = CellProblem("G403", {"key": key, "table": table.name})
-                self._problems.add((0, main_rows[0], main.key[0]), problem, _cells(0, main_rows, main.key))
+                problem, part = self._explained("G403", group.key, {"key": key, "table": table.name}, position)
+                if problem.hint and problem.because is None:  # of one wrong key, the same in all tables
+                    problem = problem._replace(because=wrong_key)
+                self._problems.add((0, main_rows[0], main.key[part]), problem, _cells(0, main_rows, main.key))
+                wrong_key = wrong_key or (self._problems.found[-1] if problem.hint else None)
                 incomplete.append(position)
             elif rows and not main_rows:
-                problem = CellProblem("G404", {"key": key, "table": self._plan.tables[join.to].name})
-                self._problems.add((position, rows[0], table.key[0]), problem, _cells(position, rows, table.key))
+                values = {"key": key, "table": self._plan.tables[join.to].name, "count": len(rows)}
+                problem, part = self._explained("G404", group.key, values, position)
+                self._problems.add((position, rows[0], table.key[part]), problem, _cells(position, rows, table.key))
         self._mark_incomplete(read, incomplete)
+
+    def _explained(self, code: str, key: str | None, values: dict[str, Any], position: int) -> tuple[CellProblem, int]:
+        """The problem of a record without rows, or of rows without a record, and the part of the key that it is about."""
+        row, key = self._draft.row, key or ""
+        why = (self._near.of_lacking if code == "G403" else self._near.of_left_over)(position, key)
+        self._draft.row = row  # keys were read with it
+        if why is None:
+            return CellProblem(code, values), 0
+        values |= {"meant": why.meant} if why.meant else {}
+        return CellProblem(code, values, why.hint, because=why.because), why.part
 
     def _check_agreement(self, rows: Sequence[ReadRow], key: str) -> None:
         if len(rows) < 2:
@@ -346,7 +365,8 @@ class GroupChecks:
         try:
             if check.rule.evaluate(self._draft):
                 return
-            problem = CellProblem("G406", {**check.says, "check": check.id}, level=check.level)
+            values, because = {**check.says, "check": check.id}, self._rows_elsewhere(check)
+            problem = CellProblem("G406", values, correct_there(because) if because else "", check.level, because)
         except CALCULATION_ERRORS as error:
             problem = CellProblem("G407", {"target": f"check {check.id}", "reason": reason(error)})
         own = check.position or 0
@@ -354,6 +374,16 @@ class GroupChecks:
         rows = read[position]
         at = read[own][row].row if position == own or not rows else rows[0].row
         self._problems.add((position, at, index), problem, self._taking_part(check, read, row))
+
+    def _rows_elsewhere(self, check: CheckPlan) -> Problem | None:
+        """Why rows are missing in the tables that a check reads, if their key only looks like the key of this record."""
+        positions = {position for position, _ in check.needs.all}.intersection(self._plan.joins)
+        if not positions or self._key is None:
+            return None
+        row = self._draft.row
+        found = self._near.rows_elsewhere(self._key, positions)
+        self._draft.row = row
+        return found
 
     def _taking_part(self, check: CheckPlan, read: Rows, row: int) -> Iterator[Cell]:
         """The cells involved in a check: those the mapping names, and those its rule reads."""

@@ -98,6 +98,10 @@ class KeyedTable:
                 yield found
                 continue
             if isinstance(found, UnknownKindRow):
+                if sums is not None:
+                    sums.mark_unknown()
+                if plan.kind is not None and plan.kind.others is None:  # reported by the first of the tables
+                    continue
                 yield KeyedRow(
                     with_set_number(SetRow(-1, found.row), 0) if plan.sets is not None else found.row, None, ""
                 )
@@ -136,9 +140,10 @@ class KeyedTable:
             return None
         values, refused = self._read(row)
         if self._reader.holds(sums.plan.where, sums.plan.needs, values, refused):
+            unsaid = " (not compared: a value above was refused)" if sums.are_unknown else ""
             problem = sums.compare(row, values, refused)
             if problem is None:
-                return self._left_out(row, f"totals: {sums.plan.where.text}")
+                return self._left_out(row, f"totals: {sums.plan.where.text}{unsaid}")
             return KeyedRow(Row(row.number, row.cells, problem), None, "")
         if not self._ignored_by(row, values, refused):
             sums.add(values, refused)
@@ -168,8 +173,13 @@ class _RunningTotals:
         self._unknown.update(index for index in self.plan.sums if is_invalid(refused, index))
 
     def mark_unknown(self) -> None:
-        """Marks all sums as unknown, after a row that reading refused."""
+        """Marks all sums as unknown, after a row that reading refused or that is of no known kind."""
         self._unknown.update(self.plan.sums)
+
+    @property
+    def are_unknown(self) -> bool:
+        """Whether a sum is unknown, so that its stated total is not compared."""
+        return bool(self._unknown)
 
     def compare(self, row: Row, values: Sequence[Any], refused: dict[int, CellProblem]) -> Problem | None:
         """The problem of the first stated total that differs. Blank and unknown totals are not compared."""

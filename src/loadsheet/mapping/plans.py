@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from loadsheet.mapping.calendars import Calendar
 from loadsheet.mapping.schema import SET, Column, LookupSpec
-from loadsheet.problems import Level
+from loadsheet.problems import Level, Problem
 from loadsheet.reading.tables import numbered
 
 Fold = Literal["error", "first", "second"]
@@ -33,12 +33,13 @@ class Type(StrEnum):
 
 
 class CellProblem(NamedTuple):
-    """A refused cell: the problem code, the values of its message, and what to do."""
+    """A refused cell: the problem code, the values of its message, what to do, and the problem that it follows from."""
 
     code: str
     values: Mapping[str, Any] = {}
     hint: str = ""
     level: Level = "error"
+    because: Problem | None = None
 
 
 class ValueWithWarning(NamedTuple):
@@ -331,7 +332,8 @@ class SetsPlan:
 @dataclass(frozen=True, slots=True)
 class KindPlan:
     """The rows of one kind: the heading of the kind column, the texts of this kind, and the texts of all kinds. The table with `others` set
-    handles rows of unknown kinds. `above` are cells from the last row above of another kind, as (its texts, the column's layout name).
+    handles rows of unknown kinds; `is_strict`: they are problems. `above` are cells from the last row above of another kind, as (its texts,
+    the column's layout name).
     """
 
     label: str
@@ -339,6 +341,7 @@ class KindPlan:
     known: tuple[str, ...]
     others: Literal["error", "ignore"] | None
     above: tuple[tuple[frozenset[str], str], ...] = ()
+    is_strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

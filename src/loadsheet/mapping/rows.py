@@ -35,7 +35,7 @@ from loadsheet.mapping.plans import (
 )
 from loadsheet.mapping.schema import SET, part_of
 from loadsheet.mapping.texts import bare
-from loadsheet.mapping.words import some
+from loadsheet.mapping.words import near, some
 from loadsheet.problems import Problem
 from loadsheet.reading.header import fold
 from loadsheet.reading.tables import Native, Row, Table
@@ -127,18 +127,22 @@ class View:
                     yield row
                 continue
             kind_text = row.cells[place].strip()
+            meant = near(kind_text, kind.known) if kind.is_strict and kind_text not in kind.known else kind_text
             for number, (kinds, _) in enumerate(kind.above):
                 position = positions[number]
-                if kind_text in kinds and position is not None:
-                    last[number] = row.cells[position]
+                if (
+                    meant in kinds and position is not None
+                ):  # rows below a misspelt head are not those of the head before it
+                    last[number] = row.cells[position] if meant == kind_text else ""
             problem = row.problem
             if problem is not None and problem.code == "R205" and problem.number("cells") <= problem.number("columns"):
                 problem = None  # other kinds of rows are longer
             if kind_text in kind.own:
                 yield Row(row.number, (*row.cells, *last), problem)
-            elif kind_text not in kind.known and kind.others == "error":
+            elif kind_text not in kind.known and kind.is_strict:
                 values = {"expected": some(kind.known), "column": kind.label}
-                problem = problem or Problem("C306", table.where(row.number, place), kind_text, values)
+                hint = f"did you mean {meant}?" if meant else ""
+                problem = problem or Problem("C306", table.where(row.number, place), kind_text, values, hint)
                 yield UnknownKindRow(Row(row.number, (*row.cells, *last), problem))
             elif kind_text not in kind.known and kind.others == "ignore":
                 yield Ignored(self.source(row), "others: ignore (unused kind of row)")

@@ -429,8 +429,8 @@ class _Planner:
             if key != "totals" or (spec.totals is not None and spec.totals.begins_with):
                 self._file.refuse((*loc, key), f"set {key} on {same_place[0]}", at_key=True)
         above = [self._above(column, same_place, (*columns, column.name, "above")) for column in plan.columns]
-        found = dict.fromkeys(place for place in above if place is not None)
-        return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, tuple(found))
+        found, is_strict = tuple(dict.fromkeys(filter(None, above))), (first or spec.kind).others == "error"
+        return KindPlan(spec.kind.label, frozenset(spec.kind.is_), known, others, found, is_strict)
 
     def _above(self, column: ColumnPlan, same_place: Sequence[str], loc: Loc) -> tuple[frozenset[str], str] | None:
         text = column.spec.above

@@ -18,6 +18,7 @@ from loadsheet.mapping.document_checks import Cell, DocumentProblems, GroupCheck
 from loadsheet.mapping.documents import LOOKED_UP, SHARED, Document, Ignored, Instead, SourceRow, rows_of, sets_of
 from loadsheet.mapping.grouping import MEMORY_ROWS, Group, gather
 from loadsheet.mapping.names import Draft
+from loadsheet.mapping.near_keys import NearKeys, correct_there
 from loadsheet.mapping.payload import Variant
 from loadsheet.mapping.plans import CONSEQUENCE, CellProblem, TableLookup
 from loadsheet.mapping.reference_tables import Unusable, read_references
@@ -86,7 +87,8 @@ class _DocumentBuilder:
         self._problems = DocumentProblems(
             readers, mapping.lineage, draft, self._plan.one_value if self._plan.is_grouped else ()
         )
-        self._checks = GroupChecks(self._plan, self._problems, draft)
+        self._near = NearKeys(readers, self._plan.joins)
+        self._checks = GroupChecks(self._plan, self._problems, draft, self._near)
         self._is_plain = not any(reader.plan.is_view for reader in readers)
         self._looks_up = any(reader.plan.lookups for reader in readers)
         self._looking_up = [
@@ -254,7 +256,9 @@ class _DocumentBuilder:
             if row.values[index] is None and not is_invalid(row.refused, index)
         ]
         if blank:
-            problem = CellProblem("G405", {"column": plan.label(blank[0][2])})
+            head = self._near.head_above(row.row) if plan.kind is not None and plan.kind.above else None
+            hint = correct_there(head) if head is not None else ""
+            problem = CellProblem("G405", {"column": plan.label(blank[0][2])}, hint, because=head)
             self._problems.add(blank[0], problem, blank[1:])
 
     # ---- rows of the file behind the rows of the tables ----

@@ -275,19 +275,32 @@ def _reasons(summary: RunSummary, *, verbose: bool) -> Iterator[str]:
     examples: dict[tuple[str, str], CauseSummary] = {}
     for cause in summary.causes:
         examples.setdefault((cause.code, cause.level), cause)
+    follow = Counter[str]()
+    for cause in summary.causes:
+        follow.update(cause.consequences.kinds)
     for problem in problems:
-        yield _problem_line(problem, examples.get((problem.code, problem.level)))
+        line = _problem_line(problem, examples.get((problem.code, problem.level)))
+        yield f"{line}{_following(follow[problem.code], problem.count)}"
     if (hidden := len(summary.problems) - len(problems)) > 0:
         yield f"        … {hidden} more kind{'s' if hidden > 1 else ''} of problems (--verbose)"
+
+
+def _following(follow: int, count: int) -> str:
+    """How many problems of a kind follow from others."""
+    if not follow:
+        return ""
+    some = "" if follow >= count else f"{follow:,} of them "
+    return f"   ({some}follow{'s' if follow == 1 else ''} from another problem)"
 
 
 def _problem_line(problem: ProblemSummary, example: CauseSummary | None) -> str:
     title = problem.title if problem.title[1:2].isupper() else problem.title[:1].lower() + problem.title[1:]
     level = ", warning" if problem.level == "warning" else ""
     text = f"{problem.count:>7,}x {title} ({problem.code}{level})"
-    if problem.places:
+    places = example.places if example is not None and example.places else problem.places
+    if places:
         value = f' "{example.found[0][:_VALUE_MAX]}"' if example is not None and example.found else ""
-        text += f"   e.g. {problem.places[0]}{value}"
+        text += f"   e.g. {places[0]}{value}"
     return text
 
 

@@ -111,6 +111,16 @@ class ProblemSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsequencesSummary:
+    """The problems that another one explains: correcting that one settles them."""
+
+    count: Annotated[int, _described("Number of problems")] = 0
+    keys: Annotated[int, _described("Number of documents that have none of the problems of the cause itself")] = 0
+    kinds: Annotated[_Counts, _described("The problems by code")] = field(default_factory=dict)
+    say: Annotated[str, _described("All of that in words; empty if there are none")] = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CauseSummary:
     """Problems with one cause: the same code, in one column of one sheet."""
 
@@ -125,6 +135,9 @@ class CauseSummary:
     found: Annotated[tuple[str, ...], _described("Up to three different values, as the sender wrote them")]
     say: Annotated[str, _described("The problem in one sentence")]
     proposal: Annotated[str, _described("A proposed fix, derived from the values; may be empty")]
+    consequences: Annotated[
+        ConsequencesSummary, _described("The problems that follow from it; they are in no cause of their own")
+    ] = ConsequencesSummary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +282,7 @@ class RunSummary:
     remarks: Annotated[tuple[str, ...], _described("Remarks on the run as a whole")] = ()
     forecast: Annotated[str, _described("What is left to send, and when that is expected to be done")] = ""
     causes: Annotated[
-        tuple[CauseSummary, ...], _described("The causes of problems: errors first, then by frequency")
+        tuple[CauseSummary, ...], _described("The causes of problems: errors first, then by the documents held back")
     ] = ()
     inbox: Annotated[InboxSummary, _described("What the run left in the inbox")] = InboxSummary()
     firsts: Annotated[

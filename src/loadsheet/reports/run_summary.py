@@ -20,7 +20,7 @@ from loadsheet.ledger import NEEDS_SOMEONE as STATES_THAT_NEED_SOMEONE
 from loadsheet.ledger import Drop, Entry, MissingRecords, Run, SourceFile, SourceTable, State
 from loadsheet.ledger.states import UNUSED
 from loadsheet.mapping.documents import SourceRow
-from loadsheet.problem_groups import Causes
+from loadsheet.problem_groups import Cause, Causes
 from loadsheet.problems import CATALOGUE, NOWHERE, Problem, Where
 from loadsheet.reconcile import (
     AGREES,
@@ -34,6 +34,7 @@ from loadsheet.reconcile import (
 from loadsheet.reports.run_document import (
     BalanceSummary,
     CauseSummary,
+    ConsequencesSummary,
     Deviation,
     DropSummary,
     FailedStep,
@@ -92,12 +93,8 @@ class RunTally:
         )
 
     def causes(self) -> tuple[CauseSummary, ...]:
-        """The causes of problems: errors first, then by frequency."""
-        summaries = (
-            CauseSummary(**{name: getattr(one, name) for name in CauseSummary.__slots__})
-            for one in self.folding.ranked()
-        )
-        return tuple(islice(summaries, CAUSES_MAX))
+        """The causes of problems: errors first, then by the number of documents that they hold back."""
+        return tuple(_cause(one) for one in islice(self.folding.ranked(), CAUSES_MAX))
 
     def _fold(self, problems: Sequence[Problem], key: str = "") -> None:
         for problem in problems:
@@ -107,6 +104,14 @@ class RunTally:
             places = self.places.setdefault(kind, [])
             if len(places) < _PLACES_SHOWN and problem.where != NOWHERE and str(problem.where) not in places:
                 places.append(str(problem.where))
+
+
+def _cause(cause: Cause) -> CauseSummary:
+    values = {name: getattr(cause, name) for name in CauseSummary.__slots__}
+    found = cause.consequences
+    return CauseSummary(
+        **values | {"consequences": ConsequencesSummary(found.count, found.keys, found.kinds, found.say)}
+    )
 
 
 def left_in_inbox(left: Sequence[Problem]) -> dict[str, Any]:

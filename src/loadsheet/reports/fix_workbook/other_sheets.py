@@ -268,8 +268,9 @@ class Errors:
         """Add a problem whose place is complete. All problems of a document must come in sequence."""
         self._causes.add(problem, key)
         self._levels[problem.level] += 1
-        if problem.level == "error" and problem.where.column:
-            self._columns[problem.where.column] += 1
+        column = (problem.because or problem).where.column
+        if problem.level == "error" and column:
+            self._columns[column] += 1
         identity = (*_kind(problem), problem.found, worded.text)
         line = self._lines.get(identity)
         if line is None:
@@ -282,13 +283,18 @@ class Errors:
             line.places.append(place)
 
     def lines(self) -> list[Line]:
-        """The lines: errors before warnings, most frequent cause first."""
+        """The lines: errors before warnings, the cause that holds back most documents first, what follows from it below it."""
         ranks: dict[_Kind, int] = {}
         for rank, cause in enumerate(self._causes.ranked()):
             ranks.setdefault((cause.code, cause.level, cause.file, cause.sheet, cause.column), rank)
         return sorted(
             self._lines.values(),
-            key=lambda line: (line.problem.level == "warning", ranks.get(_kind(line.problem), len(ranks)), -line.count),
+            key=lambda line: (
+                line.problem.level == "warning",
+                ranks.get(_kind(line.problem.because or line.problem), len(ranks)),
+                line.problem.because is not None,
+                -line.count,
+            ),
         )
 
     def summary(self, words: Words) -> str:

@@ -19,7 +19,7 @@ _PATTERN = re.compile(r", (?:like the pattern|nach dem Muster) .*?(?=, (?:blank 
 _NOTHING_MEANT = re.compile(r", (?:blank means|leer bedeutet) ?$")
 _FOR_OPERATORS = re.compile(r"\bloadsheet (?:retry|resolve)\b")
 
-_WHOLE_VALUES = frozenset({"C302", "C306", "C308", "C309", "C311"})
+_WHOLE_VALUES = frozenset({"C302", "C306", "C308", "C309", "C311", "G403", "G404"})
 """Problems whose hint may suggest a value for the whole cell. Hints of other problems concern a part of it."""
 
 _OURS = "this value is not in your file: contact the people who run loadsheet"
@@ -280,6 +280,10 @@ FOR_SENDERS = {
 """Sentences in values and hints that say more than a sender needs, and what senders read instead."""
 
 SENTENCES = (
+    "did you mean {0}? It is at {1}",
+    "{0} looks like {1} at {2}",
+    "correct {0} at {1}",
+    "that settles this too",
     "did you mean {0}?",
     "for {0}, did you mean {1}?",
     "write it like {0}",
