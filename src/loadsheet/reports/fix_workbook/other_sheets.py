@@ -268,8 +268,7 @@ class Errors:
         """Add a problem whose place is complete. All problems of a document must come in sequence."""
         self._causes.add(problem, key)
         self._levels[problem.level] += 1
-        column = (problem.because or problem).where.column
-        if problem.level == "error" and column:
+        if problem.level == "error" and (column := (problem.because or problem).where.column):
             self._columns[column] += 1
         identity = (*_kind(problem), problem.found, worded.text)
         line = self._lines.get(identity)
@@ -284,18 +283,12 @@ class Errors:
 
     def lines(self) -> list[Line]:
         """The lines: errors before warnings, the cause that holds back most documents first, what follows from it below it."""
-        ranks: dict[_Kind, int] = {}
-        for rank, cause in enumerate(self._causes.ranked()):
-            ranks.setdefault((cause.code, cause.level, cause.file, cause.sheet, cause.column), rank)
-        return sorted(
-            self._lines.values(),
-            key=lambda line: (
-                line.problem.level == "warning",
-                ranks.get(_kind(line.problem.because or line.problem), len(ranks)),
-                line.problem.because is not None,
-                -line.count,
-            ),
-        )
+        causes = self._causes.ranked()
+        ranks: dict[_Kind, int] = {
+            (one.code, one.level, one.file, one.sheet, one.column): -place for place, one in enumerate(causes[::-1])
+        }
+        lines = sorted(self._lines.values(), key=lambda line: (line.problem.because is not None, -line.count))
+        return sorted(lines, key=lambda line: (line.problem.level == "warning", ranks.get(_kind(line.problem), 1)))
 
     def summary(self, words: Words) -> str:
         """A summary in a sentence or two: `41 problems of 3 kinds in 12 records. Correcting the column “PLZ” clears 33 of them.`"""
@@ -319,6 +312,8 @@ class Errors:
 
 
 def _kind(problem: Problem) -> _Kind:
+    """The kind of the problem that it follows from, or of its own."""
+    problem = problem.because or problem
     where = problem.where
     return problem.code, problem.level, where.file, where.sheet, where.column
 
