@@ -5,7 +5,7 @@ MUTANTS ?= 200
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .constraints.txt
 
-.PHONY: demo test sweep deep fuzz mutants lint bench wheel sbom audit man clean
+.PHONY: demo test sweep deep fuzz mutants lint bench wheel sbom audit man docs screenshots clean
 
 demo: .venv/demo  ## the samples through the shipped mappings against the embedded exchange
 	@rm -rf .loadsheet/demo && mkdir -p .loadsheet/demo && cp -R inbox_samples .loadsheet/demo/inbox
@@ -57,6 +57,16 @@ audit: .venv/shipped  ## known vulnerabilities in it, where the service that kno
 man: .venv/test  ## dist/man: a man page for every command
 	@$(BIN)/python .ci/man.py dist/man
 
+docs: .venv/docs  ## dist/docs: the documentation as a site that needs no server and no network
+	@$(BIN)/python .ci/site_pages.py build/docs
+	@$(BIN)/zensical build --strict --clean --config-file build/docs/zensical.toml
+	@! grep -rlE '<(script|link|img|iframe)[^>]*(src|href)="(https?:)?//' build/docs/site --include '*.html' || { echo 'these pages load something from the network' >&2; false; }
+	@mkdir -p dist && rm -rf dist/docs && mv build/docs/site dist/docs
+	@echo dist/docs/index.html
+
+screenshots: .venv/test  ## docs/pictures, made anew from a run of the demo; needs chromium, soffice and pdftoppm
+	@$(BIN)/python .ci/screenshots.py docs/pictures
+
 clean:
 	rm -rf .venv .loadsheet .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz build dist
 
@@ -69,6 +79,10 @@ clean:
 
 .venv/test: .venv/demo
 	@$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+.venv/docs: .venv/test
+	@$(INSTALL) --editable '.[docs]'
 	@touch $@
 
 .venv/shipped: .venv/test wheel

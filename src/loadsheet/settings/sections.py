@@ -263,7 +263,9 @@ class VerificationSettings(Section):
     quiesce_s: NonNegativeFloat = Field(
         900.0, description="Seconds after a lost answer before absence counts as evidence or a call is repeated"
     )
-    status_quiesce_s: NonNegativeFloat = Field(120.0, description="The same for status updates, which no listing shows")
+    status_quiesce_s: NonNegativeFloat = Field(
+        120.0, description="Seconds after a lost answer before a status update, which no listing shows, is repeated"
+    )
     confirm_gap_s: NonNegativeFloat = Field(
         60.0, description="Seconds between the two listings that together prove absence"
     )
