@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+import re
 from pathlib import Path
 
 import jsonschema
@@ -11,7 +13,7 @@ from command_in_process import loadsheet
 from loadsheet.contract import WRITES, Assumptions
 from loadsheet.mapping import lint
 from loadsheet.mapping.yamlfile import read_yaml
-from loadsheet.mapping_tools.json_schema import DIALECT, mapping_schema
+from loadsheet.mapping_tools.json_schema import DIALECT, SCHEMA_FILE, mapping_schema, schema_text
 from loadsheet.mapping_tools.reference import meanings
 
 ROOT = Path(__file__).parents[2]
@@ -124,3 +126,32 @@ def test_the_command_prints_or_writes_it(tmp_path):
     written = loadsheet(tmp_path, "mapping", "schema", "--out", "mapping.schema.json")
     assert json.loads((tmp_path / "mapping.schema.json").read_text(encoding="utf-8")) == SCHEMA
     assert "yaml-language-server: $schema=mapping.schema.json" in written.stderr
+
+
+def schema_of(path):
+    """The schema that the first line of a mapping names, as an editor finds it."""
+    reference = re.match(r"# yaml-language-server: \$schema=(\S+)\n", path.read_text(encoding="utf-8"))
+    return json.loads((path.parent / reference[1]).read_text(encoding="utf-8"))
+
+
+def test_the_shipped_mappings_name_the_schema_beside_them():
+    if os.environ.get("LOADSHEET_REWRITE"):
+        (ROOT / "mappings" / SCHEMA_FILE).write_text(schema_text(), encoding="utf-8")
+    assert {path.name for path in SHIPPED if schema_of(path) != SCHEMA} == set()
+
+
+def test_a_new_folder_has_the_schema_and_drafts_name_it(tmp_path):
+    loadsheet(tmp_path, "init")
+    example = tmp_path / "mappings" / "orders.yaml"
+    assert schema_of(example) == SCHEMA
+    assert faults(read_yaml(example).values) == []
+    for draft in ("mappings/drafted.yaml", "mappings/acme/drafted.yaml", "elsewhere/drafted.yaml"):
+        loadsheet(tmp_path, "mapping", "suggest", "inbox/orders_sample.csv", "--to", draft)
+        assert schema_of(tmp_path / draft) == SCHEMA
+    printed = loadsheet(tmp_path, "mapping", "suggest", "inbox/orders_sample.csv").stdout
+    assert printed.startswith(f"# yaml-language-server: $schema={SCHEMA_FILE}\n")
+
+
+def test_a_draft_names_no_schema_that_is_not_there(tmp_path):
+    (tmp_path / "orders.csv").write_text("Order,Weight (kg)\nA-1,12.5\nA-2,3\n", encoding="utf-8")
+    assert "$schema" not in loadsheet(tmp_path, "mapping", "suggest", "orders.csv").stdout

@@ -22,6 +22,7 @@ from loadsheet.cli.mapping import suggest
 from loadsheet.cli.output import counted, print_lines, say
 from loadsheet.cli.run import run
 from loadsheet.dispatch.client import checked_url
+from loadsheet.mapping_tools.json_schema import SCHEMA_FILE, schema_text
 from loadsheet.problems import FolderError, SettingsError
 from loadsheet.settings import EMBEDDED
 
@@ -41,6 +42,7 @@ class _Starter(NamedTuple):
 
 _SETTINGS = _Starter("loadsheet.toml", "loadsheet.toml", "the settings")
 _IGNORED = _Starter(".gitignore", "gitignore", _MADE_BY_RUN)
+_SCHEMA = _Starter(f"mappings/{SCHEMA_FILE}", "", "the keys of mappings, for editors")
 _EXAMPLE = (
     _Starter("mappings/orders.yaml", "orders.yaml", "how rows become orders, with comments"),
     _Starter("mappings/tests/orders/two_rows.csv", "tests/two_rows.csv", "a test of this mapping"),
@@ -66,7 +68,7 @@ def init(folder: Path, *, exchange: str | None, sheet: Path | None) -> None:
     chosen = _checked(exchange or _asked())
     for name in ("inbox", "outbox", "mappings"):
         _write(folder / name, lambda path: path.mkdir(parents=True, exist_ok=True))
-    made = [_place(folder, one, chosen) for one in (_SETTINGS, _IGNORED, *(() if sheet else _EXAMPLE))]
+    made = [_place(folder, one, chosen) for one in (_SETTINGS, _IGNORED, _SCHEMA, *(() if sheet else _EXAMPLE))]
     print_lines(made)
     if sheet is not None:
         draft = folder / "mappings" / f"{sheet.stem}.yaml"
@@ -97,7 +99,7 @@ def _place(folder: Path, one: _Starter, exchange: str) -> str:
     path = folder / one.place
     if path.exists():
         return f"  kept     {path}"
-    text = (_STARTER / one.template).read_text(encoding="utf-8")
+    text = schema_text() if one is _SCHEMA else (_STARTER / one.template).read_text(encoding="utf-8")
     if one is _SETTINGS:
         text = text.replace(f'exchange = "{EMBEDDED}"', f"exchange = {json.dumps(exchange)}")
     if path.suffix == ".csv" and path.parent.name == "inbox":

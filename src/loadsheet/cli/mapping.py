@@ -7,7 +7,6 @@ import unicodedata
 from pathlib import Path
 
 import click
-import msgspec
 
 from loadsheet.cli.mapping_help import explain
 from loadsheet.cli.mapping_results import diff, home_of, mapping_named, preview, test
@@ -136,6 +135,7 @@ def suggest(
     common, such as the sender, is taken from them.
     """
     from loadsheet.mapping_tools.folder_values import values_of
+    from loadsheet.mapping_tools.json_schema import schema_line
     from loadsheet.mapping_tools.sheet_profiles import observe
     from loadsheet.mapping_tools.suggest import draft
     from loadsheet.mapping_tools.yaml_writer import described, marks_in, warnings, write_draft
@@ -146,7 +146,7 @@ def suggest(
     with progress("columns") as advance:
         sheets = observe(files, settings, advance)
     made = draft(sheets, target, values_of(settings.mappings))
-    text = write_draft(made)
+    text = schema_line(settings.mappings, out.parent if out else settings.mappings) + write_draft(made)
     if out is not None:
         out.write_text(text, encoding="utf-8")
     if as_json:
@@ -184,13 +184,12 @@ def template(name: str, *, out: Path | None, mappings: Path | None, config: Path
 def schema(*, out: Path | None) -> None:
     """Print the JSON Schema of mapping files (draft 2020-12), for completion and validation in editors.
 
-    Put `# yaml-language-server: $schema=mapping.schema.json` into the first line of a mapping.
+    `init` writes it into the folder of mappings. Mappings there begin with `# yaml-language-server: $schema=mapping.schema.json`.
     """
-    from loadsheet.mapping_tools.json_schema import mapping_schema
+    from loadsheet.mapping_tools.json_schema import schema_text
 
-    text = msgspec.json.format(msgspec.json.encode(mapping_schema()), indent=2).decode()
     if out is None:
-        click.echo(text)
+        click.echo(schema_text(), nl=False)
         return
-    out.write_text(f"{text}\n", encoding="utf-8")
-    say(f'{out} written; first line of a mapping: "# yaml-language-server: $schema={out}"')
+    out.write_text(schema_text(), encoding="utf-8")
+    say(f'{out} written; first line of a mapping beside it: "# yaml-language-server: $schema={out.name}"')

@@ -5,8 +5,11 @@ the record that `target` names. The texts and examples come from `reference.py`.
 sections (does this column exist?) need `lint`.
 """
 
+import os
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from pydantic import BaseModel
 
 from loadsheet.contract import EXPECTED, WRITES, Field, Kind, Operation, Record, When
@@ -25,6 +28,25 @@ _SETS: Json = {
         {"type": "object", "additionalProperties": {"type": "string"}, "minProperties": 1},
     ]
 }
+
+
+SCHEMA_FILE = "mapping.schema.json"
+"""The name of the schema in a folder of mappings."""
+
+
+def schema_text() -> str:
+    """The schema of a whole mapping file as text."""
+    return msgspec.json.format(msgspec.json.encode(mapping_schema()), indent=2).decode() + "\n"
+
+
+def schema_line(mappings: Path, folder: Path) -> str:
+    """The line by which editors find the schema of `mappings`, for a mapping in `folder`; empty if the schema is not there."""
+    schema = mappings / SCHEMA_FILE
+    return (
+        f"# yaml-language-server: $schema={Path(os.path.relpath(schema, folder)).as_posix()}\n"
+        if schema.is_file()
+        else ""
+    )
 
 
 def mapping_schema() -> Json:
