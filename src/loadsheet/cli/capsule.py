@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from loadsheet.cli.access import clock, ledger_to_read
+from loadsheet.cli.completion import run_names
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, OUTBOX, STATE, Target, load, together, with_settings
 from loadsheet.cli.output import print_json, print_lines, say
 from loadsheet.ledger import Run
@@ -29,7 +30,7 @@ def capsule() -> None:
 
 
 @capsule.command()
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=run_names)
 @click.option(
     "--to",
     "--out",

@@ -4,6 +4,7 @@ import re
 from importlib import resources
 
 import click
+from click.shell_completion import CompletionItem
 
 from loadsheet.cli.output import print_json
 from loadsheet.problems import CATALOGUE
@@ -11,8 +12,12 @@ from loadsheet.problems import CATALOGUE
 _SECTION = re.compile(r"^### ([A-Z][0-9]{3}) (.+)\n((?:(?!#).+\n?)+)", re.MULTILINE)
 
 
+def _codes(_ctx: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:
+    return [CompletionItem(code, help=kind.title) for code, kind in CATALOGUE.items() if code.startswith(begun.upper())]
+
+
 @click.command()
-@click.argument("code", metavar="CODE")
+@click.argument("code", metavar="CODE", shell_complete=_codes)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def explain(code: str, *, as_json: bool) -> None:
     """Explain a problem by its CODE, such as C306: its cause, an example, and what to do."""

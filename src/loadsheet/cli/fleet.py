@@ -17,7 +17,7 @@ import click
 
 from loadsheet import exit_codes, run_log
 from loadsheet.cli import invoke
-from loadsheet.cli.options import CONFIG, JSON, load_each, settings_or_raise, shipper_given, together
+from loadsheet.cli.options import CONFIG, JSON, load_each, settings_or_raise, shipper_given, shipper_names, together
 from loadsheet.cli.output import counted, print_json, print_lines, print_table, say
 from loadsheet.cluster.timetable import ScheduleStatus, schedule_statuses
 from loadsheet.file_modes import write_privately
@@ -41,6 +41,7 @@ _ALONE = "the ledger is a file, which one process uses at a time: there are no w
     "--only",
     multiple=True,
     metavar="SHIPPER",
+    shell_complete=shipper_names,
     help="Serve only this shipper; may be given several times (default: all declared shippers).",
 )
 @click.option("--places", type=click.IntRange(1), help="Number of concurrent runs (default: cluster.worker_places).")

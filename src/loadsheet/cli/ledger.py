@@ -10,6 +10,7 @@ import click
 
 from loadsheet import exit_codes
 from loadsheet.cli.access import clock, held_ledger, ledger_to_read
+from loadsheet.cli.completion import keys
 from loadsheet.cli.options import (
     CONFIG,
     EXCHANGE,
@@ -253,7 +254,7 @@ NOTHING_KNOWN = 1
 
 
 @ledger.command()
-@click.argument("key")
+@click.argument("key", shell_complete=keys())
 @click.option("--because", default="", help="Reason; stored with the erasure. Do not name a person.")
 @click.option("--who", default="", help="Name of the person who does it (default: the user's name).")
 @click.option("--yes", is_flag=True, help="Erase; without it, the command only shows what would be erased.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from loadsheet.cli.completion import mapping_names
 from loadsheet.cli.mapping_help import explain
 from loadsheet.cli.mapping_results import diff, home_of, mapping_named, preview, test
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, Target, load, together
@@ -161,7 +162,7 @@ def suggest(
 
 
 @mapping.command()
-@click.argument("name", metavar="MAPPING")
+@click.argument("name", metavar="MAPPING", shell_complete=mapping_names)
 @click.option("--to", "--out", "out", type=Target(), help="The workbook to write (default: MAPPING.xlsx).")
 @together(MAPPINGS, CONFIG)
 def template(name: str, *, out: Path | None, mappings: Path | None, config: Path | None) -> None:

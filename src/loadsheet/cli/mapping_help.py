@@ -1,14 +1,23 @@
 """`loadsheet mapping help`: what a key, a function or an operator of mapping files means, with an example and its result."""
 
 import click
+from click.shell_completion import CompletionItem
 
 from loadsheet.cli.options import JSON
 from loadsheet.cli.output import print_json
 from loadsheet.mapping.words import closest_or_known
 
 
+def _words(_ctx: click.Context, _argument: click.Parameter, begun: str) -> list[CompletionItem]:
+    """The words by their full and their short names."""
+    from loadsheet.mapping_tools.reference import entries
+
+    names = dict.fromkeys(name for full in entries() for name in (full, full.rpartition(".")[2]))
+    return [CompletionItem(name) for name in names if name.startswith(begun)]
+
+
 @click.command("help")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_words)
 @JSON
 def explain(name: str | None, *, as_json: bool) -> None:
     """Explain NAME: a key (`pad_left`, `source.fold`), a function (`$sum`), an operator (`??`), a target (`order.create`) or a field of the payload.

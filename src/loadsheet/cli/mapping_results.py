@@ -19,6 +19,7 @@ from rich.table import Table as Grid
 from loadsheet import exit_codes, object_storage
 from loadsheet.checking import name_in_inbox
 from loadsheet.cli.access import ledger_to_read
+from loadsheet.cli.completion import mapping_names
 from loadsheet.cli.options import CONFIG, JSON, MAPPINGS, STATE, load, together, with_settings
 from loadsheet.cli.output import counted, print_json, print_lines, say
 from loadsheet.cli.save_watch import show_at_each_save
@@ -148,7 +149,11 @@ _MAPPING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--mapping", "name", metavar="NAME", help="A mapping by name or file. Default: the mapping that takes the file."
+    "--mapping",
+    "name",
+    metavar="NAME",
+    shell_complete=mapping_names,
+    help="A mapping by name or file. Default: the mapping that takes the file.",
 )
 @click.option(
     "--rows", "records", default=3, show_default=True, type=click.IntRange(1), help="Number of records to show."

@@ -55,7 +55,8 @@ def _store_shipper(ctx: click.Context, _option: click.Parameter, name: str | Non
     ctx.meta[_SHIPPER] = name or ""
 
 
-def _complete_shipper(ctx: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+def shipper_names(ctx: click.Context, _option: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Offers the names of the declared shippers to a shell that completes."""
     try:
         names = shippers_in(ctx.params.get("config"))
     except SettingsError:
@@ -76,7 +77,7 @@ CONFIG = together(
         envvar="LOADSHEET_SHIPPER",
         expose_value=False,
         callback=_store_shipper,
-        shell_complete=_complete_shipper,
+        shell_complete=shipper_names,
         help="Shipper to process, if the settings file declares shippers.",
     ),
 )

@@ -11,6 +11,7 @@ import click
 from loadsheet import exit_codes, reconcile, reports
 from loadsheet.annotations import import_annotations, unread_workbooks
 from loadsheet.cli.access import exchange_client, held_ledger, ledger_to_read
+from loadsheet.cli.completion import run_names
 from loadsheet.cli.options import CONFIG, EXCHANGE, JSON, OUTBOX, STATE, load, together
 from loadsheet.cli.output import print_lines, print_raw_json, say
 from loadsheet.contract import BY_NAME
@@ -36,7 +37,13 @@ class Selection(NamedTuple):
 
 
 @click.command()
-@click.option("--run", "name", metavar="N", help="The run, such as 2026-03-04-01 (default: the last one).")
+@click.option(
+    "--run",
+    "name",
+    metavar="N",
+    shell_complete=run_names,
+    help="The run, such as 2026-03-04-01 (default: the last one).",
+)
 @click.option("--day", metavar="D", help="Report all runs of a day, such as 2026-03-04, as one.")
 @click.option("--ask", is_flag=True, help="Query the exchange's listings now, instead of showing what the run saw.")
 @click.option("--open", "opening", is_flag=True, help="Open the page or the workbook.")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import click
 
 from loadsheet.cli.access import exchange_client, held_ledger, holder_of, ledger_to_read, refuse_to_decide
+from loadsheet.cli.completion import keys
 from loadsheet.cli.options import EXCHANGE, JSON, STATE, with_settings
 from loadsheet.cli.output import confirm, confirm_by_typing, print_json, print_lines, print_table, say
 from loadsheet.contract import BY_NAME, Action
@@ -52,7 +53,7 @@ _NONE_SENDING = Sending()
 
 
 @click.command()
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=keys(State.UNKNOWN, State.SENDING))
 @click.option("--accepted", "choice", flag_value="accepted", help="The record is at the exchange: I looked.")
 @click.option(
     "--send-again", "choice", flag_value="send again", help="The record is not at the exchange: send it again."
@@ -272,7 +273,7 @@ class Candidate(NamedTuple):
 
 
 @click.command()
-@click.argument("key", required=False)
+@click.argument("key", required=False, shell_complete=keys(State.REFUSED, State.HELD))
 @click.option("--file", "file", help="All refused or held entries of this file.")
 @click.option("--held", is_flag=True, help="Only held entries.")
 @click.option("--refused", is_flag=True, help="Only entries that the exchange refused.")

@@ -13,6 +13,7 @@ import msgspec
 
 from loadsheet import exit_codes
 from loadsheet.cli.access import ledger_to_read
+from loadsheet.cli.completion import keys_and_runs
 from loadsheet.cli.options import (
     CONFIG,
     JSON,
@@ -52,7 +53,7 @@ _OUTCOMES: dict[str, frozenset[int | None]] = {
 
 
 @click.command()
-@click.argument("key", metavar="KEY|RUN")
+@click.argument("key", metavar="KEY|RUN", shell_complete=keys_and_runs)
 @click.option("--payload", is_flag=True, help="Also show the payload.")
 @click.option(
     "--field", metavar="PATH", help="Trace one value, such as packages[0].weight, from its cell to the payload."

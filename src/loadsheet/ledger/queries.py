@@ -176,6 +176,13 @@ class LedgerQueries(RunQueries):
         matching = or_(entries.c.key == key, entries.c.key.startswith(f"{key}/", autoescape=True))
         return list(self._entries(select(entries).where(matching).order_by(entries.c.id)))
 
+    def keys_beginning(self, begun: str, states: Sequence[State], most: int) -> list[str]:
+        """At most `most` keys that begin so, of entries in one of these states (none: in any state), those of the latest entries first."""
+        matching = entries.c.key.startswith(begun, autoescape=True)
+        matching = matching & entries.c.state.in_(states) if states else matching
+        latest = self._all(select(entries.c.key).where(matching).order_by(desc(entries.c.id)).limit(10 * most))
+        return list(dict.fromkeys(row.key for row in latest))[:most]
+
     def waiting_lanes(self) -> list[str]:
         """The lanes of all entries that wait for their order or tender."""
         waiting = (entries.c.waits == Waits.PARENT) & entries.c.state.in_((State.READY, State.HELD))
