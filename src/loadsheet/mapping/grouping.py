@@ -2,19 +2,21 @@
 
 A table first becomes rows with the key of their record: cells are filled from above, rows are left out by rule, column sets are
 expanded, stated totals are checked. Small files are grouped in memory. A larger file is first read for its keys only. If the rows of
-each key stand together and all tables have the keys in one order, the second reading streams and joins by merging. Otherwise DuckDB
+each key stand together and all tables have the keys in one order, the second reading streams and joins by merging. Otherwise SQLite
 sorts the rows on disk, in bounded memory. All three give the same groups. Every row comes out at least once: in a group, alone if it
 has no key, or as ignored by a rule. Knows no payload and no operation.
 """
 
+import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,9 +26,6 @@ from loadsheet.mapping.rows import FillDown, RowReader, SetRow, UnknownKindRow, 
 from loadsheet.mapping.words import some
 from loadsheet.problems import FileRefused, Problem, Where
 from loadsheet.reading.tables import Native, Row
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 MEMORY_ROWS = 5_000
 KEYS_MAX = 300_000
@@ -403,64 +402,50 @@ def _left_over(runs: _Runs, position: int, tables: int, passed: Callable[[Any], 
 
 
 def _spilled(sources: Sequence[KeyedTable], folder: Path | None) -> Gathered:
-    """Rows as JSON lines in a temporary folder of their own, sorted by DuckDB."""
-    with tempfile.TemporaryDirectory(prefix="loadsheet-", dir=folder) as name:
-        path, count = Path(name) / "rows.ndjson", 0
-        with path.open("wb") as file:
-            for position, source in enumerate(sources):
-                for item in source:
-                    if isinstance(item, Ignored):
-                        yield item
-                    elif item.key is None:
-                        yield _alone(None, (item.row,), position, len(sources))
-                    else:
-                        count += 1
-                        row = _encode(_plain(item.row)).decode()
-                        line = {"t": position, "n": count, "k": item.key, "o": item.order, "r": row}
-                        file.write(_encode(line) + b"\n")
-        for key, rows in _sorted_on_disk(path, len(sources)):
+    """Rows in a temporary SQLite database, sorted there."""
+    with (
+        tempfile.TemporaryDirectory(prefix="loadsheet-", dir=folder) as name,
+        closing(sqlite3.connect(Path(name) / "rows.db", isolation_level=None)) as database,
+    ):
+        database.executescript(_TABLE)
+        for position, source in enumerate(sources):
+            for item in source:
+                if isinstance(item, Ignored):
+                    yield item
+                elif item.key is None:
+                    yield _alone(None, (item.row,), position, len(sources))
+                else:
+                    database.execute(_INSERT, (position, item.key, item.order, _encode(_plain(item.row))))
+        database.executescript(_RANK)
+        for key, found in groupby(database.execute(_SORTED), itemgetter(0)):
+            rows: tuple[list[Row], ...] = tuple([] for _ in sources)
+            for _, table, row in found:
+                rows[table].append(_row(row))
             yield from _groups_of_key(key, rows)
 
 
 _encode = msgspec.json.Encoder().encode
-_MEMORY = "200MB"
-_FETCHED = 2_000  # rows at a time
 
-_SORTED = """
-    with rows as (
-        select * from read_json(?, format = 'newline_delimited', maximum_object_size = 67108864,
-            columns = {t: 'INTEGER', n: 'BIGINT', k: 'VARCHAR', o: 'VARCHAR', r: 'VARCHAR'})
-    ), groups as (
-        select k, min(n) filter (where t = 0) as first, arg_min(o, n) filter (where t = 0) as o, min(n) as any_first
-        from rows group by k
-    )
-    select rows.k, rows.t, rows.r
-    from rows join groups using (k)
-    order by groups.first is null, groups.o, groups.first, groups.any_first, rows.k, rows.t, rows.n
+_TABLE = """
+    pragma journal_mode = off; pragma synchronous = off; pragma temp_store = file;
+    create table rows (n integer primary key, t integer, k text, o text, r blob);
+    begin
+"""
+_INSERT = "insert into rows (t, k, o, r) values (?, ?, ?, ?)"
+
+_RANK = """
+    create table heads as
+        select k, min(n) filter (where t = 0) as first, min(n) as any_first from rows group by k;
+    create table ranked as
+        select heads.k, row_number() over (order by first is null, head.o, first, any_first) as place
+        from heads left join rows as head on head.n = first;
+    create unique index ranked_by_key on ranked (k, place);
 """
 
-
-def _sorted_on_disk(path: Path, tables: int) -> Iterator[tuple[str, tuple[list[Row], ...]]]:
-    """The rows of each key by table, in the order of the keys' first rows in the main table (or sorted by the mapping's `order`)."""
-    import duckdb
-
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": _MEMORY,
-        "temp_directory": str(path.parent),
-        "threads": 1,
-    }
-    with duckdb.connect(str(path.with_suffix(".db")), config=settings) as database:
-        sorted_rows = _fetched(database.execute(_SORTED, [str(path)]))
-        for key, found in groupby(sorted_rows, itemgetter(0)):
-            rows: tuple[list[Row], ...] = tuple([] for _ in range(tables))
-            for _, table, row in found:
-                rows[table].append(_row(row))
-            yield key, rows
-
-
-def _fetched(result: "DuckDBPyConnection") -> Iterator[Sequence[Any]]:
-    while found := result.fetchmany(_FETCHED):
-        yield from found
+# The rows of each key by table, in the order of the keys' first rows in the main table, or sorted by the mapping's `order`.
+_SORTED = """
+    select ranked.k, rows.t, rows.r from rows cross join ranked on ranked.k = rows.k order by place, rows.t, rows.n
+"""
 
 
 def _plain(row: Row) -> list[Any]:
@@ -468,7 +453,7 @@ def _plain(row: Row) -> list[Any]:
     return [row.number, cells, row.problem.to_json() if row.problem else None]
 
 
-def _row(stored: str) -> Row:
+def _row(stored: bytes) -> Row:
     number, cells, problem = msgspec.json.decode(stored)
     return Row(
         number,
